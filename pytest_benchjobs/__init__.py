@@ -1,0 +1,39 @@
+"""Run agent benchmarks as pytest tests.
+
+Names are imported on first use: this package is loaded into every pytest run of everyone who installed it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_HOME = {
+    "Agent": "agents.protocol",
+    "AgentCall": "agents.protocol",
+    "AgentCommand": "agents.protocol",
+    "AgentSetupFailed": "model.errors",
+    "AgentSpec": "model.agent",
+    "BenchError": "model.errors",
+    "File": "sandbox.protocol",
+    "Graded": "scoring.protocol",
+    "InfrastructureError": "model.errors",
+    "InputError": "model.errors",
+    "Outcome": "model.result",
+    "Scenario": "model.scenario",
+    "ScoringContext": "scoring.protocol",
+    "TrialResult": "model.result",
+}
+
+__all__ = sorted(_HOME)  # noqa: PLE0605  one list, not two
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("pytest-benchjobs")
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

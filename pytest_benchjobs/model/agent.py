@@ -1,0 +1,79 @@
+"""Which agent, which model, where: `agent[@version]:model[@url]`."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from .base import Model
+from .errors import InputError
+
+_AGENT = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+:/@=,-]+")
+_LABEL_LIMIT = 60
+COMMAND = "command"
+
+
+class AgentSpec(Model):
+    """One agent under test. `str()` is its label."""
+
+    name: str
+    version: str | None = None
+    model: str | None = None
+    """For `command`, the shell command itself."""
+    base_url: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> AgentSpec:
+        """Read `NAME`, `NAME:MODEL`, `NAME@VERSION:MODEL@URL` or `command:SHELL`.
+
+        Splits at the first colon, so models may contain colons. Whether the agent exists, and whether it needs a
+        model, is for the registry of agents to say.
+
+        Raises:
+            InputError: empty, no name before the colon, an impossible name, or nothing after the colon.
+        """
+        text = text.strip()
+        if not text:
+            raise InputError("an empty agent was given. Use format: agent:model, for example codex:gpt-5.5")
+        name, colon, rest = text.partition(":")
+        name, at, version = name.partition("@")
+        if not name:
+            raise InputError(f"invalid agent {text!r}: no name before ':'. Use format: agent:model")
+        if not _AGENT.match(name):
+            raise InputError(f"invalid agent name {name!r}: letters, digits, '.', '_', '+' and '-' only")
+        if at and not version:
+            raise InputError(f"invalid agent {text!r}: no version after '@'. Use format: agent@version:model")
+        if colon and not rest.strip():
+            raise InputError(f"no model specified for agent {name!r}. Use format: {name}:model")
+        if name == COMMAND:
+            return cls(name=name, version=version or None, model=rest or None)
+        model, _, url = rest.partition("@http")
+        return cls(
+            name=name,
+            version=version or None,
+            model=model or None,
+            base_url=f"http{url}" if url else None,
+        )
+
+    @property
+    def label(self) -> str:
+        """What names this agent in node ids and tables: `agent`, `agent:model`, `agent@version:model@host`.
+
+        A shell command, or anything else that would not survive in a node id, is shortened and ends in a digest of the whole.
+        """
+        full = self.name
+        if self.version is not None:
+            full += f"@{self.version}"
+        if self.model is not None:
+            full += f":{self.model}"
+        if self.base_url is not None:
+            full += "@" + re.sub(r"^https?://", "", self.base_url).rstrip("/")
+        safe = _UNSAFE.sub("_", full).replace("::", "_")
+        if safe == full and len(full) <= _LABEL_LIMIT:
+            return full
+        digest = hashlib.sha256(full.encode("utf-8", "replace")).hexdigest()[:8]
+        return f"{safe[:_LABEL_LIMIT].rstrip('_')}-{digest}"
+
+    def __str__(self) -> str:
+        return self.label

@@ -1,0 +1,49 @@
+"""Base of the frozen models, and the small value types manifests are written in."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+_SIZE = re.compile(r"(?i)^\s*(\d+(?:\.\d+)?)\s*([kmgt])?(?:i?b)?\s*$")
+_SIZE_UNIT = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+class Model(BaseModel):
+    """Frozen, and strict about its keys: parse at the edge, then trust."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def parse_size(value: object) -> int:
+    """Bytes from ``512M``, ``2G``, ``1.5g``, ``64k`` or a plain number of bytes (K = 1024).
+
+    Raises:
+        ValueError: not a size, or not positive.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("a size such as 512M or 2G is expected")
+    if isinstance(value, str):
+        match = _SIZE.match(value)
+        if match is None:
+            raise ValueError(f"{value!r} is not a size; write for example 512M or 2G")
+        value = float(match[1]) * _SIZE_UNIT[(match[2] or "").lower()]
+    if not math.isfinite(value) or value <= 0:
+        raise ValueError("a size must be positive")
+    return int(value)
+
+
+Size = Annotated[int, BeforeValidator(parse_size)]
+"""Bytes; written as 512M, 2G or a number."""
+
+Seconds = Annotated[float, Field(gt=0, le=31_536_000, strict=False)]
+"""A duration in seconds, positive, at most a year."""
+
+Score = Annotated[float, Field(ge=0, le=1)]
+"""A number within [0, 1]."""
+
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=-]*$")]
+"""An identifier that is safe in node ids, labels and file names."""

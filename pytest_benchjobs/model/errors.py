@@ -1,0 +1,166 @@
+"""What can go wrong, and whose doing it is.
+
+    BenchError
+    ├── InputError                the user's file or option: a collection or usage error, nothing runs
+    └── InfrastructureError       ours or the world's: outcome `error`, no score
+        ├── Retryable             a new try may help
+        │   ├── EngineUnavailable, EngineLost, EngineError, ContainerStartFailed, ContainerLost
+        │   └── DiskFull, WorkerLost
+        └── (the rest)            a new try would end the same
+            ├── ImageBuildFailed, ImageMissing
+            ├── EnvironmentFailed, AgentSetupFailed, OutOfMemory
+            └── ScorerCrashed, ScorerTimeout, ScoreMissing, ScoreInvalid
+
+What the *agent* did wrong (a low score, a timeout, a crash) is no exception: it is a `Failure` in a result.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+
+class BenchError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class InputError(BenchError):
+    """A manifest, task directory or option is wrong.
+
+    `str()` gives one clear message: ``file:line: what is wrong. what to do``.
+    """
+
+    def __init__(self, message: str, *, path: Path | str | None = None, line: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.path = path
+        self.line = line
+
+    def __str__(self) -> str:
+        if self.path is None:
+            return self.message
+        where = f"{self.path}:{self.line}" if self.line else str(self.path)
+        return f"{where}: {self.message}"
+
+
+class InputErrors(InputError):
+    """Several `InputError`s found in one file, reported together."""
+
+    def __init__(self, errors: list[InputError]) -> None:
+        super().__init__("\n".join(str(error) for error in errors))
+        self.errors = errors
+
+
+class InfrastructureError(BenchError):
+    """A trial could not be run or graded, through no fault of the agent. `code` names the class in results."""
+
+    code: ClassVar[str] = "infrastructure"
+    retryable: ClassVar[bool] = False
+
+
+class Retryable(InfrastructureError):
+    """A fault that may be gone at the next try."""
+
+    retryable: ClassVar[bool] = True
+
+
+class EngineUnavailable(Retryable):
+    """No container engine answers."""
+
+    code = "engine_unavailable"
+
+
+class EngineLost(Retryable):
+    """The engine went away while a trial was running."""
+
+    code = "engine_lost"
+
+
+class EngineError(Retryable):
+    """The engine answered a call with an error that is not one of the others."""
+
+    code = "engine_error"
+
+
+class ContainerStartFailed(Retryable):
+    """The container was made but did not start, or stopped at once."""
+
+    code = "container_start"
+
+
+class ContainerLost(Retryable):
+    """The container was killed or removed by somebody else while a trial ran in it."""
+
+    code = "container_lost"
+
+
+class DiskFull(Retryable):
+    """No space left, in the engine's storage or in the results directory."""
+
+    code = "disk_full"
+
+
+class WorkerLost(Retryable):
+    """The pytest process that ran the trial died."""
+
+    code = "worker_lost"
+
+
+class ImageBuildFailed(InfrastructureError):
+    """A Dockerfile did not build."""
+
+    code = "image_build"
+
+
+class ImageMissing(InfrastructureError):
+    """The image is not on this machine and cannot be pulled."""
+
+    code = "image_missing"
+
+
+class EnvironmentFailed(InfrastructureError):
+    """A set-up step or health check of the scenario failed or timed out."""
+
+    code = "environment"
+
+
+class AgentSetupFailed(InfrastructureError):
+    """The agent could not be made ready: a missing variable, secret or file."""
+
+    code = "agent_setup"
+
+
+class OutOfMemory(InfrastructureError):
+    """The kernel killed a process because the container reached its memory limit."""
+
+    code = "out_of_memory"
+
+
+class ResultsUnwritable(InfrastructureError):
+    """The results directory refuses writes."""
+
+    code = "results_unwritable"
+
+
+class ScorerCrashed(InfrastructureError):
+    """A scorer ended in a way that says nothing about the agent."""
+
+    code = "scorer_crashed"
+
+
+class ScorerTimeout(InfrastructureError):
+    """A scorer did not end in time."""
+
+    code = "scorer_timeout"
+
+
+class ScoreMissing(InfrastructureError):
+    """A scorer ended without a score."""
+
+    code = "score_missing"
+
+
+class ScoreInvalid(InfrastructureError):
+    """A score that is not a number within [0, 1]."""
+
+    code = "score_invalid"

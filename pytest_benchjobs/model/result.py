@@ -1,0 +1,150 @@
+"""A trial and its result."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from .agent import AgentSpec
+from .base import Model, Score
+from .job import SCHEMA_VERSION
+from .scenario import Scenario
+
+
+class Outcome(enum.StrEnum):
+    """How a trial ended. `failed` is the agent's doing, `error` is not."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+    CANCELLED = "cancelled"
+    SKIPPED = "skipped"
+
+
+class FailureClass(enum.StrEnum):
+    """Why a trial `failed`. The classes of `error` are the codes in `model.errors`."""
+
+    BELOW_THRESHOLD = "below_threshold"
+    AGENT_TIMEOUT = "agent_timeout"
+    AGENT_CRASHED = "agent_crashed"
+    LIMIT_EXCEEDED = "limit_exceeded"
+
+
+class Failure(Model):
+    """Why a trial is not `passed`, in a word for programs and a line for people."""
+
+    class_: str = Field(alias="class", serialization_alias="class")
+    message: str
+    phase: str | None = None
+    detail: str | None = None
+    """The last lines of the log that shows it."""
+
+    model_config = {**Model.model_config, "populate_by_name": True}
+
+
+class ScorerResult(Model):
+    """What one scorer said."""
+
+    name: str
+    type: str
+    weight: float
+    score: Score | None = None
+    error: Failure | None = None
+    seconds: float = 0.0
+    output: str = ""
+    """The tail of what it printed."""
+    details: dict[str, Any] = {}
+    """For example how many tests passed."""
+
+
+class Phase(Model):
+    """One step of a trial and how long it took, in seconds since the trial began."""
+
+    name: str
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.end - self.start
+
+
+class Usage(Model):
+    """What an agent consumed. Unknown is None, never 0."""
+
+    input_tokens: Annotated[int, Field(ge=0)] | None = None
+    output_tokens: Annotated[int, Field(ge=0)] | None = None
+    cached_tokens: Annotated[int, Field(ge=0)] | None = None
+    reasoning_tokens: Annotated[int, Field(ge=0)] | None = None
+    cost_usd: Annotated[float, Field(ge=0)] | None = None
+
+
+class ImageRecord(Model):
+    """The image a trial really ran in."""
+
+    reference: str
+    """As the scenario names it: an image, or `Dockerfile`."""
+    id: str
+    """Content digest."""
+    substituted: dict[str, str] = {}
+    """Base images replaced by the image map. A result with any is not comparable with one without."""
+
+
+class AgentEnd(Model):
+    """How the agent's process ended."""
+
+    exit_status: int | None = None
+    timed_out: bool = False
+    limit: str | None = None
+    """The limit it ran into, such as `storage`."""
+    oom_kills: int = 0
+    leftovers: tuple[str, ...] = ()
+    """Commands of processes it had left running."""
+    tampered: tuple[str, ...] = ()
+    """Programs the grading depends on that it had changed; they were put back first."""
+    output_bytes: int = 0
+
+
+class Trial(Model):
+    """What to run: scenario x agent x attempt, and the pytest node id that names it."""
+
+    node_id: str
+    scenario: Scenario
+    agent: AgentSpec
+    attempt: Annotated[int, Field(ge=1)] = 1
+
+
+class TrialResult(Model):
+    """`result.json`: everything that is known of a trial."""
+
+    schema_version: int = SCHEMA_VERSION
+    job: str
+    node_id: str
+    benchmark: str
+    benchmark_version: str | None = None
+    scenario: str
+    agent: AgentSpec
+    attempt: int
+    tries: int = 1
+    outcome: Outcome
+    score: Score | None = None
+    threshold: Score
+    failure: Failure | None = None
+    scorers: tuple[ScorerResult, ...] = ()
+    agent_end: AgentEnd | None = None
+    usage: Usage = Usage()
+    phases: tuple[Phase, ...] = ()
+    started_at: datetime.datetime
+    finished_at: datetime.datetime
+    seconds: float
+    image: ImageRecord | None = None
+    artifacts: tuple[str, ...] = ()
+    """Paths under the trial's `artifacts/`."""
+    notes: tuple[str, ...] = ()
+    """Things a reader should know that changed nothing: an artifact that was missing, a log that was cut."""
+    path: str = ""
+    """The trial's directory, relative to the job's."""

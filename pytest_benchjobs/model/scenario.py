@@ -1,0 +1,158 @@
+"""A scenario: one self-contained task, as every source of scenarios describes it."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from .base import Model, Name, Score, Seconds, Size
+
+DEFAULT_AGENT_TIMEOUT = 7200.0
+DEFAULT_SCORER_TIMEOUT = 1800.0
+DEFAULT_BUILD_TIMEOUT = 600.0
+DEFAULT_SETUP_TIMEOUT = 600.0
+DEFAULT_PIDS = 2048
+
+Network = Literal["public", "none", "allowlist"]
+EnvName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+EnvTable = dict[EnvName, str]
+
+
+class HealthCheck(Model):
+    """A command repeated inside the container until it exits 0. Times in seconds."""
+
+    command: str
+    interval: Seconds = 5.0
+    timeout: Seconds = 30.0
+    start_period: Annotated[float, Field(ge=0)] = 0.0
+    start_interval: Seconds = 5.0
+    retries: Annotated[int, Field(ge=1)] = 3
+
+
+class Environment(Model):
+    """The container a trial runs in. Sizes in bytes, times in seconds."""
+
+    image: str | None = None
+    dockerfile: Path | None = None
+    """Absolute path of a Dockerfile; wins over `image` when both are there and the image cannot be had."""
+    context: Path | None = None
+    """Absolute path of the build context; default: the directory of the Dockerfile."""
+    build_args: dict[str, str] = {}
+    build_timeout: Seconds = DEFAULT_BUILD_TIMEOUT
+    workdir: str | None = None
+    """Absolute path in the container; default: the image's own."""
+    user: str | None = None
+    """Who runs set-up steps; default: the image's own user."""
+    env: EnvTable = {}
+    """`${VAR}` and `${VAR:-default}` are filled in from the host just before the container is made."""
+    cpus: Annotated[float, Field(gt=0)] | None = None
+    memory: Size | None = None
+    storage: Size | None = None
+    """What the trial may write to the container's file system."""
+    pids: Annotated[int, Field(ge=16)] = DEFAULT_PIDS
+    gpus: Annotated[int, Field(ge=0)] = 0
+    network: Network = "public"
+    allowed_hosts: tuple[str, ...] = ()
+    keep_entrypoint: bool = False
+    """Start the image's ENTRYPOINT instead of overriding it (what Harbor does)."""
+    allow_sudo: bool = False
+    """Leave out `no-new-privileges`, so that set-user-id programs such as sudo work."""
+    keep_processes: bool = False
+    """Let background processes of the agent live on while it is graded. For tasks whose answer is a running server."""
+    setup: tuple[str, ...] = ()
+    """Shell commands run in order before the agent."""
+    setup_timeout: Seconds = DEFAULT_SETUP_TIMEOUT
+    healthcheck: HealthCheck | None = None
+
+
+class Reference(Model):
+    """What `oracle` does: a shell script, a patch, or a directory with a `solve.sh` (Harbor)."""
+
+    script: str | None = None
+    patch: Path | None = None
+    solution: Path | None = None
+    env: EnvTable = {}
+
+
+class ScorerSpec(Model):
+    """One scorer of a scenario.
+
+    `type` is one of the built-in kinds (`bash`, `command`, `tests`, `harbor`) or a name registered by a plugin.
+    """
+
+    name: Name
+    type: str = Field(min_length=1)
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    script: str | None = None
+    """`bash`: prints `score=X`, or a number on its last line."""
+    command: str | None = None
+    """`command`: exit status 0 is 1.0. `tests`: how to run the files; default: test.sh, else pytest."""
+    path: Path | None = None
+    """`tests` and `harbor`: absolute path of a file or directory put into the container after the agent is gone."""
+    timeout: Seconds | None = None
+    user: str | None = None
+    env: EnvTable = {}
+    network: Network | None = None
+    """Network while this scorer runs; default: the environment's."""
+    params: dict[str, Any] = {}
+    """Handed to registered scorers as they are."""
+
+
+class ArtifactSpec(Model):
+    """A path in the container to keep after the trial; relative paths start at the workdir."""
+
+    source: str = Field(min_length=1)
+    destination: str | None = None
+    """Relative path under the trial's `artifacts/`; default: the source's own."""
+    exclude: tuple[str, ...] = ()
+
+
+class Requires(Model):
+    """What must be there before anything is spent."""
+
+    env: tuple[EnvName, ...] = ()
+    secrets: tuple[EnvName, ...] = ()
+    commands: tuple[str, ...] = ()
+    """Programs on the host's PATH."""
+
+
+class Validation(enum.StrEnum):
+    """What `benchjobs check` expects of the untouched environment."""
+
+    FORWARD = "forward"
+    REVERSE = "reverse"
+    EVALUATION = "evaluation"
+
+
+class Scenario(Model):
+    """One task: what to do, where, and how it is graded."""
+
+    id: Name
+    benchmark: str
+    benchmark_version: str | None = None
+    problem_statement: str = Field(min_length=1)
+    additional_context: Any = None
+    tags: tuple[str, ...] = ()
+    metadata: dict[str, Any] = {}
+    archived: bool = False
+    validation: Validation = Validation.FORWARD
+    environment: Environment
+    files: dict[str, Path] = {}
+    """Path in the container (relative to the workdir, or absolute) -> absolute path of a host file or directory."""
+    reference: Reference | None = None
+    threshold: Score | None = None
+    """Pass mark; default: the job's."""
+    agent_timeout: Seconds | None = None
+    agent_user: str | None = None
+    agent_env: EnvTable = {}
+    agent_network: Network | None = None
+    scorer_timeout: Seconds = DEFAULT_SCORER_TIMEOUT
+    scorers: tuple[ScorerSpec, ...] = Field(min_length=1)
+    artifacts: tuple[ArtifactSpec, ...] = ()
+    requires: Requires = Requires()
+    source: Path
+    """The manifest or task directory it came from."""
+    line: int | None = None

@@ -1,0 +1,1 @@
+"""What a job looks like to people and to CI."""

@@ -1,0 +1,187 @@
+"""Many trials in flight, one result at a time.
+
+A trial is minutes of waiting for a container, so each gets a thread and no process: a thread costs 16 KiB resident
+where an xdist worker costs 40 MiB. pytest stays in the main thread and takes results in the order they land.
+
+How many trials run at once is a property of the *job*, not of a process. Processes share it through token files: a
+trial may start only while its process holds the lock of one of N files. The kernel drops the locks of a process that
+dies, so nothing has to be cleaned up, and a worker with more to do than the others simply takes more tokens.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from .model.result import TrialResult
+
+_TOKEN_POLL = 0.05
+
+Ticket = TypeVar("Ticket")
+
+
+class Cancelled(Exception):  # noqa: N818  a request, not an error
+    """The trial was asked to stop."""
+
+
+class Cancellation:
+    """How a running trial is told to stop: a flag, and a way to interrupt what it is blocked in."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._interrupts: list[Callable[[], None]] = []
+        self.requested = False
+
+    def request(self) -> None:
+        """Ask the trial to stop; returns at once."""
+        with self._lock:
+            self.requested = True
+            interrupts = list(self._interrupts)
+        for interrupt in interrupts:
+            threading.Thread(target=interrupt, name="bench-interrupt", daemon=True).start()
+
+    def check(self) -> None:
+        """Raise `Cancelled` if the trial was asked to stop."""
+        if self.requested:
+            raise Cancelled
+
+    @contextlib.contextmanager
+    def interrupting(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """While inside, `request` calls `interrupt`, from another thread."""
+        with self._lock:
+            self._interrupts.append(interrupt)
+            requested = self.requested
+        if requested:
+            interrupt()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._interrupts.remove(interrupt)
+
+
+class Tokens:
+    """At most `limit` holders among all processes that name the same directory."""
+
+    def __init__(self, directory: Path, limit: int) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._free: deque[int] = deque(range(limit))
+        self._files = [directory / f"token-{number}" for number in range(limit)]
+        self._held: dict[int, int] = {}
+
+    def take(self) -> int | None:
+        """A token, or None when all are held. Call from one thread only; `give_back` may come from any."""
+        for _ in range(len(self._free)):
+            number = self._free.popleft()
+            descriptor = os.open(self._files[number], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(descriptor)
+                self._free.append(number)
+            else:
+                self._held[number] = descriptor
+                return number
+        return None
+
+    def give_back(self, number: int) -> None:
+        """Let somebody else have it."""
+        os.close(self._held.pop(number))
+        self._free.append(number)
+
+
+class Flight(Generic[Ticket]):
+    """Runs trials in threads, each under a token, and hands their results back one by one.
+
+    `run` must not raise: what goes wrong in a trial belongs in its result.
+    """
+
+    def __init__(self, run: Callable[[Ticket, Cancellation], TrialResult], tokens: Tokens) -> None:
+        self._run = run
+        self._tokens = tokens
+        self._waiting: deque[Ticket] = deque()
+        self._cancellations: set[Cancellation] = set()
+        self._landed: queue.SimpleQueue[tuple[Ticket, TrialResult]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = False
+        self._in_flight = 0
+        self._dispatcher = threading.Thread(target=self._dispatch, name="bench-dispatch", daemon=True)
+        self._dispatcher.start()
+
+    @property
+    def outstanding(self) -> int:
+        """Trials submitted whose result was not handed out yet."""
+        with self._lock:
+            return len(self._waiting) + self._in_flight + self._landed.qsize()
+
+    def submit(self, ticket: Ticket) -> None:
+        """Start it as soon as there is a token."""
+        with self._lock:
+            self._waiting.append(ticket)
+        self._wake.set()
+
+    def next(self, timeout: float | None = None) -> tuple[Ticket, TrialResult] | None:
+        """The next result to land, or None after `timeout` seconds."""
+        try:
+            return self._landed.get(timeout=timeout)
+        except queue.Empty:
+            return None
+
+    def withdraw(self) -> list[Ticket]:
+        """Take back whatever has not started."""
+        with self._lock:
+            withdrawn = list(self._waiting)
+            self._waiting.clear()
+        return withdrawn
+
+    def cancel(self) -> None:
+        """Withdraw what has not started and ask what runs to stop. Their results still land."""
+        self.withdraw()
+        with self._lock:
+            running = list(self._cancellations)
+        for cancellation in running:
+            cancellation.request()
+
+    def close(self) -> None:
+        """End the dispatcher. Call `cancel` first, or wait until nothing is outstanding."""
+        self._stopping = True
+        self._wake.set()
+        self._dispatcher.join()
+
+    def _dispatch(self) -> None:
+        while not self._stopping:
+            with self._lock:
+                hungry = bool(self._waiting)
+            token = self._tokens.take() if hungry else None
+            if token is None:
+                self._wake.wait(_TOKEN_POLL if hungry else None)
+                self._wake.clear()
+                continue
+            with self._lock:
+                if not self._waiting:
+                    self._tokens.give_back(token)
+                    continue
+                ticket = self._waiting.popleft()
+                cancellation = Cancellation()
+                self._cancellations.add(cancellation)
+                self._in_flight += 1
+            threading.Thread(
+                target=self._fly, args=(ticket, cancellation, token), name="bench-trial", daemon=True
+            ).start()
+
+    def _fly(self, ticket: Ticket, cancellation: Cancellation, token: int) -> None:
+        result = self._run(ticket, cancellation)
+        self._tokens.give_back(token)
+        with self._lock:
+            self._in_flight -= 1
+            self._cancellations.discard(cancellation)
+            self._landed.put((ticket, result))
+        self._wake.set()

@@ -1,0 +1,157 @@
+"""What a trial needs of the place it runs in.
+
+Calls block, and are made from the one thread that runs the trial; `kill` may come from any thread.
+Every method raises an `InfrastructureError` of the right class when the engine fails, whatever the trial was doing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from ..model.result import ImageRecord
+from ..model.scenario import Environment, Network
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class File:
+    """Something to put into a sandbox: `content`, or a host file or directory (`source`)."""
+
+    path: str
+    """Absolute path in the sandbox."""
+    content: bytes | None = None
+    source: Path | None = None
+    mode: int | None = None
+    """Permission bits; default: 0644 for content, the source's own for files of the host."""
+    clean: bool = False
+    """Remove whatever is at `path` first. The engine does it: nothing in the sandbox is asked."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SandboxSpec:
+    """What to start. `environment.env` is already filled in."""
+
+    environment: Environment
+    labels: Mapping[str, str]
+    """Labels of the trial: job, node id, attempt. The provider adds its own (owner, deadline)."""
+    network: Network
+    deadline: float
+    """Seconds after which the sandbox ends itself, whatever becomes of us."""
+    files: tuple[File, ...] = ()
+    """Put in before it starts. A relative path starts at the workdir."""
+    image_map: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    build_args: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ExecResult:
+    """How a command ended."""
+
+    exit_status: int | None
+    """None when it timed out."""
+    timed_out: bool
+    seconds: float
+    oom_kills: int = 0
+    """Processes of the sandbox which the kernel killed for memory meanwhile."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fetched:
+    """What came out of a sandbox."""
+
+    files: tuple[str, ...]
+    """Relative paths that were written."""
+    bytes: int
+    notes: tuple[str, ...] = ()
+    """What was left out, and why: over the size, a device, a link that points outside."""
+
+
+Sink = Callable[[bytes], None]
+"""Takes output as it comes, stdout and stderr merged. Must be quick; caps are its own affair."""
+
+
+class Sandbox(Protocol):
+    """One running container."""
+
+    @property
+    def id(self) -> str:
+        """The engine's id, for people who want to look inside."""
+
+    @property
+    def image(self) -> ImageRecord:
+        """What it was started from."""
+
+    @property
+    def workdir(self) -> str:
+        """Absolute path commands run in."""
+
+    def exec(
+        self,
+        argv: Iterable[str],
+        *,
+        timeout: float,
+        sink: Sink,
+        user: str | None = None,
+        workdir: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> ExecResult:
+        """Run a command to its end or its timeout (seconds). A timed-out command is left running: call `end_processes`.
+
+        Standard input is closed. A stream that ends is not believed until the engine gives an exit status.
+        """
+
+    def put(self, files: Iterable[File]) -> None:
+        """Put files in, owned by root. One round trip."""
+
+    def read(self, path: str, *, limit: int) -> bytes | None:
+        """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
+
+    def fetch(self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()) -> Fetched | None:
+        """Copy a file or directory out, safely: no links outside, no devices, at most `limit` bytes. None: not there."""
+
+    def processes(self) -> tuple[str, ...]:
+        """Command lines of everything that runs beside the sandbox's own first process."""
+
+    def end_processes(self) -> None:
+        """Kill every process there is, with no help from inside, and be ready for `exec` again."""
+
+    def restore_programs(self) -> tuple[str, ...]:
+        """Put back shells, interpreters and loaders which were changed since the start; returns their paths."""
+
+    def set_network(self, network: Network) -> None:
+        """Switch between `public` and `none` while running."""
+
+    def kill(self) -> None:
+        """End it at once, from any thread; a blocked call in the trial's thread then returns. Never raises."""
+
+    def remove(self) -> None:
+        """Remove it and all that came with it, without waiting. Never raises."""
+
+    def limit_hit(self) -> str | None:
+        """The limit (`storage`) for which the provider killed the processes, if it did."""
+
+
+class SandboxProvider(Protocol):
+    """Where sandboxes come from. One per process; thread-safe."""
+
+    def check(self) -> None:
+        """Make sure the engine answers.
+
+        Raises:
+            EngineUnavailable: with what to do about it.
+        """
+
+    def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> Sandbox:
+        """Resolve or build the image, create, fill and start. Calls `on_phase` with `image`, then `start`.
+
+        Raises:
+            InfrastructureError: of the class that fits.
+        """
+
+    def sweep(self) -> int:
+        """Remove what dead processes of this machine left behind; returns how many things."""
+
+    def close(self) -> None:
+        """Remove whatever this process still has, and let go of the engine."""

@@ -1,0 +1,1 @@
+"""How a finished trial is graded."""

@@ -1,0 +1,54 @@
+"""What a place where scenarios come from offers: cheap references first, whole scenarios when they run."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from ..model.scenario import Scenario
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScenarioRef:
+    """What collection needs of a scenario, and no more."""
+
+    id: str
+    tags: tuple[str, ...] = ()
+    line: int | None = None
+    archived: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SourceWarning:
+    """Something odd that is not wrong, such as a key nobody knows. `str()` is the message for the user."""
+
+    message: str
+    path: Path
+    line: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.message}" if self.line else f"{self.path}: {self.message}"
+
+
+class Source(Protocol):
+    """A manifest, or one Harbor task directory. Opening it is cheap; nothing is read before `refs`."""
+
+    path: Path
+    warnings: Sequence[SourceWarning]
+    """Filled by `refs`."""
+
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark."""
+
+    def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
+        """Validate and list the scenarios whose id is `wanted`, in file order. Validates only those.
+
+        Raises:
+            InputErrors: every mistake found, each with file and line.
+        """
+
+    def load(self, scenario_id: str) -> Scenario:
+        """The whole scenario. Thread-safe; parses a file once however many trials ask."""

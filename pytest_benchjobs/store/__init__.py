@@ -1,0 +1,1 @@
+"""Job bundles on disk, which are the truth, and the history, which is an index of them."""
