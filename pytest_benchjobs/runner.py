@@ -10,61 +10,21 @@ dies, so nothing has to be cleaned up, and a worker with more to do than the oth
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from .cancellation import Cancellation
 from .model.result import TrialResult
 
 _TOKEN_POLL = 0.05
 
 Ticket = TypeVar("Ticket")
-
-
-class Cancelled(Exception):  # noqa: N818  a request, not an error
-    """The trial was asked to stop."""
-
-
-class Cancellation:
-    """How a running trial is told to stop: a flag, and a way to interrupt what it is blocked in."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._interrupts: list[Callable[[], None]] = []
-        self.requested = False
-
-    def request(self) -> None:
-        """Ask the trial to stop; returns at once."""
-        with self._lock:
-            self.requested = True
-            interrupts = list(self._interrupts)
-        for interrupt in interrupts:
-            threading.Thread(target=interrupt, name="bench-interrupt", daemon=True).start()
-
-    def check(self) -> None:
-        """Raise `Cancelled` if the trial was asked to stop."""
-        if self.requested:
-            raise Cancelled
-
-    @contextlib.contextmanager
-    def interrupting(self, interrupt: Callable[[], None]) -> Iterator[None]:
-        """While inside, `request` calls `interrupt`, from another thread."""
-        with self._lock:
-            self._interrupts.append(interrupt)
-            requested = self.requested
-        if requested:
-            interrupt()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._interrupts.remove(interrupt)
 
 
 class Tokens:

@@ -17,7 +17,7 @@ from ..model.scenario import Environment, Network
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class File:
-    """Something to put into a sandbox: `content`, or a host file or directory (`source`)."""
+    """Something to put into a sandbox: `content`, a host file or directory (`source`), or, with neither, a directory."""
 
     path: str
     """Absolute path in the sandbox."""

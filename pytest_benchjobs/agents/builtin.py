@@ -1,0 +1,83 @@
+"""The agents that need no model: `oracle`, `nop` and `command`."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ..model.errors import AgentSetupFailed
+from ..sandbox.protocol import File
+from .protocol import Agent, AgentCall, AgentCommand
+
+SOLUTION_DIRECTORY = "/solution"
+_PATCH_FILE = "/bench/reference.patch"
+
+# bash where there is one, else sh: one exec either way, instead of a first one that only asks.
+_SHELL = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi'
+_APPLY_PATCH = f"git apply --verbose {_PATCH_FILE} || patch --batch --forward --fuzz=5 -p1 -i {_PATCH_FILE}"
+
+
+def shell(command: str) -> tuple[str, ...]:
+    """The arguments that run a shell command in any image with a shell."""
+    return ("/bin/sh", "-c", _SHELL, "sh", command)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Oracle:
+    """Applies the scenario's reference solution: shows that the benchmark can be solved, at no cost."""
+
+    name: str = "oracle"
+    needs_model: bool = False
+    trusted: bool = True
+
+    def prepare(self, call: AgentCall) -> AgentCommand | None:
+        """The reference, as a command."""
+        reference = call.scenario.reference
+        if reference is None:
+            raise AgentSetupFailed(
+                f"scenario {call.scenario.id!r} has no reference solution, so oracle cannot solve it. "
+                "Add `reference:` (or solution/solve.sh), or leave the scenario out with -k or --bench-scenario"
+            )
+        if reference.solution is not None:
+            return AgentCommand(
+                argv=shell(f"chmod +x {SOLUTION_DIRECTORY}/solve.sh; {SOLUTION_DIRECTORY}/solve.sh"),
+                env={"DEBIAN_FRONTEND": "noninteractive", **reference.env},
+                files=(File(SOLUTION_DIRECTORY, source=reference.solution),),
+            )
+        if reference.patch is not None:
+            return AgentCommand(
+                argv=shell(_APPLY_PATCH),
+                env=reference.env,
+                files=(File(_PATCH_FILE, source=reference.patch),),
+            )
+        return AgentCommand(argv=shell(reference.script or ":"), env=reference.env)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Nop:
+    """Does nothing: shows that the benchmark does not pass by itself."""
+
+    name: str = "nop"
+    needs_model: bool = False
+    trusted: bool = True
+
+    def prepare(self, call: AgentCall) -> AgentCommand | None:  # noqa: ARG002
+        """Nothing."""
+        return None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Command:
+    """Runs any shell command in the workdir, with the problem statement in the file `$BENCH_PROBLEM_FILE`."""
+
+    name: str = "command"
+    needs_model: bool = True
+    trusted: bool = False
+
+    def prepare(self, call: AgentCall) -> AgentCommand | None:
+        """The command behind the colon."""
+        return AgentCommand(argv=shell(call.spec.model or ":"))
+
+
+def builtin_agents() -> tuple[Agent, ...]:
+    """The agents that come with the package."""
+    return (Oracle(), Nop(), Command())

@@ -1,0 +1,56 @@
+"""How a trial that is blocked in an engine call is told to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+
+
+class Cancelled(Exception):  # noqa: N818  a request, not an error
+    """The trial was asked to stop."""
+
+
+class Cancellation:
+    """How a running trial is told to stop: a flag, and a way to interrupt what it is blocked in."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._interrupts: list[Callable[[], None]] = []
+        self._requested = threading.Event()
+
+    @property
+    def requested(self) -> bool:
+        """Whether the trial was asked to stop."""
+        return self._requested.is_set()
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep, but no longer than until the trial is asked to stop; whether it was."""
+        return self._requested.wait(seconds)
+
+    def request(self) -> None:
+        """Ask the trial to stop; returns at once."""
+        with self._lock:
+            self._requested.set()
+            interrupts = list(self._interrupts)
+        for interrupt in interrupts:
+            threading.Thread(target=interrupt, name="bench-interrupt", daemon=True).start()
+
+    def check(self) -> None:
+        """Raise `Cancelled` if the trial was asked to stop."""
+        if self.requested:
+            raise Cancelled
+
+    @contextlib.contextmanager
+    def interrupting(self, interrupt: Callable[[], None]) -> Iterator[None]:
+        """While inside, `request` calls `interrupt`, from another thread."""
+        with self._lock:
+            self._interrupts.append(interrupt)
+            requested = self.requested
+        if requested:
+            interrupt()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._interrupts.remove(interrupt)

@@ -1,0 +1,234 @@
+"""The scorer kinds that come with the package: `bash`, `command`, `tests` and `harbor`."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+from typing import Any
+from xml.etree import ElementTree
+
+from ..model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
+from ..sandbox.protocol import File
+from .commands import run_shell
+from .protocol import Graded, Scorer, ScoringContext
+
+TESTS_DIRECTORY = "/tests"
+VERIFIER_DIRECTORY = "/logs/verifier"
+_REPORT_LIMIT = 8 * 1024 * 1024
+_LOGS_LIMIT = 64 * 1024 * 1024
+_ARGUMENT_LIMIT = 100_000
+_NOT_EXECUTABLE = 126
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)"
+_SCORE_LINE = re.compile(rf"^\s*score\s*=\s*({_NUMBER})\s*$", re.IGNORECASE)
+_NUMBER_LINE = re.compile(rf"^\s*({_NUMBER})\s*$", re.IGNORECASE)
+_PYTEST_STATUS = {2: "was interrupted", 3: "had an internal error", 4: "was called wrongly", 5: "found no tests"}
+
+
+def checked(value: object, who: str) -> float:
+    """The value as a score.
+
+    Raises:
+        ScoreInvalid: not a number within [0, 1].
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ScoreInvalid(f"{who} gave {value!r}, which is not a number within [0, 1]")
+    if not 0 <= value <= 1:
+        raise ScoreInvalid(f"{who} gave {value!r}, which is outside [0, 1]")
+    return float(value)
+
+
+def parse_score(output: str, who: str) -> float:
+    """The score a script printed: its last `score=X` line, else its last line if that is a number.
+
+    Raises:
+        ScoreMissing: neither is there.
+        ScoreInvalid: not within [0, 1].
+    """
+    lines = [line for line in output.splitlines() if line.strip()]
+    for line in reversed(lines):
+        if match := _SCORE_LINE.match(line):
+            return checked(float(match[1]), who)
+    if lines and (match := _NUMBER_LINE.match(lines[-1])):
+        return checked(float(match[1]), who)
+    last = f"its last line is {lines[-1][:200]!r}" if lines else "it printed nothing"
+    raise ScoreMissing(f"{who} printed no score: {last}. Print `score=X`, or a number on the last line")
+
+
+def score_bash(context: ScoringContext) -> Graded:
+    """`bash`: a script prints the score and exits 0."""
+    script = context.spec.script or ""
+    if len(script) > _ARGUMENT_LIMIT:
+        path = f"{TESTS_DIRECTORY}/score.sh"
+        context.sandbox.put([File(TESTS_DIRECTORY, clean=True), File(path, content=script.encode())])
+        script = f"if command -v bash >/dev/null 2>&1; then bash {path}; else sh {path}; fi"
+    result, output = run_shell(context, script)
+    if result.exit_status != 0:
+        raise ScorerCrashed(
+            f"scorer {context.spec.name!r} exited with status {result.exit_status}; "
+            f"a bash scorer prints its score and exits 0. Output: {output[-300:].strip() or 'none'}"
+        )
+    return Graded(parse_score(output, f"scorer {context.spec.name!r}"), output)
+
+
+def score_command(context: ScoringContext) -> Graded:
+    """`command`: exit status 0 is 1.0, any other 0.0; a command that cannot be run is an error."""
+    result, output = run_shell(context, context.spec.command or "")
+    _refuse_unrunnable(context, result.exit_status, output)
+    return Graded(1.0 if result.exit_status == 0 else 0.0, output, {"exit_status": result.exit_status})
+
+
+def score_tests(context: ScoringContext) -> Graded:
+    """`tests`: files put in now, run, and graded by the share of tests that pass.
+
+    Reads a JUnit report (`$BENCH_JUNIT`) or a CTRF report (`$BENCH_CTRF`) when the run leaves one; without a report
+    the exit status decides. The default command is the directory's `test.sh`, else pytest.
+    """
+    spec = context.spec
+    if spec.path is None:  # the sources see to it
+        raise ScorerCrashed(f"scorer {spec.name!r} has no path")
+    single = spec.path.is_file()
+    target = f"{TESTS_DIRECTORY}/{spec.path.name}" if single else TESTS_DIRECTORY
+    files = [File(VERIFIER_DIRECTORY, clean=True, mode=0o777)]
+    if single:
+        files += [File(TESTS_DIRECTORY, clean=True), File(target, source=spec.path)]
+    else:
+        files += [File(TESTS_DIRECTORY, source=spec.path, clean=True)]
+    context.sandbox.put(files)
+    own_runner = spec.command is not None or (not single and (spec.path / "test.sh").is_file())
+    if spec.command is not None:
+        command = spec.command
+    elif own_runner:
+        command = f"chmod +x {TESTS_DIRECTORY}/test.sh; {TESTS_DIRECTORY}/test.sh"
+    else:
+        command = f'python3 -m pytest -q -p no:cacheprovider --junitxml="$BENCH_JUNIT" {target}'
+    result, output = run_shell(context, command)
+    _refuse_unrunnable(context, result.exit_status, output)
+    counts = _read_reports(context)
+    if counts is not None:
+        passed, total = counts
+        if total == 0:
+            raise ScoreMissing(f"scorer {spec.name!r} ran no test")
+        return Graded(passed / total, output, {"passed": passed, "total": total})
+    if not own_runner:
+        why = _PYTEST_STATUS.get(result.exit_status or 0, f"exited with status {result.exit_status}")
+        raise ScorerCrashed(f"pytest {why} and left no report: {output[-300:].strip() or 'it printed nothing'}")
+    return Graded(1.0 if result.exit_status == 0 else 0.0, output, {"exit_status": result.exit_status})
+
+
+def score_harbor(context: ScoringContext) -> Graded:
+    """`harbor`: runs tests/test.sh and reads `/logs/verifier/reward.json`, else `reward.txt`. Its exit status says nothing."""
+    spec = context.spec
+    context.sandbox.put(
+        [
+            File(VERIFIER_DIRECTORY, clean=True, mode=0o777),
+            File(TESTS_DIRECTORY, source=spec.path, clean=True),
+        ]
+    )
+    _, output = run_shell(context, f"chmod +x {TESTS_DIRECTORY}/test.sh; {TESTS_DIRECTORY}/test.sh")
+    kept = context.directory / "verifier"
+    context.sandbox.fetch(VERIFIER_DIRECTORY, kept, limit=_LOGS_LIMIT)
+    return parse_reward(_text(kept / "reward.json"), _text(kept / "reward.txt"), output)
+
+
+def parse_reward(reward_json: str | None, reward_text: str | None, output: str = "") -> Graded:
+    """The score in Harbor's reward files; `reward.json` wins.
+
+    A JSON object may hold several numbers: `reward` is the score if it is there, else the mean of all.
+
+    Raises:
+        ScoreMissing: neither file, or an empty one.
+        ScoreInvalid: unreadable, or not within [0, 1].
+    """
+    if reward_json is not None:
+        if not reward_json.strip():
+            raise ScoreMissing("reward.json is empty")
+        try:
+            value = json.loads(reward_json)
+        except (ValueError, RecursionError) as error:
+            raise ScoreInvalid(f"reward.json is not JSON: {str(error)[:200]}") from None
+        if not isinstance(value, dict):
+            return Graded(checked(value, "reward.json"), output)
+        if not value:
+            raise ScoreMissing("reward.json holds no reward")
+        rewards = {str(key)[:100]: checked(number, f"reward.json, key {str(key)[:100]!r},") for key, number in value.items()}
+        score = rewards["reward"] if "reward" in rewards else sum(rewards.values()) / len(rewards)
+        return Graded(min(score, 1.0), output, {"rewards": rewards})
+    if reward_text is None:
+        last = output.strip().splitlines()[-1:] or ["nothing"]
+        raise ScoreMissing(
+            "the tests left neither /logs/verifier/reward.json nor reward.txt; "
+            f"the last thing they printed: {last[0][:200]}"
+        )
+    if not reward_text.strip():
+        raise ScoreMissing("reward.txt is empty")
+    try:
+        number = float(reward_text.strip()[:100])
+    except ValueError:
+        raise ScoreInvalid(f"reward.txt holds {reward_text.strip()[:100]!r}, which is not a number") from None
+    return Graded(checked(number, "reward.txt"), output)
+
+
+def parse_junit(text: str) -> tuple[int, int] | None:
+    """(passed, total) of a JUnit report, leaving out skipped tests; None when it is not one."""
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        return None
+    try:
+        root = ElementTree.fromstring(text)  # noqa: S314  no DTD, so no entity to expand
+    except ElementTree.ParseError:
+        return None
+    if root.tag not in ("testsuites", "testsuite"):
+        return None
+    passed = total = 0
+    for case in root.iter("testcase"):
+        if case.find("skipped") is not None:
+            continue
+        total += 1
+        passed += case.find("failure") is None and case.find("error") is None
+    return passed, total
+
+
+def parse_ctrf(text: str) -> tuple[int, int] | None:
+    """(passed, total) of a CTRF report, leaving out skipped tests; None when it is not one."""
+    try:
+        tests: Any = json.loads(text)["results"]["tests"]
+        states = [test["status"] for test in tests if test["status"] not in ("skipped", "pending")]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return sum(state == "passed" for state in states), len(states)
+
+
+def builtin_scorers() -> Mapping[str, Scorer]:
+    """The kinds that come with the package, by the name a manifest uses as `type`."""
+    return {"bash": score_bash, "command": score_command, "tests": score_tests, "harbor": score_harbor}
+
+
+def _read_reports(context: ScoringContext) -> tuple[int, int] | None:
+    for variable, parse in (("BENCH_JUNIT", parse_junit), ("BENCH_CTRF", parse_ctrf)):
+        path = context.env[variable]
+        try:
+            content = context.sandbox.read(path, limit=_REPORT_LIMIT)
+        except ValueError:
+            raise ScoreInvalid(f"the report {path} is larger than {_REPORT_LIMIT >> 20} MiB") from None
+        if content is None:
+            continue
+        (context.directory / PurePosixPath(path).name).write_bytes(content)
+        counts = parse(content.decode("utf-8", "replace"))
+        if counts is None:
+            raise ScoreInvalid(f"the report {path} cannot be read")
+        return counts
+    return None
+
+
+def _refuse_unrunnable(context: ScoringContext, status: int | None, output: str) -> None:
+    if status in (_NOT_EXECUTABLE, _NOT_EXECUTABLE + 1):
+        raise ScorerCrashed(
+            f"scorer {context.spec.name!r} could not be run (exit status {status}): "
+            f"{output[-300:].strip() or 'it printed nothing'}"
+        )
+
+
+def _text(path: Any) -> str | None:
+    return path.read_text("utf-8", "replace") if path.is_file() else None

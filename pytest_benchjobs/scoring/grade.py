@@ -1,0 +1,86 @@
+"""Running a trial's scorers in order, and combining what they say."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..model.errors import InfrastructureError, ScorerCrashed
+from ..model.result import Failure, ScorerResult, Usage
+from ..model.scenario import Scenario, ScorerSpec
+from ..sandbox.protocol import Sandbox
+from ..store.text import clean
+from .builtin import checked
+from .protocol import Graded, Scorer, ScoringContext
+
+REPORTS = {"BENCH_JUNIT": "/logs/verifier/junit.xml", "BENCH_CTRF": "/logs/verifier/ctrf.json"}
+_KEPT_OUTPUT = 4000
+
+
+def run_scorer(context: ScoringContext, scorer: Scorer) -> ScorerResult:
+    """Run one scorer; what goes wrong in it is in its result. Never raises but for an engine that fails."""
+    spec = context.spec
+    started = time.monotonic()
+    score: float | None = None
+    error: Failure | None = None
+    output = ""
+    details: Mapping[str, object] = {}
+    context.directory.mkdir(parents=True, exist_ok=True)
+    try:
+        graded = scorer(context)
+        if isinstance(graded, Graded):
+            output, details = graded.output, graded.details
+            graded = graded.score
+        score = checked(graded, f"scorer {spec.name!r}")
+    except InfrastructureError as fault:
+        if fault.retryable:
+            raise
+        error = failure(fault, f"score:{spec.name}")
+    except Exception as fault:  # noqa: BLE001  a scorer is anybody's code
+        error = failure(
+            ScorerCrashed(f"scorer {spec.name!r} raised {type(fault).__name__}: {fault}"), f"score:{spec.name}"
+        )
+    if output:
+        (context.directory / "output.log").write_text(output, "utf-8", "replace")
+    return ScorerResult(
+        name=spec.name,
+        type=spec.type,
+        weight=spec.weight,
+        score=score,
+        error=error,
+        seconds=time.monotonic() - started,
+        output=clean(output, _KEPT_OUTPUT),
+        details=dict(details),
+    )
+
+
+def combine(results: Sequence[ScorerResult]) -> float | None:
+    """The weighted mean, or None when any scorer has no score: half a grade is no grade."""
+    total = 0.0
+    for result in results:
+        if result.score is None:
+            return None
+        total += result.weight * result.score
+    return min(1.0, total / sum(result.weight for result in results))
+
+
+def failure(error: InfrastructureError, phase: str | None) -> Failure:
+    """An infrastructure error as a result keeps it."""
+    return Failure(class_=error.code, message=clean(str(error), _KEPT_OUTPUT), phase=phase)
+
+
+def make_context(
+    scenario: Scenario, spec: ScorerSpec, sandbox: Sandbox, *, timeout: float, env: Mapping[str, str], directory: Path
+) -> ScoringContext:
+    """What one scorer may look at. `directory` is the trial's."""
+    return ScoringContext(
+        scenario=scenario,
+        spec=spec,
+        sandbox=sandbox,
+        timeout=timeout,
+        env={**REPORTS, "BENCH_TESTS_DIR": "/tests", **env},
+        directory=directory / "scorers" / spec.name,
+        agent_log=directory / "agent.log",
+        usage=Usage(),
+    )

@@ -1,0 +1,499 @@
+"""One trial, start to score.
+
+    prepare        the agent says how it wants to be called; nothing is spent yet
+    image, start   a container of the scenario's image, labelled, limited, with a deadline of its own
+    setup          the scenario's set-up steps and health check
+    agent          runs until it ends, times out or exceeds a limit
+    end            every process in the container is dead before anything is graded
+    artifacts      what the scenario wants kept
+    score          scorers go in now, never earlier
+    (remove)       whatever happened above
+
+`run_trial` never raises: what goes wrong is in the result, with the class of error it deserves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import fnmatch
+import os
+import time
+import traceback
+from collections.abc import Iterator, Mapping
+
+from .agents.protocol import Agent, AgentCall, AgentCommand
+from .cancellation import Cancellation, Cancelled
+from .model.errors import (
+    AgentSetupFailed,
+    EnvironmentFailed,
+    InfrastructureError,
+    InputError,
+    OutOfMemory,
+    ScorerCrashed,
+)
+from .model.job import JobConfig
+from .model.result import (
+    AgentEnd,
+    Failure,
+    FailureClass,
+    ImageRecord,
+    Outcome,
+    Phase,
+    ScorerResult,
+    Trial,
+    TrialResult,
+)
+from .model.scenario import DEFAULT_AGENT_TIMEOUT, Network, Scenario, ScorerSpec
+from .agents.builtin import shell
+from .sandbox.protocol import File, Sandbox, SandboxProvider, SandboxSpec
+from .scoring.commands import Tail
+from .scoring.grade import combine, failure, make_context, run_scorer
+from .scoring.protocol import Scorer
+from .sources.template import fill
+from .store.bundle import JobBundle, TrialDirectory
+from .store.log import CappedLog
+from .store.redact import Redactor
+from .store.text import clean
+
+_GRACE = 300.0
+_ARTIFACT_LIMIT = 256 * 1024 * 1024
+_RETRY_PAUSE = 2.0
+_LOG_DIRECTORIES = ("/logs/agent", "/logs/artifacts", "/logs/verifier")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Services:
+    """What all trials of a process share."""
+
+    config: JobConfig
+    bundle: JobBundle
+    provider: SandboxProvider
+    agents: Mapping[str, Agent]
+    scorers: Mapping[str, Scorer]
+    secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Variable of the agent -> value. Values are redacted wherever we write."""
+
+
+def run_trial(trial: Trial, services: Services, cancellation: Cancellation) -> TrialResult:
+    """Run a trial, with new tries after infrastructure errors, and commit its directory to the bundle."""
+    started = datetime.datetime.now(datetime.UTC)
+    clock = time.monotonic()
+    report = _Report(trial, services.config, services.bundle.id, started)
+    try:
+        directory = services.bundle.begin(trial)
+    except InfrastructureError as error:
+        return report.result(Outcome.ERROR, clock, failure=failure(error, "results"))
+    tries = 0
+    while True:
+        tries += 1
+        attempt = _Try(trial, services, cancellation, directory, clock)
+        outcome = attempt.run()
+        if not attempt.retryable or tries > services.config.retry_errors or cancellation.requested:
+            break
+        if attempt.failure is not None:
+            (directory.path / "failure.json").write_text(attempt.failure.model_dump_json(by_alias=True), "utf-8")
+        try:
+            directory.set_aside(tries)
+        except InfrastructureError:
+            break
+        if cancellation.wait(_RETRY_PAUSE):
+            break
+    result = report.result(
+        outcome,
+        clock,
+        tries=tries,
+        score=attempt.score,
+        failure=attempt.failure,
+        scorers=tuple(attempt.scores),
+        agent_end=attempt.agent_end,
+        phases=tuple(attempt.phases),
+        image=attempt.image,
+        artifacts=tuple(attempt.artifacts),
+        notes=tuple(attempt.notes),
+    )
+    if outcome is Outcome.CANCELLED:
+        directory.discard()
+        return result
+    try:
+        return directory.commit(result)
+    except InfrastructureError as error:
+        directory.discard()
+        return report.result(Outcome.ERROR, clock, tries=tries, failure=failure(error, "results"))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Report:
+    """The part of a result that is known beforehand."""
+
+    trial: Trial
+    config: JobConfig
+    job: str
+    started: datetime.datetime
+
+    def result(self, outcome: Outcome, clock: float, **fields: object) -> TrialResult:
+        scenario = self.trial.scenario
+        return TrialResult.model_validate(
+            {
+                "job": self.job,
+                "node_id": self.trial.node_id,
+                "benchmark": scenario.benchmark,
+                "benchmark_version": scenario.benchmark_version,
+                "scenario": scenario.id,
+                "agent": self.trial.agent,
+                "attempt": self.trial.attempt,
+                "outcome": outcome,
+                "threshold": _threshold(scenario, self.config),
+                "started_at": self.started,
+                "finished_at": datetime.datetime.now(datetime.UTC),
+                "seconds": time.monotonic() - clock,
+                **fields,
+            }
+        )
+
+
+def _threshold(scenario: Scenario, config: JobConfig) -> float:
+    return config.threshold if scenario.threshold is None else scenario.threshold
+
+
+class _Try:
+    """One execution of a trial. Its attributes are what a result is made of."""
+
+    def __init__(
+        self,
+        trial: Trial,
+        services: Services,
+        cancellation: Cancellation,
+        directory: TrialDirectory,
+        clock: float,
+    ) -> None:
+        self.trial = trial
+        self.scenario = trial.scenario
+        self.services = services
+        self.config = services.config
+        self.cancellation = cancellation
+        self.directory = directory
+        self.clock = clock
+        self.score: float | None = None
+        self.failure: Failure | None = None
+        self.scores: list[ScorerResult] = []
+        self.agent_end: AgentEnd | None = None
+        self.phases: list[Phase] = []
+        self.image: ImageRecord | None = None
+        self.artifacts: list[str] = []
+        self.notes: list[str] = []
+        self.retryable = False
+        self._network: Network = trial.scenario.environment.network
+        self._phase = self._reached = "prepare"
+        self._phase_start = self._now()
+
+    def run(self) -> Outcome:
+        """Run it all."""
+        try:
+            return self._run()
+        except Cancelled:
+            return Outcome.CANCELLED
+        except Exception as error:  # noqa: BLE001  a bug of ours or of a plugin is an error of this trial, not of the job
+            # A sandbox that is killed to stop a trial fails in whatever call it was: that is no error.
+            if self.cancellation.requested:
+                return Outcome.CANCELLED
+            self.failure = self._explain(error)
+            self.retryable = isinstance(error, InfrastructureError) and error.retryable
+        finally:
+            self._enter("done")
+        self.score = None
+        return Outcome.ERROR
+
+    def _explain(self, error: Exception) -> Failure:
+        phase = self._reached
+        if isinstance(error, OSError):
+            error = disk_error(error) or error
+        if isinstance(error, InfrastructureError):
+            return failure(error, phase)
+        if isinstance(error, InputError):
+            return Failure(class_="input", message=clean(str(error), 2000), phase=phase)
+        return Failure(
+            class_="internal",
+            message=clean(f"{type(error).__name__}: {error}", 2000),
+            phase=phase,
+            detail=clean("".join(traceback.format_exception(error)), 8000),
+        )
+
+    def _run(self) -> Outcome:
+        agent, command = self._prepare()
+        with self._sandbox(command) as sandbox:
+            self._set_up(sandbox)
+            self._run_agent(sandbox, agent, command)
+            self._end_agent(sandbox, agent)
+            self._keep_artifacts(sandbox)
+            if self.agent_end is not None and self.agent_end.limit is not None:
+                self.score = 0.0
+            else:
+                self._grade(sandbox)
+            return self._decide(agent)
+
+    def _prepare(self) -> tuple[Agent, AgentCommand | None]:
+        spec = self.trial.agent
+        agent = self.services.agents[spec.name]
+        missing = [name for name in self.scenario.requires.env if name not in os.environ]
+        missing += [name for name in self.scenario.requires.secrets if name not in self.services.secrets]
+        if missing:
+            raise AgentSetupFailed(
+                f"scenario {self.scenario.id!r} requires {', '.join(missing)}: "
+                "set it in the environment, or pass it with --bench-secret"
+            )
+        call = AgentCall(
+            scenario=self.scenario,
+            spec=spec,
+            env=fill({**self.scenario.agent_env, **self.config.env}, os.environ),
+            timeout=self._agent_timeout(),
+        )
+        return agent, agent.prepare(call)
+
+    @contextlib.contextmanager
+    def _sandbox(self, command: AgentCommand | None) -> Iterator[Sandbox]:
+        scenario = self.scenario
+        files = [File(path, source=source) for path, source in scenario.files.items()]
+        files.append(File("/bench/problem.md", content=scenario.problem_statement.encode("utf-8", "replace")))
+        if any(scorer.type == "harbor" for scorer in scenario.scorers):
+            files += [File(path, mode=0o777) for path in _LOG_DIRECTORIES]
+        if command is not None:
+            files += command.files
+        environment = scenario.environment
+        spec = SandboxSpec(
+            environment=environment.model_copy(update={"env": fill(environment.env, os.environ)}),
+            labels={
+                "job": self.services.bundle.id,
+                "trial": self.trial.node_id,
+            },
+            network=environment.network,
+            deadline=self._deadline(),
+            files=tuple(files),
+            image_map=self.config.image_map,
+            build_args=self.config.build_args,
+        )
+        self.cancellation.check()
+        sandbox = self.services.provider.start(spec, self._enter)
+        try:
+            self.image = sandbox.image
+            with self.cancellation.interrupting(sandbox.kill):
+                self.cancellation.check()
+                yield sandbox
+        finally:
+            self._enter("remove")
+            sandbox.remove()
+
+    def _set_up(self, sandbox: Sandbox) -> None:
+        environment = self.scenario.environment
+        owner = self._agent_user()
+        chown = []
+        if owner not in (None, "root", "0") and self.scenario.files:
+            chown = [f"chown -R {owner} -- " + " ".join(_quote(path) for path in self.scenario.files)]
+        for user, steps in (("root", chown), (environment.user, environment.setup)):
+            for step in steps:
+                self._enter("setup")
+                self.cancellation.check()
+                tail = Tail()
+                timeout = environment.setup_timeout * self.config.timeout_multiplier
+                result = sandbox.exec(shell(step), timeout=timeout, sink=tail, user=user)
+                if result.timed_out:
+                    raise EnvironmentFailed(f"set-up step did not end within {timeout:g} s: {step[:200]}")
+                if result.exit_status != 0:
+                    raise EnvironmentFailed(
+                        f"set-up step exited with status {result.exit_status}: {step[:200]}\n{tail.text()[-1000:]}"
+                    )
+        if environment.healthcheck is not None:
+            self._enter("healthcheck")
+            self._wait_until_healthy(sandbox)
+
+    def _wait_until_healthy(self, sandbox: Sandbox) -> None:
+        check = self.scenario.environment.healthcheck
+        if check is None:
+            return
+        started = time.monotonic()
+        failures = 0
+        while True:
+            self.cancellation.check()
+            tail = Tail()
+            result = sandbox.exec(shell(check.command), timeout=check.timeout, sink=tail)
+            if result.exit_status == 0:
+                return
+            starting = time.monotonic() - started < check.start_period
+            failures += not starting
+            if failures >= check.retries:
+                raise EnvironmentFailed(
+                    f"health check failed {failures} times: {check.command[:200]}\n{tail.text()[-1000:]}"
+                )
+            time.sleep(check.start_interval if starting else check.interval)
+
+    def _run_agent(self, sandbox: Sandbox, agent: Agent, command: AgentCommand | None) -> None:
+        self._switch_network(sandbox, self.scenario.agent_network)
+        if command is None:
+            return
+        self._enter("agent")
+        self.cancellation.check()
+        env = {
+            "BENCH_PROBLEM_FILE": "/bench/problem.md",
+            **fill({**self.scenario.agent_env, **self.config.env}, os.environ),
+            **command.env,
+            **({} if agent.trusted else self.services.secrets),
+        }
+        redactor = Redactor(self.services.secrets)
+        with CappedLog(self.directory.agent_log, redactor=redactor) as log:
+            result = sandbox.exec(
+                command.argv,
+                timeout=self._agent_timeout(),
+                sink=log.write,
+                user=command.user or self._agent_user(),
+                env=env,
+            )
+        limit = sandbox.limit_hit()
+        self.agent_end = AgentEnd(
+            exit_status=result.exit_status,
+            timed_out=result.timed_out,
+            limit=limit,
+            oom_kills=result.oom_kills,
+            output_bytes=log.received,
+        )
+        if result.oom_kills and result.exit_status != 0 and limit is None:
+            memory = self.scenario.environment.memory
+            bound = f" of {memory / (1 << 20):g} MiB" if memory else ""
+            raise OutOfMemory(
+                f"the container reached its memory limit{bound} and the kernel killed {result.oom_kills} process(es). "
+                "Raise `memory` if the task needs more"
+            )
+
+    def _end_agent(self, sandbox: Sandbox, agent: Agent) -> None:
+        """Nothing the agent started may see, or touch, how it is graded."""
+        if self.agent_end is None:
+            return
+        self._enter("end")
+        self.cancellation.check()
+        end = self.agent_end
+        forced = end.timed_out or end.limit is not None
+        leftovers = () if forced else sandbox.processes()
+        keep = not forced and self._keeps_processes()
+        tampered: tuple[str, ...] = ()
+        # What the author wrote is trusted not to hide, so nothing left running means nothing to kill. Anything else may
+        # have got into the container's own first process: only a new process namespace is clean.
+        if not keep and (forced or leftovers or not agent.trusted):
+            sandbox.end_processes()
+        if not agent.trusted:
+            tampered = sandbox.restore_programs()
+        if leftovers:
+            fate = "kept" if keep else "killed"
+            self.notes.append(f"{fate} {len(leftovers)} process(es) the agent had left running")
+        self.agent_end = end.model_copy(
+            update={"leftovers": tuple(clean(name, 200) for name in leftovers[:50]), "tampered": tampered}
+        )
+
+    def _keep_artifacts(self, sandbox: Sandbox) -> None:
+        for spec in self.scenario.scorers:
+            for hook in spec.params.get("collect", ()) if spec.type == "harbor" else ():
+                self._enter("collect")
+                tail = Tail()
+                result = sandbox.exec(
+                    shell(str(hook["command"])), timeout=float(hook["timeout"]), sink=tail, user=hook.get("user")
+                )
+                if result.exit_status != 0:
+                    self.notes.append(f"collect command failed: {str(hook['command'])[:200]}")
+        for artifact in self.scenario.artifacts:
+            self._enter("artifacts")
+            self.cancellation.check()
+            source = artifact.source if artifact.source.startswith("/") else f"{sandbox.workdir}/{artifact.source}"
+            relative = artifact.destination or artifact.source.lstrip("/")
+            fetched = sandbox.fetch(
+                source, self.directory.artifacts_dir / relative, limit=_ARTIFACT_LIMIT, exclude=artifact.exclude
+            )
+            if fetched is None:
+                self.notes.append(f"artifact {artifact.source} is not there")
+                continue
+            self.artifacts += fetched.files
+            self.notes += [clean(note, 300) for note in fetched.notes[:20]]
+
+    def _grade(self, sandbox: Sandbox) -> None:
+        for spec in self.scenario.scorers:
+            self._enter(f"score:{spec.name}")
+            self.cancellation.check()
+            self._switch_network(sandbox, spec.network)
+            context = make_context(
+                self.scenario,
+                spec,
+                sandbox,
+                timeout=self._scorer_timeout(spec),
+                env=fill(spec.env, os.environ),
+                directory=self.directory.path,
+            )
+            self.scores.append(run_scorer(context, self.services.scorers[spec.type]))
+            self.cancellation.check()
+        self.score = combine(self.scores)
+
+    def _decide(self, agent: Agent) -> Outcome:
+        """Score and ending -> outcome."""
+        broken = next((score for score in self.scores if score.error is not None), None)
+        if broken is not None:
+            self.failure = broken.error
+            return Outcome.ERROR
+        score, end = self.score, self.agent_end
+        if score is None:
+            self.failure = failure(ScorerCrashed("no scorer ran"), None)
+            return Outcome.ERROR
+        threshold = _threshold(self.scenario, self.config)
+        verdict: tuple[FailureClass, str] | None = None
+        if end is not None and end.limit is not None:
+            verdict = FailureClass.LIMIT_EXCEEDED, f"the agent exceeded its {end.limit} limit"
+        elif end is not None and end.timed_out:
+            verdict = FailureClass.AGENT_TIMEOUT, f"the agent did not end within {self._agent_timeout():g} s"
+        elif end is not None and end.exit_status != 0 and not agent.trusted:
+            verdict = FailureClass.AGENT_CRASHED, f"the agent exited with status {end.exit_status}"
+        elif score < threshold:
+            verdict = FailureClass.BELOW_THRESHOLD, f"score {score:g} is below the threshold {threshold:g}"
+        if verdict is None:
+            return Outcome.PASSED
+        self.failure = Failure(class_=verdict[0], message=verdict[1], phase="agent")
+        return Outcome.FAILED
+
+    def _switch_network(self, sandbox: Sandbox, network: Network | None) -> None:
+        wanted = network or self.scenario.environment.network
+        if wanted != self._network:
+            sandbox.set_network(wanted)
+            self._network = wanted
+
+    def _keeps_processes(self) -> bool:
+        return self.scenario.environment.keep_processes or any(
+            fnmatch.fnmatchcase(self.scenario.id, pattern) for pattern in self.config.keep_processes
+        )
+
+    def _agent_user(self) -> str | None:
+        return self.scenario.agent_user or self.scenario.environment.user
+
+    def _agent_timeout(self) -> float:
+        own = self.config.agent_timeout or self.scenario.agent_timeout or DEFAULT_AGENT_TIMEOUT
+        return own * self.config.timeout_multiplier
+
+    def _scorer_timeout(self, spec: ScorerSpec) -> float:
+        own = self.config.scorer_timeout or spec.timeout or self.scenario.scorer_timeout
+        return own * self.config.timeout_multiplier
+
+    def _deadline(self) -> float:
+        """Seconds after which the container ends itself: everything it may take, and some grace."""
+        environment = self.scenario.environment
+        health = environment.healthcheck
+        steps = environment.setup_timeout * len(environment.setup) * self.config.timeout_multiplier
+        waiting = health.start_period + (health.timeout + health.interval) * health.retries if health else 0.0
+        scoring = sum(self._scorer_timeout(spec) for spec in self.scenario.scorers)
+        return steps + waiting + self._agent_timeout() + scoring + _GRACE
+
+    def _now(self) -> float:
+        return time.monotonic() - self.clock
+
+    def _enter(self, phase: str) -> None:
+        """One phase ends, the next begins; nothing between them is lost."""
+        now = self._now()
+        if phase == self._phase:
+            return
+        if phase not in ("remove", "done"):
+            self._reached = phase
+        self.phases.append(Phase(name=self._phase, start=self._phase_start, end=now))
+        self._phase, self._phase_start = phase, now
