@@ -1,0 +1,85 @@
+"""Writing files so that nobody ever sees half of one, and saying plainly why a write failed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..model.errors import DiskFull, InfrastructureError, ResultsUnwritable
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+def write_error(path: Path | str, error: OSError) -> InfrastructureError:
+    """The error to raise for an `OSError` met while writing results at `path`."""
+    if error.errno in _FULL:
+        return DiskFull(f"{path}: no space left for results. Free some space, or choose another --bench-dir")
+    reason = error.strerror or str(error)
+    return ResultsUnwritable(
+        f"{path}: cannot write results: {reason}. Make the directory writable, or choose another --bench-dir"
+    )
+
+
+@contextlib.contextmanager
+def writing(path: Path | str) -> Iterator[None]:
+    """Inside, an `OSError` becomes `DiskFull` or `ResultsUnwritable` with the path and what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise write_error(path, error) from error
+
+
+def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Replace `path` by a file with `content`: readers see the old one or the new one, never a part.
+
+    `durable` waits until it is on the disk, so that it outlives a power cut as well as a killed process.
+
+    Raises:
+        DiskFull, ResultsUnwritable: with the path.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with writing(path):
+        try:
+            with temporary.open("xb") as file:
+                file.write(content)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                temporary.unlink()
+            raise
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames in a directory outlive a power cut, where the file system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory and all in it, whatever permissions an agent's files came with. Never raises."""
+
+    def unlock(function: Callable[..., Any], name: str, _: Any) -> None:
+        with contextlib.suppress(OSError):
+            for locked in (Path(name).parent, Path(name)):
+                if stat.S_ISDIR(locked.lstat().st_mode):
+                    locked.chmod(0o700)
+            if function is os.unlink or function is os.rmdir:
+                function(name)
+            else:
+                shutil.rmtree(name, ignore_errors=True)
+
+    shutil.rmtree(path, onerror=unlock)

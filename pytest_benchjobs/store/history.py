@@ -1,0 +1,354 @@
+"""The history: an index over job bundles in SQLite. It can be rebuilt from them at any time."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import re
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ..model.errors import InfrastructureError, InputError
+from ..model.job import JobRecord, JobStatus
+from ..model.result import TrialResult
+from .bundle import stored
+from .files import write_error, writing
+from .text import clean
+
+FILE = "history.sqlite"
+_BUSY_SECONDS = 30.0
+_STEP = re.compile(r"^(\d{4})_\w+\.sql$")
+_MESSAGE_LIMIT = 2000
+_ENDED = tuple(status.value for status in JobStatus if status.ended)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrialRow:
+    """What the history knows of a trial; the whole result is in the bundle, at `path` of its job."""
+
+    job: str
+    node_id: str
+    benchmark: str
+    benchmark_version: str | None
+    scenario: str
+    agent: str
+    model: str | None
+    attempt: int
+    tries: int
+    outcome: str
+    class_: str | None
+    message: str | None
+    score: float | None
+    threshold: float
+    started_at: str
+    finished_at: str
+    seconds: float
+    input_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    path: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScoreRow:
+    """What one scorer said of a trial."""
+
+    scorer: str
+    type: str
+    weight: float
+    score: float | None
+    class_: str | None
+    seconds: float
+
+
+_TRIAL_COLUMNS = tuple(field.name.rstrip("_") for field in dataclasses.fields(TrialRow))
+_SCORE_COLUMNS = tuple(field.name.rstrip("_") for field in dataclasses.fields(ScoreRow))
+_KEY = ("job", "node_id")
+
+
+def _upsert(table: str, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
+    changes = ", ".join(f"{column} = excluded.{column}" for column in columns if column not in key)
+    return (
+        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))}) "  # noqa: S608
+        f"ON CONFLICT ({', '.join(key)}) DO UPDATE SET {changes}"
+    )
+
+
+_JOB_COLUMNS = (
+    "id", "name", "status", "created_at", "finished_at", "planned",
+    "trials", "passed", "failed", "error", "cancelled", "skipped", "mean_score", "record",
+)  # fmt: skip
+_SAVE_JOB = _upsert("jobs", _JOB_COLUMNS, ("id",))
+_SAVE_TRIAL = _upsert("trials", _TRIAL_COLUMNS, _KEY)
+_SAVE_SCORE = (
+    f"INSERT INTO scores (trial, position, {', '.join(_SCORE_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+)
+
+
+class History:
+    """One connection. Several processes may write at once; each waits up to 30 s for its turn.
+
+    Raises:
+        InputError: the file is no history, or a newer version of this package wrote it; it stays as it is.
+        DiskFull, ResultsUnwritable: the directory refuses writes.
+    """
+
+    def __init__(self, path: Path, *, readonly: bool = False) -> None:
+        self.path = path
+        if readonly:
+            if not path.is_file():
+                raise InputError("there is no history yet; run a benchmark first", path=path)
+            uri = f"{path.absolute().as_uri()}?mode=ro"
+        else:
+            with writing(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            uri = f"{path.absolute().as_uri()}?mode=rwc"
+        with _explained(path):
+            self._connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+        try:
+            with _explained(path):
+                self._prepare(readonly)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    @classmethod
+    def open_readonly(cls, path: Path) -> History:
+        """A connection that cannot change anything, and needs no write permission for the file.
+
+        Raises:
+            InputError: there is no history, or another version wrote it.
+        """
+        return cls(path, readonly=True)
+
+    def save_job(self, record: JobRecord) -> None:
+        """Insert or update a job."""
+        record = stored(record)
+        totals = record.totals
+        with self._transaction():
+            self._connection.execute(
+                _SAVE_JOB,
+                (
+                    record.id, record.name, record.status.value,
+                    record.created_at.isoformat(),
+                    record.finished_at and record.finished_at.isoformat(),
+                    record.planned, totals.trials, totals.passed, totals.failed, totals.error, totals.cancelled,
+                    totals.skipped, totals.mean_score, record.model_dump_json(),
+                ),
+            )  # fmt: skip
+
+    def save_trial(self, result: TrialResult) -> None:
+        """Insert or update a trial of a job that was saved before, by job and node id. One commit."""
+        self.save_trials((result,))
+
+    def save_trials(self, results: Iterable[TrialResult]) -> None:
+        """Insert or update many in one commit."""
+        with self._transaction():
+            for result in results:
+                self._save(result)
+
+    def job(self, job_id: str) -> JobRecord | None:
+        """A job by its id."""
+        with _explained(self.path):
+            row = self._connection.execute("SELECT record FROM jobs WHERE id = ?", (job_id,)).fetchone()
+        return None if row is None else JobRecord.model_validate_json(row[0])
+
+    def jobs(self, limit: int = -1) -> list[JobRecord]:
+        """Jobs, the newest first; at most `limit`."""
+        query = "SELECT record FROM jobs ORDER BY created_at DESC, id DESC LIMIT ?"
+        with _explained(self.path):
+            rows = self._connection.execute(query, (limit,)).fetchall()
+        return [JobRecord.model_validate_json(record) for (record,) in rows]
+
+    def ended_jobs(self) -> set[str]:
+        """Ids of the jobs that will never change again."""
+        query = f"SELECT id FROM jobs WHERE status IN ({', '.join('?' * len(_ENDED))})"  # noqa: S608
+        with _explained(self.path):
+            return {job_id for (job_id,) in self._connection.execute(query, _ENDED)}
+
+    def trials(self, job_id: str) -> list[TrialRow]:
+        """Trials of a job, in the order they were first saved."""
+        query = f"SELECT {', '.join(_TRIAL_COLUMNS)} FROM trials WHERE job = ? ORDER BY id"  # noqa: S608
+        with _explained(self.path):
+            return [TrialRow(*row) for row in self._connection.execute(query, (job_id,))]
+
+    def scores(self, job_id: str, node_id: str) -> list[ScoreRow]:
+        """What the scorers of a trial said, in their order."""
+        query = (
+            f"SELECT {', '.join(f'scores.{column}' for column in _SCORE_COLUMNS)} FROM scores "  # noqa: S608
+            "JOIN trials ON trials.id = scores.trial WHERE trials.job = ? AND trials.node_id = ? ORDER BY position"
+        )
+        with _explained(self.path):
+            return [ScoreRow(*row) for row in self._connection.execute(query, (job_id, node_id))]
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _save(self, result: TrialResult) -> None:
+        failure = result.failure
+        self._connection.execute(
+            _SAVE_TRIAL,
+            (
+                result.job, clean(result.node_id), clean(result.benchmark), result.benchmark_version, result.scenario,
+                result.agent.label, _text(result.agent.model), result.attempt, result.tries, result.outcome.value,
+                _text(failure.class_) if failure else None, _text(failure.message) if failure else None, result.score, result.threshold,
+                result.started_at.isoformat(), result.finished_at.isoformat(), result.seconds,
+                result.usage.input_tokens, result.usage.output_tokens, result.usage.cost_usd, result.path,
+            ),
+        )  # fmt: skip
+        key = (result.job, clean(result.node_id))
+        (trial,) = self._connection.execute(
+            "SELECT id FROM trials WHERE job = ? AND node_id = ?", key
+        ).fetchone()
+        self._connection.execute("DELETE FROM scores WHERE trial = ?", (trial,))
+        self._connection.executemany(
+            _SAVE_SCORE,
+            [
+                (
+                    trial, position, clean(scorer.name), clean(scorer.type), scorer.weight, scorer.score,
+                    _text(scorer.error.class_) if scorer.error else None, scorer.seconds,
+                )
+                for position, scorer in enumerate(result.scorers)
+            ],
+        )  # fmt: skip
+
+    def _prepare(self, readonly: bool) -> None:
+        version = self._version()
+        newest = len(_migrations())
+        if version > newest:
+            raise InputError(
+                f"written by a newer version of pytest-benchjobs (schema {version}, this one knows {newest}). "
+                "Upgrade pytest-benchjobs, or choose another --bench-dir",
+                path=self.path,
+            )
+        if readonly:
+            if version < newest:
+                raise InputError(
+                    "written by an older version of pytest-benchjobs. `benchjobs db rebuild` brings it up to date",
+                    path=self.path,
+                )
+            return
+        if _pragma(self._connection, "journal_mode") != "wal" and _wal_works(self.path.parent):
+            _pragma(self._connection, "journal_mode = WAL")
+        _pragma(self._connection, "synchronous = NORMAL")
+        _pragma(self._connection, "foreign_keys = ON")
+        if version < newest:
+            self._migrate()
+
+    def _migrate(self) -> None:
+        with self._transaction():
+            # Read again: another process may have been faster.
+            for number, script in enumerate(_migrations()[self._version() :], self._version() + 1):
+                for statement in _statements(script):
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA user_version = {number}")
+
+    def _version(self) -> int:
+        return int(_pragma(self._connection, "user_version"))
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with _explained(self.path):
+            # IMMEDIATE: a transaction that reads first and writes later fails at once when another one writes.
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+
+def _text(value: str | None) -> str | None:
+    return None if value is None else clean(value, _MESSAGE_LIMIT)
+
+
+def _pragma(connection: sqlite3.Connection, pragma: str) -> Any:
+    row = connection.execute(f"PRAGMA {pragma}").fetchone()
+    return None if row is None else row[0]
+
+
+def _wal_works(directory: Path) -> bool:
+    # On network file systems WAL may be reported as on and fail at the first write, so try it on a database that
+    # nobody needs.
+    probe = directory / f".wal-probe-{secrets.token_hex(4)}"
+    try:
+        writer = sqlite3.connect(probe, isolation_level=None)
+        try:
+            if _pragma(writer, "journal_mode = WAL") != "wal":
+                return False
+            writer.execute("CREATE TABLE probe (x)")
+            writer.execute("INSERT INTO probe VALUES (1)")
+            reader = sqlite3.connect(probe)
+            try:
+                return bool(reader.execute("SELECT x FROM probe").fetchall() == [(1,)])
+            finally:
+                reader.close()
+        finally:
+            writer.close()
+    except sqlite3.Error:
+        return False
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with contextlib.suppress(OSError):
+                probe.with_name(probe.name + suffix).unlink()
+
+
+@cache
+def _migrations() -> tuple[str, ...]:
+    files = sorted(
+        (file for file in resources.files(f"{__package__}.migrations").iterdir() if _STEP.match(file.name)),
+        key=lambda file: file.name,
+    )
+    return tuple(file.read_text(encoding="utf-8") for file in files)
+
+
+def _statements(script: str) -> Iterator[str]:
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _explain(path, error) from error
+
+
+def _explain(path: Path, error: sqlite3.Error) -> InfrastructureError | InputError:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    if name.startswith("SQLITE_FULL"):
+        return write_error(path, OSError(errno.ENOSPC, "no space left"))
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PERM")):
+        return write_error(path, OSError(errno.EACCES, str(error)))
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return write_error(
+            path, OSError(errno.EBUSY, f"another process has kept it locked for {_BUSY_SECONDS:g} s")
+        )
+    return InputError(
+        f"is damaged or not a history ({error}). The results themselves are safe in jobs/: move this file away and "
+        "run `benchjobs db rebuild`",
+        path=path,
+    )

@@ -1,0 +1,165 @@
+"""A log file that cannot grow beyond its limit, however much is printed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from .files import write_error, writing
+from .redact import Redactor
+
+LIMIT = 8 << 20
+_CHUNK = 64 << 10
+
+
+class CappedLog:
+    """Keeps the first and the last half of `limit` bytes; says in one line between them how much was left out.
+
+    The last half is a ring in the file itself, so memory stays the same whatever comes; `close` puts it in order.
+    With a `redactor`, secrets are replaced before anything reaches the disk. For one thread at a time.
+
+    Raises:
+        DiskFull, ResultsUnwritable: from every method that writes.
+    """
+
+    def __init__(self, path: Path, limit: int = LIMIT, redactor: Redactor | None = None) -> None:
+        self.path = path
+        self.received = 0
+        """Bytes that came, before redaction."""
+        self._head = limit - limit // 2
+        self._ring = limit // 2
+        self._size = 0
+        self._closed = False
+        self._stream = None if redactor is None else redactor.stream(self._store)
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+
+    @property
+    def left_out(self) -> int:
+        """Bytes that are not in the file."""
+        return max(0, self._size - self._head - self._ring)
+
+    def write(self, data: bytes) -> None:
+        """Take output as it comes. What comes after `close` is ignored."""
+        if self._closed:
+            return
+        self.received += len(data)
+        if self._stream is None:
+            self._store(data)
+        else:
+            self._stream.write(data)
+
+    def tail(self, limit: int = 4096) -> str:
+        """The end of what came, at most `limit` bytes of it, before or after `close`."""
+        if self._closed:
+            return self._tail_of_closed(limit)
+        held = b"" if self._stream is None else self._stream.held()
+        kept = min(limit, self._ring if self._size > self._head + self._ring else self._size)
+        return (
+            (self._read(self._size - kept, kept) + held)[-limit:].decode("utf-8", "replace")
+            if limit > 0
+            else ""
+        )
+
+    def close(self) -> None:
+        """Put the file in order. Calling it again does nothing."""
+        if self._closed:
+            return
+        try:
+            if self._stream is not None:
+                self._stream.close()
+            if self.left_out:
+                with writing(self.path):
+                    self._put_in_order()
+        finally:
+            self._closed = True
+            os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _store(self, data: bytes) -> None:
+        view = memoryview(data)
+        # Only the last ring's worth of a huge piece can survive.
+        start = self._size
+        skipped = max(0, len(view) - max(0, self._head - start) - self._ring)
+        if skipped:
+            room = max(0, self._head - start)
+            self._pwrite(view[:room], start)
+            self._size += room + skipped
+            view = view[room + skipped :]
+        while view:
+            offset, room = self._place(self._size)
+            piece = view[:room]
+            if not piece:
+                self._size += len(view)
+                return
+            self._pwrite(piece, offset)
+            self._size += len(piece)
+            view = view[len(piece) :]
+
+    def _place(self, position: int) -> tuple[int, int]:
+        """Where in the file the byte at `position` of the output is, and how many follow it in one piece."""
+        if position < self._head:
+            return position, self._head - position
+        if not self._ring:
+            return self._head, 0
+        turn = (position - self._head) % self._ring
+        return self._head + turn, self._ring - turn
+
+    def _pwrite(self, view: memoryview, offset: int) -> None:
+        try:
+            while view:
+                written = os.pwrite(self._descriptor, view, offset)
+                offset += written
+                view = view[written:]
+        except OSError as error:
+            raise write_error(self.path, error) from error
+
+    def _read(self, position: int, length: int) -> bytes:
+        pieces = []
+        while length > 0:
+            offset, room = self._place(position)
+            piece = os.pread(self._descriptor, min(room, length), offset)
+            if not piece:
+                break
+            pieces.append(piece)
+            position += len(piece)
+            length -= len(piece)
+        return b"".join(pieces)
+
+    def _put_in_order(self) -> None:
+        ordered = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}")
+        try:
+            with ordered.open("xb") as file:
+                self._copy(file, 0, self._head)
+                file.write(b"\n[... %d bytes left out ...]\n" % self.left_out)
+                self._copy(file, self._size - self._ring, self._ring)
+            ordered.replace(self.path)
+        except BaseException:
+            ordered.unlink(missing_ok=True)
+            raise
+
+    def _copy(self, file: BinaryIO, position: int, length: int) -> None:
+        end = position + length
+        while position < end and (piece := self._read(position, min(_CHUNK, end - position))):
+            file.write(piece)
+            position += len(piece)
+
+    def _tail_of_closed(self, limit: int) -> str:
+        try:
+            with self.path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - max(limit, 0)))
+                return file.read(max(limit, 0)).decode("utf-8", "replace")
+        except FileNotFoundError:
+            return ""

@@ -1,0 +1,74 @@
+"""Making text that an agent may have written safe for terminals, reports and XML."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+# Whole terminal sequences first (CSI; then OSC, DCS, SOS, PM, APC with their payload; then two-character ones), so
+# that no `[31m` stays behind. Every class stops at the next ESC, which keeps hostile input linear.
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
+    r"|\x1b[ -/]+[0-~]"
+    r"|\x1b[0-OQ-WYZ\\`-~]"
+)
+_LINE_ENDS = re.compile(r"\r\n?|[\x85\u2028\u2029]")
+# Control characters; direction overrides, which make a line read as another; and what XML 1.0 has no place for.
+_UNSAFE = re.compile(
+    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff]"
+)
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_BLANKS = re.compile(r"\s+")
+
+
+def clean(text: str, limit: int | None = None) -> str:
+    r"""Only printable characters, `\n` and `\t`; at most `limit` characters, cut in the middle."""
+    text = _ESCAPES.sub("", text)
+    text = _LINE_ENDS.sub("\n", text)
+    text = _UNSAFE.sub("", text)
+    text = _SURROGATES.sub("\ufffd", text)
+    return text if limit is None else cut(text, limit)
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """`clean`, on a single line."""
+    text = _BLANKS.sub(" ", clean(text)).strip()
+    return text if limit is None else _squeeze(text, limit)
+
+
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters: the beginning and the end, with a line between that says how much is missing."""
+    if len(text) <= limit:
+        return text
+    room = limit - len(f"\n[... {len(text)} characters left out ...]\n")
+    if room < 2:
+        return _squeeze(text, limit)
+    head = room - room // 2
+    tail = text[len(text) - room // 2 :]
+    return f"{text[:head]}\n[... {len(text) - room} characters left out ...]\n{tail}"
+
+
+def _squeeze(text: str, limit: int) -> str:
+    if len(text) <= limit:
+        return text
+    if limit < 5:
+        return text[: max(limit, 0)]
+    head = (limit - 3 + 1) // 2
+    return f"{text[:head]}...{text[len(text) - (limit - 3 - head) :]}"
+
+
+def plain(value: Any, limit: int = 10_000) -> Any:
+    """A copy made of what JSON knows, each string cleaned and cut to `limit`; anything else becomes its `repr`."""
+    if isinstance(value, str):
+        return clean(str(value), limit)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {clean(str(key), 200): plain(item, limit) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item, limit) for item in value]
+    return clean(repr(value), limit)
