@@ -1,0 +1,57 @@
+# Two commands set everything up: `make demo` and `make test`. Both work from a bare clone, and make what they lack:
+# .venv, a Docker Engine where none answers, and the base images. Each says what it did.
+
+PY := .venv/bin/python
+PYTEST := $(PY) -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format unit plugin docs docker bench test-matrix terminal-bench venv engine clean
+
+help:  ## Show this
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
+
+demo: venv engine  ## Run the quickstart benchmark with two agents in real containers
+	$(PY) scripts/demo.py
+
+test: lint unit plugin docs docker  ## Everything CI runs, except the matrix
+
+lint: venv  ## ruff, mypy --strict, import-linter
+	$(PY) -m ruff check
+	$(PY) -m ruff format --check
+	$(PY) -m mypy
+	.venv/bin/lint-imports
+
+format: venv  ## Format and fix what can be fixed
+	$(PY) -m ruff format
+	$(PY) -m ruff check --fix
+
+unit: venv  ## No engine, no pytest plugin
+	$(PYTEST) tests/unit -q
+
+plugin: venv  ## The pytest plugin, through pytester
+	$(PYTEST) tests/plugin -q
+
+docs: venv engine  ## Run what the documentation shows
+	$(PYTEST) tests/docs -q
+
+docker: venv engine  ## Real containers
+	$(PYTEST) tests/docker -q
+
+bench: venv engine  ## Measure the budgets: each figure is the median of several runs, beside what it may be
+	$(PYTEST) tests/performance -q -s
+
+test-matrix: venv  ## Plugin tests on every supported pytest and pytest-xdist, and beside other plugins
+	$(PY) scripts/matrix.py $(MATRIX)
+
+terminal-bench: venv engine  ## Stand-in images for Terminal-Bench 2.0 tasks where no registry answers
+	scripts/standins.sh
+
+venv:
+	@scripts/venv.sh
+
+engine:
+	@scripts/engine.sh
+	@scripts/images.sh
+
+clean:  ## Remove .venv, caches and what the demo left in reports/
+	rm -rf .venv .matrix .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis reports/jobs reports/history.sqlite*

@@ -1,0 +1,74 @@
+"""Runs the plugin tests on every supported pytest and pytest-xdist, each in a virtual environment of its own.
+
+    scripts/matrix.py [oldest|middle|newest|neighbours ...]      default: all
+
+`neighbours` installs the plugins people have beside this one, and runs the quickstart in their company.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PINS = {
+    "oldest": ("pytest==8.4.*", "pytest-xdist==3.7.*"),
+    "middle": ("pytest==9.0.*", "pytest-xdist==3.8.*"),
+    "newest": ("pytest==9.2.*", "pytest-xdist==3.8.*"),
+    "neighbours": (
+        "pytest-benchmark",
+        "pytest-cov",
+        "pytest-html",
+        "pytest-randomly",
+        "pytest-rerunfailures",
+        "pytest-sugar",
+        "pytest-timeout",
+    ),
+}
+
+
+def environment(name: str) -> Path:
+    """The interpreter of the environment for `name`, made if it is not there."""
+    directory = ROOT / ".matrix" / name
+    python = directory / "bin" / "python"
+    installed = directory / ".installed"
+    wanted = (ROOT / "pyproject.toml").read_text("utf-8") + "\n".join(PINS[name])
+    if installed.is_file() and installed.read_text("utf-8") == wanted:
+        return python
+    print(f"matrix: making an environment with {', '.join(PINS[name])}", flush=True)
+    venv.create(directory, with_pip=True, clear=True)
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--upgrade", "pip>=25.1"], check=True)
+    subprocess.run([*pip, "--editable", ROOT, "--group", ROOT / "pyproject.toml:test", *PINS[name]], check=True)
+    installed.write_text(wanted, "utf-8")
+    return python
+
+
+def run(name: str) -> bool:
+    """Whether the tests pass in the environment for `name`."""
+    python = environment(name)
+    if name == "neighbours":
+        command = [python, ROOT / "scripts" / "demo.py", "--strict-markers", "-W", "error", "--timeout=5", "--reruns=2"]
+    else:
+        command = [python, "-m", "pytest", "tests/plugin", "-q", "-p", "no:cacheprovider"]
+    print(f"matrix: {name}", flush=True)
+    return subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL).returncode == 0
+
+
+def main() -> int:
+    """Run what was asked for; 1 when anything failed, 2 for a name that is not there."""
+    names = sys.argv[1:] or list(PINS)
+    unknown = [name for name in names if name not in PINS]
+    if unknown:
+        print(f"matrix: no environment named {', '.join(unknown)}; there are {', '.join(PINS)}", file=sys.stderr)
+        return 2
+    verdicts = {name: run(name) for name in names}
+    for name, passed in verdicts.items():
+        print(f"matrix: {name:<12} {'passed' if passed else 'FAILED'}")
+    return 0 if all(verdicts.values()) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
