@@ -24,7 +24,7 @@ _HOME = {
     "TrialResult": "model.result",
 }
 
-__all__ = sorted(_HOME)  # noqa: PLE0605  one list, not two
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 
-class Cancelled(Exception):  # noqa: N818  a request, not an error
+class Cancelled(Exception):
     """The trial was asked to stop."""
 
 

@@ -17,12 +17,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
+import errno
 import fnmatch
 import os
+import shlex
 import time
 import traceback
 from collections.abc import Iterator, Mapping
 
+from .agents.builtin import shell
 from .agents.protocol import Agent, AgentCall, AgentCommand
 from .cancellation import Cancellation, Cancelled
 from .model.errors import (
@@ -46,20 +49,21 @@ from .model.result import (
     TrialResult,
 )
 from .model.scenario import DEFAULT_AGENT_TIMEOUT, Network, Scenario, ScorerSpec
-from .agents.builtin import shell
 from .sandbox.protocol import File, Sandbox, SandboxProvider, SandboxSpec
 from .scoring.commands import Tail
 from .scoring.grade import combine, failure, make_context, run_scorer
 from .scoring.protocol import Scorer
 from .sources.template import fill
 from .store.bundle import JobBundle, TrialDirectory
+from .store.files import write_error
 from .store.log import CappedLog
-from .store.redact import Redactor
+from .store.redact import Redactor, looks_secret
 from .store.text import clean
 
 _GRACE = 300.0
 _ARTIFACT_LIMIT = 256 * 1024 * 1024
 _RETRY_PAUSE = 2.0
+_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _LOG_DIRECTORIES = ("/logs/agent", "/logs/artifacts", "/logs/verifier")
 
 
@@ -93,7 +97,9 @@ def run_trial(trial: Trial, services: Services, cancellation: Cancellation) -> T
         if not attempt.retryable or tries > services.config.retry_errors or cancellation.requested:
             break
         if attempt.failure is not None:
-            (directory.path / "failure.json").write_text(attempt.failure.model_dump_json(by_alias=True), "utf-8")
+            (directory.path / "failure.json").write_text(
+                attempt.failure.model_dump_json(by_alias=True), "utf-8"
+            )
         try:
             directory.set_aside(tries)
         except InfrastructureError:
@@ -120,7 +126,11 @@ def run_trial(trial: Trial, services: Services, cancellation: Cancellation) -> T
         return directory.commit(result)
     except InfrastructureError as error:
         directory.discard()
-        return report.result(Outcome.ERROR, clock, tries=tries, failure=failure(error, "results"))
+        result = report.result(Outcome.ERROR, clock, tries=tries, failure=failure(error, "results"))
+    # What was discarded may have made room for a few lines that say so.
+    with contextlib.suppress(InfrastructureError):
+        return services.bundle.begin(trial).commit(result)
+    return result
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -175,6 +185,8 @@ class _Try:
         self.cancellation = cancellation
         self.directory = directory
         self.clock = clock
+        named = {name: value for name, value in services.config.env.items() if looks_secret(name)}
+        self._redactor = Redactor({**named, **services.secrets})
         self.score: float | None = None
         self.failure: Failure | None = None
         self.scores: list[ScorerResult] = []
@@ -194,7 +206,7 @@ class _Try:
             return self._run()
         except Cancelled:
             return Outcome.CANCELLED
-        except Exception as error:  # noqa: BLE001  a bug of ours or of a plugin is an error of this trial, not of the job
+        except Exception as error:
             # A sandbox that is killed to stop a trial fails in whatever call it was: that is no error.
             if self.cancellation.requested:
                 return Outcome.CANCELLED
@@ -207,8 +219,8 @@ class _Try:
 
     def _explain(self, error: Exception) -> Failure:
         phase = self._reached
-        if isinstance(error, OSError):
-            error = disk_error(error) or error
+        if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+            error = write_error(self.directory.path, error)
         if isinstance(error, InfrastructureError):
             return failure(error, phase)
         if isinstance(error, InputError):
@@ -289,7 +301,7 @@ class _Try:
         owner = self._agent_user()
         chown = []
         if owner not in (None, "root", "0") and self.scenario.files:
-            chown = [f"chown -R {owner} -- " + " ".join(_quote(path) for path in self.scenario.files)]
+            chown = [f"chown -R {owner} -- " + " ".join(shlex.quote(path) for path in self.scenario.files)]
         for user, steps in (("root", chown), (environment.user, environment.setup)):
             for step in steps:
                 self._enter("setup")
@@ -339,8 +351,7 @@ class _Try:
             **command.env,
             **({} if agent.trusted else self.services.secrets),
         }
-        redactor = Redactor(self.services.secrets)
-        with CappedLog(self.directory.agent_log, redactor=redactor) as log:
+        with CappedLog(self.directory.agent_log, redactor=self._redactor) as log:
             result = sandbox.exec(
                 command.argv,
                 timeout=self._agent_timeout(),
@@ -394,17 +405,25 @@ class _Try:
                 self._enter("collect")
                 tail = Tail()
                 result = sandbox.exec(
-                    shell(str(hook["command"])), timeout=float(hook["timeout"]), sink=tail, user=hook.get("user")
+                    shell(str(hook["command"])),
+                    timeout=float(hook["timeout"]),
+                    sink=tail,
+                    user=hook.get("user"),
                 )
                 if result.exit_status != 0:
                     self.notes.append(f"collect command failed: {str(hook['command'])[:200]}")
         for artifact in self.scenario.artifacts:
             self._enter("artifacts")
             self.cancellation.check()
-            source = artifact.source if artifact.source.startswith("/") else f"{sandbox.workdir}/{artifact.source}"
+            source = (
+                artifact.source if artifact.source.startswith("/") else f"{sandbox.workdir}/{artifact.source}"
+            )
             relative = artifact.destination or artifact.source.lstrip("/")
             fetched = sandbox.fetch(
-                source, self.directory.artifacts_dir / relative, limit=_ARTIFACT_LIMIT, exclude=artifact.exclude
+                source,
+                self.directory.artifacts_dir / relative,
+                limit=_ARTIFACT_LIMIT,
+                exclude=artifact.exclude,
             )
             if fetched is None:
                 self.notes.append(f"artifact {artifact.source} is not there")
@@ -425,7 +444,8 @@ class _Try:
                 env=fill(spec.env, os.environ),
                 directory=self.directory.path,
             )
-            self.scores.append(run_scorer(context, self.services.scorers[spec.type]))
+            scorer = self.services.scorers[spec.type]
+            self.scores.append(run_scorer(context, scorer, self._redactor.redact_text))
             self.cancellation.check()
         self.score = combine(self.scores)
 

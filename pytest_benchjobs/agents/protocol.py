@@ -52,11 +52,12 @@ class Agent(Protocol):
 
     @property
     def trusted(self) -> bool:
-        """True only for what the benchmark's author wrote: its exit status is a note and its sandbox is not searched."""
+        """True only for what the benchmark's author wrote: its exit status is a note, its sandbox is not searched."""
 
     def prepare(self, call: AgentCall) -> AgentCommand | None:
         """The command that solves the scenario; None to do nothing.
 
         Raises:
             AgentSetupFailed: the scenario or the environment lacks what it needs.
+
         """

@@ -32,6 +32,7 @@ class AgentSpec(Model):
 
         Raises:
             InputError: empty, no name before the colon, an impossible name, or nothing after the colon.
+
         """
         text = text.strip()
         if not text:
@@ -60,7 +61,7 @@ class AgentSpec(Model):
     def label(self) -> str:
         """What names this agent in node ids and tables: `agent`, `agent:model`, `agent@version:model@host`.
 
-        A shell command, or anything else that would not survive in a node id, is shortened and ends in a digest of the whole.
+        A shell command, or whatever else would not survive in a node id, is shortened and ends in a digest.
         """
         full = self.name
         if self.version is not None:

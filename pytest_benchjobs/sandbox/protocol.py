@@ -17,7 +17,7 @@ from ..model.scenario import Environment, Network
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class File:
-    """Something to put into a sandbox: `content`, a host file or directory (`source`), or, with neither, a directory."""
+    """Something to put into a sandbox: `content`, a host file or directory (`source`), or else a directory."""
 
     path: str
     """Absolute path in the sandbox."""
@@ -97,7 +97,7 @@ class Sandbox(Protocol):
         workdir: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
-        """Run a command to its end or its timeout (seconds). A timed-out command is left running: call `end_processes`.
+        """Run a command to its end or its timeout (seconds). One that timed out runs on: `end_processes`.
 
         Standard input is closed. A stream that ends is not believed until the engine gives an exit status.
         """
@@ -108,8 +108,10 @@ class Sandbox(Protocol):
     def read(self, path: str, *, limit: int) -> bytes | None:
         """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
 
-    def fetch(self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()) -> Fetched | None:
-        """Copy a file or directory out, safely: no links outside, no devices, at most `limit` bytes. None: not there."""
+    def fetch(
+        self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
+    ) -> Fetched | None:
+        """Copy a file or directory out: no links outside, no devices, at most `limit` bytes. None: not there."""
 
     def processes(self) -> tuple[str, ...]:
         """Command lines of everything that runs beside the sandbox's own first process."""
@@ -141,6 +143,7 @@ class SandboxProvider(Protocol):
 
         Raises:
             EngineUnavailable: with what to do about it.
+
         """
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> Sandbox:
@@ -148,6 +151,7 @@ class SandboxProvider(Protocol):
 
         Raises:
             InfrastructureError: of the class that fits.
+
         """
 
     def sweep(self) -> int:

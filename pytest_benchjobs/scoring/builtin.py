@@ -24,7 +24,12 @@ _NOT_EXECUTABLE = 126
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)"
 _SCORE_LINE = re.compile(rf"^\s*score\s*=\s*({_NUMBER})\s*$", re.IGNORECASE)
 _NUMBER_LINE = re.compile(rf"^\s*({_NUMBER})\s*$", re.IGNORECASE)
-_PYTEST_STATUS = {2: "was interrupted", 3: "had an internal error", 4: "was called wrongly", 5: "found no tests"}
+_PYTEST_STATUS = {
+    2: "was interrupted",
+    3: "had an internal error",
+    4: "was called wrongly",
+    5: "found no tests",
+}
 
 
 def checked(value: object, who: str) -> float:
@@ -32,6 +37,7 @@ def checked(value: object, who: str) -> float:
 
     Raises:
         ScoreInvalid: not a number within [0, 1].
+
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ScoreInvalid(f"{who} gave {value!r}, which is not a number within [0, 1]")
@@ -46,6 +52,7 @@ def parse_score(output: str, who: str) -> float:
     Raises:
         ScoreMissing: neither is there.
         ScoreInvalid: not within [0, 1].
+
     """
     lines = [line for line in output.splitlines() if line.strip()]
     for line in reversed(lines):
@@ -114,12 +121,14 @@ def score_tests(context: ScoringContext) -> Graded:
         return Graded(passed / total, output, {"passed": passed, "total": total})
     if not own_runner:
         why = _PYTEST_STATUS.get(result.exit_status or 0, f"exited with status {result.exit_status}")
-        raise ScorerCrashed(f"pytest {why} and left no report: {output[-300:].strip() or 'it printed nothing'}")
+        raise ScorerCrashed(
+            f"pytest {why} and left no report: {output[-300:].strip() or 'it printed nothing'}"
+        )
     return Graded(1.0 if result.exit_status == 0 else 0.0, output, {"exit_status": result.exit_status})
 
 
 def score_harbor(context: ScoringContext) -> Graded:
-    """`harbor`: runs tests/test.sh and reads `/logs/verifier/reward.json`, else `reward.txt`. Its exit status says nothing."""
+    """`harbor`: runs tests/test.sh, whose exit status says nothing; reads /logs/verifier/reward.json, else .txt."""
     spec = context.spec
     context.sandbox.put(
         [
@@ -141,6 +150,7 @@ def parse_reward(reward_json: str | None, reward_text: str | None, output: str =
     Raises:
         ScoreMissing: neither file, or an empty one.
         ScoreInvalid: unreadable, or not within [0, 1].
+
     """
     if reward_json is not None:
         if not reward_json.strip():
@@ -153,7 +163,10 @@ def parse_reward(reward_json: str | None, reward_text: str | None, output: str =
             return Graded(checked(value, "reward.json"), output)
         if not value:
             raise ScoreMissing("reward.json holds no reward")
-        rewards = {str(key)[:100]: checked(number, f"reward.json, key {str(key)[:100]!r},") for key, number in value.items()}
+        rewards = {
+            str(key)[:100]: checked(number, f"reward.json, key {str(key)[:100]!r},")
+            for key, number in value.items()
+        }
         score = rewards["reward"] if "reward" in rewards else sum(rewards.values()) / len(rewards)
         return Graded(min(score, 1.0), output, {"rewards": rewards})
     if reward_text is None:

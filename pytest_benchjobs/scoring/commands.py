@@ -37,13 +37,16 @@ class Tail:
         return clean(b"".join(self._chunks)[-self._limit :].decode("utf-8", "replace"), self._limit)
 
 
-def run_shell(context: ScoringContext, command: str, *, timeout: float | None = None) -> tuple[ExecResult, str]:
+def run_shell(
+    context: ScoringContext, command: str, *, timeout: float | None = None
+) -> tuple[ExecResult, str]:
     """Run a shell command of a scorer in the workdir; returns how it ended and the tail of its output.
 
     Raises:
         ScorerTimeout: it did not end in time.
         OutOfMemory: the kernel killed part of it.
         ScorerCrashed: it was killed by a signal, or could not be started.
+
     """
     limit = context.timeout if timeout is None else timeout
     tail = Tail()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from ..model.errors import InfrastructureError, ScorerCrashed
@@ -18,8 +18,13 @@ REPORTS = {"BENCH_JUNIT": "/logs/verifier/junit.xml", "BENCH_CTRF": "/logs/verif
 _KEPT_OUTPUT = 4000
 
 
-def run_scorer(context: ScoringContext, scorer: Scorer) -> ScorerResult:
-    """Run one scorer; what goes wrong in it is in its result. Never raises but for an engine that fails."""
+def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], str]) -> ScorerResult:
+    """Run one scorer; what goes wrong in it is in its result, and what it printed is redacted.
+
+    Raises:
+        Retryable: the engine failed, so this says nothing about the scorer.
+
+    """
     spec = context.spec
     started = time.monotonic()
     score: float | None = None
@@ -37,11 +42,13 @@ def run_scorer(context: ScoringContext, scorer: Scorer) -> ScorerResult:
         if fault.retryable:
             raise
         error = failure(fault, f"score:{spec.name}")
-    except Exception as fault:  # noqa: BLE001  a scorer is anybody's code
+    except Exception as fault:
         error = failure(
-            ScorerCrashed(f"scorer {spec.name!r} raised {type(fault).__name__}: {fault}"), f"score:{spec.name}"
+            ScorerCrashed(f"scorer {spec.name!r} raised {type(fault).__name__}: {fault}"),
+            f"score:{spec.name}",
         )
     if output:
+        output = redact(output)
         (context.directory / "output.log").write_text(output, "utf-8", "replace")
     return ScorerResult(
         name=spec.name,
@@ -71,7 +78,13 @@ def failure(error: InfrastructureError, phase: str | None) -> Failure:
 
 
 def make_context(
-    scenario: Scenario, spec: ScorerSpec, sandbox: Sandbox, *, timeout: float, env: Mapping[str, str], directory: Path
+    scenario: Scenario,
+    spec: ScorerSpec,
+    sandbox: Sandbox,
+    *,
+    timeout: float,
+    env: Mapping[str, str],
+    directory: Path,
 ) -> ScoringContext:
     """What one scorer may look at. `directory` is the trial's."""
     return ScoringContext(

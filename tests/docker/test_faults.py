@@ -1,0 +1,252 @@
+"""Faults of the world are errors of the right class, and cost only what they hit."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import IMAGE, by_agent, results, run, start
+
+pytestmark = pytest.mark.docker
+
+GOOD = f"""
+  - id: good
+    problem_statement: Write ok.
+    image: {IMAGE}
+    reference: echo ok > out.txt
+    scorers: [{{name: ok, type: command, command: grep -q ok out.txt}}]
+"""
+
+
+def _manifest(directory: Path, scenarios: str) -> None:
+    (directory / "faults.bench.yaml").write_text(
+        f"benchmark: faults\ndefaults: {{workdir: /app, network: none}}\nscenarios:{GOOD}{textwrap.indent(textwrap.dedent(scenarios), '  ')}"
+    )
+
+
+def _one_error(directory: Path, code: str) -> dict[str, object]:
+    found = {result["scenario"]: result for result in results(directory)}
+    assert found["good"]["outcome"] == "passed", "the rest of the job goes on"
+    bad = found["bad"]
+    assert bad["outcome"] == "error"
+    assert bad["score"] is None
+    assert bad["failure"]["class"] == code, bad["failure"]
+    return dict(bad["failure"])
+
+
+def test_a_dockerfile_that_does_not_build(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text(f"FROM {IMAGE}\nRUN echo about to fail && exit 7\n")
+    _manifest(tmp_path, """
+        - id: bad
+          problem_statement: x
+          dockerfile: Dockerfile
+          scorers: [{name: s, type: command, command: "true"}]
+        """)  # fmt: skip
+    done = run(
+        tmp_path,
+        "faults.bench.yaml",
+        "--bench-agent",
+        "nop",
+        "--bench-agent",
+        "oracle",
+        "-k",
+        "good or (bad and nop)",
+    )
+    assert done.returncode == 1
+    failure = {
+        result["scenario"]: result for result in results(tmp_path) if result["agent"]["name"] == "nop"
+    }["bad"]["failure"]
+    assert failure["class"] == "image_build"
+    assert "about to fail" in failure["message"] or "exit 7" in failure["message"]
+    assert "Traceback" not in done.stdout
+
+
+def test_an_image_that_does_not_exist(tmp_path: Path) -> None:
+    _manifest(tmp_path, """
+        - id: bad
+          problem_statement: x
+          image: no-such-image-anywhere:1
+          reference: "true"
+          scorers: [{name: s, type: command, command: "true"}]
+        """)  # fmt: skip
+    done = run(tmp_path, "faults.bench.yaml")
+    failure = _one_error(tmp_path, "image_missing")
+    assert "no-such-image-anywhere:1" in str(failure["message"])
+    assert "Traceback" not in done.stdout
+
+
+def test_a_container_that_runs_out_of_memory(tmp_path: Path) -> None:
+    _manifest(tmp_path, """
+        - id: bad
+          problem_statement: x
+          memory: 32M
+          image: debian:bookworm-slim
+          reference: head -c 200000000 /dev/zero | tail
+          scorers: [{name: s, type: command, command: "true"}]
+        """)  # fmt: skip
+    run(tmp_path, "faults.bench.yaml")
+    assert "32 MiB" in str(_one_error(tmp_path, "out_of_memory")["message"])
+
+
+@pytest.mark.parametrize(
+    ("scorer", "code"),
+    [
+        ("{name: s, type: bash, script: 'echo nothing'}", "score_missing"),
+        ("{name: s, type: bash, script: 'echo score=1.5'}", "score_invalid"),
+        ("{name: s, type: bash, script: 'echo nan'}", "score_invalid"),
+        ("{name: s, type: bash, script: 'echo 1; exit 3'}", "scorer_crashed"),
+        ("{name: s, type: bash, script: 'kill -9 $$'}", "scorer_crashed"),
+        ("{name: s, type: command, command: no-such-program}", "scorer_crashed"),
+        ("{name: s, type: bash, script: 'sleep 30; echo 1', timeout: 1}", "scorer_timeout"),
+    ],
+)
+def test_a_scorer_that_breaks_gives_no_score(tmp_path: Path, scorer: str, code: str) -> None:
+    _manifest(tmp_path, f"""
+        - id: bad
+          problem_statement: x
+          image: {IMAGE}
+          reference: "true"
+          scorers: [{scorer}]
+        """)  # fmt: skip
+    run(tmp_path, "faults.bench.yaml")
+    _one_error(tmp_path, code)
+
+
+def test_no_engine_at_all_is_one_clear_line(tmp_path: Path) -> None:
+    _manifest(tmp_path, "")
+    done = run(tmp_path, "faults.bench.yaml", DOCKER_HOST=f"unix://{tmp_path}/nobody.sock")
+    assert done.returncode == 1
+    assert "Traceback" not in done.stdout
+    assert done.stdout.count("no Docker Engine answers") <= 3
+    assert "no Docker Engine answers" in done.stdout
+    (result,) = results(tmp_path)
+    assert (result["outcome"], result["score"]) == ("error", None)
+    assert result["failure"]["class"] == "engine_unavailable"
+
+
+@pytest.mark.slow
+def test_an_engine_that_stops_in_mid_job_loses_nothing_that_was_finished(
+    tmp_path: Path, own_engine: OwnEngine
+) -> None:
+    scenarios = "".join(
+        f"""
+        - id: t{number}
+          problem_statement: x
+          image: {IMAGE}
+          reference: sleep {0 if number < 3 else 60}; echo ok > out.txt
+          scorers: [{{name: ok, type: command, command: grep -q ok out.txt}}]"""
+        for number in range(6)
+    )
+    _manifest(tmp_path, scenarios + "\n")
+    process = start(tmp_path, "faults.bench.yaml", "--bench-concurrency", "4", DOCKER_HOST=own_engine.host)
+    deadline = time.monotonic() + 60
+    while len(results(tmp_path)) < 4 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    own_engine.kill()
+    output, _ = process.communicate(timeout=90)
+    found = {result["scenario"]: result for result in results(tmp_path)}
+    assert process.returncode == 1, output
+    assert {found[name]["outcome"] for name in ("good", "t0", "t1", "t2")} == {"passed"}, output
+    for name in ("t3", "t4", "t5"):
+        assert found[name]["outcome"] == "error", output
+        assert found[name]["failure"]["class"] in ("engine_lost", "engine_unavailable", "engine_error")
+    assert "Traceback" not in output
+
+
+def test_a_full_results_disk_is_an_error_and_keeps_what_was_finished(tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if (
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(disk)], check=False).returncode
+        != 0
+    ):
+        pytest.skip("mounting a small file system needs root")
+    try:
+        _manifest(tmp_path, f"""
+            - id: bad
+              problem_statement: x
+              image: {IMAGE}
+              reference: head -c 6000000 /dev/urandom | base64
+              scorers: [{{name: s, type: command, command: "true"}}]
+            """)  # fmt: skip
+        done = run(tmp_path, "faults.bench.yaml", "--bench-dir", str(disk), "--bench-concurrency", "1")
+        assert done.returncode == 1
+        assert "Traceback" not in done.stdout
+        assert "disk_full" in done.stdout
+        shutil.copytree(disk, tmp_path / "reports")
+        found = by_agent(tmp_path)["oracle"]
+        assert [result["outcome"] for result in found if result["scenario"] == "good"] == ["passed"]
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=False)
+
+
+class OwnEngine:
+    """A Docker Engine of the test's own, which may be killed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.host = f"unix://{directory}/engine.sock"
+        self._process = subprocess.Popen(
+            [
+                "dockerd", "-H", self.host, f"--data-root={directory}/data", f"--exec-root={directory}/exec",
+                f"--pidfile={directory}/pid", "--bridge=none", "--iptables=false",
+            ],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.docker("version", wait=30)
+        saved = subprocess.Popen(["docker", "save", IMAGE], stdout=subprocess.PIPE)
+        subprocess.run(
+            ["docker", "-H", self.host, "load"], stdin=saved.stdout, check=True, capture_output=True
+        )
+
+    def docker(self, *args: str, wait: float = 0) -> None:
+        deadline = time.monotonic() + wait
+        while subprocess.run(["docker", "-H", self.host, *args], capture_output=True, check=False).returncode:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"docker {args} failed")
+            time.sleep(0.2)
+
+    def kill(self) -> None:
+        """End the engine as a power cut would; its containers' processes are orphans then, so they go too."""
+        listed = subprocess.run(
+            ["docker", "-H", self.host, "ps", "-q"], capture_output=True, text=True, check=False
+        )
+        pids = [
+            subprocess.run(
+                ["docker", "-H", self.host, "inspect", "-f", "{{.State.Pid}}", container],
+                capture_output=True, text=True, check=False,
+            ).stdout.strip()
+            for container in listed.stdout.split()
+        ]  # fmt: skip
+        self._process.kill()
+        self._process.wait()
+        subprocess.run(
+            ["kill", "-9", *(pid for pid in pids if pid.isdigit())], check=False, capture_output=True
+        )
+
+
+@pytest.fixture
+def own_engine(tmp_path_factory: pytest.TempPathFactory):
+    directory = tmp_path_factory.mktemp("engine")
+    if shutil.which("dockerd") is None:
+        pytest.skip("needs dockerd on PATH")
+    engine = OwnEngine(directory)
+    try:
+        yield engine
+    finally:
+        engine.kill()
+        # Its containerd and containers outlive it: end them by the paths that only they have.
+        subprocess.run(["pkill", "-9", "-f", f"{directory}/"], check=False)
+        time.sleep(0.5)
+        mounts = [
+            line.split()[1]
+            for line in Path("/proc/mounts").read_text().splitlines()
+            if f"{directory}/" in line
+        ]
+        for mount in reversed(mounts):
+            subprocess.run(["umount", "-l", mount], check=False)
+        shutil.rmtree(directory, ignore_errors=True)

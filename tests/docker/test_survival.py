@@ -1,0 +1,138 @@
+"""What is left after the worst: no container, no half-written result, and everything that had finished."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support import IMAGE, containers, results, run, start
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+TRIALS = 12
+
+
+def _manifest(directory: Path) -> None:
+    scenarios = "".join(
+        f"""
+  - id: t{number:02}
+    problem_statement: Write ok.
+    reference: sleep 0.{number % 5}; echo ok > out.txt
+    scorers: [{{name: ok, type: command, command: grep -q ok out.txt}}]"""
+        for number in range(TRIALS)
+    )
+    (directory / "survival.bench.yaml").write_text(
+        f"benchmark: survival\ndefaults: {{image: '{IMAGE}', workdir: /app, network: none}}\nscenarios:{scenarios}\n"
+    )
+
+
+def _wait_until_no_container(seconds: float = 20) -> list[str]:
+    deadline = time.monotonic() + seconds
+    while (left := containers()) and time.monotonic() < deadline:
+        time.sleep(0.3)
+    return left
+
+
+def _in_history(directory: Path) -> set[tuple[str, str]]:
+    path = directory / "reports" / "history.sqlite"
+    if not path.exists():
+        return set()
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
+        return set(database.execute("select job, node_id from trials"))
+
+
+def _assert_nothing_is_left_or_lost(directory: Path) -> None:
+    bundle = {(result["job"], result["node_id"]) for result in results(directory)}
+    # The next start tidies up; running nothing at all is enough of a start.
+    done = run(directory, "survival.bench.yaml", "--bench-scenario", "t00")
+    assert done.returncode == 0, done.stdout
+    assert _wait_until_no_container() == []
+    assert not list(directory.glob("reports/jobs/*/**/.tmp-*"))
+    assert bundle <= _in_history(directory)
+    with sqlite3.connect(directory / "reports" / "history.sqlite") as database:
+        assert database.execute("select count(*) from jobs where status = 'running'").fetchone() == (0,)
+
+
+def test_killing_the_main_process_at_random_moments(tmp_path: Path) -> None:
+    _manifest(tmp_path)
+    moments = random.Random(7)
+    for _ in range(5):
+        process = start(tmp_path, "survival.bench.yaml", "--bench-concurrency", "4", "-p", "no:cacheprovider")
+        time.sleep(moments.uniform(0.5, 4.0))
+        process.kill()
+        process.communicate()
+    _assert_nothing_is_left_or_lost(tmp_path)
+
+
+def test_killing_a_worker_at_random_moments(tmp_path: Path) -> None:
+    _manifest(tmp_path)
+    moments = random.Random(11)
+    for _ in range(5):
+        process = start(tmp_path, "survival.bench.yaml", "-n", "2", "--bench-concurrency", "4")
+        time.sleep(moments.uniform(1.5, 4.5))
+        workers = subprocess.run(
+            ["pgrep", "-P", str(process.pid), "-f", "execnet"], capture_output=True, text=True, check=False
+        ).stdout.split()
+        if workers:
+            os.kill(int(moments.choice(workers)), signal.SIGKILL)
+        output, _ = process.communicate(timeout=120)
+        assert "INTERNALERROR" not in output, output
+        job = max(path.name for path in (tmp_path / "reports" / "jobs").iterdir())
+        found = [result for result in results(tmp_path) if result["job"] == job]
+        assert len({result["node_id"] for result in found}) == TRIALS, output
+    _assert_nothing_is_left_or_lost(tmp_path)
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_polite_request_to_stop_leaves_nothing(
+    tmp_path: Path, workers: str, number: signal.Signals
+) -> None:
+    _manifest(tmp_path)
+    process = start(tmp_path, "survival.bench.yaml", "-n", workers, "--bench-concurrency", "4")
+    deadline = time.monotonic() + 60
+    while not results(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2, output
+    assert "INTERNALERROR" not in output
+    assert _wait_until_no_container(10) == []
+    assert not list(tmp_path.glob("reports/jobs/*/**/.tmp-*"))
+    assert {(result["job"], result["node_id"]) for result in results(tmp_path)} == _in_history(tmp_path)
+
+
+def test_asking_twice_is_quicker_and_as_clean(tmp_path: Path) -> None:
+    _manifest(tmp_path)
+    process = start(tmp_path, "survival.bench.yaml", "--bench-concurrency", "6")
+    deadline = time.monotonic() + 60
+    while not containers() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    assert process.returncode == 2, output
+    assert _wait_until_no_container() == []
+
+
+def test_a_job_that_is_alive_is_left_alone_by_the_next_start(tmp_path: Path) -> None:
+    alive, other = tmp_path / "alive", tmp_path / "other"
+    for directory in (alive, other):
+        directory.mkdir()
+        _manifest(directory)
+    process = start(alive, "survival.bench.yaml", "--bench-concurrency", "2")
+    deadline = time.monotonic() + 60
+    while not containers() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert run(other, "survival.bench.yaml", "--bench-scenario", "t00").returncode == 0
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    assert len(results(alive)) == TRIALS
