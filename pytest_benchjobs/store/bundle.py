@@ -7,8 +7,8 @@
           trials/<agent>/<scenario>/<attempt>/
             result.json  agent.log  trajectory.jsonl  scorers/  artifacts/  try-1/ ...
 
-A trial is written into a hidden directory beside its place and renamed into it when it has ended, `result.json` last.
-So whatever is killed when, a reader finds a whole trial or none.
+A trial is written into a hidden directory beside its place and renamed into it when it has ended, `result.json`
+last. So whatever is killed when, a reader finds a whole trial or none.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def new_job_id(now: datetime.datetime | None = None) -> str:
 
 
 def slug(text: str) -> str:
-    """A name for a directory on any file system. Different texts get different names, whatever the case rules there."""
+    """Make a name for a directory on any file system; different texts get different names, whatever its case."""
     safe = _UNSAFE.sub("_", text.lower())[:_SLUG_LIMIT].strip("._-")
     if safe == text and not _RESERVED.match(safe):
         return safe
@@ -71,7 +71,7 @@ def slug(text: str) -> str:
 
 
 def stored(record: JobRecord) -> JobRecord:
-    """The record as it is kept: without the values of variables for agents, which may be secrets."""
+    """Return the record as it is kept: without the values of variables for agents, which may be secrets."""
     hidden = {name: f"[redacted:{name}]" for name in record.config.env}
     return record.model_copy(update={"config": record.config.model_copy(update={"env": hidden})})
 
@@ -108,7 +108,7 @@ class JobBundle:
 
     @classmethod
     def open(cls, directory: Path, job_id: str) -> JobBundle:
-        """The bundle of a job that is there.
+        """Open the bundle of a job that is there.
 
         Raises:
             InputError: there is none.
@@ -141,7 +141,7 @@ class JobBundle:
         write_atomically(self.root / "job.json", _record_json(record))
 
     def begin(self, trial: Trial) -> TrialDirectory:
-        """A place for the files of a trial that starts.
+        """Make a place for the files of a trial that starts.
 
         Raises:
             DiskFull, ResultsUnwritable: the directory refuses.
@@ -149,7 +149,7 @@ class JobBundle:
         return TrialDirectory(self.root, trial)
 
     def results(self, warnings: list[BundleWarning] | None = None) -> Iterator[TrialResult]:
-        """Results of the trials that have ended, in order of their paths. What cannot be read goes to `warnings`."""
+        """Read the trials that have ended, in order of their paths. What is damaged goes to `warnings`."""
         for directory in self.trial_directories():
             try:
                 yield read_result(directory)
@@ -164,14 +164,14 @@ class JobBundle:
                 yield from sorted(_visible(scenario), key=lambda path: (len(path.name), path.name))
 
     def sweep(self) -> int:
-        """Clean up after writers that died: keep trials that were complete, remove the others; returns how many went.
+        """Clean up after writers that died; returns how many unfinished trials were removed.
 
-        Only call it when nobody writes trials any more.
+        A trial that was complete is kept. Only call it when nobody writes trials any more.
         """
         removed = 0
         for agent in _visible(self.root / "trials"):
             for scenario in _visible(agent):
-                # `.tmp` before `.old`: a new result that was complete replaces the one which had stepped aside for it.
+                # `.tmp` before `.old`: a complete new result replaces the one that had stepped aside for it.
                 for hidden in sorted(scenario.iterdir(), reverse=True):
                     if match := _HIDDEN.match(hidden.name):
                         removed += not self._rescue(hidden, scenario / match[1])
@@ -240,6 +240,7 @@ class TrialDirectory:
     def set_aside(self, try_number: int) -> None:
         """Keep all files so far as evidence of a try that failed, and start clean. Close log files first."""
         with writing(self.path):
+            self._remove_empty()
             aside = self.try_dir(try_number)
             aside.mkdir()
             for entry in list(self.path.iterdir()):
@@ -250,12 +251,11 @@ class TrialDirectory:
     def commit(self, result: TrialResult) -> TrialResult:
         """Write `result.json` and move all files to their place; returns the result with its `path`.
 
-        A result of the same trial that is already there is replaced. Two scenarios of the same name in different
-        files get different places.
+        A result of the same trial that is already there is replaced. Two scenarios of the same name in
+        different files get different places.
         """
-        for empty in (self.scorers_dir, self.artifacts_dir):
-            _remove_empty(empty)
-        result, self._final = _commit(self._root, self.path, self._final, result)
+        self._remove_empty()
+        result, self._final = _commit(self._root, self.path, self._final, _sound(result))
         self.path = self._final
         return result
 
@@ -268,9 +268,13 @@ class TrialDirectory:
         self.scorers_dir.mkdir()
         self.artifacts_dir.mkdir()
 
+    def _remove_empty(self) -> None:
+        _remove_empty(self.scorers_dir)
+        _remove_empty(self.artifacts_dir)
+
 
 def read_result(directory: Path) -> TrialResult:
-    """The result in the directory of a trial.
+    """Read the result in the directory of a trial.
 
     Raises:
         InputError: missing or damaged.
@@ -299,7 +303,7 @@ def _commit(root: Path, source: Path, final: Path, result: TrialResult) -> tuple
 
 
 def _settle(source: Path, target: Path, node_id: str) -> bool:
-    """Move a trial to its place, replacing an earlier result of the same trial. False if another trial is there."""
+    """Move a trial to its place, over an earlier result of the same one. False if another trial is there."""
     for _ in range(100):
         with contextlib.suppress(_Occupied):
             _rename(source, target)
@@ -349,14 +353,19 @@ def _node_id(directory: Path) -> str | None:
         return None
 
 
-def _json(model: Model) -> bytes:
+def _sound(result: TrialResult) -> TrialResult:
+    """Return it without what has no place in JSON, such as half a character or an object a scorer put in."""
     try:
-        text = model.model_dump_json(indent=1, by_alias=True)
+        result.model_dump_json()
     except (PydanticSerializationError, UnicodeError):
-        # Something a scorer or an agent put in has no place in JSON: half a character, an object.
-        content = plain(model.model_dump(mode="python", by_alias=True, fallback=repr, warnings=False))
-        text = json.dumps(content, indent=1)
-    return f"{text}\n".encode()
+        return TrialResult.model_validate_json(
+            json.dumps(plain(result.model_dump(by_alias=True, warnings=False)))
+        )
+    return result
+
+
+def _json(model: Model) -> bytes:
+    return f"{model.model_dump_json(indent=1, by_alias=True)}\n".encode()
 
 
 def _record_json(record: JobRecord) -> bytes:

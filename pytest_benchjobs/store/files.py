@@ -18,7 +18,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 def write_error(path: Path | str, error: OSError) -> InfrastructureError:
-    """The error to raise for an `OSError` met while writing results at `path`."""
+    """Return the error to raise for an `OSError` met while writing results at `path`."""
     if error.errno in _FULL:
         return DiskFull(f"{path}: no space left for results. Free some space, or choose another --bench-dir")
     reason = error.strerror or str(error)

@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobRecord, JobStatus
-from ..model.result import TrialResult
+from ..model.result import ScorerResult, TrialResult
 from .bundle import stored
 from .files import write_error, writing
 from .text import clean
@@ -121,7 +121,7 @@ class History:
 
     @classmethod
     def open_readonly(cls, path: Path) -> History:
-        """A connection that cannot change anything, and needs no write permission for the file.
+        """Open a connection that cannot change anything, and needs no write permission for the file.
 
         Raises:
             InputError: there is no history, or another version wrote it.
@@ -132,17 +132,24 @@ class History:
         """Insert or update a job."""
         record = stored(record)
         totals = record.totals
+        row = (
+            record.id,
+            record.name,
+            record.status.value,
+            record.created_at.isoformat(),
+            record.finished_at and record.finished_at.isoformat(),
+            record.planned,
+            totals.trials,
+            totals.passed,
+            totals.failed,
+            totals.error,
+            totals.cancelled,
+            totals.skipped,
+            totals.mean_score,
+            record.model_dump_json(),
+        )
         with self._transaction():
-            self._connection.execute(
-                _SAVE_JOB,
-                (
-                    record.id, record.name, record.status.value,
-                    record.created_at.isoformat(),
-                    record.finished_at and record.finished_at.isoformat(),
-                    record.planned, totals.trials, totals.passed, totals.failed, totals.error, totals.cancelled,
-                    totals.skipped, totals.mean_score, record.model_dump_json(),
-                ),
-            )  # fmt: skip
+            self._connection.execute(_SAVE_JOB, row)
 
     def save_trial(self, result: TrialResult) -> None:
         """Insert or update a trial of a job that was saved before, by job and node id. One commit."""
@@ -155,7 +162,7 @@ class History:
                 self._save(result)
 
     def job(self, job_id: str) -> JobRecord | None:
-        """A job by its id."""
+        """Look a job up by its id."""
         with _explained(self.path):
             row = self._connection.execute("SELECT record FROM jobs WHERE id = ?", (job_id,)).fetchone()
         return None if row is None else JobRecord.model_validate_json(row[0])
@@ -180,10 +187,11 @@ class History:
             return [TrialRow(*row) for row in self._connection.execute(query, (job_id,))]
 
     def scores(self, job_id: str, node_id: str) -> list[ScoreRow]:
-        """What the scorers of a trial said, in their order."""
+        """Scores of a trial, in the order of its scorers."""
         query = (
             f"SELECT {', '.join(f'scores.{column}' for column in _SCORE_COLUMNS)} FROM scores "  # noqa: S608
-            "JOIN trials ON trials.id = scores.trial WHERE trials.job = ? AND trials.node_id = ? ORDER BY position"
+            "JOIN trials ON trials.id = scores.trial WHERE trials.job = ? AND trials.node_id = ? "
+            "ORDER BY position"
         )
         with _explained(self.path):
             return [ScoreRow(*row) for row in self._connection.execute(query, (job_id, node_id))]
@@ -201,46 +209,32 @@ class History:
         self.close()
 
     def _save(self, result: TrialResult) -> None:
-        failure = result.failure
-        self._connection.execute(
-            _SAVE_TRIAL,
-            (
-                result.job, clean(result.node_id), clean(result.benchmark), result.benchmark_version, result.scenario,
-                result.agent.label, _text(result.agent.model), result.attempt, result.tries, result.outcome.value,
-                _text(failure.class_) if failure else None, _text(failure.message) if failure else None, result.score, result.threshold,
-                result.started_at.isoformat(), result.finished_at.isoformat(), result.seconds,
-                result.usage.input_tokens, result.usage.output_tokens, result.usage.cost_usd, result.path,
-            ),
-        )  # fmt: skip
-        key = (result.job, clean(result.node_id))
-        (trial,) = self._connection.execute(
-            "SELECT id FROM trials WHERE job = ? AND node_id = ?", key
-        ).fetchone()
+        row = _trial_row(result)
+        self._connection.execute(_SAVE_TRIAL, dataclasses.astuple(row))
+        query = "SELECT id FROM trials WHERE job = ? AND node_id = ?"
+        (trial,) = self._connection.execute(query, (row.job, row.node_id)).fetchone()
         self._connection.execute("DELETE FROM scores WHERE trial = ?", (trial,))
         self._connection.executemany(
             _SAVE_SCORE,
-            [
-                (
-                    trial, position, clean(scorer.name), clean(scorer.type), scorer.weight, scorer.score,
-                    _text(scorer.error.class_) if scorer.error else None, scorer.seconds,
-                )
+            (
+                (trial, position, *dataclasses.astuple(_score_row(scorer)))
                 for position, scorer in enumerate(result.scorers)
-            ],
-        )  # fmt: skip
+            ),
+        )
 
     def _prepare(self, readonly: bool) -> None:
         version = self._version()
         newest = len(_migrations())
         if version > newest:
             raise InputError(
-                f"written by a newer version of pytest-benchjobs (schema {version}, this one knows {newest}). "
+                f"written by a newer version of pytest-benchjobs (schema {version}, not {newest}). "
                 "Upgrade pytest-benchjobs, or choose another --bench-dir",
                 path=self.path,
             )
         if readonly:
             if version < newest:
                 raise InputError(
-                    "written by an older version of pytest-benchjobs. `benchjobs db rebuild` brings it up to date",
+                    "written by an older version of pytest-benchjobs. `benchjobs db rebuild` updates it",
                     path=self.path,
                 )
             return
@@ -265,7 +259,7 @@ class History:
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         with _explained(self.path):
-            # IMMEDIATE: a transaction that reads first and writes later fails at once when another one writes.
+            # IMMEDIATE: one that reads first and writes later fails at once when another one writes.
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield
@@ -274,6 +268,44 @@ class History:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+
+def _trial_row(result: TrialResult) -> TrialRow:
+    failure = result.failure
+    return TrialRow(
+        job=result.job,
+        node_id=clean(result.node_id),
+        benchmark=clean(result.benchmark),
+        benchmark_version=_text(result.benchmark_version),
+        scenario=clean(result.scenario),
+        agent=result.agent.label,
+        model=_text(result.agent.model),
+        attempt=result.attempt,
+        tries=result.tries,
+        outcome=result.outcome.value,
+        class_=_text(failure.class_) if failure else None,
+        message=_text(failure.message) if failure else None,
+        score=result.score,
+        threshold=result.threshold,
+        started_at=result.started_at.isoformat(),
+        finished_at=result.finished_at.isoformat(),
+        seconds=result.seconds,
+        input_tokens=result.usage.input_tokens,
+        output_tokens=result.usage.output_tokens,
+        cost_usd=result.usage.cost_usd,
+        path=clean(result.path),
+    )
+
+
+def _score_row(scorer: ScorerResult) -> ScoreRow:
+    return ScoreRow(
+        scorer=clean(scorer.name),
+        type=clean(scorer.type),
+        weight=scorer.weight,
+        score=scorer.score,
+        class_=_text(scorer.error.class_) if scorer.error else None,
+        seconds=scorer.seconds,
+    )
 
 
 def _text(value: str | None) -> str | None:
@@ -286,8 +318,8 @@ def _pragma(connection: sqlite3.Connection, pragma: str) -> Any:
 
 
 def _wal_works(directory: Path) -> bool:
-    # On network file systems WAL may be reported as on and fail at the first write, so try it on a database that
-    # nobody needs.
+    # On network file systems WAL may be reported as on and fail at the first write, so try it on a database
+    # that nobody needs.
     probe = directory / f".wal-probe-{secrets.token_hex(4)}"
     try:
         writer = sqlite3.connect(probe, isolation_level=None)
@@ -348,7 +380,7 @@ def _explain(path: Path, error: sqlite3.Error) -> InfrastructureError | InputErr
             path, OSError(errno.EBUSY, f"another process has kept it locked for {_BUSY_SECONDS:g} s")
         )
     return InputError(
-        f"is damaged or not a history ({error}). The results themselves are safe in jobs/: move this file away and "
-        "run `benchjobs db rebuild`",
+        f"is damaged or not a history ({error}). The results themselves are safe in jobs/: "
+        "`benchjobs db rebuild` makes a new one from them",
         path=path,
     )

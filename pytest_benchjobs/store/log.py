@@ -16,9 +16,10 @@ _CHUNK = 64 << 10
 
 
 class CappedLog:
-    """Keeps the first and the last half of `limit` bytes; says in one line between them how much was left out.
+    """Keeps the first and the last half of `limit` bytes; a line between them says how much was left out.
 
-    The last half is a ring in the file itself, so memory stays the same whatever comes; `close` puts it in order.
+    The last half is a ring in the file itself, so memory stays the same whatever comes; `close` puts it in
+    order.
     With a `redactor`, secrets are replaced before anything reaches the disk. For one thread at a time.
 
     Raises:
@@ -54,7 +55,7 @@ class CappedLog:
             self._stream.write(data)
 
     def tail(self, limit: int = 4096) -> str:
-        """The end of what came, at most `limit` bytes of it, before or after `close`."""
+        """Return the end of what came, at most `limit` bytes of it, before or after `close`."""
         if self._closed:
             return self._tail_of_closed(limit)
         held = b"" if self._stream is None else self._stream.held()

@@ -17,7 +17,10 @@ _SECRET_NAME = re.compile(r"(?i)(^|_)(api_?)?(key|token|secret|password|passwd|p
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pattern:
-    """What a secret nobody told us about looks like. No look-around: it must match the same in pieces of a stream."""
+    """What a secret nobody told us about looks like.
+
+    No look-around: it must match the same in the pieces of a stream.
+    """
 
     name: str
     expression: bytes
@@ -57,11 +60,11 @@ class Redactor:
         self._expression = re.compile(b"|".join(b"(%b)" % group for group in groups)) if groups else None
 
     def redact(self, data: bytes) -> bytes:
-        """A copy of `data` without secrets."""
+        """Copy `data` without secrets."""
         return data if self._expression is None else self._expression.sub(self._replacement, data)
 
     def redact_text(self, text: str) -> str:
-        """A copy of `text` without secrets."""
+        """Copy `text` without secrets."""
         encoded = text.encode("utf-8", "surrogatepass")
         return self.redact(encoded).decode("utf-8", "surrogatepass")
 
@@ -70,7 +73,7 @@ class Redactor:
         return RedactedStream(self, sink)
 
     def split(self, data: bytes) -> tuple[bytes, bytes]:
-        """What is certain of `data`, redacted, and the rest, which must be seen again with what follows."""
+        """Return what is certain of `data`, redacted, and the rest, to be seen again with what follows."""
         certain = len(data) - self.longest
         if certain <= 0:
             return b"", data
@@ -93,7 +96,7 @@ class Redactor:
 
 
 class RedactedStream:
-    """Holds back as many bytes as a secret may have, so that one which arrives in two pieces is still found."""
+    """Holds back as many bytes as a secret may have: one that arrives in two pieces is still found."""
 
     def __init__(self, redactor: Redactor, sink: Callable[[bytes], None]) -> None:
         self._redactor = redactor
@@ -107,7 +110,7 @@ class RedactedStream:
             self._sink(certain)
 
     def held(self) -> bytes:
-        """What would come out if nothing followed."""
+        """Return what would come out if nothing followed."""
         return self._redactor.redact(self._held)
 
     def close(self) -> None:
@@ -135,8 +138,8 @@ def _forms(value: str) -> Iterator[bytes]:
 
 
 def _base64_forms(value: bytes) -> Iterator[bytes]:
-    # Three alignments: `user:secret` in base64 does not contain the base64 of `secret`, but one of its shifts.
-    # Characters which also depend on a neighbour are left out.
+    # Three alignments: `user:secret` in base64 does not contain the base64 of `secret`, but one of its
+    # shifts. Characters which also depend on a neighbour are left out.
     for shift in range(3):
         encoded = base64.b64encode(b"\0" * shift + value)
         first = -(-shift * 8 // 6)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import re
+from pathlib import PurePath
 from typing import Any
 
-# Whole terminal sequences first (CSI; then OSC, DCS, SOS, PM, APC with their payload; then two-character ones), so
-# that no `[31m` stays behind. Every class stops at the next ESC, which keeps hostile input linear.
+# Whole terminal sequences first (CSI; then OSC, DCS, SOS, PM, APC with their payload; then two-character ones),
+# so that no `[31m` stays behind. Every class stops at the next ESC, which keeps hostile input linear.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
@@ -15,7 +17,7 @@ _ESCAPES = re.compile(
     r"|\x1b[0-OQ-WYZ\\`-~]"
 )
 _LINE_ENDS = re.compile(r"\r\n?|[\x85\u2028\u2029]")
-# Control characters; direction overrides, which make a line read as another; and what XML 1.0 has no place for.
+# Control characters; direction overrides, which make a line read as another; what XML 1.0 has no place for.
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff]"
 )
@@ -39,7 +41,7 @@ def one_line(text: str, limit: int | None = None) -> str:
 
 
 def cut(text: str, limit: int) -> str:
-    """At most `limit` characters: the beginning and the end, with a line between that says how much is missing."""
+    """Shorten to `limit` characters: beginning, a line that says how much is missing, end."""
     if len(text) <= limit:
         return text
     room = limit - len(f"\n[... {len(text)} characters left out ...]\n")
@@ -60,13 +62,17 @@ def _squeeze(text: str, limit: int) -> str:
 
 
 def plain(value: Any, limit: int = 10_000) -> Any:
-    """A copy made of what JSON knows, each string cleaned and cut to `limit`; anything else becomes its `repr`."""
+    """Copy as what JSON knows: strings cleaned and cut to `limit`, anything unknown as its `repr`."""
     if isinstance(value, str):
         return clean(str(value), limit)
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if isinstance(value, PurePath):
+        return plain(str(value), limit)
     if isinstance(value, dict):
         return {clean(str(key), 200): plain(item, limit) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
