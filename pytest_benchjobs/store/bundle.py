@@ -7,8 +7,8 @@
           trials/<agent>/<scenario>/<attempt>/
             result.json  agent.log  trajectory.jsonl  scorers/  artifacts/  try-1/ ...
 
-A trial is written into a hidden directory beside its place and renamed into it when it has ended, `result.json`
-last. So whatever is killed when, a reader finds a whole trial or none.
+A trial is written into a hidden directory beside its place and renamed into it when it has ended, with
+`result.json` written last. So whatever is killed when, a reader finds a whole trial or none.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def new_job_id(now: datetime.datetime | None = None) -> str:
 
 
 def slug(text: str) -> str:
-    """Make a name for a directory on any file system; different texts get different names, whatever its case."""
+    """Make a directory name for any file system. Different texts get different names, whatever the case."""
     safe = _UNSAFE.sub("_", text.lower())[:_SLUG_LIMIT].strip("._-")
     if safe == text and not _RESERVED.match(safe):
         return safe
@@ -77,7 +77,7 @@ def stored(record: JobRecord) -> JobRecord:
 
 
 class JobBundle:
-    """The directory of one job."""
+    """The directory of one job: `root`."""
 
     def __init__(self, directory: Path, job_id: str) -> None:
         if not _JOB_ID.match(job_id):
@@ -91,6 +91,7 @@ class JobBundle:
 
         Raises:
             DiskFull, ResultsUnwritable: the directory refuses.
+
         """
         bundle = cls(directory, record.id)
         jobs = bundle.root.parent
@@ -112,17 +113,26 @@ class JobBundle:
 
         Raises:
             InputError: there is none.
+
         """
         bundle = cls(directory, job_id)
         if not (bundle.root / "job.json").is_file():
             raise InputError(f"there is no job {job_id} in {directory}")
         return bundle
 
+    @classmethod
+    def all(cls, directory: Path) -> Iterator[JobBundle]:
+        """Bundles of all jobs in a directory, the oldest first. Nothing is read."""
+        for path in _visible(directory / "jobs"):
+            if _JOB_ID.match(path.name):
+                yield cls(directory, path.name)
+
     def read(self) -> JobRecord:
         """`job.json`.
 
         Raises:
             InputError: it is missing or damaged.
+
         """
         path = self.root / "job.json"
         try:
@@ -137,6 +147,7 @@ class JobBundle:
 
         Raises:
             DiskFull, ResultsUnwritable: the directory refuses.
+
         """
         write_atomically(self.root / "job.json", _record_json(record))
 
@@ -145,6 +156,7 @@ class JobBundle:
 
         Raises:
             DiskFull, ResultsUnwritable: the directory refuses.
+
         """
         return TrialDirectory(self.root, trial)
 
@@ -196,6 +208,7 @@ class TrialDirectory:
 
     Raises:
         DiskFull, ResultsUnwritable: from everything that writes.
+
     """
 
     def __init__(self, root: Path, trial: Trial) -> None:
@@ -278,6 +291,7 @@ def read_result(directory: Path) -> TrialResult:
 
     Raises:
         InputError: missing or damaged.
+
     """
     path = directory / RESULT
     try:
@@ -329,7 +343,7 @@ def _settle(source: Path, target: Path, node_id: str) -> bool:
     raise OSError(errno.EBUSY, f"many processes write the same trial {target}")
 
 
-class _Occupied(Exception):  # noqa: N818  a state, not an error
+class _Occupied(Exception):
     """Something is there already."""
 
 

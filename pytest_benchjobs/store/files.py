@@ -43,6 +43,7 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
 
     Raises:
         DiskFull, ResultsUnwritable: with the path.
+
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with writing(path):

@@ -29,6 +29,10 @@ _MESSAGE_LIMIT = 2000
 _ENDED = tuple(status.value for status in JobStatus if status.ended)
 
 
+class NewerHistory(InputError):
+    """A newer version of this package wrote the history."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrialRow:
     """What the history knows of a trial; the whole result is in the bundle, at `path` of its job."""
@@ -98,6 +102,7 @@ class History:
     Raises:
         InputError: the file is no history, or a newer version of this package wrote it; it stays as it is.
         DiskFull, ResultsUnwritable: the directory refuses writes.
+
     """
 
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
@@ -125,31 +130,14 @@ class History:
 
         Raises:
             InputError: there is no history, or another version wrote it.
+
         """
         return cls(path, readonly=True)
 
     def save_job(self, record: JobRecord) -> None:
         """Insert or update a job."""
-        record = stored(record)
-        totals = record.totals
-        row = (
-            record.id,
-            record.name,
-            record.status.value,
-            record.created_at.isoformat(),
-            record.finished_at and record.finished_at.isoformat(),
-            record.planned,
-            totals.trials,
-            totals.passed,
-            totals.failed,
-            totals.error,
-            totals.cancelled,
-            totals.skipped,
-            totals.mean_score,
-            record.model_dump_json(),
-        )
         with self._transaction():
-            self._connection.execute(_SAVE_JOB, row)
+            self._connection.execute(_SAVE_JOB, _job_row(record))
 
     def save_trial(self, result: TrialResult) -> None:
         """Insert or update a trial of a job that was saved before, by job and node id. One commit."""
@@ -160,6 +148,22 @@ class History:
         with self._transaction():
             for result in results:
                 self._save(result)
+
+    def replace_job(self, record: JobRecord, results: Iterable[TrialResult]) -> int:
+        """Save a job with exactly these trials, in one commit; returns how many. `results` is read inside it."""
+        with self._transaction():
+            self._connection.execute(_SAVE_JOB, _job_row(record))
+            self._connection.execute("DELETE FROM trials WHERE job = ?", (record.id,))
+            count = 0
+            for result in results:
+                self._save(result)
+                count += 1
+        return count
+
+    def forget(self, job_id: str) -> None:
+        """Remove a job and its trials."""
+        with self._transaction():
+            self._connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
 
     def job(self, job_id: str) -> JobRecord | None:
         """Look a job up by its id."""
@@ -173,6 +177,11 @@ class History:
         with _explained(self.path):
             rows = self._connection.execute(query, (limit,)).fetchall()
         return [JobRecord.model_validate_json(record) for (record,) in rows]
+
+    def job_ids(self) -> set[str]:
+        """Ids of all jobs."""
+        with _explained(self.path):
+            return {job_id for (job_id,) in self._connection.execute("SELECT id FROM jobs")}
 
     def ended_jobs(self) -> set[str]:
         """Ids of the jobs that will never change again."""
@@ -226,7 +235,7 @@ class History:
         version = self._version()
         newest = len(_migrations())
         if version > newest:
-            raise InputError(
+            raise NewerHistory(
                 f"written by a newer version of pytest-benchjobs (schema {version}, not {newest}). "
                 "Upgrade pytest-benchjobs, or choose another --bench-dir",
                 path=self.path,
@@ -268,6 +277,27 @@ class History:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
+
+
+def _job_row(record: JobRecord) -> tuple[object, ...]:
+    record = stored(record)
+    totals = record.totals
+    return (
+        record.id,
+        _text(record.name),
+        record.status.value,
+        record.created_at.isoformat(),
+        record.finished_at and record.finished_at.isoformat(),
+        record.planned,
+        totals.trials,
+        totals.passed,
+        totals.failed,
+        totals.error,
+        totals.cancelled,
+        totals.skipped,
+        totals.mean_score,
+        record.model_dump_json(),
+    )
 
 
 def _trial_row(result: TrialResult) -> TrialRow:

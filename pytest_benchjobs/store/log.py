@@ -24,6 +24,7 @@ class CappedLog:
 
     Raises:
         DiskFull, ResultsUnwritable: from every method that writes.
+
     """
 
     def __init__(self, path: Path, limit: int = LIMIT, redactor: Redactor | None = None) -> None:

@@ -8,8 +8,8 @@ import re
 from pathlib import PurePath
 from typing import Any
 
-# Whole terminal sequences first (CSI; then OSC, DCS, SOS, PM, APC with their payload; then two-character ones),
-# so that no `[31m` stays behind. Every class stops at the next ESC, which keeps hostile input linear.
+# Whole terminal sequences first (CSI; OSC, DCS, SOS, PM, APC with their payload; two-character ones), so that no
+# `[31m` stays behind. Every class stops at the next ESC, which keeps hostile input linear.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
