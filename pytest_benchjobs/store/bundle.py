@@ -268,7 +268,7 @@ class TrialDirectory:
         different files get different places.
         """
         self._remove_empty()
-        result, self._final = _commit(self._root, self.path, self._final, _sound(result))
+        result, self._final = _commit(self._root, self.path, self._final, sound(result))
         self.path = self._final
         return result
 
@@ -367,8 +367,8 @@ def _node_id(directory: Path) -> str | None:
         return None
 
 
-def _sound(result: TrialResult) -> TrialResult:
-    """Return it without what has no place in JSON, such as half a character or an object a scorer put in."""
+def sound(result: TrialResult) -> TrialResult:
+    """Return a result without what has no place in JSON, such as half a character or an object a scorer put in."""
     try:
         result.model_dump_json()
     except (PydanticSerializationError, UnicodeError):

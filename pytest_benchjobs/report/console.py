@@ -1,0 +1,147 @@
+"""Results as plain text: one line, a failure, a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ..model.result import Outcome, ScorerResult, TrialResult
+from ..store.text import clean, one_line
+from .summary import AgentRow
+
+_DETAIL_LIMIT = 4000
+_DETAIL_LINES = 30
+_OUTPUT_LINES = 10
+_MESSAGE_LIMIT = 1000
+_LABEL_MINIMUM = 12
+
+
+def describe(result: TrialResult) -> str:
+    """One line of ASCII: `score 0.75 >= 0.5 (passed) codex:gpt-5.5 a2 4m12s`.
+
+    An error has no score: `error (engine_lost) oracle a1 3s`.
+    """
+    why = result.outcome.value
+    if result.failure is not None:
+        why = _ascii(result.failure.class_, 60)
+    if result.score is None or result.outcome not in (Outcome.PASSED, Outcome.FAILED):
+        verdict = result.outcome.value
+    else:
+        sign = ">=" if result.score >= result.threshold else "<"
+        score, threshold = number(result.score), number(result.threshold)
+        if score == threshold and sign == "<":
+            score = repr(result.score)
+        verdict = f"score {score} {sign} {threshold}"
+    return f"{verdict} ({why}) {_ascii(result.agent.label, 80)} a{result.attempt} {duration(result.seconds)}"
+
+
+def failure_text(result: TrialResult, root: Path | None = None) -> str:
+    """Why a trial did not pass, for a person: verdict, scorers, the last lines of output, where the logs are.
+
+    `root` is the job's directory. The text has no control characters, and at most some 10,000 characters.
+    """
+    parts = [describe(result)]
+    if result.failure is not None:
+        parts.append(clean(result.failure.message, _MESSAGE_LIMIT))
+    if result.scorers:
+        parts.append("\n".join(_scorer_lines(result.scorers)))
+    for title, text in _outputs(result):
+        lines = clean(text, _DETAIL_LIMIT).strip("\n").splitlines()
+        if lines:
+            parts.append("\n".join([f"{title}:", *(f"  {line}" for line in lines)]))
+    notes = [f"note: {one_line(note, 200)}" for note in result.notes[:10]]
+    if notes:
+        parts.append("\n".join(notes))
+    if result.path:
+        place = Path(result.path) if root is None else root / result.path
+        parts.append(f"logs: {clean(str(place))}")
+    return "\n\n".join(parts)
+
+
+def render_table(rows: Sequence[AgentRow], width: int = 80) -> list[str]:
+    """A table of agents, aligned, at most `width` columns wide (no less than about 60). Labels are cut in the middle.
+
+    `mean` is over the trials that have a score; `time` is the sum over trials.
+    """
+    titles = ["passed", "failed", "errors", "total", "mean", "time"]
+    columns: list[list[str]] = [
+        [str(row.passed) for row in rows],
+        [str(row.failed) for row in rows],
+        [str(row.errors) for row in rows],
+        [str(row.total) for row in rows],
+        ["-" if row.mean_scored is None else f"{row.mean_scored:.3f}" for row in rows],
+        [duration(row.seconds) for row in rows],
+    ]
+    for title, cells in (
+        ("cancelled", [row.cancelled for row in rows]),
+        ("skipped", [row.skipped for row in rows]),
+    ):
+        if any(cells):
+            titles.insert(3, title)
+            columns.insert(3, [str(cell) for cell in cells])
+    widths = [max(map(len, (title, *cells))) for title, cells in zip(titles, columns, strict=True)]
+    room = max(_LABEL_MINIMUM, width - sum(widths) - 2 * len(widths))
+    labels = [one_line(row.label, room) for row in rows]
+    first = max(map(len, ("agent", *labels)))
+    lines = [_line("agent", titles, first, widths)]
+    lines += [_line(label, [cells[i] for cells in columns], first, widths) for i, label in enumerate(labels)]
+    return lines
+
+
+def duration(seconds: float) -> str:
+    """`0.4s`, `12s`, `4m12s`, `2h05m`."""
+    if seconds < 9.95:
+        return f"{max(seconds, 0):.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest}s"
+    hours, minutes_left = divmod(minutes, 60)
+    return f"{hours}h{minutes_left:02}m" if hours else f"{minutes}m{rest:02}s"
+
+
+def number(value: float) -> str:
+    """At least one and at most four digits after the point: `1.0`, `0.25`, `0.3333`."""
+    text = f"{value:.4f}".rstrip("0")
+    return f"{text}0" if text.endswith(".") else text
+
+
+def _scorer_lines(scorers: Iterable[ScorerResult]) -> list[str]:
+    cells = [
+        (
+            one_line(scorer.name, 40),
+            "-" if scorer.score is None else number(scorer.score),
+            f"weight {scorer.weight:g}",
+            one_line(f"{scorer.error.class_}: {scorer.error.message}", 200) if scorer.error else "",
+        )
+        for scorer in scorers
+    ]
+    widths = [max(len(row[column]) for row in cells) for column in range(3)]
+    return [
+        f"  {name:<{widths[0]}}  {score:>{widths[1]}}  {weight:<{widths[2]}}  {error}".rstrip()
+        for name, score, weight, error in cells
+    ]
+
+
+def _outputs(result: TrialResult) -> Iterable[tuple[str, str]]:
+    detail = result.failure.detail if result.failure else None
+    if detail:
+        yield "last output", _last_lines(detail, _DETAIL_LINES)
+    for scorer in result.scorers[:5]:
+        imperfect = scorer.error is not None or scorer.score is None or scorer.score < 1
+        if imperfect and scorer.output and scorer.output != detail:
+            yield f"output of {one_line(scorer.name, 40)}", _last_lines(scorer.output, _OUTPUT_LINES)
+
+
+def _last_lines(text: str, count: int) -> str:
+    # Escapes go first: a line ends differently for a terminal than for us.
+    return "\n".join(clean(text[-64_000:]).rstrip("\n").split("\n")[-count:])
+
+
+def _line(label: str, cells: Sequence[str], first: int, widths: Sequence[int]) -> str:
+    return "  ".join(
+        [f"{label:<{first}}", *(f"{cell:>{size}}" for cell, size in zip(cells, widths, strict=True))]
+    )
+
+
+def _ascii(text: str, limit: int) -> str:
+    return one_line(text, limit).encode("ascii", "replace").decode()

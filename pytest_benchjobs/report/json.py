@@ -1,0 +1,30 @@
+"""`report.json`: a job and all its results, without logs, for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ..model.job import JobRecord
+from ..model.result import TrialResult
+from ..store.bundle import sound, stored
+from .summary import by_agent, totals
+
+SCHEMA_VERSION = 1
+_LOGS: Any = {"scorers": {"__all__": {"output"}}, "failure": {"detail"}}
+
+
+def report_json(record: JobRecord, results: Sequence[TrialResult]) -> bytes:
+    """The whole file, UTF-8."""
+    content = {
+        "schema_version": SCHEMA_VERSION,
+        "job": stored(record).model_dump(mode="json"),
+        "totals": totals(results).model_dump(mode="json"),
+        "agents": [dataclasses.asdict(row) for row in by_agent(results)],
+        "results": [
+            sound(result).model_dump(mode="json", by_alias=True, exclude=_LOGS) for result in results
+        ],
+    }
+    return f"{json.dumps(content, indent=1)}\n".encode()

@@ -1,0 +1,71 @@
+"""`junit.xml`: a suite for each benchmark, a case for each trial, named as pytest names them."""
+
+# mypy: disable-error-code="no-untyped-call"
+# junitparser is typed, but for the methods that have nothing to annotate.
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from junitparser import Error, Failure, Skipped
+from junitparser.junitparser import FinalResult
+from junitparser.xunit2 import JUnitXml, TestCase, TestSuite
+
+from ..model.job import JobRecord
+from ..model.result import Outcome, TrialResult
+from ..store.text import one_line
+from .console import describe, failure_text
+from .properties import properties
+
+
+def junit_xml(record: JobRecord, results: Sequence[TrialResult]) -> bytes:
+    """The whole file, UTF-8. Times are in seconds."""
+    suites: dict[str, TestSuite] = {}
+    for result in results:
+        suite = suites.get(result.benchmark)
+        if suite is None:
+            suite = suites[result.benchmark] = TestSuite(one_line(result.benchmark, 200))
+            suite.timestamp = record.created_at.isoformat()
+            suite.add_property("bench_job", record.id)
+        suite.append(_case(result))
+    document = JUnitXml(one_line(record.name or record.id, 200))
+    for suite in suites.values():
+        suite.update_statistics()
+        document.append(suite)
+    document.update_statistics()
+    content: bytes = document.tostring()
+    return content
+
+
+def case_names(node_id: str) -> tuple[str, str]:
+    """`classname` and `name`, as pytest's own writer makes them of a node id."""
+    address, bracket, parameters = node_id.partition("[")
+    path, *names = address.split("::")
+    parts = [path.replace("/", ".").removesuffix(".py"), *names]
+    parts[-1] += bracket + parameters
+    return ".".join(parts[:-1]), parts[-1]
+
+
+def _case(result: TrialResult) -> TestCase:
+    classname, name = case_names(result.node_id)
+    case = TestCase(one_line(name, 500), one_line(classname, 500), round(result.seconds, 3))
+    for key, value in properties(result):
+        case.add_property(key, str(value))
+    outcome = _outcome(result)
+    if outcome is not None:
+        outcome.text = failure_text(result)
+        case.result = [outcome]
+    return case
+
+
+def _outcome(result: TrialResult) -> FinalResult | None:
+    line = describe(result)
+    class_ = one_line(result.failure.class_, 60) if result.failure else result.outcome.value
+    if result.outcome is Outcome.FAILED:
+        return Failure(line, class_)
+    if result.outcome is Outcome.ERROR:
+        message = one_line(f"{line}: {result.failure.message}" if result.failure else line, 500)
+        return Error(message, class_)
+    if result.outcome in (Outcome.SKIPPED, Outcome.CANCELLED):
+        return Skipped(line, result.outcome.value)
+    return None

@@ -1,0 +1,108 @@
+"""`summary.md`: what a person wants to see of a job, small enough for CI systems that show Markdown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..model.job import JobRecord
+from ..model.result import Outcome, TrialResult
+from ..store.text import one_line
+from .console import describe, duration, number
+from .summary import AgentRow, by_agent, percent, totals
+
+SIZE_LIMIT = 900 * 1024
+"""Bytes. GitHub refuses step summaries over 1 MiB."""
+_FAILURES = 50
+_ERRORS = 200
+_BACKTICKS = re.compile(r"`+")
+
+
+def summary_markdown(record: JobRecord, results: Sequence[TrialResult]) -> str:
+    """The whole file. Whatever came from outside is a code span, so it cannot be links, mentions or HTML."""
+    lines: list[str] = []
+    size = 0
+    for line in _lines(record, results):
+        size += len(line.encode()) + 1
+        if size > SIZE_LIMIT - 200:
+            lines += ["", "The rest is left out: see `report.json`."]
+            break
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def code(text: str, limit: int = 300) -> str:
+    """A code span that holds `text` on one line, also within a table."""
+    # In a table a pipe needs a backslash, and one that already has a backslash cannot be told from that.
+    text = one_line(text, limit).replace("\\|", "\\\u00a6").replace("|", "\\|")
+    if not text:
+        return ""
+    fence = "`" * (max((len(run) for run in _BACKTICKS.findall(text)), default=0) + 1)
+    edge = " " if text.startswith(("`", " ")) or text.endswith(("`", " ")) else ""
+    return f"{fence}{edge}{text}{edge}{fence}"
+
+
+def _lines(record: JobRecord, results: Sequence[TrialResult]) -> Iterator[str]:
+    counts = totals(results)
+    yield f"# Job {code(record.name or record.id)}"
+    yield ""
+    yield (
+        f"{record.status.value}: {counts.trials} trials, {counts.passed} passed, {counts.failed} failed, "
+        f"{counts.error} errors"
+        + (f", {counts.cancelled} cancelled" if counts.cancelled else "")
+        + (f", {counts.skipped} skipped" if counts.skipped else "")
+        + (
+            f"; mean score {counts.mean_score:.3f} of those with a score"
+            if counts.mean_score is not None
+            else ""
+        )
+    )
+    yield ""
+    missing = (record.planned or 0) - counts.trials
+    if missing > 0:
+        yield f"{missing} planned trials did not run."
+        yield ""
+    yield from _agents(by_agent(results))
+    errors = [result for result in results if result.outcome is Outcome.ERROR]
+    failures = sorted(
+        (result for result in results if result.outcome is Outcome.FAILED),
+        key=lambda result: result.score or 0.0,
+    )
+    yield from _section("Errors (not the agents' doing; no score)", errors, _ERRORS)
+    yield from _section("Failed, lowest scores first", failures, _FAILURES)
+    yield f"Job {code(record.id)}, {record.created_at:%Y-%m-%d %H:%M} UTC" + _took(record) + "."
+
+
+def _agents(rows: Iterable[AgentRow]) -> Iterator[str]:
+    yield "| agent | passed | partial | failed | errors | total | pass rate | mean score | time |"
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+    for row in rows:
+        rate = "-" if row.pass_rate is None else percent(row.pass_rate)
+        mean = "-" if row.mean_scored is None else f"{row.mean_scored:.3f}"
+        counts = f"{row.passed} | {row.partial} | {row.failed} | {row.errors} | {row.total}"
+        yield f"| {code(row.label)} | {counts} | {rate} | {mean} | {duration(row.seconds)} |"
+    yield ""
+
+
+def _section(title: str, results: Sequence[TrialResult], limit: int) -> Iterator[str]:
+    if not results:
+        return
+    yield f"## {title}"
+    yield ""
+    yield "| trial | score | class | message |"
+    yield "|---|--:|---|---|"
+    for result in results[:limit]:
+        failure = result.failure
+        score = "-" if result.score is None else number(result.score)
+        class_, message = (failure.class_, failure.message) if failure else ("", describe(result))
+        yield f"| {code(result.node_id)} | {score} | {code(class_, 60)} | {code(message)} |"
+    if len(results) > limit:
+        yield ""
+        yield f"... and {len(results) - limit} more."
+    yield ""
+
+
+def _took(record: JobRecord) -> str:
+    if record.finished_at is None:
+        return ""
+    return f", took {duration((record.finished_at - record.created_at).total_seconds())}"

@@ -1,0 +1,54 @@
+"""What a result says about itself in JUnit and pytest reports: flat names, plain values."""
+
+from __future__ import annotations
+
+import re
+
+from ..model.result import TrialResult
+from ..store.text import one_line
+
+Property = tuple[str, str | int | float]
+
+_LIMIT = 500
+_UNSAFE = re.compile(r"[^a-z0-9_]+")
+
+
+def properties(result: TrialResult) -> list[Property]:
+    """Names and values, safe to send through xdist and to write as XML. What is unknown is left out.
+
+    Names begin with `bench_`; durations are in seconds.
+    """
+    values: list[tuple[str, str | int | float | None]] = [
+        ("bench_job", result.job),
+        ("bench_benchmark", result.benchmark),
+        ("bench_benchmark_version", result.benchmark_version),
+        ("bench_scenario", result.scenario),
+        ("bench_agent", result.agent.label),
+        ("bench_model", result.agent.model),
+        ("bench_attempt", result.attempt),
+        ("bench_tries", result.tries),
+        ("bench_outcome", result.outcome.value),
+        ("bench_class", result.failure.class_ if result.failure else None),
+        ("bench_score", result.score),
+        ("bench_threshold", result.threshold),
+        ("bench_seconds", round(result.seconds, 3)),
+        *((f"bench_seconds_{name}", round(seconds, 3)) for name, seconds in phase_seconds(result).items()),
+        ("bench_input_tokens", result.usage.input_tokens),
+        ("bench_output_tokens", result.usage.output_tokens),
+        ("bench_cost_usd", result.usage.cost_usd),
+        ("bench_path", result.path or None),
+    ]
+    return [
+        (name, one_line(value, _LIMIT) if isinstance(value, str) else value)
+        for name, value in values
+        if value is not None
+    ]
+
+
+def phase_seconds(result: TrialResult) -> dict[str, float]:
+    """Seconds of each phase, in the order they began. A phase that came several times is summed up."""
+    seconds: dict[str, float] = {}
+    for phase in result.phases:
+        name = _UNSAFE.sub("_", phase.name.lower())[:40]
+        seconds[name] = seconds.get(name, 0.0) + phase.seconds
+    return seconds
