@@ -1,1 +1,79 @@
 """Where scenarios come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .protocol import Source
+
+MAX_DEPTH = 3
+"""Levels of plain directories `find_sources` looks into."""
+_NEVER = frozenset({"__pycache__", "node_modules", "reports"})
+
+
+def open_source(path: Path, benchmark: str | None = None) -> Source | None:
+    """The manifest or Harbor task at `path` (a file, a task directory or its `task.toml`); None when it is neither.
+
+    `benchmark` is what a task directory belongs to; default: the name of the directory above it.
+    """
+    from .harbor import HarborTask, is_task_directory
+    from .manifest import Manifest, is_manifest
+
+    if path.name == "task.toml" and path.is_file():
+        path = path.parent
+    if path.is_dir():
+        return HarborTask(path, benchmark) if is_task_directory(path) else None
+    return Manifest(path) if is_manifest(path) and path.is_file() else None
+
+
+def find_sources(path: Path) -> list[Source]:
+    """Every source at or under `path`, in order of name; task directories are not looked into.
+
+    Raises:
+        InputError: there is nothing at `path`, a directory cannot be read, or a file is no source.
+    """
+    from ..model.errors import InputError
+
+    source = open_source(path)
+    if source is not None:
+        return [source]
+    if path.is_dir():
+        return list(_sources_under(path, MAX_DEPTH))
+    if not path.exists():
+        raise InputError("no such file or directory", path=path)
+    raise InputError("is no benchmark: neither *.bench.yaml, *.bench.toml nor a task directory", path=path)
+
+
+def _sources_under(directory: Path, depth: int) -> Iterable[Source]:
+    from ..model.errors import InputError
+
+    try:
+        children = sorted(directory.iterdir())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=directory) from None
+    for child in children:
+        if child.name.startswith(".") or child.name in _NEVER:
+            continue
+        source = open_source(child) if child.name != "task.toml" else None
+        if source is not None:
+            yield source
+        elif depth > 0 and child.is_dir():
+            yield from _sources_under(child, depth - 1)
+
+
+def benchmark_schema() -> dict[str, Any]:
+    """JSON Schema of a native manifest, for editors and for `benchjobs schema`."""
+    from .written import WrittenManifest
+
+    schema = WrittenManifest.model_json_schema(mode="validation")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """` did you mean 'workdir'?`, or nothing when no choice is like `name`."""
+    from .complaints import did_you_mean as suggest
+
+    return suggest(name, choices)

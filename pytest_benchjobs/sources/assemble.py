@@ -1,0 +1,190 @@
+"""From what a manifest says of one scenario to the `Scenario`: rules across keys, then paths and contents."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from ..model.scenario import ArtifactSpec, Environment, HealthCheck, Reference, Requires, Scenario, ScorerSpec
+from .complaints import misspelt
+from .documents import Place, read_text
+from .written import WrittenEnvironment, WrittenHeader, WrittenReference, WrittenScenario
+
+SCORER_NEEDS = {"bash": "script", "command": "command", "tests": "path", "harbor": "path"}
+"""Built-in kinds of scorers and the key each cannot do without."""
+
+_ENVIRONMENT = tuple(WrittenEnvironment.model_fields)
+_Fault = tuple[Place, str]
+
+
+def find_faults(written: WrittenScenario, directory: Path, given: Collection[str]) -> Iterator[_Fault]:
+    """What is wrong with a scenario whose keys are right one by one. `given` are its keys, for hints."""
+    if written.problem_statement is not None and written.problem_file is not None:
+        yield ("problem_file",), "give problem_statement or problem_file, not both"
+    elif written.problem_statement is None and written.problem_file is None:
+        yield (), f"problem_statement: is required but missing.{misspelt('problem_statement', given)}"
+    elif written.problem_statement is not None and not written.problem_statement.strip():
+        yield ("problem_statement",), "is empty"
+    if written.image is None and written.dockerfile is None:
+        hint = misspelt("image", given) or misspelt("dockerfile", given)
+        yield (), f"has neither image nor dockerfile; give one, here or in defaults.{hint}"
+    if written.dockerfile is None and written.context is not None:
+        yield ("context",), "has no use without dockerfile"
+    yield from _faults_of_networks(written)
+    yield from _faults_of_scorers(written, given)
+    yield from _faults_of_reference(written.reference)
+    yield from _faults_of_container_paths(written)
+    yield from _missing_paths(written, directory)
+
+
+def _faults_of_networks(written: WrittenScenario) -> Iterator[_Fault]:
+    networks: list[tuple[Place, str | None]] = [
+        (("network",), written.network),
+        (("agent_network",), written.agent_network),
+        *((("scorers", index, "network"), scorer.network) for index, scorer in enumerate(written.scorers)),
+    ]
+    limited = [place for place, network in networks if network == "allowlist"]
+    if limited and not written.allowed_hosts:
+        yield limited[0], "'allowlist' needs allowed_hosts: [name, ...]; to allow no host write 'none'"
+    if written.allowed_hosts and not limited:
+        yield ("allowed_hosts",), "has no effect without network: allowlist"
+
+
+def _faults_of_scorers(written: WrittenScenario, given: Collection[str]) -> Iterator[_Fault]:
+    if not written.scorers:
+        if "scorers" in written.model_fields_set:
+            yield ("scorers",), "is empty; a scenario needs at least one scorer"
+        else:
+            yield (), f"scorers: is required but missing.{misspelt('scorers', given)}"
+    names: dict[str, int] = {}
+    for index, scorer in enumerate(written.scorers):
+        if names.setdefault(scorer.name, index) != index:
+            yield (
+                ("scorers", index, "name"),
+                f"{scorer.name!r} is the name of another scorer of this scenario",
+            )
+        needed = SCORER_NEEDS.get(scorer.type)
+        if needed is not None and getattr(scorer, needed) is None:
+            yield (
+                ("scorers", index),
+                f"{needed}: is required but missing for a scorer of type {scorer.type!r}",
+            )
+
+
+def _faults_of_reference(reference: WrittenReference | None) -> Iterator[_Fault]:
+    if reference is None:
+        return
+    given = [key for key in WrittenReference.model_fields if getattr(reference, key) is not None]
+    if len(given) != 1:
+        found = f"not {' and '.join(given)}" if given else "none is given"
+        yield ("reference",), f"one of script, patch and file is expected, {found}"
+
+
+def _faults_of_container_paths(written: WrittenScenario) -> Iterator[_Fault]:
+    for target in written.files:
+        if ".." in target.split("/"):
+            yield ("files", target), "'..' is not allowed in a path in the container; write it absolute"
+    for index, artifact in enumerate(written.artifacts):
+        destination = artifact.destination
+        if destination is not None and (destination.startswith("/") or ".." in destination.split("/")):
+            yield (
+                ("artifacts", index, "destination"),
+                "must be relative and without '..': it starts at the trial's artifacts/",
+            )
+
+
+def _missing_paths(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
+    def at(text: str) -> str:
+        return os.path.join(directory, text)  # noqa: PTH118  half the cost of collecting a large manifest
+
+    def file(place: Place, text: str | None) -> Iterator[_Fault]:
+        if text is not None and not os.path.isfile(at(text)):  # noqa: PTH113  unlike Path, never raises
+            yield place, f"no file {text!r} in {directory}"
+
+    def anything(place: Place, text: str | None) -> Iterator[_Fault]:
+        if text is not None and not os.path.exists(at(text)):  # noqa: PTH110  unlike Path, never raises
+            yield place, f"no file or directory {text!r} in {directory}"
+
+    yield from file(("problem_file",), written.problem_file)
+    yield from file(("dockerfile",), written.dockerfile)
+    if written.context is not None and not os.path.isdir(at(written.context)):  # noqa: PTH112  never raises
+        yield ("context",), f"no directory {written.context!r} in {directory}"
+    for target, source in written.files.items():
+        yield from anything(("files", target), source)
+    if written.reference is not None:
+        yield from file(("reference", "patch"), written.reference.patch)
+        yield from file(("reference", "file"), written.reference.file)
+    for index, scorer in enumerate(written.scorers):
+        yield from anything(("scorers", index, "path"), scorer.path)
+
+
+def assemble(written: WrittenScenario, header: WrittenHeader, path: Path, line: int | None) -> Scenario:
+    """The scenario, with absolute paths, and with the contents of the files it quotes.
+
+    Raises:
+        InputError: a quoted file is not UTF-8 text, or empty.
+        pydantic.ValidationError: a rule of the model was missed by those above.
+    """
+    directory = path.parent
+    own = written.model_fields_set
+    optional = {
+        key: value
+        for key in (
+            "additional_context",
+            "agent_user",
+            "agent_network",
+            "agent_timeout",
+            "scorer_timeout",
+            "threshold",
+        )
+        if key in own and (value := getattr(written, key)) is not None
+    }
+    return Scenario(
+        id=written.id,
+        benchmark=header.benchmark,
+        benchmark_version=header.version,
+        problem_statement=written.problem_statement or read_text(directory / str(written.problem_file)),
+        tags=tuple(written.tags),
+        metadata=written.metadata,
+        archived=written.archived,
+        validation=written.validation,
+        environment=_environment(written, directory),
+        files={target: directory / source for target, source in written.files.items()},
+        reference=_reference(written.reference, directory),
+        agent_env=written.agent_env,
+        scorers=tuple(
+            ScorerSpec.model_validate(
+                scorer.model_dump(exclude_none=True)
+                | ({"path": directory / scorer.path} if scorer.path is not None else {})
+            )
+            for scorer in written.scorers
+        ),
+        artifacts=tuple(ArtifactSpec.model_validate(artifact.model_dump()) for artifact in written.artifacts),
+        requires=Requires.model_validate(written.requires.model_dump() if written.requires else {}),
+        source=path,
+        line=line,
+        **optional,
+    )
+
+
+def _environment(written: WrittenScenario, directory: Path) -> Environment:
+    values = {
+        key: value
+        for key in _ENVIRONMENT
+        if key in written.model_fields_set and (value := getattr(written, key)) is not None
+    }
+    for key in ("dockerfile", "context"):
+        if key in values:
+            values[key] = directory / values[key]
+    if written.healthcheck is not None:
+        values["healthcheck"] = HealthCheck.model_validate(written.healthcheck.model_dump())
+    return Environment.model_validate(values)
+
+
+def _reference(written: WrittenReference | None, directory: Path) -> Reference | None:
+    if written is None:
+        return None
+    if written.patch is not None:
+        return Reference(patch=directory / written.patch)
+    return Reference(script=written.script or read_text(directory / str(written.file)))

@@ -1,0 +1,209 @@
+"""Collect what is wrong or odd in one document, in words for the person who wrote it."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from ..model.errors import InputError, InputErrors
+from .documents import Document, Place, dotted
+from .protocol import SourceWarning
+
+MAX_SHOWN = 50
+"""Mistakes of one file that are listed; the rest are counted."""
+
+
+class Written(BaseModel):
+    """Base of what people write in files: wrong types are mistakes, unknown keys are only odd."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="ignore",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        json_schema_extra={"additionalProperties": False},
+    )
+
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+def did_you_mean(name: str, choices: Iterable[str]) -> str:
+    """` did you mean 'workdir'?`, or nothing when no choice is like `name`."""
+    near = difflib.get_close_matches(name[:200], sorted(choices), n=1, cutoff=0.6)
+    return f" did you mean {near[0]!r}?" if near else ""
+
+
+class Complaints:
+    """The mistakes and oddities of one document, each once, with file and line."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._errors: dict[tuple[int | None, str], InputError] = {
+            (error.line, error.message): error for error in document.errors
+        }
+        self.warnings: list[SourceWarning] = []
+
+    def wrong(self, place: Place, message: str) -> None:
+        """Note a mistake."""
+        line = self._document.line(place)
+        text = f"{dotted(place)}: {message}" if place else message
+        self._errors.setdefault((line, text), InputError(text, path=self._document.path, line=line))
+
+    def odd(self, place: Place, message: str) -> None:
+        """Note something that is no mistake."""
+        line = self._document.line(place)
+        self.warnings.append(SourceWarning(f"{dotted(place)}: {message}", self._document.path, line))
+
+    def raise_errors(self) -> None:
+        """Raise what was found, if anything was.
+
+        Raises:
+            InputErrors: in the order of lines.
+        """
+        if not self._errors:
+            return
+        errors = sorted(self._errors.values(), key=lambda error: error.line or 0)
+        if len(errors) > MAX_SHOWN:
+            rest = len(errors) - MAX_SHOWN
+            errors = [*errors[:MAX_SHOWN], InputError(f"... and {rest} more", path=self._document.path)]
+        raise InputErrors(errors)
+
+    def unknown_keys(self, model: type[BaseModel], data: object, place: Place = ()) -> None:
+        """Note keys `model` does not know, here and in the tables within."""
+        if not isinstance(data, dict):
+            return
+        known, tables = _shape(model)
+        for key in data.keys() - known:
+            self.odd((*place, key), f"unknown key, ignored.{did_you_mean(key, known)}")
+        for key in tables.keys() & data.keys():
+            items = data[key] if isinstance(data[key], list) else [data[key]]
+            for index, item in enumerate(items):
+                within = (*place, key, index) if isinstance(data[key], list) else (*place, key)
+                self.unknown_keys(tables[key], item, within)
+
+    def check(
+        self, model: type[_M], data: Mapping[str, Any], where: Callable[[Place], Place] = lambda place: place
+    ) -> _M | None:
+        """`data` as a `model`, or None with its mistakes noted. `where` turns a place in it into one of the file."""
+        try:
+            return model.model_validate(data)
+        except ValidationError as error:
+            for problem in error.errors(include_url=False):
+                place = tuple(part for part in problem["loc"] if part != "[key]")
+                self.wrong(where(place), _in_words(problem, place))
+            return None
+
+
+@functools.cache
+def _shape(model: type[BaseModel]) -> tuple[frozenset[str], dict[str, type[BaseModel]]]:
+    """The keys of a model, and the models of those which hold tables or lists of tables."""
+    tables = {}
+    for name, field in model.model_fields.items():
+        inner = _inner_model(field.annotation)
+        if inner is not None:
+            tables[name] = inner
+    return frozenset(model.model_fields), tables
+
+
+def _inner_model(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    if typing.get_origin(annotation) in (typing.Annotated, typing.Union, types.UnionType, list):
+        for argument in typing.get_args(annotation):
+            inner = _inner_model(argument)
+            if inner is not None:
+                return inner
+    return None
+
+
+_BOUNDS = {
+    "greater_than": ("gt", "greater than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+
+
+def _in_words(problem: Any, place: Place) -> str:
+    kind, found, context = problem["type"], problem["input"], problem.get("ctx", {})
+    if kind == "missing":
+        given = found.keys() if isinstance(found, dict) else ()
+        return f"is required but missing.{misspelt(str(place[-1]), given)}"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind in ("literal_error", "enum"):
+        choices = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
+        hint = did_you_mean(found, choices) if isinstance(found, str) else ""
+        return f"{_show(found)} is not one of {', '.join(choices)}.{hint}"
+    if kind in _BOUNDS:
+        key, words = _BOUNDS[kind]
+        return f"must be {words} {context[key]:g}, not {_show(found)}"
+    if kind == "string_pattern_mismatch":
+        if context["pattern"].startswith("^[A-Za-z_]"):
+            return f"{_show(found)} is not the name of an environment variable: letters, digits and _ only"
+        return f"{_show(found)} is not a name: letters, digits and . _ + = - only, starting with a letter or digit"
+    if kind in ("string_too_short", "too_short"):
+        return "is empty"
+    if kind == "string_too_long":
+        return f"is longer than {context['max_length']} characters"
+    expected = _EXPECTED.get(kind)
+    if expected is None:
+        return str(problem["msg"])
+    return f"{expected} is expected, not {_show(found)}{_how_to(kind, found)}"
+
+
+_EXPECTED = {
+    "string_type": "text",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "dict_type": "a table of keys",
+    "model_type": "a table of keys",
+    "model_attributes_type": "a table of keys",
+    "finite_number": "a finite number",
+}
+
+
+def _how_to(kind: str, found: object) -> str:
+    if kind == "string_type" and isinstance(found, bool):
+        return "; put it in quotes (YAML reads yes, no, on and off as true and false)"
+    if kind == "string_type" and isinstance(found, int | float):
+        return "; put it in quotes"
+    if kind == "list_type" and isinstance(found, str):
+        return f"; write [{_show(found)[1:-1]}]"
+    if isinstance(found, str) and kind.startswith(("float", "int", "bool")):
+        return "; remove the quotes" if found.replace(".", "", 1).isdigit() else ""
+    return ""
+
+
+def misspelt(wanted: str, given: Iterable[str]) -> str:
+    """` did you mean it by ...?` when one of the given keys is like the wanted one."""
+    near = difflib.get_close_matches(wanted, list(given), n=1, cutoff=0.75)
+    return f" did you mean it by {near[0]!r}?" if near and near[0] != wanted else ""
+
+
+def _show(value: object) -> str:
+    """A value as its author sees it, short."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list | tuple):
+        return "a list"
+    if isinstance(value, str):
+        return repr(value if len(value) <= 60 else value[:57] + "...")
+    return str(value)

@@ -1,0 +1,310 @@
+"""Harbor task directories, schema 1.0 to 1.4: `task.toml`, `instruction.md`, `environment/`, `tests/`, `solution/`.
+
+What this package cannot run as its author meant it (several steps, services beside the main container, ...) is
+recognised and refused with the line that asks for it; a task is never half run.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..model.base import Name
+from ..model.errors import InputError
+from ..model.scenario import ArtifactSpec, Environment, HealthCheck, Network, Reference, Scenario, ScorerSpec
+from .complaints import Complaints
+from .documents import Document, Place, read_document, read_text
+from .harbor_task import TaskFile
+from .protocol import ScenarioRef, SourceWarning
+
+TASK_FILE = "task.toml"
+DEFAULT_VERIFIER_TIMEOUT = 600.0
+_KNOWN_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4")
+_NETWORKS: dict[str, Network] = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
+_MEBIBYTE = 1 << 20
+_name: TypeAdapter[str] = TypeAdapter(Name)
+
+
+def is_task_directory(path: Path) -> bool:
+    """Whether a directory holds a Harbor task, however broken. A `task.toml` of another tool does not make it one."""
+    task = path / TASK_FILE
+    if not os.path.isfile(task):  # noqa: PTH113  asked of every directory that pytest walks
+        return False
+    environment = (path / "environment").is_dir()
+    if (path / "instruction.md").is_file() or (path / "tests" / "test.sh").is_file():
+        return True
+    if environment and ((path / "solution").is_dir() or (path / "steps").is_dir()):
+        return True
+    # Little beside it: ask the file.
+    try:
+        data = tomllib.loads(read_text(task))
+    except (InputError, ValueError, RecursionError):
+        return environment
+    sections = {key for key in ("agent", "verifier", "environment") if isinstance(data.get(key), dict)}
+    versioned = not data.keys().isdisjoint({"schema_version", "version"})
+    return len(sections) >= (1 if environment else 2 if versioned else 3)
+
+
+class HarborTask:
+    """One task directory: a source of exactly one scenario. Nothing of it is kept."""
+
+    def __init__(self, path: Path, benchmark: str | None = None) -> None:
+        self.path = Path(os.path.abspath(path))  # noqa: PTH100  `absolute` keeps `..`, `resolve` follows links
+        self.warnings: Sequence[SourceWarning] = ()
+        self._benchmark = benchmark
+
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark: the one given, else the name of the directory above."""
+        return self._benchmark or self.path.parent.name or "tasks"
+
+    def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
+        """Validate the task if it is wanted. Reads `task.toml` and looks whether the other files are there.
+
+        Raises:
+            InputErrors: every mistake found.
+        """
+        warnings: list[SourceWarning] = []
+        scenario_id = self._id()
+        if wanted is not None and not wanted(scenario_id):
+            return []
+        if scenario_id != self.path.name:
+            message = f"the directory name is not a scenario id (letters, digits, . _ + = -); {scenario_id!r} is used"
+            warnings.append(SourceWarning(message, self.path))
+        document = read_document(self.path / TASK_FILE)
+        complaints = Complaints(document)
+        try:
+            task = _check(self.path, document, complaints)
+        finally:
+            self.warnings = (*warnings, *complaints.warnings)
+        return [ScenarioRef(id=scenario_id, tags=_tags(task), line=1)]
+
+    def load(self, scenario_id: str) -> Scenario:
+        """The whole scenario.
+
+        Raises:
+            InputError: the directory is wrong, now, or has another id.
+        """
+        if scenario_id != self._id():
+            raise InputError(f"no scenario {scenario_id!r} here, only {self._id()!r}", path=self.path)
+        document = read_document(self.path / TASK_FILE)
+        task = _check(self.path, document, Complaints(document))
+        statement = strip_canary(read_text(self.path / "instruction.md"))
+        if not statement.strip():
+            raise InputError("is empty", path=self.path / "instruction.md")
+        try:
+            return _scenario(self.path, scenario_id, self.benchmark, task, statement)
+        except ValidationError as error:
+            raise InputError(str(error), path=self.path / TASK_FILE) from None
+
+    def _id(self) -> str:
+        name = re.sub(r"[^A-Za-z0-9._+=-]+", "-", self.path.name).lstrip("._+=-")[:200].rstrip("-")
+        try:
+            return _name.validate_python(name)
+        except ValidationError:
+            message = "the name of a task directory must have a letter or digit; rename the directory"
+            raise InputError(message, path=self.path) from None
+
+
+def strip_canary(text: str) -> str:
+    """An instruction without the comment lines at its top which mark it for filters of training data."""
+    lines = text.splitlines(keepends=True)
+    start = 0
+    while start < len(lines):
+        line = lines[start].strip()
+        marked = line.startswith(("<!--", "#", "//")) and "canary" in line.lower()
+        if not marked and (start == 0 or line):
+            break
+        start += 1
+    return "".join(lines[start:])
+
+
+def _check(directory: Path, document: Document, complaints: Complaints) -> TaskFile:
+    """The task file, when nothing is wrong with it or missing beside it."""
+    complaints.unknown_keys(TaskFile, document.data)
+    task = complaints.check(TaskFile, document.data)
+    _refuse_unsupported(directory, document.data, complaints)
+    steps = bool(document.data.get("steps")) or (directory / "steps").is_dir()
+    if not steps:
+        for name in ("instruction.md", "tests/test.sh"):
+            if not (directory / name).is_file():
+                complaints.wrong((), f"{name} is missing beside task.toml")
+    if not (directory / "environment").is_dir():
+        complaints.wrong((), "environment/ is missing beside task.toml")
+    if task is not None:
+        _check_sense(directory, task, complaints)
+    complaints.raise_errors()
+    if task is None:
+        raise AssertionError("unreachable")
+    return task
+
+
+def _refuse_unsupported(directory: Path, data: dict[str, Any], complaints: Complaints) -> None:
+    def at(*place: str) -> Any:
+        value: Any = data
+        for key in place:
+            value = value.get(key) if isinstance(value, dict) else None
+        return value
+
+    def refuse(place: Place, what: str) -> None:
+        complaints.wrong(place, f"{what} not supported yet")
+
+    if at("steps"):
+        refuse(("steps",), "multi-step tasks are")
+    elif (directory / "steps").is_dir():
+        refuse((), "steps/: multi-step tasks are")
+    if at("multi_step_reward_strategy") is not None and not at("steps"):
+        complaints.odd(("multi_step_reward_strategy",), "has no effect without steps")
+    if at("verifier", "environment") is not None:
+        refuse(("verifier", "environment"), "a separate verifier environment is")
+    elif at("verifier", "environment_mode") == "separate":
+        refuse(("verifier", "environment_mode"), "a separate verifier environment is")
+    if (directory / "environment" / "docker-compose.yaml").exists():
+        refuse((), "environment/docker-compose.yaml: services of Docker Compose are")
+    if (directory / "trajectory.json").exists():
+        refuse((), "trajectory.json: context from an earlier session is")
+    for key, what in (("mcp_servers", "MCP servers are"), ("skills_dir", "skills are"), ("tpu", "TPUs are")):
+        if at("environment", key):
+            refuse(("environment", key), what)
+    gpus = at("environment", "gpus")
+    if isinstance(gpus, int) and gpus > 0:
+        refuse(("environment", "gpus"), "GPUs are")
+    if at("environment", "os") == "windows":
+        refuse(("environment", "os"), "Windows containers are")
+    for section in ("environment", "agent", "verifier"):
+        if at(section, "network_mode") == "allowlist":
+            refuse((section, "network_mode"), "a network with an allowlist is")
+    lists: tuple[tuple[Place, Any], ...] = (
+        (("artifacts",), at("artifacts")),
+        (("verifier", "collect"), at("verifier", "collect")),
+    )
+    for place, items in lists:
+        for index, item in enumerate(items if isinstance(items, list) else ()):
+            if isinstance(item, dict) and item.get("service", "main") != "main":
+                refuse((*place, index, "service"), "services beside `main` are")
+
+
+def _check_sense(directory: Path, task: TaskFile, complaints: Complaints) -> None:
+    environment = task.environment
+    if environment.docker_image is None and not (directory / "environment" / "Dockerfile").is_file():
+        complaints.wrong(
+            ("environment",), "has neither docker_image nor a file environment/Dockerfile beside task.toml"
+        )
+    for legacy, key in (
+        ("memory", "memory_mb"),
+        ("storage", "storage_mb"),
+        ("allow_internet", "network_mode"),
+    ):
+        old, new = getattr(environment, legacy), getattr(environment, key)
+        if old is None or new is None:
+            continue
+        same = (_NETWORKS[new] == "public") is old if legacy == "allow_internet" else old == new * _MEBIBYTE
+        if not same:
+            complaints.wrong(("environment", legacy), f"contradicts {key}; remove it")
+    for section, owner in (("environment", environment), ("agent", task.agent), ("verifier", task.verifier)):
+        if owner.allowed_hosts and owner.network_mode != "allowlist":
+            complaints.wrong((section, "allowed_hosts"), "has no effect without network_mode = 'allowlist'")
+    for index, artifact in enumerate(task.artifacts):
+        for key in ("source", "destination"):
+            value = getattr(artifact, key)
+            if value is not None and ".." in value.split("/"):
+                complaints.wrong(("artifacts", index, key), "'..' is not allowed")
+        if artifact.destination is not None and artifact.destination.startswith("/"):
+            complaints.wrong(("artifacts", index, "destination"), "must be relative")
+    version = task.schema_version or task.version
+    if version is not None and version not in _KNOWN_VERSIONS:
+        key = "schema_version" if task.schema_version else "version"
+        complaints.odd((key,), f"{version!r} is not a known version of the format (1.0 to 1.4); read as 1.4")
+    if (directory / "solution").is_dir() and not (directory / "solution" / "solve.sh").is_file():
+        complaints.odd(("solution",), "solution/ has no solve.sh: the oracle cannot solve this task")
+
+
+def _tags(task: TaskFile) -> tuple[str, ...]:
+    listed = task.metadata.get("tags")
+    words = [
+        *(listed if isinstance(listed, list) else ()),
+        task.metadata.get("difficulty"),
+        task.metadata.get("category"),
+    ]
+    return tuple(dict.fromkeys(word for word in words if isinstance(word, str) and word))
+
+
+def _network(mode: str | None) -> Network | None:
+    return None if mode is None else _NETWORKS[mode]
+
+
+def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile, statement: str) -> Scenario:
+    verifier, solution = task.verifier, directory / "solution"
+    solved = (solution / "solve.sh").is_file()
+    return Scenario(
+        id=scenario_id,
+        benchmark=benchmark,
+        benchmark_version=task.task.version if task.task else None,
+        problem_statement=statement,
+        tags=_tags(task),
+        metadata=task.metadata,
+        environment=_environment(directory, task),
+        reference=Reference(solution=solution, env=task.solution.env) if solved else None,
+        agent_timeout=task.agent.timeout_sec,
+        agent_user=task.agent.user,
+        agent_network=_network(task.agent.network_mode),
+        scorers=(
+            ScorerSpec(
+                name="reward",
+                type="harbor",
+                path=directory / "tests",
+                timeout=verifier.timeout_sec or DEFAULT_VERIFIER_TIMEOUT,
+                user=verifier.user,
+                env=verifier.env,
+                network=_network(verifier.network_mode),
+                params={"collect": [command.model_dump(exclude={"service"}) for command in verifier.collect]}
+                if verifier.collect
+                else {},
+            ),
+        ),
+        artifacts=tuple(
+            ArtifactSpec(
+                source=artifact.source, destination=artifact.destination, exclude=tuple(artifact.exclude)
+            )
+            for artifact in task.artifacts
+        ),
+        source=directory,
+        line=1,
+    )
+
+
+def _environment(directory: Path, task: TaskFile) -> Environment:
+    written = task.environment
+    dockerfile = directory / "environment" / "Dockerfile"
+    built = dockerfile.is_file()
+    offline = written.allow_internet is False
+    health = written.healthcheck
+    return Environment(
+        image=written.docker_image,
+        dockerfile=dockerfile if built else None,
+        context=dockerfile.parent if built else None,
+        build_timeout=written.build_timeout_sec,
+        workdir=written.workdir,
+        env=written.env,
+        cpus=written.cpus,
+        memory=written.memory_mb * _MEBIBYTE if written.memory_mb else written.memory,
+        storage=written.storage_mb * _MEBIBYTE if written.storage_mb else written.storage,
+        network=_network(written.network_mode) or ("none" if offline else "public"),
+        keep_entrypoint=True,
+        healthcheck=HealthCheck(
+            command=health.command,
+            interval=health.interval_sec,
+            timeout=health.timeout_sec,
+            start_period=health.start_period_sec,
+            start_interval=health.start_interval_sec,
+            retries=health.retries,
+        )
+        if health
+        else None,
+    )

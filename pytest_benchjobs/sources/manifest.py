@@ -1,0 +1,220 @@
+"""Native manifests: `*.bench.yaml`, `*.bench.yml` and `*.bench.toml`."""
+
+from __future__ import annotations
+
+import os.path
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..model.base import Name
+from ..model.errors import InputError
+from ..model.scenario import Scenario
+from .assemble import assemble, find_faults
+from .complaints import Complaints, did_you_mean
+from .documents import Document, Place, read_document
+from .protocol import ScenarioRef, SourceWarning
+from .written import WrittenEnvironment, WrittenHeader, WrittenManifest, WrittenScenario
+
+SUFFIXES = (".bench.yaml", ".bench.yml", ".bench.toml")
+_TABLES = frozenset({"env", "agent_env", "build_args", "files", "metadata", "requires"})
+"""Merged key by key; any other key of a scenario replaces that of `defaults`."""
+_INSTEAD = {
+    "image": ("dockerfile", "context", "build_args"),
+    "dockerfile": ("image",),
+    "problem_file": ("problem_statement",),
+    "problem_statement": ("problem_file",),
+}
+"""A scenario's key -> keys of `defaults` which it makes void."""
+_ENVIRONMENT = frozenset(WrittenEnvironment.model_fields)
+_name: TypeAdapter[str] = TypeAdapter(Name)
+_Table = Mapping[str, Any]
+
+
+def is_manifest(path: Path) -> bool:
+    """Whether the name of a file says that it is a manifest."""
+    return path.name.endswith(SUFFIXES) and not path.name.startswith(".")
+
+
+class Manifest:
+    """One manifest file. Between `refs` and the first `load` nothing of its content is kept."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(os.path.abspath(path))  # noqa: PTH100  `absolute` keeps `..`, `resolve` follows links
+        self.warnings: Sequence[SourceWarning] = ()
+        self._benchmark: str | None = None
+        self._lock = threading.Lock()
+        self._reading: _Reading | None = None
+
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark; reads the file if `refs` has not.
+
+        Raises:
+            InputErrors: the file has none.
+        """
+        if self._benchmark is None:
+            self.refs(lambda _: False)
+        assert self._benchmark is not None  # noqa: S101  `refs` raises otherwise
+        return self._benchmark
+
+    def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
+        """Validate and list the wanted scenarios, in file order.
+
+        Raises:
+            InputErrors: every mistake found.
+        """
+        reading = _Reading(self.path)
+        try:
+            refs = [
+                ref
+                for scenario_id, index in reading.ids.items()
+                if (wanted is None or wanted(scenario_id)) and (ref := reading.ref(index)) is not None
+            ]
+            reading.complaints.raise_errors()
+        finally:
+            self.warnings = tuple(reading.complaints.warnings)
+        assert reading.header is not None  # noqa: S101  else its mistakes were raised
+        self._benchmark = reading.header.benchmark
+        return refs
+
+    def load(self, scenario_id: str) -> Scenario:
+        """The whole scenario, as the file was at the first `load`.
+
+        Raises:
+            InputError: there is no such scenario, or it is wrong, now.
+        """
+        with self._lock:
+            if self._reading is None:
+                self._reading = _Reading(self.path)
+            return self._reading.load(scenario_id)
+
+
+class _Reading:
+    """One reading of a manifest: what it says, and what is wrong with it."""
+
+    def __init__(self, path: Path) -> None:
+        self.document: Document = read_document(path)
+        self.complaints = Complaints(self.document)
+        self.directory = path.parent
+        data = self.document.data
+        self.complaints.unknown_keys(WrittenHeader, {key: data[key] for key in data if key != "scenarios"})
+        header = {key: data[key] for key in data.keys() & WrittenHeader.model_fields.keys()}
+        self.header = self.complaints.check(WrittenHeader, header)
+        defaults = data.get("defaults")
+        self._raw_defaults: _Table = defaults if isinstance(defaults, dict) else {}
+        self._defaults = self._flat(self._raw_defaults, ("defaults",))
+        self._scenarios: list[Any] = []
+        self.ids: dict[str, int] = {}
+        self._list_scenarios(data)
+
+    def _list_scenarios(self, data: _Table) -> None:
+        listed = data.get("scenarios")
+        if not isinstance(listed, list) or not listed:
+            hint = did_you_mean("scenarios", data.keys() - WrittenManifest.model_fields.keys())
+            problem = (
+                "is required but missing" if listed is None else "must be a list of at least one scenario"
+            )
+            self.complaints.wrong(("scenarios",) if listed is not None else (), f"{problem}.{hint}")
+            return
+        self._scenarios = listed
+        for index, scenario in enumerate(listed):
+            if not isinstance(scenario, dict):
+                self.complaints.wrong(
+                    ("scenarios", index), "a table of keys is expected; start it with `id:`"
+                )
+                continue
+            try:
+                scenario_id = _name.validate_python(scenario.get("id"))
+            except ValidationError:
+                self.scenario(index)  # says what is wrong with the id, and with the rest
+                continue
+            first = self.ids.setdefault(scenario_id, index)
+            if first != index:
+                line = self.document.line(("scenarios", first))
+                self.complaints.wrong(
+                    ("scenarios", index, "id"), f"{scenario_id!r} is taken by the scenario of line {line}"
+                )
+
+    def _flat(self, table: _Table, place: Place) -> _Table:
+        """The table with the keys of its `environment` table moved up."""
+        nested = table.get("environment")
+        if not isinstance(nested, dict):
+            return table
+        for key in nested.keys() & table.keys():
+            self.complaints.wrong((*place, "environment", key), "is given here and outside of `environment`")
+        flat = {key: value for key, value in table.items() if key != "environment"}
+        return flat | {key: value for key, value in nested.items() if key in _ENVIRONMENT}
+
+    def scenario(self, index: int) -> WrittenScenario | None:
+        """One scenario with the defaults filled in; None when it is wrong, with its mistakes noted."""
+        raw: _Table = self._scenarios[index]
+        base: Place = ("scenarios", index)
+        flat = self._flat(raw, base)
+
+        def where(place: Place) -> Place:
+            for table, start in ((raw, base), (self._raw_defaults, ("defaults",))):
+                found = _find(table, place) if place else None
+                if found is not None:
+                    return (*start, *found)
+            return (*base, *place)
+
+        written = self.complaints.check(WrittenScenario, _merge(self._defaults, flat), where)
+        faults = [] if written is None else list(find_faults(written, self.directory, flat.keys()))
+        for place, message in faults:
+            self.complaints.wrong(where(place), message)
+        return None if faults else written
+
+    def ref(self, index: int) -> ScenarioRef | None:
+        """Validate one scenario; None when it is wrong."""
+        place: Place = ("scenarios", index)
+        self.complaints.unknown_keys(WrittenScenario, self._scenarios[index], place)
+        written = self.scenario(index)
+        if written is None:
+            return None
+        line = self.document.line(place)
+        return ScenarioRef(id=written.id, tags=tuple(written.tags), line=line, archived=written.archived)
+
+    def load(self, scenario_id: str) -> Scenario:
+        """The whole scenario."""
+        index = self.ids.get(scenario_id)
+        if index is None:
+            hint = did_you_mean(scenario_id, self.ids)
+            raise InputError(f"no scenario {scenario_id!r}.{hint}", path=self.document.path)
+        written = self.scenario(index)
+        if written is None or self.header is None:
+            self.complaints.raise_errors()
+            raise AssertionError("unreachable")
+        line = self.document.line(("scenarios", index))
+        try:
+            return assemble(written, self.header, self.document.path, line)
+        except ValidationError as error:
+            raise InputError(f"{scenario_id}: {error}", path=self.document.path, line=line) from None
+
+
+def _find(table: _Table, place: Place) -> Place | None:
+    """Where a place of a flat table is in the table as written, if it is there."""
+    key, *rest = place
+    nested = table.get("environment")
+    for start, candidate in (((), table), (("environment",), nested)):
+        if isinstance(candidate, dict) and key in candidate:
+            value = candidate[str(key)]
+            if key in _TABLES and rest and isinstance(value, dict) and rest[0] not in value:
+                continue
+            return (*start, key, *rest)
+    return None
+
+
+def _merge(defaults: _Table, scenario: _Table) -> dict[str, Any]:
+    void = {key for given in scenario for key in _INSTEAD.get(given, ())}
+    merged = {key: value for key, value in defaults.items() if key not in void}
+    for key, value in scenario.items():
+        below = merged.get(key)
+        if key in _TABLES and isinstance(below, dict) and isinstance(value, dict):
+            merged[key] = below | value
+        else:
+            merged[key] = value
+    return merged

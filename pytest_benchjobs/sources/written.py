@@ -1,0 +1,228 @@
+"""The keys of a native manifest, as people write them. `benchmark_schema` publishes this page."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, Strict
+
+from ..model.base import Name, parse_size
+from ..model.scenario import EnvName, Network, Validation
+from .complaints import Written
+
+Text = Annotated[str, Field(min_length=1)]
+Number = Annotated[float, Strict()]
+Count = Annotated[int, Strict()]
+Flag = Annotated[bool, Strict()]
+Duration = Annotated[Number, Field(gt=0, le=31_536_000)]
+"""Seconds, at most a year."""
+ByteSize = Annotated[int, BeforeValidator(parse_size, json_schema_input_type=int | str)]
+Variables = dict[EnvName, str]
+
+
+def _uid_as_text(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _absolute(value: str) -> str:
+    if not value.startswith("/"):
+        raise ValueError(f"must be an absolute path in the container, for example '/{value.lstrip('./')}'")
+    return value
+
+
+def _host(value: str) -> str:
+    if not value or any(char in value for char in " @?#[]") or "://" in value:
+        raise ValueError(
+            f"{value!r} is not a host: write a name, *.suffix, an IP address or a network, no URL"
+        )
+    name, colon, port = value.partition(":")
+    if colon and port.isdigit():
+        raise ValueError(f"{value!r} has a port; write the host only: {name!r}")
+    return value
+
+
+def _one_or_more(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+def _script(value: object) -> object:
+    return {"script": value} if isinstance(value, str) else value
+
+
+def sources(value: object) -> object:
+    """A list of tables, where texts in it are short for `source`."""
+    if isinstance(value, list):
+        return [{"source": item} if isinstance(item, str) else item for item in value]
+    return value
+
+
+User = Annotated[str, Field(min_length=1), BeforeValidator(_uid_as_text, json_schema_input_type=str | int)]
+"""A user name or number, optionally with a group: `user:group`."""
+ContainerPath = Annotated[Text, AfterValidator(_absolute)]
+Hosts = list[Annotated[str, AfterValidator(_host)]]
+
+
+class WrittenHealthCheck(Written):
+    """A command repeated in the container until it exits 0. Times in seconds."""
+
+    command: Text
+    interval: Duration = 5.0
+    timeout: Duration = 30.0
+    start_period: Annotated[Number, Field(ge=0, le=31_536_000)] = 0.0
+    start_interval: Duration = 5.0
+    retries: Annotated[Count, Field(ge=1, le=100_000)] = 3
+
+
+class WrittenEnvironment(Written):
+    """The container a scenario runs in."""
+
+    image: Text | None = None
+    """An image; give this or `dockerfile`."""
+    dockerfile: Text | None = None
+    """Path of a Dockerfile, from the manifest's directory."""
+    context: Text | None = None
+    """Directory of the build context; default: the Dockerfile's own."""
+    build_args: dict[str, str] = {}
+    build_timeout: Duration | None = None
+    """Seconds; default 600."""
+    workdir: ContainerPath | None = None
+    """Where commands run; default: the image's own."""
+    user: User | None = None
+    """Who runs set-up steps; default: the image's own user."""
+    env: Variables = {}
+    """`${VAR}` and `${VAR:-default}` are filled in from the host when a trial starts."""
+    cpus: Annotated[Number, Field(gt=0, le=4096)] | None = None
+    memory: ByteSize | None = None
+    """For example 512M or 2G."""
+    storage: ByteSize | None = None
+    """What a trial may write, for example 10G."""
+    pids: Annotated[Count, Field(ge=16, le=4_194_304)] | None = None
+    """Processes and threads at a time; default 2048."""
+    gpus: Annotated[Count, Field(ge=0, le=1024)] | None = None
+    network: Network | None = None
+    """Default: public."""
+    allowed_hosts: Hosts = []
+    """What `network: allowlist` lets through."""
+    keep_entrypoint: Flag = False
+    """Start the image's ENTRYPOINT instead of replacing it."""
+    allow_sudo: Flag = False
+    """Let set-user-id programs such as sudo work."""
+    keep_processes: Flag = False
+    """Let background processes of the agent live on while it is graded."""
+    setup: Annotated[list[Text], BeforeValidator(_one_or_more, json_schema_input_type=str | list[str])] = []
+    """Shell commands run in order before the agent."""
+    setup_timeout: Duration | None = None
+    """Seconds; default 600."""
+    healthcheck: WrittenHealthCheck | None = None
+
+
+class WrittenReference(Written):
+    """What `oracle` does; one of the three."""
+
+    script: Text | None = None
+    """A shell script."""
+    patch: Text | None = None
+    """Path of a patch, applied in the workdir."""
+    file: Text | None = None
+    """Path of a file with a shell script."""
+
+
+class WrittenScorer(Written):
+    """One scorer."""
+
+    name: Name
+    type: Text
+    """`bash` (needs `script`), `command` (needs `command`), `tests` (needs `path`), or a name a plugin registered."""
+    weight: Annotated[Number, Field(gt=0, le=1e9)] = 1.0
+    script: Text | None = None
+    """`bash`: prints `score=X`, or a number on its last line."""
+    command: Text | None = None
+    """`command`: exit status 0 is 1.0. `tests`: how to run the files."""
+    path: Text | None = None
+    """`tests`: file or directory put into the container after the agent is gone."""
+    timeout: Duration | None = None
+    """Seconds; default: the scenario's `scorer_timeout`."""
+    user: User | None = None
+    env: Variables = {}
+    network: Network | None = None
+    params: dict[str, Any] = {}
+    """Handed to registered scorers as they are."""
+
+
+class WrittenArtifact(Written):
+    """A path in the container to keep after the trial."""
+
+    source: Text
+    destination: Text | None = None
+    """Relative path under the trial's `artifacts/`."""
+    exclude: list[Text] = []
+
+
+class WrittenRequires(Written):
+    """What must be there before anything is spent."""
+
+    env: list[EnvName] = []
+    secrets: list[EnvName] = []
+    commands: list[Text] = []
+    """Programs on the host's PATH."""
+
+
+class WrittenDefaults(WrittenEnvironment):
+    """Keys of every scenario that does not say otherwise. Tables are merged key by key."""
+
+    problem_statement: Text | None = None
+    """What the agent is told; this or `problem_file`."""
+    problem_file: Text | None = None
+    """Path of a UTF-8 text file with the problem statement."""
+    additional_context: Any = None
+    tags: list[Text] = []
+    """Also pytest markers."""
+    metadata: dict[str, Any] = {}
+    archived: Flag = False
+    """Kept for the record, not run unless asked for."""
+    validation: Validation = Validation.FORWARD
+    environment: WrittenEnvironment | None = None
+    """The keys of the container may also stand in a table of their own."""
+    files: dict[Text, Text] = {}
+    """Path in the container -> path of a file or directory, put in before the agent starts."""
+    reference: Annotated[
+        WrittenReference | None,
+        BeforeValidator(_script, json_schema_input_type=str | WrittenReference | None),
+    ] = None
+    """What `oracle` does: a shell script, or a table."""
+    threshold: Annotated[Number, Field(ge=0, le=1)] | None = None
+    """Pass mark; default: the job's."""
+    agent_timeout: Duration | None = None
+    """Seconds; default 7200."""
+    agent_user: User | None = None
+    agent_env: Variables = {}
+    agent_network: Network | None = None
+    scorer_timeout: Duration | None = None
+    """Seconds; default 1800."""
+    scorers: list[WrittenScorer] = []
+    artifacts: Annotated[
+        list[WrittenArtifact], BeforeValidator(sources, json_schema_input_type=list[str | WrittenArtifact])
+    ] = []
+    requires: WrittenRequires | None = None
+
+
+class WrittenScenario(WrittenDefaults):
+    """One scenario."""
+
+    id: Name
+
+
+class WrittenHeader(Written):
+    """The top of a manifest, without its scenarios."""
+
+    benchmark: Name
+    version: Text | None = None
+    description: str | None = None
+    metadata: dict[str, Any] = {}
+    defaults: WrittenDefaults | None = None
+
+
+class WrittenManifest(WrittenHeader):
+    """A benchmark: a named, versioned set of scenarios."""
+
+    scenarios: Annotated[list[WrittenScenario], Field(min_length=1)]
