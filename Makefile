@@ -38,7 +38,7 @@ docker: venv engine  ## Real containers
 	$(PYTEST) tests/docker -q
 
 bench: venv engine  ## Measure the budgets: each figure is the median of several runs, beside what it may be
-	$(PYTEST) tests/performance -q -s
+	$(PY) -m tests.performance
 
 test-matrix: venv  ## Plugin tests on every supported pytest and pytest-xdist, and beside other plugins
 	$(PY) scripts/matrix.py $(MATRIX)

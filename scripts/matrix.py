@@ -30,7 +30,7 @@ PINS = {
 
 
 def environment(name: str) -> Path:
-    """The interpreter of the environment for `name`, made if it is not there."""
+    """Make the environment for `name` if it is not there; returns its interpreter."""
     directory = ROOT / ".matrix" / name
     python = directory / "bin" / "python"
     installed = directory / ".installed"
@@ -41,16 +41,18 @@ def environment(name: str) -> Path:
     venv.create(directory, with_pip=True, clear=True)
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*pip, "--upgrade", "pip>=25.1"], check=True)
-    subprocess.run([*pip, "--editable", ROOT, "--group", ROOT / "pyproject.toml:test", *PINS[name]], check=True)
+    group = f"{ROOT / 'pyproject.toml'}:test"
+    subprocess.run([*pip, "--editable", ROOT, "--group", group, *PINS[name]], check=True)
     installed.write_text(wanted, "utf-8")
     return python
 
 
 def run(name: str) -> bool:
-    """Whether the tests pass in the environment for `name`."""
+    """Run the tests in the environment for `name`; returns whether they pass."""
     python = environment(name)
     if name == "neighbours":
-        command = [python, ROOT / "scripts" / "demo.py", "--strict-markers", "-W", "error", "--timeout=5", "--reruns=2"]
+        strict = ["--strict-markers", "-W", "error", "--timeout=5", "--reruns=2"]
+        command = [python, ROOT / "scripts" / "demo.py", *strict]
     else:
         command = [python, "-m", "pytest", "tests/plugin", "-q", "-p", "no:cacheprovider"]
     print(f"matrix: {name}", flush=True)
@@ -62,7 +64,8 @@ def main() -> int:
     names = sys.argv[1:] or list(PINS)
     unknown = [name for name in names if name not in PINS]
     if unknown:
-        print(f"matrix: no environment named {', '.join(unknown)}; there are {', '.join(PINS)}", file=sys.stderr)
+        known = ", ".join(PINS)
+        print(f"matrix: no environment named {', '.join(unknown)}; there are {known}", file=sys.stderr)
         return 2
     verdicts = {name: run(name) for name in names}
     for name, passed in verdicts.items():

@@ -1,0 +1,92 @@
+"""Runs the quickstart with two agents, and shows that it came out as it must.
+
+One pytest command runs every scenario twice: `oracle` applies the reference solution, `nop` does nothing. A benchmark
+that holds is solved by the first and not by the second. To pytest an unsolved trial is a failed test, so the command
+itself ends with status 1, as it should; this script ends with 0 when, and only when, the picture is the right one.
+
+    scripts/demo.py [more pytest options]
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+BENCHMARKS = ("conftest_examples/quickstart", "conftest_examples/harbor-task")
+AGENTS = ("oracle", "nop")
+UNSOLVED = 1
+
+
+def main() -> int:
+    """Run it, print the table, and judge."""
+    options = [f"--bench-agent={agent}" for agent in AGENTS]
+    shown = ["pytest", *BENCHMARKS, *options, *sys.argv[1:]]
+    print("demo: $", " ".join(shown), flush=True)
+    command = [sys.executable, "-m", *shown, "-p", "no:cacheprovider", "--bench-job-name=demo"]
+    status = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL).returncode
+    job = newest_job(ROOT / "reports" / "jobs")
+    if status not in (0, UNSOLVED) or job is None:
+        print(f"demo: pytest ended with status {status}, and there is nothing to show", file=sys.stderr)
+        return status or 1
+    results = json.loads((job / "report.json").read_text("utf-8"))["results"]
+    print_table(results)
+    wrong = complaints(results)
+    if status != UNSOLVED:
+        wrong.append(f"pytest ended with status {status} although trials are unsolved")
+    for line in wrong:
+        print(f"demo: {line}", file=sys.stderr)
+    if wrong:
+        return 1
+    print(
+        f"\ndemo: as it must be. oracle solved all {len(results) // 2} scenarios, nop none, and nothing went wrong on\n"
+        f"the way. pytest itself ended with status {UNSOLVED}, since nop's unsolved trials are failed tests.\n"
+        f"demo: the report is in {job.relative_to(ROOT)}/ (summary.md, report.json, junit.xml, trials/)"
+    )
+    return 0
+
+
+def newest_job(directory: Path) -> Path | None:
+    """Find the newest job that has a report. Job ids sort by time."""
+    return max((report.parent for report in directory.glob("*/report.json")), default=None)
+
+
+def complaints(results: list[dict[str, Any]]) -> list[str]:
+    """Say what is not as it must be: a line for each."""
+    wanted = {"oracle": "passed", "nop": "failed"}
+    lines = [
+        f"{result['scenario']} with {agent(result)} {result['outcome']}, and should have {wanted[agent(result)]}: "
+        f"{(result.get('failure') or {}).get('message', '')}"
+        for result in results
+        if result["outcome"] != wanted[agent(result)]
+    ]
+    scenarios = {result["scenario"] for result in results}
+    if not results or len(results) != len(AGENTS) * len(scenarios):
+        lines.append(f"{len(results)} results for {len(scenarios)} scenarios x {len(AGENTS)} agents")
+    return lines
+
+
+def print_table(results: list[dict[str, Any]]) -> None:
+    """Print a line for each scenario: score and seconds of either agent."""
+    rows: dict[str, dict[str, str]] = {}
+    for result in results:
+        score = "error" if result["score"] is None else f"{result['score']:.2f}"
+        rows.setdefault(result["scenario"], {})[agent(result)] = (
+            f"{score} {result['outcome']} {result['seconds']:5.1f} s"
+        )
+    width = max(len(name) for name in rows)
+    print("\n" + " " * width + "".join(f"  {name:<22}" for name in AGENTS))
+    for name, cells in rows.items():
+        print(f"{name:<{width}}" + "".join(f"  {cells.get(agent, '-'):<22}" for agent in AGENTS))
+
+
+def agent(result: dict[str, Any]) -> str:
+    """Name the agent of a result."""
+    return str(result["agent"]["name"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
