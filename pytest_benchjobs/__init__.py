@@ -20,6 +20,7 @@ _HOME = {
     "InputError": "model.errors",
     "Outcome": "model.result",
     "Scenario": "model.scenario",
+    "Scorer": "scoring.protocol",
     "ScoringContext": "scoring.protocol",
     "TrialResult": "model.result",
 }
