@@ -1,0 +1,86 @@
+"""The pages of the documentation, and the commands they show.
+
+A ```console block is a promise: `$ ` begins a command, other lines are what it prints. The comment before the block
+says how it is kept:
+
+    <!-- run -->                   run where conftest_examples/ is
+    <!-- run, status 1 0 -->       the first command ends with status 1, those after it with 0
+    <!-- not run: needs a model -->
+
+In the README of an example no comment is needed, and commands run in a copy of the example.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+EXAMPLES = ROOT / "conftest_examples"
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(EXAMPLES.glob("*/README.md")))
+
+_BLOCK = re.compile(
+    r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```console\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+_RUN = re.compile(r"^run(?:, status (?P<status>\d+(?: \d+)*))?$")
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """A command and what the page shows of its output."""
+
+    line: str
+    status: int
+    output: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """Commands to run one after the other."""
+
+    page: Path
+    number: int
+    commands: tuple[Command, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.number}"
+
+    @property
+    def example(self) -> str | None:
+        """The example it belongs to."""
+        return self.page.parent.name if self.page.parent.parent == EXAMPLES else None
+
+
+def blocks() -> list[Block]:
+    """Every block that is to be run."""
+    return [block for page in PAGES for block in _blocks(page)]
+
+
+def _blocks(page: Path) -> list[Block]:
+    text = page.read_text("utf-8")
+    found = []
+    for match in _BLOCK.finditer(text):
+        number = text.count("\n", 0, match.start("body")) + 1
+        note = match["note"] or ("run" if page.parent.parent == EXAMPLES else "")
+        if note.startswith("not run: "):
+            continue
+        run = _RUN.match(note)
+        if run is None:
+            raise ValueError(
+                f"{page}:{number}: a console block needs `<!-- run -->` or `<!-- not run: WHY -->` before it"
+            )
+        statuses = [int(part) for part in (run["status"] or "0").split()]
+        found.append(Block(page, number, _commands(match["body"], statuses)))
+    return found
+
+
+def _commands(body: str, statuses: list[int]) -> tuple[Command, ...]:
+    parts = re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]
+    statuses += statuses[-1:] * (len(parts) - len(statuses))
+    commands = []
+    for part, status in zip(parts, statuses, strict=True):
+        line, *output = part.splitlines()
+        commands.append(Command(line, status, tuple(line for line in output if line.strip(" ."))))
+    return tuple(commands)

@@ -1,0 +1,119 @@
+"""What the documentation says is true: its commands run, its tables are complete, its links lead somewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.model import errors
+from pytest_benchjobs.model.result import FailureClass
+from pytest_benchjobs.sources import written
+
+from .documents import EXAMPLES, PAGES, ROOT, Block, blocks
+
+DOCS = ROOT / "docs"
+# What differs from run to run: times, ids of jobs and hashes, and the width of rules around titles.
+_VOLATILE = re.compile(r"\d+h\d\dm|\d+m\d\ds|\d+(?:\.\d+)?m?s\b|\d{8}-\d{6}-[0-9a-f]+|={3,}|-{3,}")
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("block", [pytest.param(block, id=block.name) for block in blocks()])
+def test_commands_do_what_the_page_shows(block: Block, tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES, tmp_path / EXAMPLES.name)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    directory = tmp_path / EXAMPLES.name / block.example if block.example else tmp_path
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "COLUMNS": "100",
+    }
+    for variable in ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER"):
+        environment.pop(variable, None)
+    for command in block.commands:
+        done = subprocess.run(
+            ["bash", "-c", command.line],
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == command.status, f"$ {command.line}\n{done.stdout}"
+        printed = iter([steady(line) for line in done.stdout.splitlines()])
+        for line in command.output:
+            assert steady(line) in printed, (
+                f"{block.name} shows the line\n{line}\nbut:\n$ {command.line}\n{done.stdout}"
+            )
+
+
+def steady(line: str) -> str:
+    """The line without what differs from run to run."""
+    return " ".join(_VOLATILE.sub("#", line).split())
+
+
+def test_every_example_is_run() -> None:
+    assert {path.name for path in EXAMPLES.iterdir()} == {
+        block.example for block in blocks() if block.example
+    }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_every_option_has_a_row_and_every_row_an_option(pytestconfig: pytest.Config) -> None:
+    help_text = subprocess.run(
+        [sys.executable, "-m", "pytest", "--help"], capture_output=True, text=True, check=True, cwd=ROOT
+    ).stdout
+    options = set(re.findall(r"^  (--bench(?:-[a-z-]+)?)(?![\w-])", help_text, re.MULTILINE))
+    keys = set(re.findall(r"^  (bench(?:_[a-z_]+)?) \(", help_text, re.MULTILINE))
+    page = (DOCS / "options.md").read_text("utf-8")
+    assert set(re.findall(r"^\| `(--bench[a-z-]*)", page, re.MULTILINE)) == options - {"--benchmark"}
+    named = {
+        key
+        for cell in re.findall(r"^\| `--bench.*\| (`bench[^|]*) \|$", page, re.MULTILINE)
+        for key in re.findall(r"`(\w+)`", cell)
+    }
+    assert named | set(re.findall(r"^\| `(bench_\w+)` \|", page, re.MULTILINE)) == keys
+
+
+@pytest.mark.parametrize(
+    ("heading", "model"),
+    [
+        ("The file", written.WrittenManifest),
+        ("A scenario", written.WrittenScenario),
+        ("The container", written.WrittenEnvironment),
+        ("A scorer", written.WrittenScorer),
+        ("Health check", written.WrittenHealthCheck),
+        ("Reference", written.WrittenReference),
+        ("Artifact", written.WrittenArtifact),
+        ("Requirements", written.WrittenRequires),
+    ],
+)
+def test_every_key_of_a_manifest_has_a_row(heading: str, model: type[written.Written]) -> None:
+    page = (DOCS / "manifest.md").read_text("utf-8")
+    section = re.split(r"^## ", page.partition(f"\n## {heading}\n")[2], flags=re.MULTILINE)[0]
+    keys = set(model.model_fields)
+    if model is written.WrittenScenario:
+        keys -= set(written.WrittenEnvironment.model_fields)
+    assert set(re.findall(r"^\| `(\w+)`", section, re.MULTILINE)) == keys
+
+
+def test_every_class_of_failure_and_error_has_a_row() -> None:
+    page = (DOCS / "outcomes.md").read_text("utf-8")
+    codes = {"input", "internal", *(item.value for item in FailureClass)}
+    for value in vars(errors).values():
+        if isinstance(value, type) and issubclass(value, errors.InfrastructureError):
+            codes.add(value.code)
+    codes -= {"infrastructure"}
+    assert set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE)) == codes
