@@ -406,7 +406,7 @@ class _Try:
                 tail = Tail()
                 result = sandbox.exec(
                     shell(str(hook["command"])),
-                    timeout=float(hook["timeout"]),
+                    timeout=float(hook["timeout_sec"]),
                     sink=tail,
                     user=hook.get("user"),
                 )
