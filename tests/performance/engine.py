@@ -30,7 +30,7 @@ IMAGE = "debian:bookworm-slim"
 AT_ONCE = 16
 
 
-def _scenario() -> Scenario:
+def trivial_scenario() -> Scenario:
     return Scenario(
         id="trivial",
         benchmark="performance",
@@ -81,14 +81,14 @@ def measure(rounds: int = 15, trials: int = 64) -> list[tuple[str, float, str, s
     client = docker.APIClient(version="auto", num_pools=64)
     image, archive = client.inspect_image(IMAGE)["Id"], _archive()
     with tempfile.TemporaryDirectory() as directory:
-        services = _services(Path(directory))
+        services = make_services(Path(directory))
         try:
             counter = iter(range(1, 1_000_000))
 
             def ours(_: object = None, cancellation: Cancellation | None = None) -> object:
                 trial = Trial(
                     node_id=f"trivial[oracle-{next(counter)}]",
-                    scenario=_scenario(),
+                    scenario=trivial_scenario(),
                     agent=AgentSpec(name="oracle"),
                     attempt=next(counter),
                 )
@@ -141,7 +141,7 @@ def measure(rounds: int = 15, trials: int = 64) -> list[tuple[str, float, str, s
     return rows
 
 
-def _services(directory: Path) -> Services:
+def make_services(directory: Path) -> Services:
     config = JobConfig(directory=directory)
     now = datetime.datetime.now(datetime.UTC)
     record = JobRecord(

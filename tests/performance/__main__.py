@@ -1,0 +1,22 @@
+"""`python -m tests.performance`: measures every budget and prints its ratio. Never a test: machines differ."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.performance import engine, memory, plugin
+
+MEASURES = {"engine": engine.measure, "memory": memory.measure, "plugin": plugin.measure}
+
+
+def main() -> None:
+    """Measure what was asked for, or everything."""
+    chosen = sys.argv[1:] or list(MEASURES)
+    print(f"{'what':36} {'ratio':>7}  {'budget':16} detail")
+    for name in chosen:
+        for what, ratio, budget, detail in MEASURES[name]():
+            print(f"{what:36} {ratio:7.2f}  {budget:16} {detail}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

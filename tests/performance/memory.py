@@ -1,0 +1,60 @@
+"""What a hundred trials in flight cost the process they fly in."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+from pytest_benchjobs.model.agent import AgentSpec
+from pytest_benchjobs.model.result import Trial
+from pytest_benchjobs.runner import Flight, Tokens
+from pytest_benchjobs.trial import run_trial
+from tests.performance.engine import make_services, trivial_scenario
+
+IN_FLIGHT = 100
+
+
+def _resident_mb() -> float:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("no VmRSS here")
+
+
+def measure() -> list[tuple[str, float, str, str]]:
+    """Rows of (what, ratio to the budget, budget, detail)."""
+    with tempfile.TemporaryDirectory() as directory:
+        services = make_services(Path(directory))
+        scenario = trivial_scenario()
+
+        def fly(number: int, cancellation: object) -> object:
+            spec = AgentSpec(name="command", model="sleep 600")
+            trial = Trial(node_id=f"t[{number}]", scenario=scenario, agent=spec, attempt=number + 1)
+            return run_trial(trial, services, cancellation)  # type: ignore[arg-type]
+
+        flight: Flight[int] = Flight(fly, Tokens(Path(directory) / "tokens", IN_FLIGHT))  # type: ignore[arg-type]
+        try:
+            flight.submit(IN_FLIGHT)
+            _wait_for_agents(Path(directory), 1)
+            idle = _resident_mb()
+            for number in range(IN_FLIGHT - 1):
+                flight.submit(number)
+            _wait_for_agents(Path(directory), IN_FLIGHT)
+            cost = _resident_mb() - idle
+        finally:
+            flight.cancel()
+            for _ in range(IN_FLIGHT):
+                flight.next(timeout=60)
+            flight.close()
+            services.provider.close()
+    return [(f"{IN_FLIGHT} trials in flight", cost / 60, "<= 1 (60 MB)", f"{cost:.1f} MB over {idle:.0f} MB with one")]
+
+
+def _wait_for_agents(directory: Path, count: int) -> None:
+    deadline = time.monotonic() + 180
+    while len(list(directory.glob("jobs/*/trials/*/*/.tmp-*/agent.log"))) < count:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{count} agents did not start")
+        time.sleep(0.2)
+    time.sleep(1)

@@ -1,0 +1,167 @@
+"""What the plugin costs pytest: unused, collecting, and for each trial."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# Runs pytest in a child of its own and says what it cost, pytest's own output aside.
+_CHILD = """
+import json, os, resource, sys, time
+out = os.dup(1)
+os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+start = time.perf_counter()
+import pytest
+status = int(pytest.main(sys.argv[1:]))
+seconds = time.perf_counter() - start
+sys.stdout.flush()
+usage = resource.getrusage(resource.RUSAGE_SELF)
+os.write(out, json.dumps([status, seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss]).encode())
+"""
+
+_STOCK = """
+import pytest
+
+class Stock(pytest.Item):
+    def runtest(self):
+        if self.config.getoption("verbose") < -5 and int(self.name[1:]) % 2:
+            raise AssertionError("no")
+
+class Stocks(pytest.File):
+    def collect(self):
+        for number in range({count}):
+            yield Stock.from_parent(self, name=f"t{{number}}")
+
+def pytest_collect_file(file_path, parent):
+    if file_path.name == "stock.txt":
+        return Stocks.from_parent(parent, path=file_path)
+"""
+
+# Trials that end at once: what is left is pytest's cost and ours.
+_INSTANT = """
+import datetime
+import pytest_benchjobs.trial as trial
+from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
+
+FAIL_EVERY = {fail_every}
+NOW = datetime.datetime.now(datetime.UTC)
+
+def run_trial(trial, services, cancellation):
+    failed = FAIL_EVERY and trial.attempt % FAIL_EVERY == 0
+    return TrialResult(
+        job=services.bundle.id, node_id=trial.node_id, benchmark="b", scenario=trial.scenario.id, agent=trial.agent,
+        attempt=trial.attempt, outcome=Outcome.FAILED if failed else Outcome.PASSED, score=0.0 if failed else 1.0,
+        threshold=1.0, started_at=NOW, finished_at=NOW, seconds=0.0,
+        failure=Failure(class_="below_threshold", message="score 0 is below the threshold 1") if failed else None,
+    )
+
+trial.run_trial = run_trial
+"""
+
+_FAKE_SANDBOX = """
+from pytest_benchjobs.testing import FakeProvider
+
+def pytest_benchjobs_sandboxes(config):
+    return {"fake": FakeProvider}
+"""
+
+
+def child(directory: Path, *args: str) -> tuple[int, float, float, int]:
+    """(exit status, seconds, CPU seconds, peak KiB) of one pytest run."""
+    done = subprocess.run(
+        [sys.executable, "-c", _CHILD, "-p", "no:cacheprovider", *args],
+        cwd=directory,
+        capture_output=True,
+        check=True,
+    )
+    status, seconds, cpu, peak = json.loads(done.stdout)
+    return status, seconds, cpu, peak
+
+
+def _manifest(directory: Path, scenarios: int) -> None:
+    rows = "".join(
+        f"""
+  - id: scenario-{number:05}
+    problem_statement: Write the number {number} to out.txt, and nothing else.
+    tags: [easy]
+    reference: echo {number} > out.txt
+    scorers: [{{name: right, type: command, command: grep -qx {number} out.txt}}]"""
+        for number in range(scenarios)
+    )
+    directory.mkdir(exist_ok=True)
+    (directory / "wide.bench.yaml").write_text(
+        f"benchmark: wide\ndefaults: {{image: 'debian:bookworm-slim', workdir: /app}}\nscenarios:{rows}\n"
+    )
+
+
+def measure(rounds: int = 11) -> list[tuple[str, float, str, str]]:
+    """Rows of (what, ratio to the budget or the baseline, budget, detail)."""
+    with tempfile.TemporaryDirectory() as name:
+        return [*_unused(Path(name), rounds), *_collection(Path(name)), *_per_trial(Path(name))]
+
+
+def _unused(root: Path, rounds: int) -> list[tuple[str, float, str, str]]:
+    directory = root / "unused"
+    directory.mkdir()
+    (directory / "test_one.py").write_text("def test_one(): pass\n")
+    with_plugin, without = [], []
+    for _ in range(rounds):
+        without.append(child(directory, "-p", "no:benchjobs")[1])
+        with_plugin.append(child(directory)[1])
+    bare, ours = min(without), min(with_plugin)
+    cost = (ours - bare) * 1000
+    return [("plugin installed, unused", cost / 5, "<= 1 (5 ms)", f"{cost:.1f} ms over {bare * 1000:.0f} ms, best of {rounds}")]
+
+
+def _collection(root: Path) -> list[tuple[str, float, str, str]]:
+    empty = root / "empty"
+    empty.mkdir()
+    bare = statistics.median(child(empty, "--co", "-qq", "-p", "no:benchjobs")[1] for _ in range(3))
+    rows = []
+    peaks = {}
+    for trials, budget in ((10_000, 0.5), (100_000, 5.0)):
+        directory = root / f"wide-{trials}"
+        _manifest(directory, trials // 10)
+        runs = [child(directory, "--co", "-qq", "--bench-attempts", "10", "wide.bench.yaml") for _ in range(3)]
+        assert all(run[0] == 0 for run in runs), runs
+        seconds = statistics.median(run[1] for run in runs) - bare
+        peaks[trials] = min(run[3] for run in runs)
+        rows.append(
+            (f"collecting {trials:,} trials", seconds / budget, f"<= 1 ({budget:g} s)", f"{seconds:.2f} s over bare pytest")
+        )
+    kib = (peaks[100_000] - peaks[10_000]) / 90_000
+    rows.append(("resident memory of an item", kib / 1.5, "<= 1 (1.5 KiB)", f"{kib:.2f} KiB"))
+    return rows
+
+
+def _per_trial(root: Path) -> list[tuple[str, float, str, str]]:
+    stock, ours, failing = root / "stock", root / "instant", root / "failing"
+    trials = 10_000
+    stock.mkdir()
+    (stock / "conftest.py").write_text(_STOCK.format(count=trials))
+    (stock / "stock.txt").write_text("")
+    for directory, fail_every in ((ours, 0), (failing, 2)):
+        _manifest(directory, trials // 10)
+        (directory / "conftest.py").write_text(_FAKE_SANDBOX + _INSTANT.format(fail_every=fail_every))
+    args = ("--bench-sandbox", "fake", "--bench-attempts", "10", "--bench-concurrency", "16", "wide.bench.yaml")
+    stock_cpu = statistics.median(child(stock, "-p", "no:benchjobs", "stock.txt")[2] for _ in range(3))
+    passing = [child(ours, *args) for _ in range(3)]
+    halves = [child(failing, *args) for _ in range(3)]
+    assert {run[0] for run in passing} == {0}
+    assert {run[0] for run in halves} == {1}
+    own_cpu = statistics.median(run[2] for run in passing)
+    return [
+        (
+            "pytest's cost of a trial, no-op", own_cpu / stock_cpu, "<= 1.5 x",
+            f"{own_cpu / trials * 1e6:.0f} us against {stock_cpu / trials * 1e6:.0f} us stock, start-up included",
+        ),
+        (
+            f"{trials:,} trials, half of them failing",
+            statistics.median(run[1] for run in halves) / statistics.median(run[1] for run in passing),
+            "<= 1.2 x", "against all passing",
+        ),
+    ]  # fmt: skip
