@@ -1,0 +1,87 @@
+"""pytest's side: options, collection, items, the run loop, xdist.
+
+This module is loaded into every pytest run of everyone who installed the package. Until a benchmark is met it imports
+the standard library and pytest only, and registers options, markers and hook specifications only. The hooks that
+trials need are in `running`, which is registered with the first benchmark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .. import hookspecs
+from . import options
+
+if TYPE_CHECKING:
+    from .xdist import Node
+
+MANIFESTS = (".bench.yaml", ".bench.yml", ".bench.toml")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options `--bench*` and ini keys `bench_*`."""
+    options.add(parser)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """What conftest.py files and other plugins may add."""
+    pluginmanager.add_hookspecs(hookspecs)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say no early: a mistake on the command line ends the run before anything is collected."""
+    config.addinivalue_line(
+        "markers", "bench_trial: every trial of a benchmark has it, so `-m 'not bench_trial'` leaves them out"
+    )
+    if options.given(config):
+        options.asked(config)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Find what `--bench` names before collecting, and look for contradictions afterwards."""
+    if {"tests", "solution"}.intersection(session.config.rootpath.parts):
+        from .collect import refuse_to_start_inside_a_task
+
+        refuse_to_start_inside_a_task(session.config)
+    if session.config.getoption("bench") or options.ini(session.config, "bench"):
+        from .collect import prepare
+
+        prepare(session)
+    result = yield
+    if session.config.pluginmanager.has_plugin(options.RUNNING):
+        from .collect import check
+
+        check(session)
+    return result
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A manifest."""
+    if not file_path.name.endswith(MANIFESTS):
+        return None
+    from .collect import BenchFile
+
+    return BenchFile.from_parent(parent, path=file_path)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A Harbor task directory is one collector: nothing inside it is an ordinary test."""
+    if not (path / "task.toml").is_file():
+        return None
+    from .collect import task_directory
+
+    return task_directory(path, parent)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Node) -> None:
+    """xdist starts a worker: have the controller ready, should the worker meet a benchmark."""
+    from .xdist import prepare_node
+
+    prepare_node(node)

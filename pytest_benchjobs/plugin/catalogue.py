@@ -1,0 +1,97 @@
+"""The benchmarks `--bench` knows by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..model.errors import InputError
+from ..sources import did_you_mean, find_sources
+from . import options
+
+if TYPE_CHECKING:
+    from ..sources.protocol import Source
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Entry:
+    path: Path
+    version: str | None = None
+
+
+def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
+    """What `text` means: (name, sources) of a registered benchmark, or (None, sources) of a path.
+
+    Raises:
+        pytest.UsageError: there is no such benchmark, or it cannot be read.
+    """
+    known = registered(config)
+    if text == options.EVERY:
+        if not known:
+            raise pytest.UsageError(
+                "--bench: no benchmark is registered; give a PATH, or see ini key bench_benchmarks"
+            )
+        return None, [source for entry in known.values() for source in _sources(config, entry.path)]
+    name, at, version = text.partition("@")
+    if name in known:
+        entry = known[name]
+        if at and version != entry.version:
+            have = f"version {entry.version}" if entry.version else "without a version"
+            raise pytest.UsageError(f"--bench: {name} is registered {have}, not {version!r}")
+        return name, _sources(config, entry.path)
+    path = config.invocation_params.dir / text
+    if path.exists():
+        sources = _sources(config, path)
+        if not sources:
+            raise pytest.UsageError(f"--bench: {text} holds no *.bench.yaml, *.bench.toml or task directory")
+        return None, sources
+    if "/" in text or text.endswith((".yaml", ".yml", ".toml")):
+        raise pytest.UsageError(f"--bench: no such file or directory: {text}")
+    hint = did_you_mean(name, known).strip() or (
+        f"there are: {', '.join(sorted(known))}" if known else "none is registered"
+    )
+    raise pytest.UsageError(f"--bench: there is no benchmark {name!r}; {hint}")
+
+
+def registered(config: pytest.Config) -> dict[str, _Entry]:
+    """Every benchmark with a name: of ini `bench_benchmarks`, of hooks, and of manifests in ini `bench_paths`."""
+    known: dict[str, _Entry] = {}
+    for directory in options.ini(config, "bench_paths"):
+        root = config.rootpath / directory
+        if root.is_dir():
+            for source in _sources(config, root):
+                _add_manifest(known, source)
+    for added in config.hook.pytest_benchjobs_benchmarks(config=config):
+        for name, path in (added or {}).items():
+            known[name] = _Entry(config.rootpath / path)
+    for line in options.ini(config, "bench_benchmarks"):
+        name, equals, path = line.partition("=")
+        if not equals or not name.strip() or not path.strip():
+            raise pytest.UsageError(
+                f"ini key bench_benchmarks: {line!r} is not of the form NAME[@VERSION] = PATH"
+            )
+        name, _, version = name.strip().partition("@")
+        known[name] = _Entry(config.rootpath / path.strip(), version or None)
+    return known
+
+
+def _add_manifest(known: dict[str, _Entry], source: Source) -> None:
+    if source.path.is_dir():
+        # A task is known by what holds it: a directory of tasks is a benchmark.
+        known.setdefault(source.benchmark, _Entry(source.path.parent))
+        return
+    try:
+        known.setdefault(source.benchmark, _Entry(source.path, getattr(source, "version", None)))
+    except InputError:
+        # Broken: whoever wants it by path is told why. It must not keep others from theirs.
+        return
+
+
+def _sources(config: pytest.Config, path: Path) -> list[Source]:
+    try:
+        return find_sources(path)
+    except InputError as error:
+        raise pytest.UsageError(f"--bench: {error}") from None

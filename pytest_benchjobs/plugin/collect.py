@@ -1,0 +1,318 @@
+"""From manifests, task directories and `--bench` to items. Reads what selection needs, and no content."""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..model.errors import InputError, InputErrors
+from ..sources import did_you_mean, open_source
+from ..store.text import clean
+from . import options
+from .items import BenchWarning, TrialItem
+
+if TYPE_CHECKING:
+    from ..sources.protocol import ScenarioRef, Source
+
+_TAG = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
+# Markers that make pytest or a common plugin do something: a tag of a benchmark must not.
+_BEHAVIOUR = frozenset(
+    "parametrize usefixtures skip skipif xfail filterwarnings tryfirst trylast hookwrapper "
+    "timeout flaky rerun_except only_on xdist_group asyncio anyio trio twisted django_db benchmark order run "
+    "dependency depends forked repeat incremental pytestmark bench_trial and or not True False None".split()
+)
+_PROBLEM = pytest.StashKey[str]()
+_MARKS = pytest.StashKey[dict[str, pytest.MarkDecorator | None]]()
+_NAMED = pytest.StashKey[list[tuple[str | None, list["Source"]]]]()
+
+
+def activate(config: pytest.Config) -> None:
+    """Register the hooks that trials need."""
+    from . import running
+
+    if not config.pluginmanager.has_plugin(options.RUNNING):
+        config.pluginmanager.register(running, options.RUNNING)
+
+
+class _Benchmark:
+    """What the collectors have in common."""
+
+    def _trials(self: pytest.Collector, sources: Sequence[Source]) -> list[TrialItem]:  # type: ignore[misc]
+        activate(self.config)
+        if not self.own_markers:
+            _mark(self)
+        try:
+            asked = options.asked(self.config)
+            _check_agents(self.config, asked)
+            items = list(_items(self, sources, asked))
+        except pytest.UsageError as error:
+            self.config.stash.setdefault(_PROBLEM, str(error))
+            raise self.CollectError(clean(str(error))) from None
+        except InputError as error:
+            raise self.CollectError(_in_words(self.config, error)) from None
+        except BenchWarning as warning:
+            raise self.CollectError(clean(f"{warning} (a warning, and warnings are errors here)")) from None
+        return items
+
+
+class BenchFile(_Benchmark, pytest.File):
+    """A manifest."""
+
+    def collect(self) -> Iterable[TrialItem]:
+        """Its trials."""
+        source = open_source(self.path)
+        return self._trials([source] if source else [])
+
+
+class TaskDirectory(_Benchmark, pytest.File):
+    """A Harbor task directory."""
+
+    def collect(self) -> Iterable[TrialItem]:
+        """Its trials; nothing else in it is for pytest."""
+        source = open_source(self.path)
+        return self._trials([source] if source else [])
+
+
+class NamedBenchmark(_Benchmark, pytest.Collector):
+    """What `--bench NAME` stands for."""
+
+    sources: Sequence[Source] = ()
+
+    def collect(self) -> Iterable[TrialItem]:
+        """The trials of all its manifests and task directories."""
+        return self._trials(self.sources)
+
+
+def task_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """A collector for a Harbor task directory; None when its `task.toml` means something else."""
+    if open_source(path) is None:
+        return None
+    return TaskDirectory.from_parent(parent, path=path)
+
+
+def refuse_to_start_inside_a_task(config: pytest.Config) -> None:
+    """pytest looks no higher than its rootdir, so from inside a task it would take the task's tests for ordinary ones.
+
+    Raises:
+        pytest.UsageError: rootdir is among the tests or the solution of a task.
+    """
+    below = config.rootpath
+    for parent in below.parents:
+        if below.name in ("tests", "solution") and (parent / "task.toml").is_file() and open_source(parent):
+            raise pytest.UsageError(
+                f"{below} belongs to the task {parent}: its files are put into a container and graded there. "
+                f"Run: pytest {parent}"
+            )
+        below = parent
+
+
+def prepare(session: pytest.Session) -> None:
+    """Find what `--bench` names. Without path arguments, nothing else is collected.
+
+    Raises:
+        pytest.UsageError: an unknown benchmark, or one that cannot be read.
+    """
+    from .catalogue import find
+
+    config = session.config
+    config.stash[_NAMED] = [find(config, text) for text in options.asked(config).benchmarks]
+    activate(config)
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        config.args = []
+
+
+def named_collectors(session: pytest.Session) -> list[pytest.Collector]:
+    """A collector for each thing that `--bench` names."""
+    collectors: dict[str, pytest.Collector] = {}
+    for name, sources in session.config.stash.get(_NAMED, []):
+        if name is not None:
+            collector = NamedBenchmark.from_parent(session, name=name, nodeid=name)
+            collector.sources = sources
+            collectors.setdefault(name, collector)
+            continue
+        for source in sources:
+            path = Path(source.path)
+            node_id = Path(os.path.relpath(path, session.config.rootpath)).as_posix()
+            kind = TaskDirectory if path.is_dir() else BenchFile
+            collectors.setdefault(node_id, kind.from_parent(session, path=path, name=node_id, nodeid=node_id))
+    return list(collectors.values())
+
+
+def select(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is archived or was collected twice; ordinary tests first."""
+    ordinary: list[pytest.Item] = []
+    trials: dict[str, TrialItem] = {}
+    archived: list[pytest.Item] = []
+    for item in items:
+        if not isinstance(item, TrialItem):
+            ordinary.append(item)
+        elif item.ref.archived:
+            archived.append(item)
+        else:
+            trials.setdefault(item.nodeid, item)
+    if archived:
+        config.hook.pytest_deselected(items=archived)
+    items[:] = [*ordinary, *trials.values()]
+
+
+def problem(session: pytest.Session) -> str | None:
+    """A contradiction between the options and what was collected."""
+    config = session.config
+    if _PROBLEM in config.stash:
+        return config.stash[_PROBLEM]
+    trials = any(isinstance(item, TrialItem) for item in session.items)
+    if trials and (config.getoption("stepwise", False) or config.getoption("stepwise_skip", False)):
+        return (
+            "--stepwise needs tests that end in order, and trials end when they end: it would skip trials that "
+            "never ran. Use -x, then --lf"
+        )
+    if session.testsfailed:
+        return None
+    asked = options.asked(config)
+    for pattern in asked.job.scenarios:
+        if not any(options.matches(seen, pattern) for seen in asked.seen):
+            hint = did_you_mean(pattern, asked.seen).strip()
+            known = ", ".join(sorted(asked.seen)[:10]) + (", ..." if len(asked.seen) > 10 else "")
+            return f"--bench-scenario: no scenario is called {pattern!r}; {hint or f'there are: {known or None}'}"
+    return None
+
+
+def check(session: pytest.Session) -> None:
+    """Raise the contradiction there is. A worker of xdist reports it instead: the controller raises it."""
+    found = problem(session)
+    if found is None:
+        return
+    if not hasattr(session.config, "workerinput"):
+        raise pytest.UsageError(found)
+    session.items.clear()
+    report = pytest.CollectReport(nodeid="", outcome="failed", longrepr=found, result=[])
+    report.bench_usage = found
+    session.config.hook.pytest_collectreport(report=report)
+
+
+def _items(
+    collector: pytest.Collector, sources: Sequence[Source], asked: options.Asked
+) -> Iterator[TrialItem]:
+    config = collector.config
+    where: dict[str, Source] = {}
+    labels = [agent.label for agent in asked.agents]
+    attempts = asked.job.attempts
+    for source in sources:
+        refs = source.refs(asked.wanted)
+        for warning in source.warnings:
+            _warn(config, warning.message, Path(warning.path), warning.line)
+        for ref in refs:
+            if asked.filters and not _fits(source, ref, asked.filters):
+                continue
+            if ref.id in where:
+                raise InputError(
+                    f"scenario {ref.id!r} is also in {where[ref.id].path}; within a benchmark an id has to be unique",
+                    path=source.path,
+                    line=ref.line,
+                )
+            where[ref.id] = source
+            marks, words = _tags(config, ref.tags)
+            for agent, label in zip(asked.agents, labels, strict=True):
+                for attempt in range(1, attempts + 1):
+                    suffix = f"-{attempt}" if attempts > 1 else ""
+                    item = TrialItem.from_parent(
+                        collector,
+                        source=source,
+                        ref=ref,
+                        agent=agent,
+                        attempt=attempt,
+                        name=f"{ref.id}[{label}{suffix}]",
+                    )
+                    for mark in marks:
+                        item.add_marker(mark)
+                    if words:
+                        item.extra_keyword_matches.update(words)
+                    yield item
+
+
+def _fits(source: Source, ref: ScenarioRef, filters: Iterable[tuple[str, str]]) -> bool:
+    metadata = source.load(ref.id).metadata
+    return all(key in metadata and _same(metadata[key], value) for key, value in filters)
+
+
+def _same(found: object, value: str) -> bool:
+    if isinstance(found, list | tuple):
+        return any(_same(one, value) for one in found)
+    if isinstance(found, bool):
+        return value.lower() == str(found).lower()
+    return str(found) == value
+
+
+def _mark(collector: pytest.Collector) -> None:
+    """Marks of all trials, on their parent: what is marked closer, by a user, wins."""
+    collector.add_marker(pytest.mark.bench_trial)
+    plugins = collector.config.pluginmanager
+    # A trial has time limits and retries of its own; those of a whole test run would cut a report short or run a
+    # trial again at full cost.
+    if plugins.has_plugin("timeout"):
+        collector.add_marker(pytest.mark.timeout(0))
+    if plugins.has_plugin("rerunfailures"):
+        collector.add_marker(pytest.mark.flaky(reruns=0))
+
+
+def _tags(config: pytest.Config, tags: Sequence[str]) -> tuple[list[pytest.MarkDecorator], list[str]]:
+    """Tags as marks where they can be marks, and else as words for `-k`."""
+    known = config.stash.setdefault(_MARKS, {})
+    marks, words = [], []
+    for tag in tags:
+        if tag not in known:
+            fit = _TAG.match(tag) is not None and tag not in _BEHAVIOUR
+            if fit:
+                # Registered first, so that --strict-markers has nothing to say.
+                config.addinivalue_line("markers", f"{tag}: tag of a scenario")
+            known[tag] = getattr(pytest.mark, tag) if fit else None
+        mark = known[tag]
+        if mark is None:
+            words.append(clean(tag))
+        else:
+            marks.append(mark)
+    return marks, words
+
+
+def _check_agents(config: pytest.Config, asked: options.Asked) -> None:
+    from .session import agents_of
+
+    known = agents_of(config)
+    for spec in asked.agents:
+        if spec.name not in known:
+            hint = did_you_mean(spec.name, known).strip() or f"there are: {', '.join(sorted(known))}"
+            raise pytest.UsageError(f"--bench-agent: there is no agent {spec.name!r}; {hint}")
+        if known[spec.name].needs_model and spec.model is None:
+            raise pytest.UsageError(
+                f"--bench-agent: {spec.name} needs a model. Use format: {spec.name}:model"
+            )
+
+
+def _warn(config: pytest.Config, message: str, path: Path, line: int | None) -> None:
+    where = f"{_shown(config, path)}:{line}" if line else _shown(config, path)
+    warnings.warn_explicit(BenchWarning(clean(f"{where}: {message}")), None, str(path), line or 1)
+
+
+def _in_words(config: pytest.Config, error: InputError) -> str:
+    errors = error.errors if isinstance(error, InputErrors) else [error]
+    lines = []
+    for each in errors:
+        if each.path is None:
+            lines.append(each.message)
+            continue
+        where = _shown(config, Path(each.path))
+        lines.append(f"{where}:{each.line}: {each.message}" if each.line else f"{where}: {each.message}")
+    return clean("\n".join(lines))
+
+
+def _shown(config: pytest.Config, path: Path) -> str:
+    try:
+        return path.relative_to(config.rootpath).as_posix()
+    except ValueError:
+        return str(path)

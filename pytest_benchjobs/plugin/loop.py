@@ -1,0 +1,115 @@
+"""The run loop of one process: many trials in flight, one report at a time.
+
+Trials run in threads (see `runner`). pytest stays serial in the main thread: when a trial lands, the ordinary
+`pytest_runtest_protocol` runs for its item, which replays the result. So capture, `-x`, `--maxfail`, `--lf`, JUnit and
+every plugin keep working, and none of them ever meets concurrency. Running the protocol itself in threads breaks at
+once (pytest has one stack of set-ups, one `PYTEST_CURRENT_TEST`, one capture), and waiting for trials in the order of
+their items delays reports by the slowest trial and makes `-x` late.
+
+Reports come in the order trials end. `nextitem=None` is right for trials: their nodes set nothing up. Ordinary tests of
+the same session run first, with their real `nextitem`, so that their fixtures live as long as always.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+
+import pytest
+
+from . import reporting
+from .items import TrialItem
+from .session import BenchSession, wait_until_landed
+
+_CLEANUP_SECONDS = 120.0
+
+
+def run(session: pytest.Session) -> bool:
+    """Run every item of the session."""
+    if session.testsfailed and not session.config.option.continue_on_collection_errors:
+        many = "s" if session.testsfailed != 1 else ""
+        raise session.Interrupted(f"{session.testsfailed} error{many} during collection")
+    ordinary = [item for item in session.items if not isinstance(item, TrialItem)]
+    trials = [item for item in session.items if isinstance(item, TrialItem)]
+    bench = BenchSession.begin(session.config, len(trials))
+    reporting.announce(bench, trials)
+    for index, item in enumerate(ordinary):
+        following = ordinary[index + 1] if index + 1 < len(ordinary) else None
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        stop_if_asked(session)
+    with quiet_trial_threads(session.config), sigterm_as_interrupt():
+        _fly(session, bench, trials)
+    return True
+
+
+def _fly(session: pytest.Session, bench: BenchSession, trials: list[TrialItem]) -> None:
+    flight = bench.flight()
+    try:
+        for item in trials:
+            flight.submit(item)
+        for _ in trials:
+            landed = flight.next()
+            assert landed is not None  # noqa: S101  without a timeout there is always one
+            item, item.result = landed
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+            stop_if_asked(session)
+    finally:
+        # On -x, Ctrl-C and SIGTERM: what is in flight ends, cleans up, and is not reported. A second Ctrl-C gets us
+        # out of the wait; closing the engine then removes what is left by force.
+        flight.cancel()
+        try:
+            wait_until_landed(flight, _CLEANUP_SECONDS)
+        finally:
+            bench.close()
+            flight.close()
+
+
+def stop_if_asked(session: pytest.Session) -> None:
+    """Raise what pytest's own loop raises after `-x`, `--maxfail` or `session.shouldstop`."""
+    if session.shouldfail:
+        raise session.Failed(session.shouldfail)
+    if session.shouldstop:
+        raise session.Interrupted(session.shouldstop)
+
+
+@contextlib.contextmanager
+def sigterm_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does. pytest alone would die without cleaning up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt("SIGTERM")
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextlib.contextmanager
+def quiet_trial_threads(config: pytest.Config) -> Iterator[None]:
+    """Keep what trial threads log out of the report of whichever item is being reported meanwhile."""
+    plugin = config.pluginmanager.get_plugin("logging-plugin")
+    handlers = [
+        handler
+        for name in ("caplog_handler", "report_handler")
+        if isinstance(handler := getattr(plugin, name, None), logging.Handler)
+    ]
+    for handler in handlers:
+        handler.addFilter(_not_of_a_trial)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.removeFilter(_not_of_a_trial)
+
+
+def _not_of_a_trial(record: logging.LogRecord) -> bool:
+    return not (record.threadName or "").startswith("bench-")

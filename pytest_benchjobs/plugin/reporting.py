@@ -1,0 +1,185 @@
+"""What pytest, its terminal and its other plugins are told about trials."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..report.console import describe, failure_text, number, render_table
+from ..report.properties import properties
+from ..report.summary import by_agent
+from ..store.text import clean, one_line
+from .items import TrialItem
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+    from ..model.result import TrialResult
+    from .session import BenchSession
+
+_SHOWN = 20
+_PLANNED = pytest.StashKey[int]()
+_Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
+
+
+def dress(item: TrialItem, report: pytest.TestReport) -> None:
+    """Put the trial into the report: its time, its verdict, its properties. Nothing in it can break on its way.
+
+    xdist ends the whole session at one value it cannot send, and what an agent printed may hold anything.
+    """
+    result = item.result
+    if result is not None:
+        tells = report.when == "call" or (report.when == "setup" and not report.passed)
+        if tells:
+            report.bench = _brief(result)
+            report.duration = result.seconds
+            if isinstance(report.longrepr, tuple):
+                path, line, reason = report.longrepr
+                report.longrepr = (path, line, clean(reason))
+            elif report.longrepr is not None and not hasattr(report, "wasxfail"):
+                report.longrepr = failure_text(result)
+            _remember(item, result)
+        if tells or report.when == "teardown":
+            report.user_properties = [*report.user_properties, *properties(result)]
+        if report.when == "teardown":
+            # Light again; and a plugin that runs the item once more gets a new trial.
+            item.result = None
+    report.user_properties = [(clean(str(name)), _plain(value)) for name, value in report.user_properties]
+    report.sections = [(clean(title), clean(text)) for title, text in report.sections]
+    if isinstance(report.longrepr, str):
+        report.longrepr = clean(report.longrepr)
+
+
+def _remember(item: TrialItem, result: TrialResult) -> None:
+    from .session import session_of
+
+    if not hasattr(item.config, "workerinput"):
+        session_of(item.config).record(result)
+
+
+def _brief(result: TrialResult) -> dict[str, Any]:
+    """A result in plain values, for the controller of xdist."""
+    return {
+        "node_id": clean(result.node_id),
+        "outcome": result.outcome.value,
+        "score": result.score,
+        "class": clean(result.failure.class_) if result.failure else None,
+        "line": describe(result),
+        "message": one_line(result.failure.message, 300) if result.failure else "",
+        "path": clean(result.path),
+        "whole": None if result.path else result.model_dump_json(by_alias=True),
+    }
+
+
+def _plain(value: object) -> str | int | float:
+    return value if isinstance(value, int | float) else clean(str(value))
+
+
+def status(report: pytest.TestReport) -> _Status | None:
+    """Category, letter and word of a trial; None for anything else.
+
+    A trial that fell short is *unsolved*: among `failed`, 10,000 of them would bury the errors, and pytest's summary
+    takes time that grows with the square of their number.
+    """
+    bench: Mapping[str, Any] | None = getattr(report, "bench", None)
+    if bench is None or hasattr(report, "wasxfail") or report.outcome not in ("passed", "failed"):
+        return None
+    score = "" if bench["score"] is None else f" score={number(bench['score'])}"
+    if report.when == "call":
+        if report.passed:
+            return "passed", ".", f"PASSED{score}"
+        return "unsolved", "u", (f"UNSOLVED{score}", {"red": True})
+    if bench["class"] == "engine_unavailable":
+        # One engine, one problem: the summary says it once.
+        return "no engine", "E", ("ERROR engine_unavailable", {"red": True})
+    return "error", "E", (f"ERROR {bench['class']}", {"red": True})
+
+
+def announce(bench: BenchSession, trials: Sequence[TrialItem]) -> None:
+    """One line before the first trial."""
+    announce_counts(
+        bench,
+        trials=len(trials),
+        scenarios=len({(id(item.source), item.ref.id) for item in trials}),
+        agents=len({item.agent.label for item in trials}),
+    )
+
+
+def announce_counts(bench: BenchSession, *, trials: int, scenarios: int, agents: int) -> None:
+    """As `announce`, from counts."""
+    bench.config.stash[_PLANNED] = trials
+    terminal = bench.config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is None or bench.config.option.verbose < 0:
+        return
+    attempts = f" x {_count(bench.job.attempts, 'attempt')}" if bench.job.attempts > 1 else ""
+    terminal.ensure_newline()
+    terminal.write_line(
+        f"bench: {_count(trials, 'trial')} ({_count(scenarios, 'scenario')} x {_count(agents, 'agent')}{attempts}), "
+        f"{bench.job.concurrency} at a time, job {bench.bundle.id}"
+    )
+
+
+def planned(session: pytest.Session) -> int:
+    """How many trials were to run."""
+    return session.config.stash.get(_PLANNED, 0) or sum(isinstance(item, TrialItem) for item in session.items)
+
+
+def summarise(bench: BenchSession, terminal: TerminalReporter) -> None:
+    """The part of the terminal summary that is about trials."""
+    results = bench.results
+    terminal.section("benchmark", sep="=")
+    if results:
+        for line in render_table(by_agent(results), terminal._tw.fullwidth):
+            terminal.write_line(line)
+    _list_unsolved(terminal, [result for result in results if result.outcome == "failed"])
+    _list_errors(bench, terminal, [result for result in results if result.outcome == "error"])
+    missing = bench.config.stash.get(_PLANNED, 0) - len(results)
+    if missing > 0:
+        terminal.write_line(f"{_count(missing, 'trial')} not run", yellow=True)
+    for trouble in bench.troubles:
+        terminal.write_line(one_line(trouble, 1000), yellow=True)
+    terminal.write_line(f"results: {bench.bundle.root}")
+
+
+def _list_unsolved(terminal: TerminalReporter, unsolved: Sequence[TrialResult]) -> None:
+    if not unsolved or terminal.config.option.verbose < 0:
+        return
+    terminal.write_line("")
+    terminal.write_line(f"{len(unsolved)} unsolved:", red=True)
+    for result in unsolved[:_SHOWN]:
+        terminal.write_line(f"  {clean(result.node_id)}: {describe(result)}")
+    _and_more(terminal, len(unsolved))
+
+
+def _list_errors(bench: BenchSession, terminal: TerminalReporter, errors: Sequence[TrialResult]) -> None:
+    if not errors:
+        return
+    terminal.write_line("")
+    classes = Counter(result.failure.class_ if result.failure else "unknown" for result in errors)
+    counts = ", ".join(f"{count} {name}" for name, count in classes.most_common())
+    terminal.write_line(
+        f"{_count(len(errors), 'infrastructure error')} (no score): {one_line(counts, 300)}", red=True
+    )
+    if bench.engine_problem is not None:
+        terminal.write_line(f"  {one_line(bench.engine_problem.message, 500)}")
+        errors = [
+            error for error in errors if error.failure is None or error.failure.class_ != "engine_unavailable"
+        ]
+    for result in errors[: _SHOWN // 2]:
+        message = one_line(result.failure.message, 200) if result.failure else ""
+        terminal.write_line(
+            f"  {clean(result.node_id)}: {result.failure.class_ if result.failure else ''}: {message}"
+        )
+    _and_more(terminal, len(errors), _SHOWN // 2)
+
+
+def _and_more(terminal: TerminalReporter, total: int, shown: int = _SHOWN) -> None:
+    if total > shown:
+        terminal.write_line(f"  ... and {total - shown} more")
+
+
+def _count(number_of: int, what: str) -> str:
+    return f"{number_of} {what}" if number_of == 1 else f"{number_of} {what}s"

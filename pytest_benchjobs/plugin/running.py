@@ -1,0 +1,78 @@
+"""The hooks that trials need. Registered with the first benchmark, so nobody else pays for them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from . import collect, reporting
+from .items import TrialItem
+from .session import begun
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Add what `--bench` names to what the session collects."""
+    report = yield
+    if isinstance(collector, pytest.Session) and report.passed:
+        report.result = [*(report.result or ()), *collect.named_collectors(collector)]
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is archived or was collected twice."""
+    collect.select(config, items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    """Our loop, when there are trials to run."""
+    if session.config.option.collectonly or not any(isinstance(item, TrialItem) for item in session.items):
+        return None
+    if hasattr(session.config, "workerinput"):
+        from .xdist import run_worker
+
+        return run_worker(session)
+    from .loop import run
+
+    return run(session)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say what happened in the words of a benchmark."""
+    report = yield
+    if isinstance(item, TrialItem):
+        reporting.dress(item, report)
+    return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(
+    report: pytest.TestReport,
+) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:
+    """Category, letter and word of a trial."""
+    return reporting.status(report)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """End the job. Last, so that the workers of xdist have ended before."""
+    bench = begun(session.config)
+    if bench is not None:
+        bench.finish(reporting.planned(session), interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
+    """How the agents did, what went wrong, where the results are."""
+    bench = begun(config)
+    if bench is not None:
+        reporting.summarise(bench, terminalreporter)

@@ -1,0 +1,242 @@
+"""For the tests of plugins and conftest.py files: sandboxes that need no container engine.
+
+    def pytest_benchjobs_sandboxes(config):
+        return {"fake": FakeProvider}
+
+and `--bench-sandbox fake`. Commands then run on this machine, as you, in a temporary directory. **There is no isolation
+whatsoever: run nothing in it that you would not type yourself.** Paths which a trial puts files at (`/app`, `/tests`,
+`/bench`, `/logs`, `/solution` ...) are rewritten, in commands and variables, to places in that directory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path, PurePosixPath
+
+from .model.job import Owner
+from .model.result import ImageRecord
+from .model.scenario import Network
+from .sandbox.protocol import ExecResult, Fetched, File, SandboxSpec, Sink
+
+_WORKDIR = "/app"
+_TOPS = frozenset({"app", "bench", "logs", "solution", "tests"})
+_CHUNK = 65536
+
+
+class FakeProvider:
+    """Makes `FakeSandbox`es. `problem` makes `check` and `start` raise it, to see how errors look."""
+
+    problem: Exception | None = None
+
+    def __init__(self, owner: Owner) -> None:
+        self.owner = owner
+        self._open: set[FakeSandbox] = set()
+        self._lock = threading.Lock()
+
+    def check(self) -> None:
+        """Raise the problem, if there is one."""
+        if self.problem is not None:
+            raise self.problem
+
+    def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> FakeSandbox:
+        """A new directory with the files of the trial."""
+        on_phase("image")
+        self.check()
+        on_phase("start")
+        sandbox = FakeSandbox(spec, self._forget)
+        with self._lock:
+            self._open.add(sandbox)
+        return sandbox
+
+    def sweep(self) -> int:
+        """Nothing is left behind that would matter."""
+        return 0
+
+    def close(self) -> None:
+        """Remove what is still there."""
+        with self._lock:
+            left = list(self._open)
+        for sandbox in left:
+            sandbox.kill()
+            sandbox.remove()
+
+    def _forget(self, sandbox: FakeSandbox) -> None:
+        with self._lock:
+            self._open.discard(sandbox)
+
+
+@dataclasses.dataclass(eq=False)
+class FakeSandbox:
+    """A directory, and the processes started in it."""
+
+    spec: SandboxSpec
+    forget: Callable[[FakeSandbox], None]
+    root: Path = dataclasses.field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="benchjobs-fake-")))
+    killed: bool = False
+    _groups: set[int] = dataclasses.field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.workdir = self.spec.environment.workdir or _WORKDIR
+        self.image = ImageRecord(reference=self.spec.environment.image or "Dockerfile", id="fake")
+        tops = {
+            PurePosixPath(path).parts[1]
+            for path in (self.workdir, *self._absolute())
+            if len(PurePosixPath(path).parts) > 1
+        }
+        self._inside = re.compile(
+            rf"(?<![\w./])/(?={'|'.join(map(re.escape, sorted(tops | _TOPS)))})(?=\w+(?:/|\b))"
+        )
+        self._host(self.workdir).mkdir(parents=True, exist_ok=True)
+        self.put(self.spec.files)
+
+    @property
+    def id(self) -> str:
+        """The directory."""
+        return str(self.root)
+
+    def exec(
+        self,
+        argv: Iterable[str],
+        *,
+        timeout: float,
+        sink: Sink,
+        user: str | None = None,  # noqa: ARG002  everything runs as you
+        workdir: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> ExecResult:
+        """Run a command here."""
+        started = time.monotonic()
+        given = {**self.spec.environment.env, **(env or {})}
+        process = subprocess.Popen(
+            [self._translate(argument) for argument in argv],
+            cwd=self._host(workdir or self.workdir),
+            env={**os.environ, **{name: self._translate(value) for name, value in given.items()}},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self._groups.add(process.pid)
+        if self.killed:
+            self.end_processes()
+        timed_out = threading.Event()
+
+        def expire() -> None:
+            timed_out.set()
+            _kill(process.pid)
+
+        timer = threading.Timer(timeout, expire)
+        timer.name = "bench-timer"
+        timer.daemon = True
+        timer.start()
+        assert process.stdout is not None  # noqa: S101  a pipe was asked for
+        with process.stdout as output:
+            while chunk := os.read(output.fileno(), _CHUNK):
+                sink(chunk)
+        status = process.wait()
+        timer.cancel()
+        status = 128 - status if status < 0 else status
+        return ExecResult(
+            None if timed_out.is_set() else status, timed_out.is_set(), time.monotonic() - started
+        )
+
+    def put(self, files: Iterable[File]) -> None:
+        """Write files."""
+        for file in files:
+            target = self._host(file.path)
+            if file.clean and target.exists():
+                shutil.rmtree(target) if target.is_dir() else target.unlink()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if file.content is not None:
+                target.write_bytes(file.content)
+            elif file.source is None:
+                target.mkdir(parents=True, exist_ok=True)
+            elif file.source.is_dir():
+                shutil.copytree(file.source, target, dirs_exist_ok=True)
+            else:
+                shutil.copy(file.source, target)
+            if file.mode is not None:
+                target.chmod(file.mode)
+
+    def read(self, path: str, *, limit: int) -> bytes | None:
+        """One file."""
+        target = self._host(path)
+        if not target.is_file():
+            return None
+        if target.stat().st_size > limit:
+            raise ValueError(f"{path} is larger than {limit} bytes")
+        return target.read_bytes()
+
+    def fetch(
+        self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
+    ) -> Fetched | None:  # noqa: ARG002
+        """Copy a file or directory."""
+        source = self._host(path)
+        if not source.exists():
+            return None
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_file():
+            destination = destination / source.name if destination.is_dir() else destination
+            shutil.copy(source, destination)
+            return Fetched((destination.name,), source.stat().st_size)
+        shutil.copytree(source, destination, dirs_exist_ok=True, symlinks=True)
+        files = [file for file in sorted(destination.rglob("*")) if file.is_file()]
+        return Fetched(
+            tuple(file.relative_to(destination).as_posix() for file in files),
+            sum(file.stat().st_size for file in files),
+        )
+
+    def processes(self) -> tuple[str, ...]:
+        """None: it does not look."""
+        return ()
+
+    def end_processes(self) -> None:
+        """Kill every process group that was started here."""
+        for group in list(self._groups):
+            _kill(group)
+
+    def restore_programs(self) -> tuple[str, ...]:
+        """None were changed: they are yours."""
+        return ()
+
+    def set_network(self, network: Network) -> None:
+        """Changes nothing."""
+
+    def kill(self) -> None:
+        """End everything."""
+        self.killed = True
+        self.end_processes()
+
+    def remove(self) -> None:
+        """Remove the directory."""
+        self.end_processes()
+        shutil.rmtree(self.root, ignore_errors=True)
+        self.forget(self)
+
+    def limit_hit(self) -> str | None:
+        """There are no limits."""
+        return None
+
+    def _absolute(self) -> list[str]:
+        return [file.path for file in self.spec.files if file.path.startswith("/")]
+
+    def _host(self, path: str) -> Path:
+        return self.root / str(PurePosixPath(self.workdir) / path).lstrip("/")
+
+    def _translate(self, text: str) -> str:
+        return self._inside.sub(f"{self.root}/", text)
+
+
+def _kill(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, signal.SIGKILL)
