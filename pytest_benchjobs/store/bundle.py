@@ -36,7 +36,7 @@ from .files import remove_tree, sync_directory, write_atomically, writing
 from .text import plain
 
 RESULT = "result.json"
-_JOB_ID = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+_JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HIDDEN = re.compile(r"^\.(?:tmp|old)-[0-9a-f]+-(\d+)$")
 _UNSAFE = re.compile(r"[^a-z0-9._=+-]+")
 _SLUG_LIMIT = 80
@@ -65,7 +65,7 @@ def new_job_id(now: datetime.datetime | None = None) -> str:
 def slug(text: str) -> str:
     """Make a directory name for any file system. Different texts get different names, whatever the case."""
     safe = _UNSAFE.sub("_", text.lower())[:_SLUG_LIMIT].strip("._-")
-    if safe == text and not _RESERVED.match(safe):
+    if text and safe == text and not _RESERVED.match(safe):
         return safe
     return f"{safe or 'x'}-{_digest(text)}"
 
@@ -80,7 +80,7 @@ class JobBundle:
     """The directory of one job: `root`."""
 
     def __init__(self, directory: Path, job_id: str) -> None:
-        if not _JOB_ID.match(job_id):
+        if not _JOB_ID.fullmatch(job_id):
             raise InputError(f"{job_id!r} is not the id of a job")
         self.id = job_id
         self.root = directory / "jobs" / job_id
@@ -124,7 +124,7 @@ class JobBundle:
     def all(cls, directory: Path) -> Iterator[JobBundle]:
         """Bundles of all jobs in a directory, the oldest first. Nothing is read."""
         for path in _visible(directory / "jobs"):
-            if _JOB_ID.match(path.name):
+            if _JOB_ID.fullmatch(path.name):
                 yield cls(directory, path.name)
 
     def read(self) -> JobRecord:

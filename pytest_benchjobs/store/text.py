@@ -9,10 +9,10 @@ from pathlib import PurePath
 from typing import Any
 
 # Whole terminal sequences first (CSI; OSC, DCS, SOS, PM, APC with their payload; two-character ones), so that no
-# `[31m` stays behind. Every class stops at the next ESC, which keeps hostile input linear.
+# `[31m` stays behind. Every class stops at the next beginning, which keeps hostile input linear.
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
-    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
+    r"|(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]+[0-~]"
     r"|\x1b[0-OQ-WYZ\\`-~]"
 )

@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+import datetime
+import errno
+import os
+import random
+import signal
+import string
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.model.errors import DiskFull, InputError, ResultsUnwritable
+from pytest_benchjobs.model.job import JobConfig
+from pytest_benchjobs.model.result import ScorerResult
+from pytest_benchjobs.store import files
+from pytest_benchjobs.store.bundle import BundleWarning, JobBundle, new_job_id, slug
+
+from .records import JOB, NOW, record, result, trial
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> JobBundle:
+    return JobBundle.create(tmp_path, record(tmp_path))
+
+
+def test_a_new_bundle_is_read_back_as_it_was_written(tmp_path: Path) -> None:
+    made = JobBundle.create(tmp_path, record(tmp_path))
+    assert JobBundle.open(tmp_path, JOB).read() == record(tmp_path)
+    assert sorted(path.name for path in (tmp_path / "jobs").iterdir()) == [made.id]
+
+
+def test_values_of_variables_for_agents_are_not_written(tmp_path: Path) -> None:
+    config = JobConfig(directory=tmp_path, env={"OPENAI_API_KEY": "sk-very-secret"})
+    bundle = JobBundle.create(tmp_path, record(tmp_path, config=config))
+    assert "very-secret" not in (bundle.root / "job.json").read_text()
+    assert bundle.read().config.env == {"OPENAI_API_KEY": "[redacted:OPENAI_API_KEY]"}
+
+
+def test_job_ids_sort_by_time_and_are_unique() -> None:
+    ids = {new_job_id(NOW) for _ in range(50)}
+    assert len(ids) > 45
+    assert all(job_id.startswith("20261121-054712-") for job_id in ids)
+    assert max(ids) < new_job_id(NOW + datetime.timedelta(seconds=1))
+
+
+@pytest.mark.parametrize("job_id", ["../x", "", ".hidden", "a/b", "a\n"])
+def test_a_job_id_never_leaves_the_directory(tmp_path: Path, job_id: str) -> None:
+    with pytest.raises(InputError, match="is not the id of a job"):
+        JobBundle(tmp_path, job_id)
+
+
+def test_opening_a_job_that_is_not_there_says_so(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"there is no job {JOB} in"):
+        JobBundle.open(tmp_path, JOB)
+
+
+def test_a_damaged_job_json_is_one_clear_error(bundle: JobBundle) -> None:
+    (bundle.root / "job.json").write_text('{"id": 3')
+    with pytest.raises(InputError) as caught:
+        bundle.read()
+    assert str(caught.value).startswith(
+        f"{bundle.root / 'job.json'}: is damaged or of another version: Invalid JSON"
+    )
+
+
+def test_a_committed_trial_is_in_its_place_with_all_its_files(bundle: JobBundle) -> None:
+    directory = bundle.begin(trial())
+    directory.agent_log.write_text("hello\n")
+    (directory.artifacts_dir / "out.txt").write_text("3\n")
+    assert list(bundle.results()) == []
+    committed = directory.commit(result())
+    assert committed == result(path="trials/oracle/count/1")
+    assert list(bundle.results()) == [committed]
+    place = bundle.root / committed.path
+    assert directory.path == place
+    assert sorted(path.relative_to(place).as_posix() for path in place.rglob("*")) == [
+        "agent.log",
+        "artifacts",
+        "artifacts/out.txt",
+        "result.json",
+    ]
+
+
+def test_a_discarded_trial_leaves_nothing_even_with_unreadable_files(bundle: JobBundle) -> None:
+    directory = bundle.begin(trial())
+    locked = directory.artifacts_dir / "locked"
+    locked.mkdir()
+    (locked / "file").write_text("x")
+    locked.chmod(0)
+    directory.discard()
+    assert list((bundle.root / "trials/oracle/count").iterdir()) == []
+
+
+def test_discard_after_commit_keeps_the_result(bundle: JobBundle) -> None:
+    directory = bundle.begin(trial())
+    committed = directory.commit(result())
+    directory.discard()
+    assert list(bundle.results()) == [committed]
+
+
+def test_files_of_failed_tries_are_set_aside(bundle: JobBundle) -> None:
+    directory = bundle.begin(trial())
+    for number in (1, 2):
+        directory.agent_log.write_text(f"try {number}")
+        directory.set_aside(number)
+    directory.agent_log.write_text("try 3")
+    committed = directory.commit(result(tries=3))
+    place = bundle.root / committed.path
+    assert {path.relative_to(place).as_posix(): path.read_text() for path in place.rglob("agent.log")} == {
+        "agent.log": "try 3",
+        "try-1/agent.log": "try 1",
+        "try-2/agent.log": "try 2",
+    }
+
+
+def test_a_newer_result_of_the_same_trial_replaces_the_older(bundle: JobBundle) -> None:
+    first = bundle.begin(trial())
+    first.agent_log.write_text("old")
+    first.commit(result(score=0.5))
+    newer = bundle.begin(trial()).commit(result(score=1.0))
+    assert list(bundle.results()) == [newer]
+    assert sorted(path.name for path in (bundle.root / "trials/oracle/count").iterdir()) == ["1"]
+    assert not (bundle.root / newer.path / "agent.log").exists()
+
+
+def test_scenarios_of_one_name_in_different_files_both_keep_their_results(bundle: JobBundle) -> None:
+    committed = [
+        bundle.begin(of).commit(result(of))
+        for of in (trial(file=file) for file in ("a.bench.yaml", "b.bench.yaml", "c.bench.yaml"))
+    ]
+    assert len({one.path for one in committed}) == 3
+    assert sorted(bundle.results(), key=lambda one: one.node_id) == committed
+    again = bundle.begin(trial(file="b.bench.yaml")).commit(result(trial(file="b.bench.yaml"), score=0.5))
+    assert again.path == committed[1].path
+
+
+def test_what_has_no_place_in_json_does_not_lose_a_result(bundle: JobBundle) -> None:
+    scorer = ScorerResult(
+        name="odd",
+        type="python",
+        weight=1,
+        score=0.5,
+        output="half \ud800",
+        details={"object": object(), "nan": float("nan")},
+    )
+    committed = bundle.begin(trial()).commit(result(scorers=(scorer,), started_at=NOW))
+    assert list(bundle.results()) == [committed]
+    assert committed.started_at == NOW
+    assert committed.scorers[0].output == "half \ufffd"
+    assert committed.scorers[0].details["nan"] is None
+
+
+def test_a_damaged_result_is_a_warning_and_the_others_are_read(bundle: JobBundle) -> None:
+    good = bundle.begin(trial("good")).commit(result(trial("good")))
+    bad = bundle.begin(trial("bad")).commit(result(trial("bad")))
+    (bundle.root / bad.path / "result.json").write_bytes(b'{"outcome": "passed"\xff')
+    empty = bundle.root / "trials/oracle/empty/1"
+    empty.mkdir(parents=True)
+    warnings: list[BundleWarning] = []
+    assert list(bundle.results(warnings)) == [good]
+    assert [warning.path for warning in warnings] == [
+        bundle.root / bad.path / "result.json",
+        empty / "result.json",
+    ]
+    assert "is damaged" in str(warnings[0])
+    assert "cannot be read: No such file" in str(warnings[1])
+
+
+def test_sweep_keeps_a_trial_that_was_complete_and_removes_the_others(bundle: JobBundle) -> None:
+    unfinished = bundle.begin(trial("unfinished"))
+    unfinished.agent_log.write_text("half")
+    complete = bundle.begin(trial("complete"))
+    (complete.path / "result.json").write_text(result(trial("complete")).model_dump_json(by_alias=True))
+    assert bundle.sweep() == 1
+    assert [one.path for one in bundle.results()] == ["trials/oracle/complete/1"]
+    assert not list(bundle.root.rglob(".*"))
+
+
+@pytest.mark.parametrize("newer", [True, False])
+def test_sweep_puts_back_a_result_that_had_stepped_aside(bundle: JobBundle, newer: bool) -> None:
+    committed = bundle.begin(trial()).commit(result(score=0.5))
+    place = bundle.root / committed.path
+    place.rename(place.with_name(".old-0badcafe-1"))
+    directory = bundle.begin(trial())
+    if newer:
+        (directory.path / "result.json").write_text(result(score=1.0).model_dump_json(by_alias=True))
+    bundle.sweep()
+    assert [one.score for one in bundle.results()] == [1.0 if newer else 0.5]
+    assert not list(bundle.root.rglob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "words"),
+    [
+        (errno.ENOSPC, DiskFull, "no space left for results"),
+        (errno.EDQUOT, DiskFull, "no space left for results"),
+        (errno.EROFS, ResultsUnwritable, "Read-only file system"),
+        (errno.EACCES, ResultsUnwritable, "Permission denied"),
+    ],
+)
+def test_a_directory_that_refuses_writes_is_an_infrastructure_error(
+    bundle: JobBundle, monkeypatch: pytest.MonkeyPatch, number: int, error: type[Exception], words: str
+) -> None:
+    directory = bundle.begin(trial())
+
+    def refuse(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(files.os, "fsync", refuse)
+    with pytest.raises(error, match=words) as caught:
+        directory.commit(result())
+    assert str(directory.path) in str(caught.value)
+    assert not list(directory.path.glob(".result*"))
+
+
+@given(st.lists(st.text(max_size=200), min_size=2, max_size=2, unique=True))
+def test_slugs_are_safe_and_different_for_different_texts(texts: list[str]) -> None:
+    slugs = [slug(text) for text in texts]
+    assert slugs[0] != slugs[1]
+    for made in slugs:
+        assert 0 < len(made) <= 100
+        assert set(made) <= set(string.ascii_lowercase + string.digits + "._=+-")
+        assert made[0] not in ".-"
+        assert made[-1] not in ".-"
+
+
+def test_slugs_of_plain_names_are_the_names() -> None:
+    assert [slug(name) for name in ("count-words", "x.1_y")] == ["count-words", "x.1_y"]
+    assert [slug(name)[:-9] for name in ("nul", "codex:gpt-5.5", "Upper", "..")] == [
+        "nul",
+        "codex_gpt-5.5",
+        "upper",
+        "x",
+    ]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from tests.unit.records import JOB, result, trial
+from pytest_benchjobs.store.bundle import JobBundle
+bundle = JobBundle.open(Path(sys.argv[1]), JOB)
+number = 0
+while True:
+    number += 1
+    of = trial(f"s{number % 7}")
+    directory = bundle.begin(of)
+    directory.agent_log.write_bytes(b"x" * 100_000)
+    directory.commit(result(of, tries=number))
+    print(of.scenario.id, number, flush=True)
+"""
+
+
+def test_killing_a_writer_leaves_whole_results_only_and_loses_none(bundle: JobBundle) -> None:
+    directory = bundle.root.parent.parent
+    for _ in range(4):
+        command = [sys.executable, "-c", WRITER, str(directory), str(Path(__file__).parents[2])]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+            assert writer.stdout is not None
+            reported = [writer.stdout.readline()]
+            time.sleep(random.uniform(0.01, 0.15))
+            writer.send_signal(signal.SIGKILL)
+            reported += writer.stdout.readlines()
+        # The last line may have been cut short by the kill.
+        last = dict(line.split() for line in reported if line.endswith("\n") and len(line.split()) == 2)
+        bundle.sweep()
+        warnings: list[BundleWarning] = []
+        found = {one.scenario: one.tries for one in bundle.results(warnings)}
+        assert warnings == []
+        for scenario, tries in last.items():
+            assert found[scenario] >= int(tries)
+        assert not list(bundle.root.rglob(".*"))
+        assert {log.stat().st_size for log in bundle.root.rglob("agent.log")} == {100_000}
+        files.remove_tree(bundle.root / "trials")
