@@ -39,7 +39,7 @@ def environment(name: str) -> Path:
         return python
     print(f"matrix: making an environment with {', '.join(PINS[name])}", flush=True)
     venv.create(directory, with_pip=True, clear=True)
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    pip = [python, "-m", "pip", "install", "-qq", "--disable-pip-version-check"]
     subprocess.run([*pip, "--upgrade", "pip>=25.1"], check=True)
     group = f"{ROOT / 'pyproject.toml'}:test"
     subprocess.run([*pip, "--editable", ROOT, "--group", group, *PINS[name]], check=True)

@@ -25,10 +25,14 @@ if [ -f "$stamp" ] && [ ! pyproject.toml -nt "$stamp" ]; then
 fi
 if [ ! -x .venv/bin/python ]; then
     say "making .venv with $("$python" --version)"
-    "$python" -m venv .venv || give_up "cannot make a virtual environment. On Debian and Ubuntu: apt-get install python3-venv"
+    if ! "$python" -m venv .venv; then
+        rm -rf .venv
+        give_up "cannot make a virtual environment. On Debian and Ubuntu: apt-get install python3-venv"
+    fi
 fi
 # Dependency groups need pip 25.1.
 say "installing pytest-benchjobs and its development tools"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --editable . --group dev
+pip=(.venv/bin/python -m pip install -qq --disable-pip-version-check)   # -qq: errors only
+"${pip[@]}" --upgrade 'pip>=25.1'
+"${pip[@]}" --editable . --group dev
 touch "$stamp"
