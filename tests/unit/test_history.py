@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.model.errors import InputError, ResultsUnwritable
+from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
+from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult
+from pytest_benchjobs.store import history as history_module
+from pytest_benchjobs.store.history import History, NewerHistory, ScoreRow
+
+from .records import JOB, record, result, trial
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "history.sqlite"
+
+
+def test_a_job_is_read_back_as_it_was_last_saved(path: Path, tmp_path: Path) -> None:
+    running = record(tmp_path)
+    ended = record(tmp_path, status=JobStatus.COMPLETED, totals=Totals(trials=1, passed=1, mean_score=1.0))
+    with History(path) as history:
+        history.save_job(running)
+        assert history.ended_jobs() == set()
+        history.save_job(ended)
+        assert history.job(JOB) == ended
+        assert history.jobs() == [ended]
+        assert history.ended_jobs() == {JOB}
+        assert history.job("another") is None
+
+
+def test_values_of_variables_are_not_in_the_history(path: Path, tmp_path: Path) -> None:
+    with History(path) as history:
+        history.save_job(record(tmp_path, config=JobConfig(directory=tmp_path, env={"TOKEN": "very-secret"})))
+    assert b"very-secret" not in b"".join(file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_a_trial_saved_again_replaces_the_first_with_its_scores(path: Path, tmp_path: Path) -> None:
+    broken = Failure(class_="scorer_crashed", message="boom")
+    with History(path) as history:
+        history.save_job(record(tmp_path))
+        history.save_trial(
+            result(
+                outcome=Outcome.ERROR,
+                score=None,
+                failure=broken,
+                scorers=(ScorerResult(name="a", type="bash", weight=2, error=broken),) * 3,
+            )
+        )
+        (row,) = history.trials(JOB)
+        assert (row.outcome, row.score, row.class_, row.message) == ("error", None, "scorer_crashed", "boom")
+        assert history.scores(JOB, row.node_id)[0] == ScoreRow("a", "bash", 2, None, "scorer_crashed", 0.0)
+        history.save_trial(result(scorers=(ScorerResult(name="b", type="bash", weight=1, score=1.0),)))
+        (row,) = history.trials(JOB)
+        assert (row.outcome, row.score, row.class_) == ("passed", 1.0, None)
+        assert history.scores(JOB, row.node_id) == [ScoreRow("b", "bash", 1, 1.0, None, 0.0)]
+
+
+def test_hostile_text_does_not_stop_a_save(path: Path, tmp_path: Path) -> None:
+    with History(path) as history:
+        history.save_job(record(tmp_path))
+        history.save_trial(
+            result(
+                outcome=Outcome.FAILED,
+                score=0.0,
+                failure=Failure(class_="x", message="\ud800\x00" + "y" * 10_000),
+            )
+        )
+        message = history.trials(JOB)[0].message
+        assert message is not None
+        assert len(message) <= 2000
+
+
+def test_many_trials_are_saved_all_or_none(path: Path, tmp_path: Path) -> None:
+    def broken_off():
+        yield result(trial("a"))
+        raise KeyboardInterrupt
+
+    with History(path) as history:
+        history.save_job(record(tmp_path))
+        with pytest.raises(KeyboardInterrupt):
+            history.save_trials(broken_off())
+        assert history.trials(JOB) == []
+        history.save_trials(result(trial(name)) for name in "abc")
+        assert [row.scenario for row in history.trials(JOB)] == ["a", "b", "c"]
+
+
+def test_a_forgotten_job_takes_its_trials_and_scores_along(path: Path, tmp_path: Path) -> None:
+    with History(path) as history:
+        history.save_job(record(tmp_path))
+        history.save_trial(result(scorers=(ScorerResult(name="b", type="bash", weight=1, score=1.0),)))
+        history.forget(JOB)
+        assert (history.jobs(), history.trials(JOB)) == ([], [])
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT count(*) FROM scores").fetchone() == (0,)
+    connection.close()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from tests.unit.records import record, result, trial
+from pytest_benchjobs.store.history import History
+path, name = Path(sys.argv[1]), sys.argv[3]
+with History(path) as history:
+    history.save_job(record(path.parent, id=name))
+    for number in range(100):
+        history.save_trial(result(trial(f"s{number}"), job=name))
+"""
+
+
+def test_two_processes_write_while_others_read(path: Path) -> None:
+    root = str(Path(__file__).parents[2])
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(path), root, name]) for name in ("one", "two")
+    ]
+    seen = 0
+    while any(writer.poll() is None for writer in writers):
+        if path.is_file():
+            try:
+                with History.open_readonly(path) as reader:
+                    seen = max(seen, len(reader.trials("one")))
+            except InputError as error:
+                # Only before the first writer has made the tables.
+                assert "older version" in str(error)
+                assert seen == 0
+    assert [writer.returncode for writer in writers] == [0, 0]
+    with History.open_readonly(path) as reader:
+        assert [len(reader.trials(name)) for name in ("one", "two")] == [100, 100]
+
+
+def test_a_reader_cannot_write(path: Path, tmp_path: Path) -> None:
+    History(path).close()
+    with History.open_readonly(path) as reader, pytest.raises(ResultsUnwritable):
+        reader.save_job(record(tmp_path))
+
+
+def test_reading_where_there_is_no_history_says_so_and_makes_none(path: Path) -> None:
+    with pytest.raises(InputError, match=r"history.sqlite: there is no history yet"):
+        History.open_readonly(path)
+    assert not path.exists()
+
+
+def test_a_history_of_a_newer_version_is_refused_and_left_alone(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.execute("CREATE TABLE things (x)")
+    connection.commit()
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(NewerHistory, match="Upgrade pytest-benchjobs"):
+        History(path)
+    assert path.read_bytes() == before
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_migrations_go_on_from_where_a_history_is(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with History(path) as history:
+        history.save_job(record(tmp_path))
+        steps = history_module._migrations()
+    more = (*steps, "CREATE TABLE baselines (name TEXT);\nINSERT INTO baselines VALUES ('a; b');\n")
+    monkeypatch.setattr(history_module, "_migrations", lambda: more)
+    with pytest.raises(InputError, match="older version"):
+        History.open_readonly(path)
+    for _ in range(2):
+        with History(path) as history:
+            assert [job.id for job in history.jobs()] == [JOB]
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT * FROM baselines").fetchall() == [("a; b",)]
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(more),)
+    connection.close()
+
+
+def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    History(path).close()
+    steps = history_module._migrations()
+    monkeypatch.setattr(
+        history_module, "_migrations", lambda: (*steps, "CREATE TABLE half (x);\nNONSENSE;\n")
+    )
+    with pytest.raises(InputError):
+        History(path)
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA user_version").fetchone() == (len(steps),)
+    assert connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'half'").fetchone() == (0,)
+    connection.close()
+
+
+def test_a_file_that_is_no_database_is_one_clear_error(path: Path) -> None:
+    path.write_bytes(b"not a database at all" * 100)
+    with pytest.raises(
+        InputError, match=r"history.sqlite: is damaged or not a history .*benchjobs db rebuild"
+    ):
+        History(path)
+
+
+def test_a_directory_that_cannot_be_made_is_an_infrastructure_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResultsUnwritable, match="choose another --bench-dir"):
+        History(tmp_path / "file" / "history.sqlite")
+
+
+def test_without_wal_the_history_works_the_old_way(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_module, "_wal_works", lambda directory: False)
+    with History(path) as history:
+        history.save_job(record(tmp_path))
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    connection.close()
+
+
+def test_the_probe_for_wal_leaves_nothing(path: Path) -> None:
+    with History(path):
+        connection = sqlite3.connect(path)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        connection.close()
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
