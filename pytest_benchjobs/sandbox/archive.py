@@ -1,0 +1,279 @@
+"""Tar archives on their way into a sandbox, and safely out of one.
+
+What comes out was written by the agent: names, links and sizes are its choice. Only regular files and directories are
+written, below one directory, up to a number of bytes and files; links only if they point at something inside.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import io
+import os
+import posixpath
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO
+
+from .protocol import Fetched, File
+
+MAX_FILES = 10_000
+_SPOOL = 8 * 1024 * 1024
+_CHUNK = 256 * 1024
+_NAME_BYTES = 200
+_PATH_BYTES = 1000
+_MAX_NOTES = 100
+# How far past the limit a stream is read to reach the small files behind a big one.
+_SKIP_FACTOR = 4
+
+
+def pack(files: Iterable[File], workdir: str) -> IO[bytes]:
+    """One archive of all `files`, owned by root, to be unpacked at `/`. Close it after use.
+
+    Raises:
+        OSError: a `source` cannot be read.
+
+    """
+    spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL)  # noqa: SIM115  the caller closes it
+    try:
+        with tarfile.open(fileobj=spool, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for file in files:
+                name = posixpath.normpath(posixpath.join(workdir, file.path)).lstrip("/")
+                _add(tar, file, name)
+        spool.seek(0)
+    except BaseException:
+        spool.close()
+        raise
+    return spool
+
+
+def _add(tar: tarfile.TarFile, file: File, name: str) -> None:
+    if file.clean:
+        # The engine removes whatever is in the way of a regular file, directories with all they hold included.
+        tar.addfile(_member(name, 0o644))
+    if file.content is not None:
+        member = _member(name, 0o644 if file.mode is None else file.mode)
+        member.size = len(file.content)
+        tar.addfile(member, io.BytesIO(file.content))
+    elif file.source is not None:
+        tar.add(file.source.resolve(), name, filter=_as_root(name, file.mode))
+    else:
+        member = _member(name, 0o755 if file.mode is None else file.mode)
+        member.type = tarfile.DIRTYPE
+        tar.addfile(member)
+
+
+def _member(name: str, mode: int) -> tarfile.TarInfo:
+    member = tarfile.TarInfo(name)
+    member.mode = mode
+    member.mtime = int(time.time())
+    return member
+
+
+def _as_root(top: str, mode: int | None) -> Callable[[tarfile.TarInfo], tarfile.TarInfo | None]:
+    def adapt(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+            return None
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        if mode is not None and member.name == top:
+            member.mode = mode
+        return member
+
+    return adapt
+
+
+class ChunkReader(io.RawIOBase):
+    """A readable file over an iterator of chunks."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        """Read some."""
+        while not self._rest:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                return 0
+            self._rest = memoryview(chunk)
+        part = self._rest[: len(buffer)]
+        buffer[: len(part)] = part
+        self._rest = self._rest[len(part) :]
+        return len(part)
+
+
+def open_stream(chunks: Iterator[bytes]) -> tarfile.TarFile:
+    """The archive in a stream of chunks, to be read once from front to back."""
+    return tarfile.open(fileobj=io.BufferedReader(ChunkReader(chunks), _CHUNK), mode="r|", bufsize=_CHUNK)
+
+
+def unpack(
+    tar: tarfile.TarFile, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
+) -> Fetched:
+    """Write the one file or directory in `tar` as `destination`; at most `limit` bytes.
+
+    Raises:
+        OSError: `destination` cannot be written.
+        tarfile.TarError: the stream is cut.
+
+    """
+    return _Unpacking(destination, limit, exclude).run(tar)
+
+
+class _Unpacking:
+    def __init__(self, destination: Path, limit: int, exclude: tuple[str, ...]) -> None:
+        self.destination = destination
+        self.limit = limit
+        self.exclude = exclude
+        self.bytes = 0
+        self.skipped = 0
+        self.files: list[str] = []
+        self.notes: list[str] = []
+        self.links: list[tuple[str, str, str]] = []
+        self.written: dict[str, str] = {}
+
+    def run(self, tar: tarfile.TarFile) -> Fetched:
+        for count, member in enumerate(tar):
+            if count >= MAX_FILES:
+                self._note(f"more than {MAX_FILES} files: the rest is left out")
+                break
+            try:
+                if not self._take(tar, member):
+                    break
+            except (FileExistsError, IsADirectoryError, NotADirectoryError):
+                # Names that differ in the container may be one name once they are safe.
+                self._note(f"{safe_name(member.name)}: there twice")
+        for kind, name, target in self.links:
+            self._link(kind, name, target)
+        return Fetched(tuple(self.files), self.bytes, tuple(self.notes))
+
+    def _take(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bool:
+        """Deal with one member; False: stop reading."""
+        relative = _below_root(member.name)
+        shown = safe_name(relative or member.name)
+        if relative is None:
+            self._note(f"{shown}: its name points outside")
+        elif relative and self._excluded(relative):
+            pass
+        elif member.isdir():
+            if (path := self._path(relative)) is not None:
+                path.mkdir(parents=True, exist_ok=True)
+        elif member.isreg():
+            return self._file(tar, member, relative)
+        elif member.issym() or member.islnk():
+            self.links.append(("sym" if member.issym() else "hard", relative, member.linkname))
+        else:
+            self._note(f"{shown}: neither a file nor a directory")
+        return self._may_skip(member.size)
+
+    def _file(self, tar: tarfile.TarFile, member: tarfile.TarInfo, relative: str) -> bool:
+        if self.bytes + member.size > self.limit:
+            self._note(
+                f"{safe_name(relative)}: {member.size} bytes would exceed the limit of {self.limit} bytes"
+            )
+            return self._may_skip(member.size)
+        path = self._path(relative)
+        source = tar.extractfile(member)
+        if path is None or source is None:
+            return self._may_skip(member.size)
+        with self._create(path, member.mode) as out:
+            while chunk := source.read(_CHUNK):
+                out.write(chunk)
+        self.bytes += member.size
+        self.written[relative] = path.relative_to(self.destination).as_posix() if relative else ""
+        self.files.append(self.written[relative] or path.name)
+        return True
+
+    def _link(self, kind: str, relative: str, target: str) -> None:
+        path = self._path(relative)
+        if path is None:
+            return
+        if kind == "hard":
+            inside = _below_root(target)
+            original = self.written.get(inside) if inside is not None else None
+            if original is None:
+                self._note(f"{safe_name(relative)}: a link to something that was left out")
+                return
+            content = (self.destination / original).read_bytes()
+            if self.bytes + len(content) > self.limit:
+                self._note(f"{safe_name(relative)}: would exceed the limit of {self.limit} bytes")
+                return
+            with self._create(path, 0o644) as out:
+                out.write(content)
+            self.bytes += len(content)
+            self.files.append(path.relative_to(self.destination).as_posix())
+            return
+        # Only what is there can be pointed at, and nothing is replaced later, so this cannot change its meaning.
+        root = self.destination.resolve()
+        try:
+            resolved = (path.parent / target).resolve(strict=True)
+        except (OSError, ValueError, RuntimeError):
+            resolved = None
+        if target.startswith("/") or resolved is None or not resolved.is_relative_to(root):
+            self._note(f"{safe_name(relative)}: a link that points outside, or at nothing")
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            path.symlink_to(target)
+        except FileExistsError:
+            self._note(f"{safe_name(relative)}: there twice")
+            return
+        self.files.append(path.relative_to(self.destination).as_posix())
+
+    def _path(self, relative: str) -> Path | None:
+        """Where it is written; None, and a note, when the host could not hold such a name."""
+        parts = [safe_name(part) for part in relative.split("/") if part]
+        if len(relative.encode("utf-8", "surrogateescape")) > _PATH_BYTES or any(
+            len(part.encode()) > _NAME_BYTES for part in parts
+        ):
+            self._note(f"{safe_name(relative)[:100]}...: the name is too long")
+            return None
+        return self.destination.joinpath(*parts)
+
+    def _create(self, path: Path, mode: int) -> IO[bytes]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        return os.fdopen(os.open(path, flags, 0o600 | mode & 0o155), "wb")
+
+    def _excluded(self, relative: str) -> bool:
+        parts = relative.split("/")
+        return any(
+            fnmatch.fnmatchcase(candidate, pattern.rstrip("/"))
+            for pattern in self.exclude
+            for candidate in (*parts, *("/".join(parts[: end + 1]) for end in range(len(parts))))
+        )
+
+    def _may_skip(self, size: int) -> bool:
+        self.skipped += size
+        if self.skipped <= _SKIP_FACTOR * self.limit:
+            return True
+        self._note("too much to read through: the rest is left out")
+        return False
+
+    def _note(self, note: str) -> None:
+        if len(self.notes) < _MAX_NOTES:
+            self.notes.append(note)
+        elif len(self.notes) == _MAX_NOTES:
+            self.notes.append("more was left out")
+
+
+def safe_name(name: str) -> str:
+    """A name that is harmless to print and to write: no control characters, nothing that is not UTF-8."""
+    return "".join(
+        char if char.isprintable() and not "\ud800" <= char <= "\udfff" else "_" for char in name
+    )
+
+
+def _below_root(name: str) -> str | None:
+    """The path below the archive's one top entry ('' for that itself); None if it is not below it."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/") or ".." in parts or "\0" in name:
+        return None
+    return "/".join(parts[1:])

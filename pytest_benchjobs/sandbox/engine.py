@@ -1,0 +1,223 @@
+"""How to reach the Docker Engine, and what its refusals mean."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import docker
+import docker.errors
+import docker.utils
+import requests
+import urllib3.exceptions
+
+from ..model.errors import (
+    ContainerLost,
+    DiskFull,
+    EngineError,
+    EngineLost,
+    EngineUnavailable,
+    InfrastructureError,
+)
+
+DEFAULT_HOST = "unix:///var/run/docker.sock"
+LABEL = "benchjobs."
+
+_CALL_TIMEOUT = 120
+_POOL = 256
+_HEAD_LIMIT = 64 * 1024
+_KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
+
+# What a connection that breaks looks like, through all the layers below.
+BROKEN = (requests.RequestException, urllib3.exceptions.HTTPError, json.JSONDecodeError)
+
+
+class Engine:
+    """One engine. Connects at the first use; thread-safe."""
+
+    def __init__(self) -> None:
+        self.host = os.environ.get("DOCKER_HOST") or DEFAULT_HOST
+        self._client: docker.APIClient | None = None
+        self._tls: ssl.SSLContext | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def client(self) -> docker.APIClient:
+        """The connected client.
+
+        Raises:
+            EngineUnavailable: nobody answers.
+
+        """
+        with self._lock:
+            if self._client is None:
+                self._client = self._connect()
+            return self._client
+
+    def close(self) -> None:
+        """Close all connections."""
+        with self._lock:
+            if self._client is not None:
+                self._client.close()
+                self._client = None
+
+    def check(self) -> None:
+        """Make sure it answers now.
+
+        Raises:
+            EngineUnavailable: it does not, and what to do about it.
+
+        """
+        try:
+            self.client.ping()
+        except (*BROKEN, docker.errors.DockerException) as error:
+            raise self._unavailable(error) from error
+
+    @contextlib.contextmanager
+    def guard(self, *, running: bool = True) -> Iterator[None]:
+        """Turn the client's exceptions into ours. `running`: the engine was there a moment ago, so it is lost."""
+        try:
+            yield
+        except docker.errors.APIError as error:
+            raise refusal(error.status_code, error.explanation or str(error)) from error
+        except (*BROKEN, docker.errors.DockerException) as error:
+            if running:
+                raise EngineLost(f"the Docker Engine at {self.host} went away: {_reason(error)}") from error
+            raise self._unavailable(error) from error
+
+    def hijack(self, path: str, body: Mapping[str, Any]) -> tuple[socket.socket, bytes]:
+        """POST and take the connection over; returns it with the bytes that have come already.
+
+        The client library reads the response's head through a buffer and then the socket below it, so output that
+        comes together with the head is lost. Hence our own few lines.
+
+        Raises:
+            InfrastructureError: the engine refuses, or is gone.
+
+        """
+        payload = json.dumps(body).encode()
+        head = (
+            f"POST /v{self.client._version}{path} HTTP/1.1\r\nHost: docker\r\nContent-Type: application/json\r\n"
+            f"Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: {len(payload)}\r\n\r\n"
+        )
+        try:
+            connection = self._open()
+            try:
+                connection.sendall(head.encode() + payload)
+                status, rest = _read_head(connection)
+                if status not in (101, 200):
+                    while len(rest) < _HEAD_LIMIT and (more := connection.recv(4096)):
+                        rest += more
+                    raise refusal(status, _message(rest))
+            except BaseException:
+                connection.close()
+                raise
+        except OSError as error:
+            raise EngineLost(f"the Docker Engine at {self.host} went away: {error}") from error
+        return connection, rest
+
+    def _open(self) -> socket.socket:
+        parts = urlsplit(self.host)
+        if parts.scheme == "unix":
+            connection = socket.socket(socket.AF_UNIX)
+            connection.settimeout(_CALL_TIMEOUT)
+            try:
+                connection.connect(parts.netloc + parts.path)
+            except OSError:
+                connection.close()
+                raise
+            return connection
+        port = parts.port or (2376 if self._tls else 2375)
+        connection = socket.create_connection((parts.hostname or "localhost", port), _CALL_TIMEOUT)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _KEEPALIVE:
+            if hasattr(socket, option):
+                connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)
+        return self._tls.wrap_socket(connection, server_hostname=parts.hostname) if self._tls else connection
+
+    def _connect(self) -> docker.APIClient:
+        scheme = urlsplit(self.host).scheme
+        if scheme not in ("unix", "tcp", "http", "https"):
+            raise EngineUnavailable(f"DOCKER_HOST={self.host} is not supported; use a unix:// or tcp:// address")
+        try:
+            options = docker.utils.kwargs_from_env()
+            # version="auto" is one call; it is the first sign of life.
+            client = docker.APIClient(
+                **options, version="auto", timeout=_CALL_TIMEOUT, num_pools=_POOL, max_pool_size=_POOL
+            )
+        except (*BROKEN, docker.errors.DockerException, OSError) as error:
+            raise self._unavailable(error) from error
+        # Proxies, .netrc and REQUESTS_CA_BUNDLE are for the web, and override the engine's own certificates.
+        client.trust_env = False
+        if tls := options.get("tls"):
+            self._tls = ssl.create_default_context(cafile=tls.ca_cert)
+            self._tls.check_hostname = bool(tls.verify)
+            if not tls.verify:
+                self._tls.verify_mode = ssl.CERT_NONE
+            if tls.cert:
+                self._tls.load_cert_chain(*tls.cert)
+        return client
+
+    def _unavailable(self, error: BaseException) -> EngineUnavailable:
+        text = str(error)
+        if "Permission denied" in text:
+            return EngineUnavailable(
+                f"the Docker Engine at {self.host} refuses this user: add it to the group `docker` "
+                "(sudo usermod -aG docker $USER) and log in again"
+            )
+        return EngineUnavailable(
+            f"no Docker Engine answers at {self.host}: start it (sudo systemctl start docker) or set DOCKER_HOST"
+        )
+
+
+def refusal(status: int | None, text: str) -> InfrastructureError:
+    """The class of error for what the engine answered."""
+    text = text.strip()
+    low = text.lower()
+    if "no space left on device" in low or "disk quota exceeded" in low:
+        return DiskFull(f"the Docker Engine's disk is full: {text}")
+    if status in (404, 409) and (
+        "no such container" in low
+        or "is not running" in low
+        or "marked for removal" in low
+        or "is restarting" in low
+        or ("removal of container" in low and "in progress" in low)
+    ):
+        return ContainerLost(f"the container was killed or removed by somebody else: {text}")
+    return EngineError(f"the Docker Engine refused ({status}): {text}")
+
+
+def _read_head(connection: socket.socket) -> tuple[int, bytes]:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        more = connection.recv(4096)
+        if not more or len(data) > _HEAD_LIMIT:
+            raise ConnectionError("the connection ended before an answer")
+        data += more
+    head, _, rest = data.partition(b"\r\n\r\n")
+    try:
+        return int(head.split(None, 2)[1]), rest
+    except (IndexError, ValueError):
+        raise ConnectionError(f"not an HTTP answer: {head[:80]!r}") from None
+
+
+def _message(body: bytes) -> str:
+    """The engine's own words in the body of a refusal, which may be chunked."""
+    text = body.decode("utf-8", "replace")
+    with contextlib.suppress(ValueError, TypeError, KeyError):
+        return str(json.loads(text[text.index("{") : text.rindex("}") + 1])["message"])
+    return text[:500]
+
+
+def _reason(error: BaseException) -> str:
+    """The innermost cause, which is the one that tells something."""
+    while (cause := error.__cause__ or error.__context__) is not None:
+        error = cause
+    return str(error) or type(error).__name__

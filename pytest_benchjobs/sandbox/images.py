@@ -1,0 +1,251 @@
+"""Images: found, pulled or built, once per machine whoever asks first."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import queue
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import docker
+import docker.errors
+import platformdirs
+from docker.utils import parse_repository_tag
+
+from ..model.errors import ImageBuildFailed, ImageMissing, InfrastructureError
+from ..model.result import ImageRecord
+from ..model.scenario import Environment
+from .build import Recipe, build
+from .dockerfile import canonical, lookup
+from .engine import BROKEN, Engine
+
+# A registry that is out of reach must not hold up what can be built instead; one that is slow may take its time.
+_FIRST_WORD = 30.0
+_WHOLE_PULL = 1800.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ResolvedImage:
+    """An image of this machine, and what is needed of its configuration."""
+
+    id: str
+    record: ImageRecord
+    workdir: str
+    user: str
+    entrypoint: tuple[str, ...]
+    env: Mapping[str, str]
+
+
+@dataclasses.dataclass
+class _Slot:
+    lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
+    image: ResolvedImage | None = None
+    error: InfrastructureError | None = None
+
+
+class Images:
+    """What the trials of this process need, each resolved once. Thread-safe."""
+
+    def __init__(self, engine: Engine, log_dir: Path | None = None) -> None:
+        self._engine = engine
+        self._log_dir = log_dir
+        self._slots: dict[object, _Slot] = {}
+        self._lock = threading.Lock()
+        self._dead_registries: dict[str, str] = {}
+
+    def resolve(
+        self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
+    ) -> ResolvedImage:
+        """The image of an environment: the named one if it is here or can be pulled, else built from its Dockerfile.
+
+        `build_args` are added to the environment's own, and win.
+
+        Raises:
+            ImageMissing: neither here nor to be pulled.
+            ImageBuildFailed: the Dockerfile does not build, or not in time.
+
+        """
+        arguments = {**environment.build_args, **build_args}
+        key = (
+            environment.image,
+            environment.dockerfile,
+            environment.context,
+            tuple(sorted(arguments.items())),
+            tuple(sorted(image_map.items())),
+        )
+        with self._lock:
+            slot = self._slots.setdefault(key, _Slot())
+        with slot.lock:
+            if slot.error is not None:
+                raise type(slot.error)(str(slot.error))
+            if slot.image is None:
+                try:
+                    slot.image = self._resolve(environment, image_map, arguments)
+                except (ImageMissing, ImageBuildFailed) as error:
+                    # It would end the same for every other trial.
+                    slot.error = error
+                    raise
+            return slot.image
+
+    def forget(self, image: ResolvedImage) -> None:
+        """It is gone: look again next time."""
+        with self._lock:
+            for key, slot in list(self._slots.items()):
+                if slot.image is image:
+                    del self._slots[key]
+
+    def _resolve(
+        self, environment: Environment, image_map: Mapping[str, str], arguments: Mapping[str, str]
+    ) -> ResolvedImage:
+        if environment.image is not None:
+            wanted = lookup(environment.image, image_map) or environment.image
+            substituted = {} if wanted == environment.image else {environment.image: wanted}
+            try:
+                found = self._local(wanted) or self._pull(wanted)
+            except ImageMissing:
+                if environment.dockerfile is None:
+                    raise
+            else:
+                return _resolved(found, environment.image, substituted)
+        if environment.dockerfile is None:
+            raise ImageMissing("the scenario names neither an image nor a Dockerfile")
+        return self._built(environment, environment.dockerfile, image_map, arguments)
+
+    def _built(
+        self,
+        environment: Environment,
+        dockerfile: Path,
+        image_map: Mapping[str, str],
+        arguments: Mapping[str, str],
+    ) -> ResolvedImage:
+        recipe = Recipe.read(dockerfile, environment.context or dockerfile.parent, image_map, arguments)
+        bases = {base: (self._local(base) or self._pull(base))["Id"] for base in recipe.bases}
+        tag = recipe.tag(bases)
+        found = self._local(tag)
+        if found is None:
+            with _machine_lock(tag):
+                found = self._local(tag)
+                if found is None:
+                    with self._log(tag) as log:
+                        build(self._engine, recipe, tag, environment.build_timeout, log)
+                    found = self._local(tag)
+        if found is None:
+            raise ImageBuildFailed(f"{dockerfile}: the build ended well, but the engine does not have its image")
+        return _resolved(found, "Dockerfile", recipe.substituted)
+
+    def _local(self, name: str) -> dict[str, Any] | None:
+        try:
+            found: dict[str, Any] = self._engine.client.inspect_image(name)
+        except docker.errors.NotFound:
+            return None
+        return found
+
+    def _pull(self, name: str) -> dict[str, Any]:
+        registry = canonical(name).partition("/")[0]
+        if registry in self._dead_registries:
+            raise _missing(name, self._dead_registries[registry])
+        try:
+            self._wait_for_pull(name)
+        except docker.errors.DockerException as error:
+            reason = str(getattr(error, "explanation", None) or error)
+            if _out_of_reach(reason):
+                self._dead_registries[registry] = reason
+            raise _missing(name, reason) from error
+        except TimeoutError as error:
+            self._dead_registries[registry] = str(error)
+            raise _missing(name, str(error)) from error
+        found = self._local(name)
+        if found is None:
+            raise _missing(name, "the pull ended well, but the engine does not have it")
+        return found
+
+    def _wait_for_pull(self, name: str) -> None:
+        """Pull, but do not wait forever for a registry that says nothing."""
+        news: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()
+        repository, tag = parse_repository_tag(name)
+
+        def pull() -> None:
+            try:
+                for line in self._engine.client.pull(
+                    repository, tag=tag or "latest", stream=True, decode=True
+                ):
+                    news.put(line)
+                news.put(None)
+            except (docker.errors.DockerException, OSError, *BROKEN) as error:
+                news.put(error)
+
+        threading.Thread(target=pull, name="bench-pull", daemon=True).start()
+        deadline = time.monotonic() + _WHOLE_PULL
+        patience = _FIRST_WORD
+        while True:
+            try:
+                line = news.get(timeout=min(patience, max(0.0, deadline - time.monotonic())))
+            except queue.Empty:
+                raise TimeoutError(f"the registry did not answer within {patience:g} s") from None
+            if line is None:
+                return
+            if isinstance(line, BaseException):
+                raise line
+            if "error" in line:
+                raise docker.errors.DockerException(line["error"])
+            patience = _WHOLE_PULL
+
+    @contextlib.contextmanager
+    def _log(self, tag: str) -> Iterator[Callable[[str], None]]:
+        if self._log_dir is None:
+            yield lambda _: None
+            return
+        self._log_dir.mkdir(parents=True, exist_ok=True)
+        name = tag.rpartition("/")[2].replace(":", "-")
+        with (self._log_dir / f"{name}.log").open("a", encoding="utf-8", errors="replace") as file:
+            yield file.write
+
+
+def _resolved(found: Mapping[str, Any], reference: str, substituted: Mapping[str, str]) -> ResolvedImage:
+    config = found.get("Config") or {}
+    variables = (variable.partition("=") for variable in config.get("Env") or [])
+    return ResolvedImage(
+        id=found["Id"],
+        record=ImageRecord(reference=reference, id=found["Id"], substituted=dict(substituted)),
+        workdir=config.get("WorkingDir") or "",
+        user=config.get("User") or "",
+        entrypoint=tuple(config.get("Entrypoint") or ()),
+        env={name: value for name, _, value in variables},
+    )
+
+
+def _missing(name: str, reason: str) -> ImageMissing:
+    return ImageMissing(
+        f"image {name} is not on this machine and cannot be pulled: {reason.strip()}. "
+        f"Pull or build it, or replace it with --bench-image-map {name}=OTHER"
+    )
+
+
+def _out_of_reach(reason: str) -> bool:
+    low = reason.lower()
+    return any(
+        sign in low
+        for sign in ("no such host", "dial tcp", "i/o timeout", "timeout exceeded", "connection refused",
+                     "network is unreachable", "tls handshake", "temporary failure")
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _machine_lock(tag: str) -> Iterator[None]:
+    """Held by one process of this machine at a time; the kernel drops it when the process dies."""
+    directory = platformdirs.user_cache_path("benchjobs") / "locks"
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        directory = Path(tempfile.gettempdir()) / f"benchjobs-locks-{os.getuid()}"
+        directory.mkdir(mode=0o700, exist_ok=True)
+    with (directory / f"{tag.replace('/', '-').replace(':', '-')}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,155 @@
+"""A small process that outlives ours and removes our containers when we die without doing so.
+
+It blocks on a pipe whose only writer is our process. The kernel closes the pipe when we end, however we end, and the
+reaper then removes what carries our label. Run as a script it needs nothing but the standard library, except for
+engines that are not behind a unix socket.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+
+_QUIT = b"q"
+_PATIENCE = 60.0
+_PAUSE = 1.0
+_TIMEOUT = 120.0
+
+
+class Reaper:
+    """Our end of the pipe.
+
+    Args:
+        host: The engine, as in DOCKER_HOST.
+        label: `key=value` on everything we make.
+
+    """
+
+    def __init__(self, host: str, label: str) -> None:
+        self._host = host
+        self._label = label
+        self._lock = threading.Lock()
+        self._pipe: int | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, unless it runs already."""
+        with self._lock:
+            if self._process is not None:
+                return
+            # Without site-packages it starts in 10 ms and stays small; only the client library lives there.
+            isolation = ["-I", "-S"] if self._host.startswith("unix://") else ["-I"]
+            reading, writing = os.pipe()
+            try:
+                self._process = subprocess.Popen(
+                    [sys.executable, *isolation, __file__, self._host, self._label],
+                    stdin=reading,
+                    # Whoever waits for the end of our output must not wait for the reaper.
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    # Ctrl-C is for us, not for it.
+                    start_new_session=True,
+                )
+            except BaseException:
+                os.close(writing)
+                raise
+            finally:
+                os.close(reading)
+            self._pipe = writing
+
+    def close(self, *, nothing_left: bool) -> None:
+        """Send it home, or, when something is left, to work."""
+        with self._lock:
+            if self._pipe is None or self._process is None:
+                return
+            if nothing_left:
+                try:
+                    os.write(self._pipe, _QUIT)
+                except OSError:
+                    pass
+            os.close(self._pipe)
+            self._pipe = None
+            try:
+                self._process.wait(timeout=2 if nothing_left else 0.01)
+            except subprocess.TimeoutExpired:
+                # It goes on without us, as it is meant to; there is nobody to wait for it.
+                self._process.returncode = 0
+            self._process = None
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=_TIMEOUT)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+class _UnixEngine:
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def _call(self, method: str, path: str) -> bytes:
+        connection = _UnixConnection(self._path)
+        try:
+            connection.request(method, path)
+            return connection.getresponse().read()
+        finally:
+            connection.close()
+
+    def list(self, label: str) -> list[str]:
+        query = urllib.parse.urlencode({"all": "1", "filters": json.dumps({"label": [label]})})
+        return [found["Id"] for found in json.loads(self._call("GET", f"/containers/json?{query}"))]
+
+    def remove(self, container: str) -> None:
+        self._call("DELETE", f"/containers/{container}?force=1&v=1")
+
+
+class _RemoteEngine:
+    def __init__(self) -> None:
+        import docker
+
+        self._client = docker.APIClient(**docker.utils.kwargs_from_env(), version="auto")
+
+    def list(self, label: str) -> list[str]:
+        return [found["Id"] for found in self._client.containers(all=True, filters={"label": label})]
+
+    def remove(self, container: str) -> None:
+        self._client.remove_container(container, force=True, v=True)
+
+
+def _reap(host: str, label: str) -> None:
+    """Remove until nothing is found twice in a row: a container may just be in the making."""
+    give_up = time.monotonic() + _PATIENCE
+    empty = 0
+    while empty < 2 and time.monotonic() < give_up:
+        try:
+            engine = _UnixEngine(host[len("unix://") :]) if host.startswith("unix://") else _RemoteEngine()
+            found = engine.list(label)
+            for container in found:
+                engine.remove(container)
+            empty = 0 if found else empty + 1
+        except Exception:  # noqa: BLE001  an engine that is away may come back within our patience
+            empty = 0
+        time.sleep(_PAUSE)
+
+
+def main(host: str, label: str) -> None:
+    """Wait for the end of our maker, and tidy up unless it said that it did."""
+    if sys.stdin.buffer.read(1) != _QUIT:
+        _reap(host, label)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
