@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ..model.scenario import ArtifactSpec, Environment, HealthCheck, Reference, Requires, Scenario, ScorerSpec
 from .complaints import misspelt
-from .documents import Place, read_text
+from .documents import read_text
+from .plain import Place
 from .written import WrittenEnvironment, WrittenHeader, WrittenReference, WrittenScenario
 
 SCORER_NEEDS = {"bash": "script", "command": "command", "tests": "path", "harbor": "path"}

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..model.errors import InputError, InputErrors
-from .documents import Document, Place, dotted
+from .documents import Document
+from .plain import Place, dotted
 from .protocol import SourceWarning
 
 MAX_SHOWN = 50
@@ -48,11 +49,15 @@ class Complaints:
         self._errors: dict[tuple[int | None, str], InputError] = {
             (error.line, error.message): error for error in document.errors
         }
+        # What could not be read was given a value of some sort: what is wrong with that is no news.
+        self._unreadable = {error.line for error in document.errors} - {None}
         self.warnings: list[SourceWarning] = []
 
     def wrong(self, place: Place, message: str) -> None:
         """Note a mistake."""
         line = self._document.line(place)
+        if line in self._unreadable:
+            return
         text = f"{dotted(place)}: {message}" if place else message
         self._errors.setdefault((line, text), InputError(text, path=self._document.path, line=line))
 

@@ -19,8 +19,9 @@ from ..model.base import Name
 from ..model.errors import InputError
 from ..model.scenario import ArtifactSpec, Environment, HealthCheck, Network, Reference, Scenario, ScorerSpec
 from .complaints import Complaints
-from .documents import Document, Place, read_document, read_text
+from .documents import Document, read_document, read_text
 from .harbor_task import TaskFile
+from .plain import Place
 from .protocol import ScenarioRef, SourceWarning
 
 TASK_FILE = "task.toml"

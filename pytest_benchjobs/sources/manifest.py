@@ -14,10 +14,11 @@ from ..model.base import Name
 from ..model.errors import InputError
 from ..model.scenario import Scenario
 from .assemble import assemble, find_faults
-from .complaints import Complaints, did_you_mean
-from .documents import Document, Place, read_document
+from .complaints import Complaints, did_you_mean, misspelt
+from .documents import Document, read_document
+from .plain import Place
 from .protocol import ScenarioRef, SourceWarning
-from .written import WrittenEnvironment, WrittenHeader, WrittenManifest, WrittenScenario
+from .written import WrittenEnvironment, WrittenHeader, WrittenScenario
 
 SUFFIXES = (".bench.yaml", ".bench.yml", ".bench.toml")
 _TABLES = frozenset({"env", "agent_env", "build_args", "files", "metadata", "requires"})
@@ -101,8 +102,8 @@ class _Reading:
         self.complaints = Complaints(self.document)
         self.directory = path.parent
         data = self.document.data
-        self.complaints.unknown_keys(WrittenHeader, {key: data[key] for key in data if key != "scenarios"})
-        header = {key: data[key] for key in data.keys() & WrittenHeader.model_fields.keys()}
+        header = {key: value for key, value in data.items() if key != "scenarios"}
+        self.complaints.unknown_keys(WrittenHeader, header)
         self.header = self.complaints.check(WrittenHeader, header)
         defaults = data.get("defaults")
         self._raw_defaults: _Table = defaults if isinstance(defaults, dict) else {}
@@ -114,11 +115,10 @@ class _Reading:
     def _list_scenarios(self, data: _Table) -> None:
         listed = data.get("scenarios")
         if not isinstance(listed, list) or not listed:
-            hint = did_you_mean("scenarios", data.keys() - WrittenManifest.model_fields.keys())
-            problem = (
-                "is required but missing" if listed is None else "must be a list of at least one scenario"
-            )
-            self.complaints.wrong(("scenarios",) if listed is not None else (), f"{problem}.{hint}")
+            if "scenarios" in data:
+                self.complaints.wrong(("scenarios",), "must be a list of at least one scenario")
+            else:
+                self.complaints.wrong((), f"scenarios: is required but missing.{misspelt('scenarios', data)}")
             return
         self._scenarios = listed
         for index, scenario in enumerate(listed):

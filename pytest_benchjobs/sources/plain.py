@@ -1,0 +1,28 @@
+"""Plain data, which is what JSON can say: how a place in it is written, and what may not be in it."""
+
+from __future__ import annotations
+
+import math
+
+Place = tuple[str | int, ...]
+"""Where something is in a document: keys and indexes, from the top."""
+
+MAX_DEPTH = 50
+MAX_DIGITS = 18
+
+
+def dotted(place: Place) -> str:
+    """`scenarios[2].scorers[0].weight`."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place)
+    return text.removeprefix(".")
+
+
+def unfit(value: object) -> str | None:
+    """What is wrong with a single value, if anything is."""
+    if isinstance(value, str):
+        return "contains a NUL character" if "\0" in value else None
+    if isinstance(value, float):
+        return None if math.isfinite(value) else "NaN and infinity are not numbers this file can use"
+    if isinstance(value, int) and abs(value) >= 10**MAX_DIGITS:
+        return "the number is too large"
+    return None

@@ -1,0 +1,434 @@
+"""Broken manifests and task directories: one clear message each, with file and line, and never a traceback."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pytest_benchjobs.model.errors import InputError, InputErrors
+from pytest_benchjobs.sources.harbor import HarborTask
+from pytest_benchjobs.sources.manifest import Manifest
+
+GOOD = """\
+benchmark: b
+defaults:
+  image: debian
+  workdir: /app
+scenarios:
+  - id: one
+    problem_statement: Do it.
+    scorers:
+      - {name: s, type: bash, script: echo 1}
+"""
+
+
+class Broken(NamedTuple):
+    name: str
+    text: str | bytes
+    line: int | None
+    says: tuple[str, ...]
+    """Parts of the one message."""
+
+
+def _changed(old: str, new: str) -> str:
+    assert old in GOOD
+    return GOOD.replace(old, new)
+
+
+def _added(line: str) -> str:
+    """A key added to the scenario, in line 10."""
+    return f"{GOOD}    {line}\n"
+
+
+SCORER = "{name: s, type: bash, script: echo 1}"
+
+MANIFESTS = [
+    Broken("empty", "", None, ("is empty",)),
+    Broken("only a comment", "# nothing\n", None, ("is empty",)),
+    Broken("a list", "- a\n- b\n", 1, ("a table of keys", "not a list")),
+    Broken("a word", "benchmark\n", 1, ("a table of keys", "not a single value")),
+    Broken("not UTF-8", b"benchmark: b\nversion: caf\xe9\n", 2, ("is not UTF-8",)),
+    Broken("UTF-16", GOOD.encode("utf-16"), 1, ("is not UTF-8",)),
+    Broken("a control character", GOOD + "# \x01\n", 10, ("not valid YAML", "not allowed")),
+    Broken("a tab", "benchmark: b\nscenarios:\n\t- id: one\n", 3, ("not valid YAML", "spaces, not tabs")),
+    Broken("an open bracket", "benchmark: [b\n", 2, ("not valid YAML",)),
+    Broken("a colon in text", _changed("Do it.", "Do: it."), 7, ("not valid YAML", "in quotes")),
+    Broken("two documents", GOOD + "---\n" + GOOD, 10, ("more than one document",)),
+    Broken("a Python object", _changed("Do it.", "!!python/object/apply:os.getcwd []"), 7, ("tag", "not supported")),
+    Broken("a key twice", GOOD + "benchmark: c\n", 10, ("'benchmark'", "given twice", "line 1")),
+    Broken("a scenario's key twice", _added("problem_statement: Again."), 10, ("given twice", "line 7")),
+    Broken("an alias of nothing", _changed("Do it.", "*nobody"), 7, ("*nobody",)),
+    Broken("NaN", _added("cpus: .nan"), 10, ("NaN",)),
+    Broken("infinity", _added("agent_timeout: .inf"), 10, ("infinity",)),
+    Broken("a huge number", _added("pids: " + "9" * 5000), 10, ("too large",)),
+    Broken("deeply nested", _added("metadata: {a: " + "[" * 200 + "]" * 200 + "}"), 10, ("nested too deeply",)),
+    Broken("a key read as a boolean", _added("env: {on: x}"), 10, ("'on'", "true", "quotes")),
+    Broken("a key that is a number", _added("env: {1: x}"), 10, ("'1'", "number 1", "quotes")),
+    Broken("no benchmark", _changed("benchmark: b\n", ""), None, ("benchmark: is required",)),
+    Broken("a misspelt benchmark", _changed("benchmark: b", "benchmrk: b"), None, ("benchmark", "'benchmrk'")),
+    Broken("a version that is a number", "version: 1.0\n" + GOOD, 1, ("version", "text", "1.0", "quotes")),
+    Broken("no scenarios", "benchmark: b\n", None, ("scenarios", "required")),
+    Broken("misspelt scenarios", _changed("scenarios:", "scenarois:"), None, ("did you mean it by 'scenarois'?",)),
+    Broken("scenarios not a list", "benchmark: b\nscenarios: {id: one}\n", 2, ("scenarios: must be a list",)),
+    Broken("an empty list of scenarios", "benchmark: b\nscenarios: []\n", 2, ("at least one scenario",)),
+    Broken("a scenario that is text", GOOD + "  - two\n", 10, ("scenarios[1]", "table of keys")),
+    Broken("no id", _changed("id: one", "image: x"), 6, ("scenarios[0].id", "required")),
+    Broken("an id YAML reads as no", _changed("id: one", "id: no"), 6, ("scenarios[0].id", "false", "quotes")),
+    Broken("an id that is a number", _changed("id: one", "id: 7"), 6, ("id", "7", "quotes")),
+    Broken("an id with a space", _changed("id: one", "id: one two"), 6, ("'one two'", "is not a name")),
+    Broken("an id of another place", _changed("id: one", "id: ../etc"), 6, ("'../etc'", "is not a name")),
+    Broken("an id taken", GOOD + GOOD[GOOD.index("  - id") :], 10, ("'one' is taken", "line 6")),
+    Broken("no problem", _changed("problem_statement: Do it.", "tags: [a]"), 6, ("problem_statement", "required")),
+    Broken("an empty problem", _changed("Do it.", '"  "'), 7, ("problem_statement", "is empty")),
+    Broken("two problems", _added("problem_file: good.bench.yaml"), 10, ("problem_file", "not both")),
+    Broken("a problem file that is not there", _changed("problem_statement: Do it.", "problem_file: p.md"), 7, ("no file 'p.md'",)),
+    Broken("no image", _changed("  image: debian\n", ""), 5, ("neither image nor dockerfile",)),
+    Broken("no Dockerfile", _added("dockerfile: env/Dockerfile"), 10, ("dockerfile", "no file 'env/Dockerfile'")),
+    Broken("a default that is wrong", _changed("workdir: /app", "workdir: app"), 4, ("defaults.workdir", "'/app'")),
+    Broken("a default path that is not there", _changed("workdir: /app", "files: {a: b}"), 4, ("defaults.files.a", "'b'")),
+    Broken("an unknown network", _added("network: pubic"), 10, ("'pubic'", "public, none, allowlist", "did you mean 'public'?")),
+    Broken("an allowlist of nothing", _added("network: allowlist"), 10, ("network", "allowed_hosts")),
+    Broken("hosts without an allowlist", _added("allowed_hosts: [a.org]"), 10, ("allowed_hosts", "no effect")),
+    Broken("a URL as host", _added("allowed_hosts: ['https://a.org']"), 10, ("allowed_hosts[0]", "is not a host")),
+    Broken("a size of nonsense", _added("memory: lots"), 10, ("memory", "'lots'", "512M")),
+    Broken("a negative timeout", _added("agent_timeout: -1"), 10, ("agent_timeout", "greater than 0", "-1")),
+    Broken("a timeout in quotes", _added('agent_timeout: "300"'), 10, ("agent_timeout", "number", "remove the quotes")),
+    Broken("a threshold over 1", _added("threshold: 50"), 10, ("threshold", "at most 1", "50")),
+    Broken("tags in a text", _added("tags: easy"), 10, ("tags", "a list", "write [easy]")),
+    Broken("a number in env", _added("env: {PORT: 80}"), 10, ("env.PORT", "text", "80", "quotes")),
+    Broken("an impossible variable", _added("env: {a-b: x}"), 10, ("env.a-b", "environment variable")),
+    Broken("no scorers", GOOD[: GOOD.index("    scorers")], 6, ("scorers", "required")),
+    Broken("an empty list of scorers", _changed("scorers:\n      - " + SCORER, "scorers: []"), 8, ("scorers", "at least one")),
+    Broken("a scorer without a name", _changed("name: s, ", ""), 9, ("scorers[0].name", "required")),
+    Broken("a scorer without a script", _changed(", script: echo 1", ""), 9, ("scorers[0]: script", "'bash'")),
+    Broken("tests without a path", _changed("bash, script: echo 1", "tests"), 9, ("scorers[0]: path", "'tests'")),
+    Broken("tests that are not there", _changed("bash, script: echo 1", "tests, path: t/"), 9, ("scorers[0].path", "'t/'")),
+    Broken("a weight of 0", _changed("type: bash", "weight: 0, type: bash"), 9, ("scorers[0].weight", "greater than 0")),
+    Broken("two scorers of one name", _changed(SCORER, f"{SCORER}\n      - {SCORER}"), 10, ("scorers[1].name", "another scorer")),
+    Broken("a reference of nothing", _added("reference: {}"), 10, ("reference", "script, patch and file")),
+    Broken("a patch that is not there", _added("reference: {patch: gold.patch}"), 10, ("reference.patch", "'gold.patch'")),
+    Broken("a file from outside", _added("files: {../x: good.bench.yaml}"), 10, ("files", "'..'")),
+    Broken("an artifact to outside", _added("artifacts: [{source: a, destination: ../b}]"), 10, ("artifacts[0].destination",)),
+    Broken("a key inside and outside of environment", _added("environment: {image: a}") + "    image: b\n", 10, ("image", "outside")),
+    Broken("an environment that is text", _added("environment: debian"), 10, ("environment", "table")),
+]  # fmt: skip
+
+TASK = """\
+version = "1.0"
+[metadata]
+difficulty = "easy"
+[verifier]
+timeout_sec = 60.0
+[agent]
+timeout_sec = 60.0
+[environment]
+cpus = 1
+memory = "2G"
+"""
+
+
+def _task(old: str, new: str) -> str:
+    assert old in TASK
+    return TASK.replace(old, new)
+
+
+TASKS = [
+    Broken("not TOML", TASK + "cpus\n", 11, ("not valid TOML",)),
+    Broken("an unclosed text", TASK + 'env = { A = "x }\n', 11, ("not valid TOML",)),
+    Broken("a key twice", TASK + "cpus = 2\n", 11, ("not valid TOML",)),
+    Broken("not UTF-8", TASK.encode() + b"# \xff\n", 11, ("is not UTF-8",)),
+    Broken("a version that is a number", _task('"1.0"', "1.0"), 1, ("version", "text", "quotes")),
+    Broken("a timeout of text", _task("[agent]\ntimeout_sec = 60.0", "[agent]\ntimeout_sec = '60'"), 7, ("agent.timeout_sec", "a number")),
+    Broken("no time to verify", _task("[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec = 0"), 5, ("verifier.timeout_sec", "greater than 0")),
+    Broken("NaN", _task("[verifier]\ntimeout_sec = 60.0", "[verifier]\ntimeout_sec = nan"), 5, ("NaN",)),
+    Broken("a section that is no table", _task("[metadata]\ndifficulty", "metadata"), 2, ("metadata", "table")),
+    Broken("a memory of nonsense", _task('"2G"', '"two"'), 10, ("environment.memory", "'two'")),
+    Broken("a memory without a unit", _task('"2G"', "2048"), 10, ("environment.memory", "'2G'", "_mb")),
+    Broken("two memories", TASK + "memory_mb = 4096\n", 10, ("environment.memory", "contradicts memory_mb")),
+    Broken("an unknown network", TASK + 'network_mode = "no-netwrok"\n', 11, ("environment.network_mode", "did you mean 'no-network'?")),
+    Broken("internet and none", TASK + 'allow_internet = true\nnetwork_mode = "no-network"\n', 11, ("allow_internet", "contradicts network_mode")),
+    Broken("an allowlist", TASK + 'network_mode = "allowlist"\nallowed_hosts = ["a.org"]\n', 11, ("allowlist", "not supported yet")),
+    Broken("steps", TASK + '[[steps]]\nname = "a"\n', 11, ("multi-step tasks are not supported yet",)),
+    Broken("a separate verifier", TASK + '[verifier.environment]\ndocker_image = "x"\n', 11, ("separate verifier environment", "not supported yet")),
+    Broken("a separate verifier by mode", _task("[verifier]\n", '[verifier]\nenvironment_mode = "separate"\n'), 5, ("separate verifier environment",)),
+    Broken("MCP servers", TASK + '[[environment.mcp_servers]]\nname = "m"\nurl = "u"\n', 11, ("MCP servers are not supported yet",)),
+    Broken("skills", TASK + 'skills_dir = "/skills"\n', 11, ("skills are not supported yet",)),
+    Broken("a GPU", TASK + "gpus = 1\n", 11, ("GPUs are not supported yet",)),
+    Broken("a TPU", TASK + 'tpu = { type = "v5" }\n', 11, ("TPUs are not supported yet",)),
+    Broken("Windows", TASK + 'os = "windows"\n', 11, ("Windows containers are not supported yet",)),
+    Broken("a side-car's artifact", 'artifacts = [\n  "a",\n  { source = "b", service = "db" },\n]\n' + TASK, 3, ("artifacts[1].service", "services")),
+    Broken("an artifact of outside", 'artifacts = ["../a"]\n' + TASK, 1, ("artifacts[0].source", "'..'")),
+    Broken("an impossible variable", TASK + '[solution.env]\n"a b" = "x"\n', 12, ("solution.env.a b", "environment variable")),
+    Broken("a workdir that is relative", TASK + 'workdir = "app"\n', 11, ("environment.workdir", "'/app'")),
+    Broken("no retries", TASK + '[environment.healthcheck]\ncommand = "true"\nretries = 0\n', 13, ("retries", "at least 1")),
+]  # fmt: skip
+
+
+def write_task(directory: Path, text: str | bytes = TASK, *, without: str | None = None) -> Path:
+    files: dict[str, str | bytes] = {
+        "task.toml": text,
+        "instruction.md": "Do it.\n",
+        "environment/Dockerfile": "FROM debian\n",
+        "tests/test.sh": "echo 1 > /logs/verifier/reward.txt\n",
+        "solution/solve.sh": "true\n",
+    }
+    for name, content in files.items():
+        if name != without:
+            path = directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return directory
+
+
+def only_error(source: Manifest | HarborTask) -> InputError:
+    with pytest.raises(InputError) as raised:
+        source.refs()
+    error = raised.value
+    if isinstance(error, InputErrors):
+        assert len(error.errors) == 1, str(error)
+        error = error.errors[0]
+    return error
+
+
+@pytest.mark.parametrize("broken", MANIFESTS, ids=lambda broken: broken.name)
+def test_a_broken_manifest_gets_one_message_with_file_and_line(broken: Broken, tmp_path: Path) -> None:
+    path = tmp_path / "b.bench.yaml"
+    path.write_bytes(broken.text if isinstance(broken.text, bytes) else broken.text.encode())
+    (tmp_path / "good.bench.yaml").write_text(GOOD)
+    error = only_error(Manifest(path))
+    assert [part for part in broken.says if part not in error.message] == [], error.message
+    assert (error.path, error.line) == (path, broken.line), error.message
+    assert "\n" not in error.message
+
+
+@pytest.mark.parametrize("broken", TASKS, ids=lambda broken: broken.name)
+def test_a_broken_task_file_gets_one_message_with_file_and_line(broken: Broken, tmp_path: Path) -> None:
+    task = write_task(tmp_path / "t", broken.text)
+    error = only_error(HarborTask(task))
+    assert [part for part in broken.says if part not in error.message] == [], error.message
+    assert (error.path, error.line) == (task / "task.toml", broken.line), error.message
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [
+        ("instruction.md", "instruction.md is missing"),
+        ("tests/test.sh", "tests/test.sh is missing"),
+        ("environment/Dockerfile", "environment/ is missing"),
+        ("task.toml", "cannot be read: No such file"),
+    ],
+)
+def test_a_task_directory_that_lacks_a_file_is_told_which(missing: str, says: str, tmp_path: Path) -> None:
+    text = TASK + 'docker_image = "x"\n'
+    error = only_error(HarborTask(write_task(tmp_path / "t", text, without=missing)))
+    assert says in str(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("environment/docker-compose.yaml", "Docker Compose are not supported yet"),
+        ("steps/one/instruction.md", "multi-step tasks are not supported yet"),
+        ("trajectory.json", "an earlier session is not supported yet"),
+    ],
+)
+def test_a_task_that_needs_more_than_one_container_is_refused(name: str, says: str, tmp_path: Path) -> None:
+    task = write_task(tmp_path / "t")
+    (task / name).parent.mkdir(parents=True, exist_ok=True)
+    (task / name).write_text("")
+    assert says in only_error(HarborTask(task)).message
+
+
+def test_no_image_and_no_dockerfile_is_an_error_in_a_task(tmp_path: Path) -> None:
+    task = write_task(tmp_path / "t")
+    (task / "environment" / "Dockerfile").unlink()
+    error = only_error(HarborTask(task))
+    assert (error.message, error.line) == (
+        "environment: has neither docker_image nor a file environment/Dockerfile beside task.toml",
+        8,
+    )
+
+
+def test_every_mistake_of_a_file_is_reported_at_once_in_order_of_lines(tmp_path: Path) -> None:
+    path = tmp_path / "b.bench.yaml"
+    path.write_text(_added("threshold: 2") + "    network: nope\n  - id: two\n    problem_statement: x\n")
+    with pytest.raises(InputErrors) as raised:
+        Manifest(path).refs()
+    assert [(error.line, error.message.split(":")[0]) for error in raised.value.errors] == [
+        (10, "scenarios[0].threshold"),
+        (11, "scenarios[0].network"),
+        (12, "scenarios[1]"),
+    ]
+    assert str(raised.value).startswith(f"{path}:10: scenarios[0].threshold: must be at most 1, not 2\n")
+
+
+def test_a_thousand_mistakes_are_counted_not_listed(tmp_path: Path) -> None:
+    path = tmp_path / "b.bench.yaml"
+    path.write_text("benchmark: b\nscenarios:\n" + "  - id: no\n" * 1000)
+    with pytest.raises(InputErrors) as raised:
+        Manifest(path).refs()
+    assert len(raised.value.errors) == 51
+    assert raised.value.errors[-1].message == "... and 950 more"
+
+
+def test_aliases_cannot_blow_up_a_file(tmp_path: Path) -> None:
+    bomb = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    bomb += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    path = tmp_path / "b.bench.yaml"
+    path.write_text("\n".join(bomb))
+    assert "too large" in only_error(Manifest(path)).message
+    path.write_text("a0: &a0 [x]\n" + "\n".join(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 200)))
+    assert "nested too deeply" in only_error(Manifest(path)).message
+
+
+@pytest.mark.parametrize("kind", ["directory", "loop", "missing", "pipe"])
+def test_what_is_no_readable_file_is_an_error(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "b.bench.yaml"
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "loop":
+        path.symlink_to(path)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    error = only_error(Manifest(path))
+    assert error.path == path
+    assert "cannot be read" in error.message
+
+
+# --- anything at all: an InputError or a good scenario, never another exception
+
+FUZZ = settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+SYNTAX = st.text(st.sampled_from("abid01:-,.[]{}&*!|>'\"#%@`\n\t =\\\u00e9\ufeff\0~<?")) | st.text()
+ODD: st.SearchStrategy[Any] = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | st.sampled_from(
+        ["..", "/", "\0", "x" * 300, "a" * 5000, "public", "1G", "~", "=", "<<", "./b.bench.yaml"]
+    )
+)
+VALUES = st.recursive(
+    ODD,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=9), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def survives(source: Manifest | HarborTask) -> None:
+    try:
+        for ref in source.refs():
+            assert source.load(ref.id).id == ref.id
+    except InputError as error:
+        assert str(error)
+
+
+@FUZZ
+@given(st.lists(SYNTAX | st.sampled_from(GOOD.splitlines(keepends=True))).map("".join))
+def test_any_text_is_an_input_error_or_a_manifest(tmp_path: Path, text: str) -> None:
+    for suffix in (".bench.yaml", ".bench.toml"):
+        path = tmp_path / f"b{suffix}"
+        path.write_text(text, encoding="utf-8", errors="surrogatepass")
+        survives(Manifest(path))
+
+
+@FUZZ
+@given(st.binary())
+def test_any_bytes_are_an_input_error(tmp_path: Path, raw: bytes) -> None:
+    path = tmp_path / "b.bench.yaml"
+    path.write_bytes(raw)
+    survives(Manifest(path))
+    survives(HarborTask(write_task(tmp_path / "t", raw)))
+
+
+FULL: dict[str, Any] = {
+    "benchmark": "b",
+    "version": "1",
+    "defaults": {
+        "image": "x",
+        "env": {"A": "b"},
+        "environment": {"cpus": 1, "healthcheck": {"command": "true"}},
+    },
+    "scenarios": [
+        {
+            "id": "one",
+            "problem_statement": "x",
+            "tags": ["a"],
+            "metadata": {"k": [1, {"x": 2.5}]},
+            "files": {"a": "b.bench.yaml"},
+            "memory": "1G",
+            "reference": {"script": "true"},
+            "allowed_hosts": ["a.org"],
+            "network": "allowlist",
+            "setup": ["true"],
+            "scorers": [{"name": "s", "type": "bash", "script": "echo 1", "params": {"x": 1}}],
+            "artifacts": ["a", {"source": "b", "exclude": ["c"]}],
+            "requires": {"env": ["HOME"]},
+        }
+    ],
+}
+
+
+def _places(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [place] * bool(place) + [deeper for key, item in items for deeper in _places(item, (*place, key))]
+
+
+@FUZZ
+@given(st.lists(st.tuples(st.sampled_from(_places(FULL)), VALUES, st.booleans()), min_size=1, max_size=3))
+def test_a_manifest_mutated_anywhere_is_an_input_error_or_good(tmp_path: Path, changes: list[Any]) -> None:
+    data = copy.deepcopy(FULL)
+    for place, value, rename in changes:
+        inner: Any = data
+        for key in place[:-1]:
+            inner = inner[key] if isinstance(inner, dict | list) and _has(inner, key) else None
+        if isinstance(inner, dict | list) and _has(inner, place[-1]):
+            if rename and isinstance(inner, dict):
+                inner[str(value)] = inner.pop(place[-1])
+            else:
+                inner[place[-1]] = value
+    path = tmp_path / "b.bench.yaml"
+    path.write_text(yaml.safe_dump(data, allow_unicode=True), encoding="utf-8", errors="surrogatepass")
+    survives(Manifest(path))
+
+
+def _has(container: Any, key: Any) -> bool:
+    return key in container if isinstance(container, dict) else isinstance(key, int) and key < len(container)
+
+
+@FUZZ
+@given(
+    st.sampled_from(
+        [line.split(" = ")[0] for line in TASK.splitlines()] + ["steps", "artifacts", "env", "gpus", "user"]
+    ),
+    VALUES,
+    st.integers(0, 10),
+)
+def test_a_task_file_mutated_anywhere_is_an_input_error_or_good(
+    tmp_path: Path, key: str, value: Any, at: int
+) -> None:
+    lines = TASK.splitlines()
+    lines.insert(at, f"{json.dumps(key)} = {_toml(value)}")
+    text = "\n".join(line for line in lines if line != key)
+    survives(HarborTask(write_task(tmp_path / "t", text.encode("utf-8", "surrogatepass"))))
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json.dumps(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}.get(json.dumps(value), json.dumps(value))
