@@ -192,6 +192,8 @@ class OwnEngine:
         self.host = f"unix://{directory}/engine.sock"
         self._process = subprocess.Popen(
             [
+                # A network of its own: with --bridge=none an engine removes the docker0 of the machine's real one.
+                "unshare", "--net",
                 "dockerd", "-H", self.host, f"--data-root={directory}/data", f"--exec-root={directory}/exec",
                 f"--pidfile={directory}/pid", "--bridge=none", "--iptables=false",
             ],
