@@ -43,7 +43,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Find what `--bench` names before collecting, and look for contradictions afterwards."""
+    """Find what `--bench` names."""
     if {"tests", "solution"}.intersection(session.config.rootpath.parts):
         from .collect import refuse_to_start_inside_a_task
 
@@ -52,12 +52,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         from .collect import prepare
 
         prepare(session)
-    result = yield
-    if session.config.pluginmanager.has_plugin(options.RUNNING):
-        from .collect import check
-
-        check(session)
-    return result
+    return (yield)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -81,7 +76,7 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Node) -> None:
-    """xdist starts a worker: have the controller ready, should the worker meet a benchmark."""
+    """A worker of xdist starts: have the controller ready, should the worker meet a benchmark."""
     from .xdist import prepare_node
 
     prepare_node(node)

@@ -34,17 +34,17 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
             raise pytest.UsageError(
                 "--bench: no benchmark is registered; give a PATH, or see ini key bench_benchmarks"
             )
-        return None, [source for entry in known.values() for source in _sources(config, entry.path)]
+        return None, [source for entry in known.values() for source in _sources(entry.path)]
     name, at, version = text.partition("@")
     if name in known:
         entry = known[name]
         if at and version != entry.version:
             have = f"version {entry.version}" if entry.version else "without a version"
             raise pytest.UsageError(f"--bench: {name} is registered {have}, not {version!r}")
-        return name, _sources(config, entry.path)
+        return name, _sources(entry.path)
     path = config.invocation_params.dir / text
     if path.exists():
-        sources = _sources(config, path)
+        sources = _sources(path)
         if not sources:
             raise pytest.UsageError(f"--bench: {text} holds no *.bench.yaml, *.bench.toml or task directory")
         return None, sources
@@ -62,7 +62,7 @@ def registered(config: pytest.Config) -> dict[str, _Entry]:
     for directory in options.ini(config, "bench_paths"):
         root = config.rootpath / directory
         if root.is_dir():
-            for source in _sources(config, root):
+            for source in _sources(root):
                 _add_manifest(known, source)
     for added in config.hook.pytest_benchjobs_benchmarks(config=config):
         for name, path in (added or {}).items():
@@ -90,7 +90,7 @@ def _add_manifest(known: dict[str, _Entry], source: Source) -> None:
         return
 
 
-def _sources(config: pytest.Config, path: Path) -> list[Source]:
+def _sources(path: Path) -> list[Source]:
     try:
         return find_sources(path)
     except InputError as error:

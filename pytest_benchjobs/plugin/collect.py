@@ -23,9 +23,43 @@ if TYPE_CHECKING:
 _TAG = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
 # Markers that make pytest or a common plugin do something: a tag of a benchmark must not.
 _BEHAVIOUR = frozenset(
-    "parametrize usefixtures skip skipif xfail filterwarnings tryfirst trylast hookwrapper "
-    "timeout flaky rerun_except only_on xdist_group asyncio anyio trio twisted django_db benchmark order run "
-    "dependency depends forked repeat incremental pytestmark bench_trial and or not True False None".split()
+    [
+        "parametrize",
+        "usefixtures",
+        "skip",
+        "skipif",
+        "xfail",
+        "filterwarnings",
+        "tryfirst",
+        "trylast",
+        "hookwrapper",
+        "timeout",
+        "flaky",
+        "rerun_except",
+        "only_on",
+        "xdist_group",
+        "asyncio",
+        "anyio",
+        "trio",
+        "twisted",
+        "django_db",
+        "benchmark",
+        "order",
+        "run",
+        "dependency",
+        "depends",
+        "forked",
+        "repeat",
+        "incremental",
+        "pytestmark",
+        "bench_trial",
+        "and",
+        "or",
+        "not",
+        "True",
+        "False",
+        "None",
+    ]
 )
 _PROBLEM = pytest.StashKey[str]()
 _MARKS = pytest.StashKey[dict[str, pytest.MarkDecorator | None]]()
@@ -97,14 +131,15 @@ def task_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | N
 
 
 def refuse_to_start_inside_a_task(config: pytest.Config) -> None:
-    """pytest looks no higher than its rootdir, so from inside a task it would take the task's tests for ordinary ones.
+    """Say no: pytest looks no higher than its rootdir, so from inside a task it would take the task's tests for ordinary ones.
 
     Raises:
         pytest.UsageError: rootdir is among the tests or the solution of a task.
     """
     below = config.rootpath
     for parent in below.parents:
-        if below.name in ("tests", "solution") and (parent / "task.toml").is_file() and open_source(parent):
+        inside = below.name in ("tests", "solution") and (parent / "task.toml").is_file()
+        if inside and open_source(parent):
             raise pytest.UsageError(
                 f"{below} belongs to the task {parent}: its files are put into a container and graded there. "
                 f"Run: pytest {parent}"
@@ -145,20 +180,21 @@ def named_collectors(session: pytest.Session) -> list[pytest.Collector]:
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is archived or was collected twice; ordinary tests first."""
-    ordinary: list[pytest.Item] = []
-    trials: dict[str, TrialItem] = {}
+    """Leave out trials that are archived or were collected twice."""
+    kept: list[pytest.Item] = []
     archived: list[pytest.Item] = []
+    seen: set[str] = set()
     for item in items:
         if not isinstance(item, TrialItem):
-            ordinary.append(item)
+            kept.append(item)
         elif item.ref.archived:
             archived.append(item)
-        else:
-            trials.setdefault(item.nodeid, item)
+        elif item.nodeid not in seen:
+            seen.add(item.nodeid)
+            kept.append(item)
     if archived:
         config.hook.pytest_deselected(items=archived)
-    items[:] = [*ordinary, *trials.values()]
+    items[:] = kept
 
 
 def problem(session: pytest.Session) -> str | None:
@@ -192,7 +228,7 @@ def check(session: pytest.Session) -> None:
         raise pytest.UsageError(found)
     session.items.clear()
     report = pytest.CollectReport(nodeid="", outcome="failed", longrepr=found, result=[])
-    report.bench_usage = found
+    vars(report)["bench_usage"] = found
     session.config.hook.pytest_collectreport(report=report)
 
 

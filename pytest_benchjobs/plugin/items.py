@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.outcomes import Failed  # `pytest.fail.Exception`, for type checkers
 
 if TYPE_CHECKING:
     from ..model.agent import AgentSpec
@@ -21,11 +22,11 @@ class BenchWarning(pytest.PytestWarning):
 
 
 # Outcomes of pytest rather than plain exceptions: pytest then spends nothing on a traceback that nobody wants to see.
-class Unsolved(pytest.fail.Exception):
+class Unsolved(Failed):
     """The agent fell short. To pytest a failure; in the terminal a category of its own."""
 
 
-class TrialError(pytest.fail.Exception):
+class TrialError(Failed):
     """The trial could not be run or graded, through no fault of the agent."""
 
 

@@ -34,7 +34,7 @@ def dress(item: TrialItem, report: pytest.TestReport) -> None:
     if result is not None:
         tells = report.when == "call" or (report.when == "setup" and not report.passed)
         if tells:
-            report.bench = _brief(result)
+            vars(report)["bench"] = _brief(result)
             report.duration = result.seconds
             if isinstance(report.longrepr, tuple):
                 path, line, reason = report.longrepr
@@ -51,6 +51,34 @@ def dress(item: TrialItem, report: pytest.TestReport) -> None:
     report.sections = [(clean(title), clean(text)) for title, text in report.sections]
     if isinstance(report.longrepr, str):
         report.longrepr = clean(report.longrepr)
+
+
+def reports_of(result: TrialResult, location: tuple[str, int | None, str]) -> list[pytest.TestReport]:
+    """What pytest would have reported of a trial whose worker cannot any more."""
+    error = result.outcome == "error"
+    verdict: dict[str, Any] = {
+        "outcome": "passed" if result.outcome == "passed" else "failed",
+        "longrepr": None if result.outcome == "passed" else failure_text(result),
+        "duration": result.seconds,
+    }
+    silent: dict[str, Any] = {"outcome": "passed", "longrepr": None, "duration": 0}
+    phases = [("setup", verdict if error else silent), ("call", verdict), ("teardown", silent)]
+    if error:
+        del phases[1]
+    reports = []
+    for when, fields in phases:
+        report = pytest.TestReport(
+            nodeid=result.node_id,
+            location=location,
+            keywords={},
+            when=when,  # type: ignore[arg-type]
+            user_properties=list(properties(result)),
+            **fields,
+        )
+        if fields is verdict:
+            vars(report)["bench"] = _brief(result)
+        reports.append(report)
+    return reports
 
 
 def _remember(item: TrialItem, result: TrialResult) -> None:

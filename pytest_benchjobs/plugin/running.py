@@ -33,6 +33,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Look for contradictions between the options and what was collected."""
+    collect.check(session)
+    # Stable, and after every plugin that shuffles: ordinary tests first, whose fixtures live from one to the next.
+    session.items.sort(key=lambda item: isinstance(item, TrialItem))
+    if hasattr(session.config, "workerinput"):
+        from .xdist import leave_word
+
+        leave_word(session)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Our loop, when there are trials to run."""
     if session.config.option.collectonly or not any(isinstance(item, TrialItem) for item in session.items):

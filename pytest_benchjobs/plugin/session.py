@@ -184,7 +184,7 @@ class BenchSession:
             self.before(trial)
             assert self._services is not None  # noqa: S101  made by `open`, which comes before any trial
             return run_trial(trial, self._services, cancellation)
-        except Exception as error:  # noqa: BLE001  of our own making: it must reach the report, not a dead thread
+        except Exception as error:
             why = Failure(
                 class_=getattr(error, "code", "internal"),
                 message=clean(f"{error or type(error).__name__}", 2000),
@@ -331,7 +331,7 @@ class BenchSession:
         """Whatever goes wrong inside is a line in the summary: trials that have ended must not be lost to it."""
         try:
             yield
-        except Exception as error:  # noqa: BLE001
+        except Exception as error:
             line = f"{what}: {clean(str(error) or type(error).__name__, 500)}"
             if line not in self.troubles:
                 self.troubles.append(line)
