@@ -1,0 +1,235 @@
+"""What a Harbor task directory means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.scenario import (
+    ArtifactSpec,
+    Environment,
+    HealthCheck,
+    Reference,
+    Scenario,
+    ScorerSpec,
+)
+from pytest_benchjobs.sources.harbor import HarborTask, is_task_directory, strip_canary
+from pytest_benchjobs.sources.protocol import ScenarioRef
+
+EVERYTHING = """\
+schema_version = "1.4"
+source = "here"
+artifacts = ["/app/out.txt", { source = "/var/log", destination = "logs", exclude = ["*.gz"] }]
+
+[task]
+name = "org/fix-it"
+version = "1.2.3"
+description = "Fix it."
+keywords = ["x"]
+authors = [{ name = "A", email = "a@example.org" }]
+
+[metadata]
+difficulty = "hard"
+category = "games"
+tags = ["c", "hard", 7]
+author_name = "A"
+
+[agent]
+timeout_sec = 900
+user = "agent"
+network_mode = "no-network"
+
+[verifier]
+timeout_sec = 120.5
+env = { KEY = "${KEY:-none}" }
+user = 0
+environment_mode = "shared"
+network_mode = "public"
+
+[[verifier.collect]]
+command = "dump > /tmp/x"
+timeout_sec = 5
+
+[environment]
+docker_image = "registry.example/fix-it:1"
+build_timeout_sec = 60
+cpus = 1.5
+memory_mb = 2048
+storage_mb = 10240
+gpus = 0
+workdir = "/app"
+env = { A = "b" }
+network_mode = "public"
+
+[environment.healthcheck]
+command = "true"
+interval_sec = 1
+retries = 9
+
+[solution.env]
+S = "t"
+"""
+LEGACY = 'version = "1.0"\n[environment]\nmemory = "2G"\nstorage = "512M"\nallow_internet = false\n'
+
+
+def write(directory: Path, text: str = EVERYTHING, **files: str) -> Path:
+    contents = {
+        "task.toml": text,
+        "instruction.md": "<!-- canary GUID 1-2 -->\n\nFix it.\n",
+        "environment/Dockerfile": "FROM x\n",
+        "tests/test.sh": "",
+        "solution/solve.sh": "",
+        **files,
+    }
+    for name, content in contents.items():
+        (directory / name).parent.mkdir(parents=True, exist_ok=True)
+        (directory / name).write_text(content)
+    return directory
+
+
+def test_every_key_reaches_the_scenario(tmp_path: Path) -> None:
+    task = write(tmp_path / "games" / "fix-it")
+    source = HarborTask(task)
+    assert source.refs() == [ScenarioRef("fix-it", ("c", "hard", "games"), 1)]
+    assert source.warnings == ()
+    assert source.load("fix-it") == Scenario(
+        id="fix-it",
+        benchmark="games",
+        benchmark_version="1.2.3",
+        problem_statement="Fix it.\n",
+        tags=("c", "hard", "games"),
+        metadata={"difficulty": "hard", "category": "games", "tags": ["c", "hard", 7], "author_name": "A"},
+        environment=Environment(
+            image="registry.example/fix-it:1",
+            dockerfile=task / "environment/Dockerfile",
+            context=task / "environment",
+            build_timeout=60,
+            cpus=1.5,
+            memory=2 << 30,
+            storage=10 << 30,
+            workdir="/app",
+            env={"A": "b"},
+            keep_entrypoint=True,
+            healthcheck=HealthCheck(command="true", interval=1, retries=9),
+        ),
+        reference=Reference(solution=task / "solution", env={"S": "t"}),
+        agent_timeout=900,
+        agent_user="agent",
+        agent_network="none",
+        scorers=(
+            ScorerSpec(
+                name="reward",
+                type="harbor",
+                path=task / "tests",
+                timeout=120.5,
+                user="0",
+                env={"KEY": "${KEY:-none}"},
+                network="public",
+                params={"collect": [{"command": "dump > /tmp/x", "timeout_sec": 5.0, "user": None}]},
+            ),
+        ),
+        artifacts=(
+            ArtifactSpec(source="/app/out.txt"),
+            ArtifactSpec(source="/var/log", destination="logs", exclude=("*.gz",)),
+        ),
+        source=task,
+        line=1,
+    )
+
+
+def test_old_tasks_are_read_with_the_keys_of_their_time(tmp_path: Path) -> None:
+    task = write(tmp_path / "t", LEGACY)
+    (task / "solution" / "solve.sh").unlink()
+    (task / "solution").rmdir()
+    source = HarborTask(task, benchmark="old")
+    assert [(ref.id, source.warnings) for ref in source.refs()] == [("t", ())]
+    scenario = source.load("t")
+    assert scenario.environment == Environment(
+        dockerfile=task / "environment/Dockerfile",
+        context=task / "environment",
+        memory=2 << 30,
+        storage=512 << 20,
+        network="none",
+        keep_entrypoint=True,
+    )
+    assert (scenario.benchmark, scenario.agent_timeout, scenario.reference) == ("old", None, None)
+    assert scenario.scorers[0].timeout == 600
+
+
+def test_equal_old_and_new_keys_do_not_contradict(tmp_path: Path) -> None:
+    task = write(tmp_path / "t", LEGACY + 'memory_mb = 2048\nnetwork_mode = "no-network"\n')
+    assert HarborTask(task).load("t").environment.memory == 2 << 30
+
+
+def test_an_empty_task_file_is_a_task_of_defaults(tmp_path: Path) -> None:
+    task = write(tmp_path / "t", "")
+    assert is_task_directory(task)
+    assert HarborTask(task).refs() == [ScenarioRef("t", (), 1)]
+
+
+def test_odd_things_warn_with_a_line(tmp_path: Path) -> None:
+    task = write(tmp_path / "my task!", 'schema_version = "9"\n[agent]\ntimeout_sce = 5\n[agent2]\n')
+    (task / "solution" / "solve.sh").unlink()
+    source = HarborTask(task)
+    assert [ref.id for ref in source.refs()] == ["my-task"]
+    assert sorted(str(warning).removeprefix(f"{task}") for warning in source.warnings) == [
+        "/task.toml: solution: solution/ has no solve.sh: the oracle cannot solve this task",
+        "/task.toml:1: schema_version: '9' is not a known version of the format (1.0 to 1.4); read as 1.4",
+        "/task.toml:3: agent.timeout_sce: unknown key, ignored. did you mean 'timeout_sec'?",
+        "/task.toml:4: agent2: unknown key, ignored. did you mean 'agent'?",
+        ": the directory name is not a scenario id (letters, digits, . _ + = -); 'my-task' is used",
+    ]
+    assert source.load("my-task").id == "my-task"
+
+
+def test_an_unwanted_task_is_not_read(tmp_path: Path) -> None:
+    task = write(tmp_path / "t", "this is not TOML")
+    assert HarborTask(task).refs(lambda name: name != "t") == []
+    with pytest.raises(InputError, match="no scenario 'u' here, only 't'"):
+        HarborTask(task).load("u")
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"task.toml": '[project]\nname = "x"\n'}, False),
+        ({"task.toml": '[project]\nname = "x"\n', "environment/x": ""}, False),
+        ({"task.toml": 'version = "1"\n[environment]\nA = "b"\n'}, False),
+        ({"task.toml": "not TOML"}, False),
+        ({"instruction.md": "x", "environment/x": ""}, False),
+        ({"task.toml": "not TOML", "environment/x": ""}, True),
+        ({"task.toml": "[agent]\n", "environment/x": ""}, True),
+        ({"task.toml": "", "instruction.md": "x"}, True),
+        ({"task.toml": "", "environment/x": "", "steps/a/instruction.md": ""}, True),
+        ({"task.toml": 'version = "1.0"\n[agent]\n[verifier]\n'}, True),
+    ],
+)
+def test_a_task_file_of_another_tool_is_left_alone(
+    files: dict[str, str], expected: bool, tmp_path: Path
+) -> None:
+    for name, content in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(content)
+    assert is_task_directory(tmp_path) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Do it.\n# canary\n", "Do it.\n# canary\n"),
+        ("# BENCHMARK DATA ... canary GUID 1\n# harbor-canary GUID 2\n\nDo it.\n", "Do it.\n"),
+        ("# A title\n\nDo it.\n", "# A title\n\nDo it.\n"),
+        ("\nDo it.\n", "\nDo it.\n"),
+        ("<!-- canary -->", ""),
+    ],
+)
+def test_only_canaries_at_the_top_are_stripped(text: str, expected: str) -> None:
+    assert strip_canary(text) == expected
+
+
+def test_an_instruction_of_nothing_but_a_canary_is_an_error(tmp_path: Path) -> None:
+    task = write(tmp_path / "t", "", **{"instruction.md": "<!-- canary -->\n"})
+    with pytest.raises(InputError, match=r"instruction\.md: is empty"):
+        HarborTask(task).load("t")

@@ -1,0 +1,443 @@
+"""What a native manifest means."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.scenario import (
+    ArtifactSpec,
+    Environment,
+    HealthCheck,
+    Reference,
+    Requires,
+    Scenario,
+    ScorerSpec,
+    Validation,
+)
+from pytest_benchjobs.sources import benchmark_schema, find_sources, open_source
+from pytest_benchjobs.sources.manifest import Manifest
+from pytest_benchjobs.sources.protocol import ScenarioRef, Source
+from pytest_benchjobs.sources.template import fill
+from pytest_benchjobs.sources.toml_lines import toml_lines
+
+EVERYTHING = """\
+benchmark: text-tools
+version: "1.0"
+description: Small jobs.
+metadata: {owner: us}
+defaults:
+  image: debian:bookworm-slim
+  workdir: /app
+  env: {A: "1", B: "2"}
+  metadata: {team: x, since: 2024-01-01}
+  agent_timeout: 300
+  network: none
+  healthcheck: {command: "true", retries: 5}
+scenarios:
+  - id: count-words
+    problem_statement: Count.
+    additional_context: {hint: [1, 2]}
+    tags: [easy, text]
+    metadata: {team: y}
+    validation: reverse
+    archived: true
+    env: {B: "3", C: "${HOME}"}
+    cpus: 1
+    memory: 512M
+    storage: 1G
+    pids: 64
+    network: allowlist
+    allowed_hosts: [pypi.org, "*.debian.org", 10.0.0.0/8]
+    setup: apt-get update
+    files: {in.txt: fixtures/in.txt}
+    reference: wc -w < in.txt > out.txt
+    threshold: 0.5
+    agent_user: 1000
+    agent_env: {X: y}
+    agent_network: public
+    scorer_timeout: 60
+    scorers:
+      - {name: exists, type: bash, script: "echo 1"}
+      - {name: right, type: tests, weight: 3, path: tests/, timeout: 5, network: none}
+      - {name: mine, type: my-scorer, params: {a: [1]}}
+    artifacts: [out.txt, {source: /var/log, destination: logs, exclude: ["*.gz"]}]
+    requires: {env: [HOME], secrets: [KEY], commands: [git]}
+  - id: build
+    problem_file: problem.md
+    environment:
+      dockerfile: env/Dockerfile
+      context: env
+      build_args: {V: "1"}
+      keep_entrypoint: true
+    reference: {patch: gold.patch}
+    scorers: [{name: c, type: command, command: "true"}]
+  - id: quoted
+    problem_statement: x
+    reference: {file: solve.sh}
+    scorers: [{name: c, type: command, command: "true"}]
+"""
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Manifest:
+    for name, text in {
+        "fixtures/in.txt": "a b\n",
+        "tests/test.sh": "",
+        "env/Dockerfile": "FROM x\n",
+        "problem.md": "From a file.\n",
+        "gold.patch": "",
+        "solve.sh": "true\n",
+        "all.bench.yaml": EVERYTHING,
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return Manifest(tmp_path / "all.bench.yaml")
+
+
+def test_every_key_reaches_the_scenario(manifest: Manifest) -> None:
+    base = manifest.path.parent
+    assert manifest.load("count-words") == Scenario(
+        id="count-words",
+        benchmark="text-tools",
+        benchmark_version="1.0",
+        problem_statement="Count.",
+        additional_context={"hint": [1, 2]},
+        tags=("easy", "text"),
+        metadata={"team": "y", "since": "2024-01-01"},
+        archived=True,
+        validation=Validation.REVERSE,
+        environment=Environment(
+            image="debian:bookworm-slim",
+            workdir="/app",
+            env={"A": "1", "B": "3", "C": "${HOME}"},
+            cpus=1,
+            memory=512 << 20,
+            storage=1 << 30,
+            pids=64,
+            network="allowlist",
+            allowed_hosts=("pypi.org", "*.debian.org", "10.0.0.0/8"),
+            setup=("apt-get update",),
+            healthcheck=HealthCheck(command="true", retries=5),
+        ),
+        files={"in.txt": base / "fixtures/in.txt"},
+        reference=Reference(script="wc -w < in.txt > out.txt"),
+        threshold=0.5,
+        agent_timeout=300,
+        agent_user="1000",
+        agent_env={"X": "y"},
+        agent_network="public",
+        scorer_timeout=60,
+        scorers=(
+            ScorerSpec(name="exists", type="bash", script="echo 1"),
+            ScorerSpec(name="right", type="tests", weight=3, path=base / "tests", timeout=5, network="none"),
+            ScorerSpec(name="mine", type="my-scorer", params={"a": [1]}),
+        ),
+        artifacts=(
+            ArtifactSpec(source="out.txt"),
+            ArtifactSpec(source="/var/log", destination="logs", exclude=("*.gz",)),
+        ),
+        requires=Requires(env=("HOME",), secrets=("KEY",), commands=("git",)),
+        source=manifest.path,
+        line=14,
+    )
+
+
+def test_a_dockerfile_takes_the_place_of_a_default_image(manifest: Manifest) -> None:
+    base = manifest.path.parent
+    build = manifest.load("build")
+    assert build.environment == Environment(
+        dockerfile=base / "env/Dockerfile",
+        context=base / "env",
+        build_args={"V": "1"},
+        keep_entrypoint=True,
+        workdir="/app",
+        env={"A": "1", "B": "2"},
+        network="none",
+        healthcheck=HealthCheck(command="true", retries=5),
+    )
+    assert (build.problem_statement, build.reference) == (
+        "From a file.\n",
+        Reference(patch=base / "gold.patch"),
+    )
+    assert manifest.load("quoted").reference == Reference(script="true\n")
+
+
+def _line_of(text: str) -> int:
+    return EVERYTHING.splitlines().index(text) + 1
+
+
+def test_refs_are_in_file_order_with_lines_and_tags(manifest: Manifest) -> None:
+    assert manifest.refs() == [
+        ScenarioRef("count-words", ("easy", "text"), 14, archived=True),
+        ScenarioRef("build", (), _line_of("  - id: build")),
+        ScenarioRef("quoted", (), _line_of("  - id: quoted")),
+    ]
+    assert manifest.warnings == ()
+    assert manifest.benchmark == "text-tools"
+
+
+def test_only_wanted_scenarios_are_validated(tmp_path: Path) -> None:
+    path = tmp_path / "b.bench.yaml"
+    path.write_text(
+        "benchmark: b\nscenarios:\n  - {id: bad, workdir: [1]}\n"
+        "  - {id: good, image: x, problem_statement: y, scorers: [{name: s, type: other}]}\n"
+    )
+    assert Manifest(path).refs("good".__eq__) == [ScenarioRef("good", (), 4)]
+    with pytest.raises(InputError, match=r"scenarios\[0\]\.workdir"):
+        Manifest(path).refs("bad".__eq__)
+
+
+def test_unknown_keys_warn_with_line_and_suggestion(tmp_path: Path) -> None:
+    path = tmp_path / "b.bench.yaml"
+    path.write_text(
+        "benchmark: b\nauthor: me\ndefaults: {image: x, wrkdir: /app}\nscenarios:\n"
+        "  - id: a\n    problem_statement: y\n    environment:\n      memroy: 1G\n"
+        "    scorers:\n      - name: s\n        type: other\n        wieght: 2\n"
+    )
+    source = Manifest(path)
+    assert [ref.id for ref in source.refs()] == ["a"]
+    assert [str(warning) for warning in source.warnings] == [
+        f"{path}:2: author: unknown key, ignored.",
+        f"{path}:3: defaults.wrkdir: unknown key, ignored. did you mean 'workdir'?",
+        f"{path}:8: scenarios[0].environment.memroy: unknown key, ignored. did you mean 'memory'?",
+        f"{path}:12: scenarios[0].scorers[0].wieght: unknown key, ignored. did you mean 'weight'?",
+    ]
+
+
+def test_what_only_looks_like_a_number_or_date_stays_text(tmp_path: Path) -> None:
+    path = tmp_path / "b.bench.yaml"
+    path.write_text(
+        "benchmark: b\nversion: 2024-05-06\nscenarios:\n"
+        "  - {id: a, image: x, problem_statement: y, env: {MODE: 0755, AT: 12:30, V: 1.2.3}, scorers: [{name: s, type: o}]}\n"
+    )
+    scenario = Manifest(path).load("a")
+    assert scenario.benchmark_version == "2024-05-06"
+    assert scenario.environment.env == {"MODE": "0755", "AT": "12:30", "V": "1.2.3"}
+
+
+def test_anchors_and_merge_keys_work_and_keep_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "b.bench.yaml"
+    path.write_text(
+        "benchmark: b\nscenarios:\n  - &first\n    id: a\n    image: x\n    problem_statement: y\n"
+        "    scorers: [{name: s, type: o}]\n  - <<: *first\n    id: b\n    image: z\n"
+    )
+    source = Manifest(path)
+    assert source.refs() == [ScenarioRef("a", (), 3), ScenarioRef("b", (), 8)]
+    assert [source.load(name).environment.image for name in "ab"] == ["x", "z"]
+
+
+def test_toml_says_the_same_as_yaml(tmp_path: Path) -> None:
+    text = (
+        '\ufeffbenchmark = "b"\n\n[defaults]\nimage = "x"\nmetadata = { since = 2024-01-01 }\n\n'
+        '[[scenarios]]\nid = "a"\nproblem_statement = """\nDo\nit.\n"""\n'
+        '[[scenarios.scorers]]\nname = "s"\ntype = "bash"\nscript = "echo 1"\n'
+        '[[scenarios]]\nid = "b"\nproblem_statement = "x"\nscorers = [\n  { name = "s", type = "other" },\n]\n'
+    )
+    path = tmp_path / "b.bench.toml"
+    path.write_text(text.replace("\n", "\r\n"), newline="")
+    source = Manifest(path)
+    assert source.refs() == [ScenarioRef("a", (), 7), ScenarioRef("b", (), 17)]
+    assert source.load("a").problem_statement == "Do\nit.\n"
+    assert source.load("a").metadata == {"since": "2024-01-01"}
+    path.write_text(
+        text.replace('"other"', '"bash"').replace('type = "bash"\nscript', 'weight = 0\ntype = ""\nscript')
+    )
+    with pytest.raises(InputError) as raised:
+        source.refs()
+    assert [line.partition(":")[2] for line in str(raised.value).splitlines()] == [
+        "15: scenarios[0].scorers[0].weight: must be greater than 0, not 0",
+        "16: scenarios[0].scorers[0].type: is empty",
+        "22: scenarios[1].scorers[0]: script: is required but missing for a scorer of type 'bash'",
+    ]
+
+
+def test_loading_knows_an_unknown_id_and_keeps_the_file_as_first_read(manifest: Manifest) -> None:
+    first = manifest.load("build")
+    manifest.path.write_text("")
+    assert manifest.load("build") == first
+    with pytest.raises(InputError, match=r"no scenario 'biuld'\. did you mean 'build'"):
+        manifest.load("biuld")
+
+
+def test_many_threads_load_from_one_reading(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_benchjobs.sources import manifest as module
+
+    readings: list[Path] = []
+    read = module.read_document
+    monkeypatch.setattr(module, "read_document", lambda path: readings.append(path) or read(path))
+    loaded: list[Scenario] = []
+    threads = [threading.Thread(target=lambda: loaded.append(manifest.load("count-words"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert loaded == [manifest.load("count-words")] * 8
+    assert readings == [manifest.path]
+
+
+def test_five_hundred_scenarios_are_listed_quickly(tmp_path: Path) -> None:
+    path = tmp_path / "b.bench.yaml"
+    one = (
+        "  - id: s{0}\n    problem_statement: Do it.\n    tags: [a, b]\n    env: {{A: x}}\n"
+        "    scorers:\n      - {{name: s, type: bash, script: echo 1}}\n      - {{name: t, type: command, command: x}}\n"
+    )
+    path.write_text("benchmark: b\ndefaults: {image: x}\nscenarios:\n" + "".join(map(one.format, range(500))))
+    best = min(_seconds(path) for _ in range(3))
+    assert best < 0.15
+
+
+def _seconds(path: Path) -> float:
+    start = time.process_time()
+    assert len(Manifest(path).refs()) == 500
+    return time.process_time() - start
+
+
+def test_sources_are_found_in_directories_of_directories(manifest: Manifest) -> None:
+    base = manifest.path.parent
+    for name in ("tasks/one", "tasks/two", ".hidden/three", "a/b/c/four", "a/b/c/d/five"):
+        (base / name / "environment").mkdir(parents=True)
+        (base / name / "instruction.md").touch()
+        (base / name / "task.toml").touch()
+    (base / "tasks" / "x.bench.toml").touch()
+    found: list[Source] = find_sources(base)
+    assert [str(source.path.relative_to(base)) for source in found] == [
+        "a/b/c/four",
+        "all.bench.yaml",
+        "tasks/one",
+        "tasks/two",
+        "tasks/x.bench.toml",
+    ]
+    assert [source.benchmark for source in found if source.path.name == "one"] == ["tasks"]
+    assert [source.path for source in find_sources(base / "tasks" / "one" / "task.toml")] == [
+        base / "tasks" / "one"
+    ]
+    assert open_source(base / "problem.md") is None
+    assert open_source(base / "env") is None
+    with pytest.raises(InputError, match="is no benchmark"):
+        find_sources(base / "problem.md")
+    with pytest.raises(InputError, match="no such file"):
+        find_sources(base / "nothing")
+
+
+def test_the_published_schema_agrees_with_the_reader(manifest: Manifest) -> None:
+    schema = benchmark_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    assert list(validator.iter_errors(yaml.safe_load(EVERYTHING.replace("2024-01-01", "x")))) == []
+    data: dict[str, Any] = {
+        "benchmark": "b",
+        "scenarios": [{"id": "a", "memory": "1G", "setup": "x", "reference": "y", "user": 0}],
+    }
+    assert list(validator.iter_errors(data)) == []
+    data["scenarios"][0]["memroy"] = 1
+    assert [error.validator for error in validator.iter_errors(data)] == ["additionalProperties"]
+
+
+def test_collecting_a_manifest_imports_no_engine(manifest: Manifest) -> None:
+    import subprocess
+
+    code = (
+        "import sys; from pathlib import Path; from pytest_benchjobs.sources import open_source\n"
+        f"open_source(Path({str(manifest.path)!r})).refs()\n"
+        "print(sorted({'docker', 'pytest', 'sqlite3', 'requests'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_templates_fill_whole_values_only() -> None:
+    env = {
+        "A": "${HOME}",
+        "B": "${NO:-d e}",
+        "C": "x${HOME}",
+        "D": "${EMPTY:-d}",
+        "E": "${NO:-}",
+        "F": "${EMPTY}",
+    }
+    assert fill(env, {"HOME": "/h", "EMPTY": ""}) == {
+        "A": "/h",
+        "B": "d e",
+        "C": "x${HOME}",
+        "D": "d",
+        "E": "",
+        "F": "",
+    }
+
+
+def test_templates_name_every_variable_that_is_missing() -> None:
+    with pytest.raises(InputError) as raised:
+        fill({"A": "${NO}", "TOKEN": "${TOKEN}"}, {})
+    assert str(raised.value) == (
+        "the environment variables NO (for A), TOKEN are not set; set them, or give a default: ${NAME:-default}"
+    )
+
+
+KEYS = st.from_regex(r"[a-z]{1,3}", fullmatch=True)
+TOML = st.recursive(
+    st.integers(0, 9) | st.text("ab[]{}#='\"\n", max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(KEYS | st.just("a b"), TOML, max_size=4),
+    st.lists(st.dictionaries(KEYS, TOML, max_size=2), max_size=3),
+)
+def test_every_place_of_a_toml_text_has_a_line(top: dict[str, Any], tables: list[dict[str, Any]]) -> None:
+    text = "# [x]\n" + "".join(f"{_key(key)} = {_toml(value)}\n" for key, value in top.items())
+    text += "".join(
+        "[[zz.list]] # =\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in table.items())
+        for table in tables
+    )
+    data = tomllib.loads(text)
+    lines = toml_lines(text)
+    assert {place for place in lines if _is_there(data, place)} == set(lines)
+    assert [place for place in _all_places(data) if place not in lines] == []
+    source = text.split("\n")
+    assert all(
+        str(key).split()[0] in source[line - 1]
+        for (key,), line in ((p, n) for p, n in lines.items() if len(p) == 1)
+    )
+
+
+def _key(key: str) -> str:
+    return f'"{key}"' if " " in key else key
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(map(_toml, value)) + "\n]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'"""{escaped}"""' if "\\n" in escaped else f'"{escaped}"'
+    return str(value)
+
+
+def _is_there(data: Any, place: tuple[Any, ...]) -> bool:
+    for part in place:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return True
+
+
+def _all_places(data: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [place] * bool(place) + [
+        deeper for key, item in items for deeper in _all_places(item, (*place, key))
+    ]
