@@ -1,0 +1,178 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.cli import main
+from pytest_benchjobs.model.errors import EngineUnavailable
+from pytest_benchjobs.model.job import Owner
+from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.reproducibility import redact_arguments, reproducibility
+
+from .records import JOB, record, result, trial
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "benchjobs: Missing command. See `benchjobs --help`"),
+        (["nope"], "benchjobs: No such command 'nope'. See `benchjobs --help`"),
+        (
+            ["db", "rebuild", "--dir", "missing"],
+            "benchjobs: there are no jobs in missing; choose another --dir",
+        ),
+        (["benchmarks"], "benchjobs: there is no directory benchmarks/ here; name a PATH"),
+    ],
+)
+def test_a_mistake_is_one_line_on_stderr(
+    arguments: list[str],
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(*arguments) == 2
+    assert capsys.readouterr() == ("", f"{message}\n")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rebuild_indexes_every_bundle(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    bundle = JobBundle.create(tmp_path, record(tmp_path))
+    bundle.begin(trial()).commit(result())
+    damaged = bundle.begin(trial("damaged")).commit(result(trial("damaged")))
+    (bundle.root / damaged.path / "result.json").write_text("{")
+    assert run("db", "rebuild", "--dir", tmp_path) == 0
+    out, err = capsys.readouterr()
+    assert out == "indexed 1 jobs with 1 trials\n"
+    assert re.fullmatch(r"warning: .*damaged/1/result.json: is damaged .*\n", err)
+    with History.open_readonly(tmp_path / FILE) as history:
+        assert [row.scenario for row in history.trials(JOB)] == ["count"]
+
+
+def test_rebuild_refuses_a_history_of_a_newer_version_in_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    JobBundle.create(tmp_path, record(tmp_path))
+    with History(tmp_path / FILE) as history:
+        history._connection.execute("PRAGMA user_version = 99")
+    assert run("db", "rebuild", "--dir", tmp_path) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(f"benchjobs: {tmp_path / FILE}: written by a newer version")
+
+
+def test_gc_recovers_jobs_even_when_no_engine_answers(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(self: DockerProvider) -> None:
+        raise EngineUnavailable("no engine answers")
+
+    monkeypatch.setattr(DockerProvider, "check", check)
+    code = "from pytest_benchjobs.model.owner import current_owner; print(current_owner().model_dump_json())"
+    dead = Owner.model_validate_json(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+    )
+    JobBundle.create(tmp_path, record(tmp_path, owner=dead))
+    assert run("gc", "--dir", tmp_path) == 0
+    out, err = capsys.readouterr()
+    assert out == f"job {JOB} died while it ran (process {dead.pid}): kept 0 trials\nrecovered 1 jobs\n"
+    assert err == "containers were not looked at: no engine answers\n"
+
+
+@pytest.mark.parametrize("name", ["manifest", "result", "job"])
+def test_schemas_are_json_schemas(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    import jsonschema
+
+    assert run("schema", name) == 0
+    schema = json.loads(capsys.readouterr().out)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert schema["type"] == "object"
+
+
+def test_agents_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("agents") == 0
+    assert capsys.readouterr().out.split() == ["oracle", "nop", "command"]
+    assert run("agents", "-o", "json") == 0
+    assert {"name": "command", "needs_model": True} in json.loads(capsys.readouterr().out)
+
+
+def test_benchmarks_are_listed_with_their_scenarios(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "a.bench.yaml").write_text(
+        "benchmark: texts\ndefaults: {image: debian}\nscenarios:\n"
+        "  - {id: one, problem_statement: x, scorers: [{name: s, type: bash, script: echo 1}]}\n"
+    )
+    assert run("benchmarks", tmp_path, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out) == [{"benchmark": "texts", "scenarios": ["one"]}]
+
+
+def test_help_and_version_load_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom pytest_benchjobs.cli import main\n"
+        "try: main(['--version'])\nexcept SystemExit as end: print(end.code, end=' ')\n"
+        "print({'pydantic', 'docker', 'sqlite3', 'pytest', 'yaml'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"benchjobs \S+\n0 set\(\)\n", done.stdout)
+
+
+def test_values_of_variables_are_not_in_the_recorded_command_line() -> None:
+    argv = [
+        "pytest",
+        "--bench-env",
+        "KEY=value",
+        "--bench-env=A=b=c",
+        "--bench-secret=K=HOST_K",
+        "-k",
+        "x=y",
+        "--bench-env",
+    ]
+    assert redact_arguments(argv) == [
+        "pytest", "--bench-env", "KEY=[redacted]", "--bench-env=A=[redacted]", "--bench-secret=K=[redacted]", "-k", "x=y",
+        "--bench-env",
+    ]  # fmt: skip
+
+
+def test_the_state_of_the_repository_is_recorded(tmp_path: Path) -> None:
+    assert reproducibility([], tmp_path)["git"] is None
+
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
+        done = subprocess.run(
+            ["git", *identity, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True
+        )
+        return done.stdout.strip()
+
+    git("init", "-q", "-b", "trunk")
+    (tmp_path / "file").write_text("1")
+    git("add", "file")
+    git("commit", "-q", "-m", "one")
+    commit = git("rev-parse", "HEAD")
+    assert reproducibility([], tmp_path)["git"] == {"commit": commit, "branch": "trunk", "dirty": False}
+    (tmp_path / "file").write_text("2")
+    git("checkout", "-q", "--detach")
+    assert reproducibility(["pytest"], tmp_path)["git"] == {"commit": commit, "branch": None, "dirty": True}
+
+
+def test_versions_and_platform_are_recorded() -> None:
+    recorded = reproducibility(["pytest"])
+    json.dumps(recorded)
+    assert recorded["argv"] == ["pytest"]
+    assert recorded["packages"]["pytest"] == pytest.__version__
+    assert set(recorded) == {"argv", "git", "python", "packages", "platform", "cpus"}

@@ -1,0 +1,384 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from junitparser import Error, Failure, JUnitXml, Skipped
+
+from pytest_benchjobs.model.errors import ResultsUnwritable
+from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
+from pytest_benchjobs.model.result import Failure as Why
+from pytest_benchjobs.model.result import Outcome, Phase, ScorerResult, TrialResult, Usage
+from pytest_benchjobs.report import write_reports
+from pytest_benchjobs.report.console import describe, duration, failure_text, number, render_table
+from pytest_benchjobs.report.junit import case_names, junit_xml
+from pytest_benchjobs.report.markdown import SIZE_LIMIT, code, summary_markdown
+from pytest_benchjobs.report.properties import properties
+from pytest_benchjobs.report.summary import AgentRow, by_agent, percent, totals
+from pytest_benchjobs.store.bundle import JobBundle
+
+from .records import JOB, NOW, record, result, trial
+
+HOSTILE = "\x1b[31m]]></failure><script>|\x00`x`\ud800 @everyone \uffff\n# heading\n| a | b |"
+
+
+def failed(
+    name: str = "bad", score: float = 0.25, agent: str = "codex:gpt-5.5", message: str = "wrong"
+) -> TrialResult:
+    why = Why(class_="below_threshold", message=message, detail="line 1\nline 2")
+    return result(trial(name, agent), outcome=Outcome.FAILED, score=score, failure=why)
+
+
+def broken(
+    name: str = "broken", agent: str = "codex:gpt-5.5", message: str = "the engine went away"
+) -> TrialResult:
+    why = Why(class_="engine_lost", message=message)
+    return result(trial(name, agent), outcome=Outcome.ERROR, score=None, failure=why)
+
+
+def skipped(outcome: Outcome = Outcome.SKIPPED) -> TrialResult:
+    return result(trial("skipped"), outcome=outcome, score=None)
+
+
+@pytest.fixture
+def results() -> list[TrialResult]:
+    return [result(trial("good")), failed(), broken(), skipped()]
+
+
+def test_totals_never_take_an_error_for_a_zero(results: list[TrialResult]) -> None:
+    assert totals(results) == Totals(trials=4, passed=1, failed=1, error=1, skipped=1, mean_score=0.625)
+    assert totals([broken()]) == Totals(trials=1, error=1, mean_score=None)
+    assert totals([]) == Totals()
+
+
+def test_a_row_for_each_agent(results: list[TrialResult]) -> None:
+    oracle, codex = by_agent([*results, failed("zero", 0.0)])
+    assert oracle == AgentRow(
+        "oracle", passed=1, skipped=1, total=2, mean_scored=1.0, mean_all=1.0, seconds=4.0
+    )
+    assert codex == AgentRow(
+        "codex:gpt-5.5",
+        failed=2,
+        partial=1,
+        errors=1,
+        total=3,
+        mean_scored=0.125,
+        mean_all=0.25 / 3,
+        seconds=6.0,
+    )
+    assert (oracle.pass_rate, codex.pass_rate, AgentRow("x").pass_rate) == (1.0, 0.0, None)
+
+
+def test_percentages_do_not_round_to_all_or_nothing() -> None:
+    shares = [(0, 0), (0, 3), (1, 3), (3, 3), (9999, 10_000), (1, 10_000)]
+    assert [percent(*share) for share in shares] == ["-", "0.0%", "33.3%", "100.0%", "99.9%", "0.1%"]
+
+
+def test_results_are_described_in_a_line() -> None:
+    assert (
+        describe(result(score=0.75, threshold=0.5, seconds=252))
+        == "score 0.75 >= 0.5 (passed) oracle a1 4m12s"
+    )
+    assert describe(failed()) == "score 0.25 < 1.0 (below_threshold) codex:gpt-5.5 a1 2.0s"
+    assert describe(failed(score=0.999999)) == "score 0.999999 < 1.0 (below_threshold) codex:gpt-5.5 a1 2.0s"
+    assert describe(broken()) == "error (engine_lost) codex:gpt-5.5 a1 2.0s"
+    assert describe(skipped(Outcome.CANCELLED)) == "cancelled (cancelled) oracle a1 2.0s"
+
+
+def test_durations_and_numbers_are_short() -> None:
+    seconds = [0, 0.04, 9.94, 9.96, 59.6, 60, 252, 3599.7, 7500]
+    assert [duration(one) for one in seconds] == [
+        "0.0s", "0.0s", "9.9s", "10s", "1m00s", "1m00s", "4m12s", "1h00m", "2h05m",
+    ]  # fmt: skip
+    assert [number(one) for one in (0, 1, 0.5, 1 / 3)] == ["0.0", "1.0", "0.5", "0.3333"]
+
+
+def test_a_failure_tells_verdict_scorers_output_and_place() -> None:
+    scorers = (
+        ScorerResult(name="exists", type="bash", weight=1, score=1.0, output="fine"),
+        ScorerResult(name="right", type="tests", weight=3, score=0.0, output="expected 3\ngot 4\n"),
+    )
+    changed = failed().model_copy(
+        update={"scorers": scorers, "path": "trials/x/1", "notes": ("artifact missing",)}
+    )
+    assert failure_text(changed, Path("reports/jobs/j")).splitlines() == [
+        "score 0.25 < 1.0 (below_threshold) codex:gpt-5.5 a1 2.0s",
+        "",
+        "wrong",
+        "",
+        "  exists  1.0  weight 1",
+        "  right   0.0  weight 3",
+        "",
+        "last output:",
+        "  line 1",
+        "  line 2",
+        "",
+        "output of right:",
+        "  expected 3",
+        "  got 4",
+        "",
+        "note: artifact missing",
+        "",
+        "logs: reports/jobs/j/trials/x/1",
+    ]
+
+
+@given(st.text(st.characters(), max_size=300))
+def test_whatever_an_agent_wrote_a_failure_is_clean_and_the_xml_valid(text: str) -> None:
+    scorer = ScorerResult(name=text or "x", type="x", weight=1, score=0.5, output=text)
+    why = Why(class_=text, message=text, detail=text)
+    one = failed().model_copy(
+        update={"failure": why, "scorers": (scorer,), "notes": (text,), "benchmark": text}
+    )
+    shown = failure_text(one)
+    assert [char for char in shown if ord(char) < 32 and char != "\n" and char != "\t"] == []
+    shown.encode()
+    describe(one).encode("ascii")
+    ET.fromstring(junit_xml(record(Path()), [one]))
+    for _, value in properties(one):
+        assert type(value) in (str, int, float)
+        str(value).encode()
+    summary_markdown(record(Path()), [one]).encode()
+
+
+def test_a_failure_stays_short_whatever_was_printed() -> None:
+    why = Why(class_="x", message="m" * 100_000, detail="line\n" * 100_000)
+    scorers = tuple(
+        ScorerResult(name="s" * 500, type="x", weight=1, score=0.0, output="o" * 100_000) for _ in range(9)
+    )
+    assert len(failure_text(failed().model_copy(update={"failure": why, "scorers": scorers}))) < 32_000
+
+
+def test_properties_are_flat_and_plain() -> None:
+    phases = (
+        Phase(name="start", start=0, end=0.5),
+        Phase(name="Scorer: x", start=1, end=2),
+        Phase(name="start", start=3, end=4),
+    )
+    one = failed().model_copy(
+        update={"phases": phases, "usage": Usage(input_tokens=3, cost_usd=0.5), "path": "trials/x"}
+    )
+    assert dict(properties(one)) == {
+        "bench_job": JOB,
+        "bench_benchmark": "texts",
+        "bench_scenario": "bad",
+        "bench_agent": "codex:gpt-5.5",
+        "bench_model": "gpt-5.5",
+        "bench_attempt": 1,
+        "bench_tries": 1,
+        "bench_outcome": "failed",
+        "bench_class": "below_threshold",
+        "bench_score": 0.25,
+        "bench_threshold": 1.0,
+        "bench_seconds": 2.0,
+        "bench_seconds_start": 1.5,
+        "bench_seconds_scorer_x": 1.0,
+        "bench_input_tokens": 3,
+        "bench_cost_usd": 0.5,
+        "bench_path": "trials/x",
+    }
+
+
+def test_junit_holds_every_trial_with_its_outcome(results: list[TrialResult], tmp_path: Path) -> None:
+    other = result(trial("good", file="sub/b.bench.yaml")).model_copy(update={"benchmark": "tables"})
+    (tmp_path / "junit.xml").write_bytes(junit_xml(record(tmp_path), [*results, other]))
+    document = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
+    assert [(suite.name, suite.tests, suite.failures, suite.errors, suite.skipped) for suite in document] == [
+        ("texts", 4, 1, 1, 1),
+        ("tables", 1, 0, 0, 0),
+    ]
+    cases = [case for suite in document for case in suite]
+    assert [(case.classname, case.name, case.time) for case in cases] == [
+        ("a.bench.yaml", "good[oracle-1]", 2.0),
+        ("a.bench.yaml", "bad[codex:gpt-5.5-1]", 2.0),
+        ("a.bench.yaml", "broken[codex:gpt-5.5-1]", 2.0),
+        ("a.bench.yaml", "skipped[oracle-1]", 2.0),
+        ("sub.b.bench.yaml", "good[oracle-1]", 2.0),
+    ]
+    kinds = [[(type(one), one.type) for one in case.result] for case in cases]
+    assert kinds == [[], [(Failure, "below_threshold")], [(Error, "engine_lost")], [(Skipped, "skipped")], []]
+    assert cases[1].result[0].message == describe(results[1])
+    assert cases[1].result[0].text == failure_text(results[1])
+    assert cases[2].result[0].message == f"{describe(results[2])}: the engine went away"
+    found = ET.parse(tmp_path / "junit.xml").findall(".//testcase")[1].find("properties")
+    assert found is not None
+    assert {one.get("name"): one.get("value") for one in found} == {
+        name: str(value) for name, value in properties(results[1])
+    }
+
+
+def test_cases_are_named_as_pytest_names_them(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "test_x.py").write_text(
+        "import pytest\n@pytest.mark.parametrize('a', ['b/c::d[e]', 'x.py'])\ndef test_one(a): pass\n"
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--junitxml=j.xml",
+        "--rootdir=.",
+        "-c",
+        os.devnull,
+    ]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    theirs = [
+        (case.get("classname"), case.get("name")) for case in ET.parse(tmp_path / "j.xml").iter("testcase")
+    ]
+    assert [case_names(f"sub/test_x.py::test_one[{a}]") for a in ("b/c::d[e]", "x.py")] == theirs
+
+
+def test_report_json_has_all_but_the_logs(results: list[TrialResult], tmp_path: Path) -> None:
+    bundle = JobBundle.create(tmp_path, record(tmp_path))
+    config = JobConfig(directory=tmp_path, env={"KEY": "very-secret"})
+    scorer = ScorerResult(name="s", type="x", weight=1, score=0.5, output="LOG", details={"object": object()})
+    write_reports(
+        bundle,
+        record(tmp_path, config=config),
+        [*results, failed("more").model_copy(update={"scorers": (scorer,)})],
+    )
+    text = (bundle.root / "report.json").read_text()
+    report = json.loads(text)
+    assert (report["schema_version"], report["job"]["id"], report["totals"]["error"]) == (1, JOB, 1)
+    assert [row["label"] for row in report["agents"]] == ["oracle", "codex:gpt-5.5"]
+    assert [one["node_id"] for one in report["results"][:4]] == [one.node_id for one in results]
+    assert report["results"][1]["failure"]["class"] == "below_threshold"
+    assert report["results"][4]["scorers"][0]["name"] == "s"
+    for absent in ("very-secret", "LOG", "line 1"):
+        assert absent not in text
+
+
+def test_reports_are_written_into_the_bundle_and_nothing_else(
+    results: list[TrialResult], tmp_path: Path
+) -> None:
+    bundle = JobBundle.create(tmp_path, record(tmp_path))
+    for _ in range(2):
+        write_reports(bundle, record(tmp_path), results)
+    names = sorted(path.name for path in bundle.root.iterdir())
+    assert names == ["job.json", "junit.xml", "report.json", "summary.md", "trials"]
+
+
+def test_reports_that_cannot_be_written_are_an_infrastructure_error(tmp_path: Path) -> None:
+    with pytest.raises(ResultsUnwritable, match=r"junit\.xml"):
+        write_reports(JobBundle(tmp_path, JOB), record(tmp_path), [])
+
+
+def test_the_summary_shows_agents_errors_and_failures(results: list[TrialResult]) -> None:
+    ended = record(Path(), status=JobStatus.COMPLETED, finished_at=NOW.replace(minute=50), planned=6)
+    assert summary_markdown(ended, results).splitlines() == [
+        f"# Job `{JOB}`",
+        "",
+        "completed: 4 trials, 1 passed, 1 failed, 1 errors, 1 skipped; mean score 0.625 of those with a score",
+        "",
+        "2 planned trials did not run.",
+        "",
+        "| agent | passed | partial | failed | errors | total | pass rate | mean score | time |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| `oracle` | 1 | 0 | 0 | 0 | 2 | 100.0% | 1.000 | 4.0s |",
+        "| `codex:gpt-5.5` | 0 | 1 | 1 | 1 | 2 | 0.0% | 0.250 | 4.0s |",
+        "",
+        "## Errors (not the agents' doing; no score)",
+        "",
+        "| trial | score | class | message |",
+        "|---|--:|---|---|",
+        "| `a.bench.yaml::broken[codex:gpt-5.5-1]` | - | `engine_lost` | `the engine went away` |",
+        "",
+        "## Failed, lowest scores first",
+        "",
+        "| trial | score | class | message |",
+        "|---|--:|---|---|",
+        "| `a.bench.yaml::bad[codex:gpt-5.5-1]` | 0.25 | `below_threshold` | `wrong` |",
+        "",
+        f"Job `{JOB}`, 2026-11-21 05:47 UTC, took 3m00s.",
+    ]
+
+
+def test_hostile_text_stays_one_cell_of_code() -> None:
+    (row,) = [
+        line
+        for line in summary_markdown(record(Path()), [failed(message=HOSTILE)]).splitlines()
+        if "script" in line
+    ]
+    assert row == (
+        "| `a.bench.yaml::bad[codex:gpt-5.5-1]` | 0.25 | `below_threshold` | "
+        "``]]></failure><script>\\|`x`\ufffd @everyone # heading \\| a \\| b \\|`` |"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("plain", "`plain`"),
+        ("`", "`` ` ``"),
+        ("a``b`c", "```a``b`c```"),
+        ("a|b", "`a\\|b`"),
+        ("a\\|b", "`a\\\u00a6b`"),
+        ("two\nlines", "`two lines`"),
+        ("", ""),
+    ],
+)
+def test_code_spans(text: str, span: str) -> None:
+    assert code(text) == span
+
+
+def test_a_huge_summary_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = [failed(agent=f"codex:{'ü' * 40}{number}") for number in range(20_000)]
+    summary = summary_markdown(record(Path()), many)
+    assert len(summary.encode()) <= SIZE_LIMIT
+    assert summary.endswith("The rest is left out: see `report.json`.\n")
+
+
+def test_a_table_fits_eighty_columns() -> None:
+    rows = [
+        AgentRow("oracle", passed=12, total=12, mean_scored=1.0, seconds=61),
+        AgentRow("a-very-long-agent-name:vendor/an-even-longer-model-name-2026-11@host.example", failed=3, errors=1,
+                 cancelled=2, total=6, mean_scored=0.3333, seconds=7500),
+        AgentRow("nothing", errors=2, total=2),
+    ]  # fmt: skip
+    lines = render_table(rows, 80)
+    assert max(map(len, lines)) <= 80
+    assert len({len(line) for line in lines}) == 1
+    assert [line.split()[-7:] for line in lines] == [
+        ["passed", "failed", "errors", "cancelled", "total", "mean", "time"],
+        ["12", "0", "0", "0", "12", "1.000", "1m01s"],
+        ["0", "3", "1", "2", "6", "0.333", "2h05m"],
+        ["0", "0", "2", "0", "2", "-", "0.0s"],
+    ]
+    assert lines[2].startswith("a-very-lo")
+    assert "...".join(lines[2].split("...")[1:]).split()[0].endswith("example")
+
+
+def test_a_table_of_one_short_row_is_narrow() -> None:
+    assert render_table([AgentRow("nop", failed=2, total=2, mean_scored=0.0, seconds=1)]) == [
+        "agent  passed  failed  errors  total   mean  time",
+        "nop         0       2       0      2  0.000  1.0s",
+    ]
+
+
+def test_reports_of_many_trials_are_quick(tmp_path: Path) -> None:
+    bundle = JobBundle.create(tmp_path, record(tmp_path))
+    many = [one for number in range(1000) for one in (result(trial(f"s{number}")), failed(f"s{number}"))]
+    started = time.perf_counter()
+    write_reports(bundle, record(tmp_path), many)
+    assert time.perf_counter() - started < 5
+
+
+def test_results_and_jobs_obey_their_published_schemas(tmp_path: Path, results: list[TrialResult]) -> None:
+    from pytest_benchjobs.cli.commands import _schema
+
+    bundle = JobBundle.create(tmp_path, record(tmp_path))
+    jsonschema.validate(json.loads((bundle.root / "job.json").read_bytes()), _schema("job"))
+    for one in results:
+        jsonschema.validate(json.loads(one.model_dump_json(by_alias=True)), _schema("result"))
