@@ -85,9 +85,9 @@ class Complaints:
         if not isinstance(data, dict):
             return
         known, tables = _shape(model)
-        for key in data.keys() - known:
+        for key in [key for key in data if key not in known]:
             self.odd((*place, key), f"unknown key, ignored.{did_you_mean(key, known)}")
-        for key in tables.keys() & data.keys():
+        for key in [key for key in data if key in tables]:
             items = data[key] if isinstance(data[key], list) else [data[key]]
             for index, item in enumerate(items):
                 within = (*place, key, index) if isinstance(data[key], list) else (*place, key)
