@@ -18,6 +18,9 @@ from .console import describe, failure_text
 from .properties import properties
 
 
+_DECLARATION = b'<?xml version="1.0" encoding="utf-8"?>\n'
+
+
 def junit_xml(record: JobRecord, results: Sequence[TrialResult]) -> bytes:
     """The whole file, UTF-8. Times are in seconds."""
     suites: dict[str, TestSuite] = {}
@@ -34,7 +37,7 @@ def junit_xml(record: JobRecord, results: Sequence[TrialResult]) -> bytes:
         document.append(suite)
     document.update_statistics()
     content: bytes = document.tostring()
-    return content
+    return _DECLARATION + content
 
 
 def case_names(node_id: str) -> tuple[str, str]:

@@ -29,7 +29,7 @@ from pydantic import ValidationError
 from pydantic_core import PydanticSerializationError
 
 from ..model.base import Model
-from ..model.errors import InputError, ResultsUnwritable
+from ..model.errors import InfrastructureError, InputError, ResultsUnwritable
 from ..model.job import JobRecord
 from ..model.result import Trial, TrialResult
 from .files import remove_tree, sync_directory, write_atomically, writing
@@ -160,6 +160,15 @@ class JobBundle:
         """
         return TrialDirectory(self.root, trial)
 
+    def find(self, trial: Trial) -> TrialResult | None:
+        """Read the result of a trial, if it has ended."""
+        for place in _places(_place(self.root, trial), trial.node_id):
+            with contextlib.suppress(InputError):
+                result = read_result(place)
+                if result.node_id == trial.node_id:
+                    return result
+        return None
+
     def results(self, warnings: list[BundleWarning] | None = None) -> Iterator[TrialResult]:
         """Read the trials that have ended, in order of their paths. What is damaged goes to `warnings`."""
         for directory in self.trial_directories():
@@ -176,7 +185,7 @@ class JobBundle:
                 yield from sorted(_visible(scenario), key=lambda path: (len(path.name), path.name))
 
     def sweep(self) -> int:
-        """Clean up after writers that died; returns how many unfinished trials were removed.
+        """Clean up after writers that died; returns how many unfinished trials were removed. Never raises.
 
         A trial that was complete is kept. Only call it when nobody writes trials any more.
         """
@@ -184,7 +193,7 @@ class JobBundle:
         for agent in _visible(self.root / "trials"):
             for scenario in _visible(agent):
                 # `.tmp` before `.old`: a complete new result replaces the one that had stepped aside for it.
-                for hidden in sorted(scenario.iterdir(), reverse=True):
+                for hidden in _hidden(scenario):
                     if match := _HIDDEN.match(hidden.name):
                         removed += not self._rescue(hidden, scenario / match[1])
                 _remove_empty(scenario)
@@ -200,6 +209,9 @@ class JobBundle:
         except InputError:
             remove_tree(hidden)
             return False
+        except InfrastructureError:
+            # It is complete, so it stays until there is room for it.
+            return True
         return True
 
 
@@ -214,7 +226,7 @@ class TrialDirectory:
     def __init__(self, root: Path, trial: Trial) -> None:
         self._root = root
         self._node_id = trial.node_id
-        self._final = root / "trials" / slug(trial.agent.label) / slug(trial.scenario.id) / str(trial.attempt)
+        self._final = _place(root, trial)
         self.path = self._final.with_name(f".tmp-{secrets.token_hex(4)}-{trial.attempt}")
         """Where the files are now."""
         with writing(self.path):
@@ -304,10 +316,11 @@ def read_result(directory: Path) -> TrialResult:
 
 def _commit(root: Path, source: Path, final: Path, result: TrialResult) -> tuple[TrialResult, Path]:
     """Write `result.json` and move the directory to its place, or to another one if a namesake has that."""
-    file = result.node_id.rpartition("::")[0]
-    for place in (final, _beside(final, _digest(file)), _beside(final, _digest(result.node_id))):
-        result = result.model_copy(update={"path": place.relative_to(root).as_posix()})
-        write_atomically(source / RESULT, _json(result))
+    for place in _places(final, result.node_id):
+        path = place.relative_to(root).as_posix()
+        if result.path != path or not (source / RESULT).exists():
+            result = result.model_copy(update={"path": path})
+            write_atomically(source / RESULT, _json(result))
         with writing(place):
             place.parent.mkdir(parents=True, exist_ok=True)
             if _settle(source, place, result.node_id):
@@ -356,6 +369,16 @@ def _rename(source: Path, target: Path) -> None:
         raise
 
 
+def _place(root: Path, trial: Trial) -> Path:
+    return root / "trials" / slug(trial.agent.label) / slug(trial.scenario.id) / str(trial.attempt)
+
+
+def _places(final: Path, node_id: str) -> tuple[Path, Path, Path]:
+    """Where a trial may be: its own place, and two more for when a scenario of the same name has that."""
+    file = node_id.rpartition("::")[0]
+    return final, _beside(final, _digest(file)), _beside(final, _digest(node_id))
+
+
 def _beside(final: Path, digest: str) -> Path:
     return final.parent.with_name(f"{final.parent.name}-{digest}") / final.name
 
@@ -397,6 +420,13 @@ def _visible(directory: Path) -> list[Path]:
     except OSError:
         return []
     return [directory / name for name in names]
+
+
+def _hidden(directory: Path) -> list[Path]:
+    try:
+        return sorted(directory.glob(".*"), reverse=True)
+    except OSError:
+        return []
 
 
 def _remove_empty(directory: Path) -> None:

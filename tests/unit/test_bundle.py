@@ -138,6 +138,11 @@ def test_scenarios_of_one_name_in_different_files_both_keep_their_results(bundle
     assert sorted(bundle.results(), key=lambda one: one.node_id) == committed
     again = bundle.begin(trial(file="b.bench.yaml")).commit(result(trial(file="b.bench.yaml"), score=0.5))
     assert again.path == committed[1].path
+    found = [
+        bundle.find(trial(file=file))
+        for file in ("a.bench.yaml", "b.bench.yaml", "c.bench.yaml", "d.bench.yaml")
+    ]
+    assert found == [committed[0], again, committed[2], None]
 
 
 def test_what_has_no_place_in_json_does_not_lose_a_result(bundle: JobBundle) -> None:
@@ -180,6 +185,22 @@ def test_sweep_keeps_a_trial_that_was_complete_and_removes_the_others(bundle: Jo
     assert bundle.sweep() == 1
     assert [one.path for one in bundle.results()] == ["trials/oracle/complete/1"]
     assert not list(bundle.root.rglob(".*"))
+
+
+def test_sweep_keeps_a_complete_trial_when_the_disk_is_full(
+    bundle: JobBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = bundle.begin(trial())
+    (directory.path / "result.json").write_text(result().model_dump_json(by_alias=True))
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "fsync", full)
+        assert bundle.sweep() == 0
+    assert bundle.sweep() == 0
+    assert list(bundle.results()) == [result(path="trials/oracle/count/1")]
 
 
 @pytest.mark.parametrize("newer", [True, False])
