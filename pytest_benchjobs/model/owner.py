@@ -16,7 +16,7 @@ _DEAD_STATES = frozenset({"Z", "X", "x"})
 
 
 def current_owner() -> Owner:
-    """This process."""
+    """Who we are."""
     pid = os.getpid()
     started = _start_time(pid)
     if started is None:

@@ -114,9 +114,7 @@ def open_stream(chunks: Iterator[bytes]) -> tarfile.TarFile:
     return tarfile.open(fileobj=io.BufferedReader(ChunkReader(chunks), _CHUNK), mode="r|", bufsize=_CHUNK)
 
 
-def unpack(
-    tar: tarfile.TarFile, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
-) -> Fetched:
+def unpack(tar: tarfile.TarFile, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()) -> Fetched:
     """Write the one file or directory in `tar` as `destination`; at most `limit` bytes.
 
     Raises:
@@ -266,9 +264,7 @@ class _Unpacking:
 
 def safe_name(name: str) -> str:
     """A name that is harmless to print and to write: no control characters, nothing that is not UTF-8."""
-    return "".join(
-        char if char.isprintable() and not "\ud800" <= char <= "\udfff" else "_" for char in name
-    )
+    return "".join(char if char.isprintable() and not "\ud800" <= char <= "\udfff" else "_" for char in name)
 
 
 def _below_root(name: str) -> str | None:

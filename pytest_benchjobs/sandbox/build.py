@@ -172,7 +172,7 @@ def build(engine: Engine, recipe: Recipe, tag: str, timeout: float, log: Log) ->
     raise ImageBuildFailed(f"{recipe.dockerfile}: the build failed: {reason}\n{shown}".rstrip())
 
 
-class _Failed(Exception):  # noqa: N818  private
+class _Failed(Exception):
     """The builder's own words."""
 
 
@@ -193,7 +193,7 @@ def _classic(
             rm=True,
             forcerm=True,
             decode=True,
-            timeout=max(1.0, deadline - time.monotonic()),
+            timeout=max(1, int(deadline - time.monotonic())),
         )
         for line in output:
             if "error" in line:
@@ -212,9 +212,7 @@ def _classic(
             output.close()  # type: ignore[attr-defined]
 
 
-def _buildx(
-    engine: Engine, recipe: Recipe, tag: str, archive: IO[bytes], deadline: float, note: Log
-) -> None:
+def _buildx(engine: Engine, recipe: Recipe, tag: str, archive: IO[bytes], deadline: float, note: Log) -> None:
     """BuildKit, which the engine offers to its command line only. Values go by environment, not by `ps`."""
     argv = ["docker", "buildx", "build", "--load", "--progress=plain", "--tag", tag, "--file", recipe.name]
     argv += ["--label", f"{LABEL}image=1"]

@@ -140,14 +140,15 @@ class DockerProvider:
         """Remove whatever this process still has, and let go of the engine."""
         with self._lock:
             left, events = list(self._live.values()), self._events
-        removed = [sandbox.remove() for sandbox in left]
+        for sandbox in left:
+            sandbox.remove()
         self.storage.close()
         if events is not None:
             events.close()
         with self._lock:
             nothing_left = not self._live
         # What could not be removed is the reaper's: it acts when the pipe to us closes.
-        self._reaper.close(nothing_left=nothing_left and len(removed) == len(left))
+        self._reaper.close(nothing_left=nothing_left)
         self.engine.close()
 
     def forget(self, container: str) -> None:
@@ -274,7 +275,9 @@ class DockerSandbox:
             self._engine.client.start(self._id)
         except docker.errors.NotFound as error:
             if "no such container" in str(error.explanation).lower():
-                raise ContainerLost(f"the container was removed before it started: {error.explanation}") from error
+                raise ContainerLost(
+                    f"the container was removed before it started: {error.explanation}"
+                ) from error
             raise ContainerStartFailed(f"the container does not start: {error.explanation}") from error
         except docker.errors.APIError as error:
             text = str(error.explanation or error)
@@ -310,7 +313,11 @@ class DockerSandbox:
 
         with self._calling():
             exec_id = self._engine.client.exec_create(
-                self._id, list(argv), environment=dict(env or {}), user=user or self._image.user, workdir=workdir
+                self._id,
+                list(argv),
+                environment=dict(env or {}),
+                user=user or self._image.user,
+                workdir=workdir,
             )["Id"]
         ooms = self._events.count(self._id, "oom")
         started = time.monotonic()
@@ -450,7 +457,7 @@ class DockerSandbox:
                 if "already in progress" in str(error.explanation):
                     break
                 time.sleep(0.2)
-            except Exception:  # noqa: BLE001  the reaper and the next start will see to it
+            except Exception:
                 return
             else:
                 break
@@ -522,13 +529,10 @@ class DockerSandbox:
             raise EngineError(f"the Docker Engine could not start a command: {output}")
 
     def _make_sure_it_lives(self) -> None:
-        """Raise if the command died because somebody killed the container."""
-        with self._restarting, self._calling():
-            state = self._engine.client.inspect_container(self._id)["State"]
-        if state["Running"] or state["OOMKilled"] or self._limit is not None:
-            return
-        if self._events.wait(self._id, "kill", self._own_kills, _LATE_EVENT) > self._own_kills:
-            raise ContainerLost("the container was killed by somebody else")
+        """Raise if the command died because somebody killed the container. That comes through the engine, ours too."""
+        kills = self._events.wait(self._id, "kill", self._own_kills, _LATE_EVENT)
+        if kills > self._own_kills and self._limit is None:
+            raise ContainerLost("the container was killed or removed by somebody else")
 
     def _over_storage(self) -> None:
         self._limit = "storage"

@@ -32,7 +32,7 @@ def substitute(text: str, image_map: Mapping[str, str]) -> tuple[str, dict[str, 
 
 
 def lookup(image: str, image_map: Mapping[str, str]) -> str | None:
-    """What the map says of an image, however either of them is spelled (`ubuntu`, `docker.io/library/ubuntu:latest`)."""
+    """What the map says of an image, however either of them is spelled (`ubuntu`, `docker.io/library/ubuntu`)."""
     if image in image_map:
         return image_map[image]
     wanted = canonical(image)

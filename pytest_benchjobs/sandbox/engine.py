@@ -31,7 +31,8 @@ DEFAULT_HOST = "unix:///var/run/docker.sock"
 LABEL = "benchjobs."
 
 _CALL_TIMEOUT = 120
-_POOL = 256
+# The library keeps a pool of connections per URL, and every container has URLs of its own: few are worth keeping.
+_POOLS = 32
 _HEAD_LIMIT = 64 * 1024
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
 
@@ -104,7 +105,7 @@ class Engine:
         """
         payload = json.dumps(body).encode()
         head = (
-            f"POST /v{self.client._version}{path} HTTP/1.1\r\nHost: docker\r\nContent-Type: application/json\r\n"
+            f"POST /v{self.client.api_version}{path} HTTP/1.1\r\nHost: docker\r\nContent-Type: application/json\r\n"
             f"Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: {len(payload)}\r\n\r\n"
         )
         try:
@@ -145,13 +146,16 @@ class Engine:
     def _connect(self) -> docker.APIClient:
         scheme = urlsplit(self.host).scheme
         if scheme not in ("unix", "tcp", "http", "https"):
-            raise EngineUnavailable(f"DOCKER_HOST={self.host} is not supported; use a unix:// or tcp:// address")
+            raise EngineUnavailable(
+                f"DOCKER_HOST={self.host} is not supported; use a unix:// or tcp:// address"
+            )
         try:
+            # The library forgets to close a socket that does not connect, and Python then warns.
+            if scheme == "unix":
+                self._open().close()
             options = docker.utils.kwargs_from_env()
             # version="auto" is one call; it is the first sign of life.
-            client = docker.APIClient(
-                **options, version="auto", timeout=_CALL_TIMEOUT, num_pools=_POOL, max_pool_size=_POOL
-            )
+            client = docker.APIClient(**options, version="auto", timeout=_CALL_TIMEOUT, num_pools=_POOLS)
         except (*BROKEN, docker.errors.DockerException, OSError) as error:
             raise self._unavailable(error) from error
         # Proxies, .netrc and REQUESTS_CA_BUNDLE are for the web, and override the engine's own certificates.

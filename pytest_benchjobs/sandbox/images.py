@@ -137,12 +137,14 @@ class Images:
                         build(self._engine, recipe, tag, environment.build_timeout, log)
                     found = self._local(tag)
         if found is None:
-            raise ImageBuildFailed(f"{dockerfile}: the build ended well, but the engine does not have its image")
+            raise ImageBuildFailed(
+                f"{dockerfile}: the build ended well, but the engine does not have its image"
+            )
         return _resolved(found, "Dockerfile", recipe.substituted)
 
     def _local(self, name: str) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = self._engine.client.inspect_image(name)
+            found: dict[str, Any] = self._engine.client.inspect_image(name)  # type: ignore[no-untyped-call]
         except docker.errors.NotFound:
             return None
         return found
@@ -198,7 +200,7 @@ class Images:
             patience = _WHOLE_PULL
 
     @contextlib.contextmanager
-    def _log(self, tag: str) -> Iterator[Callable[[str], None]]:
+    def _log(self, tag: str) -> Iterator[Callable[[str], object]]:
         if self._log_dir is None:
             yield lambda _: None
             return

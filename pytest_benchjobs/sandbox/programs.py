@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import docker
 import docker.errors
+from docker.types import LogConfig
 
 from .images import ResolvedImage
 
@@ -26,12 +27,14 @@ _PROGRAM = re.compile(
     r"(ba|da|a|z)?sh|busybox|env|python[0-9.]*|cat|grep|egrep|sed|awk|mawk|gawk|test|\[|kill|sleep|"
     r"head|tail|sort|wc|cut|tr|cmp|diff|ls|rm|mv|cp|mkdir|chmod|tee|xargs|find|timeout"
 )
-_LIBRARY = re.compile(r"ld-[^/]*\.so[^/]*|ld-linux[^/]*|ld-musl[^/]*|libc[.-][^/]*so[^/]*|libc\.so\.6|libpython[^/]*")
+_LIBRARY = re.compile(
+    r"ld-[^/]*\.so[^/]*|ld-linux[^/]*|ld-musl[^/]*|libc[.-][^/]*so[^/]*|libc\.so\.6|libpython[^/]*"
+)
 _LIBRARY_DIRECTORY = re.compile(r"/(usr/)?(local/)?lib[^/]*(/[^/]+-linux-[^/]+)?")
 _TOP_LINK = re.compile(r"/(bin|sbin|lib[^/]*)")
 _HOOK = re.compile(r"(site|user)customize\.py")
 _PRELOAD = "/etc/ld.so.preload"
-_LINK_MODE = 1 << 27
+_LINK_MODE, _DIRECTORY_MODE = 1 << 27, 1 << 31
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -49,7 +52,9 @@ def restore(
     changes = {str(change["Path"]): int(change["Kind"]) for change in client.diff(container) or []}
     directories = _search_path(image)
     suspects = [path for path in sorted(changes) if _protected(path, directories)]
-    if not suspects:
+    ways = _ways(directories)
+    lost = [path for path in sorted(changes) if path in ways and not _is_directory(client, container, path)]
+    if not suspects and not lost:
         return ()
     restored, hooks = [], []
     with _pristine(client, image, labels) as original, io.BytesIO() as buffer:
@@ -60,8 +65,11 @@ def restore(
                     hooks.append(path)
                 elif _put_back(client, original, tar, path, changes[path], directories):
                     restored.append(path)
+        for path in lost:
+            if _put_directory_back(client, original, container, path):
+                restored.insert(0, path)
         hostile = [path for path in hooks if not _of_debian(client, container, path)]
-        if restored or hooks:
+        if buffer.tell():
             client.put_archive(container, "/", buffer.getvalue())
     return tuple(restored + hostile)
 
@@ -89,6 +97,40 @@ def _put_back(
     return False
 
 
+def _ways(directories: Sequence[str]) -> frozenset[str]:
+    """Directories on the way to programs and libraries, themselves included."""
+    ends = (*directories, "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc")
+    parents = (posixpath.dirname(end) for end in ends)
+    return frozenset(path for path in (*ends, *parents) if path != "/")
+
+
+def _is_directory(client: docker.APIClient, container: str, path: str) -> bool:
+    """Whether it is one, or a link of the top level, which is compared with the image's own anyway."""
+    try:
+        chunks, stat = client.get_archive(container, path)
+    except docker.errors.NotFound:
+        return False
+    chunks.close()
+    return bool(stat["mode"] & _DIRECTORY_MODE) or _TOP_LINK.fullmatch(path) is not None
+
+
+def _put_directory_back(client: docker.APIClient, original: str, container: str, path: str) -> bool:
+    """The whole directory as it was, if the image has it; whatever stands in its place goes."""
+    try:
+        chunks, stat = client.get_archive(original, path)
+    except docker.errors.NotFound:
+        return False
+    with contextlib.closing(chunks):
+        if not stat["mode"] & _DIRECTORY_MODE:
+            return False
+        with io.BytesIO() as buffer:
+            with tarfile.open(fileobj=buffer, mode="w") as tar:
+                _add_empty(tar, path)
+            client.put_archive(container, "/", buffer.getvalue())
+        client.put_archive(container, posixpath.dirname(path), chunks)
+    return True
+
+
 def _picked_up(path: str) -> bool:
     """Whether programs run or load it without being told to."""
     return path == _PRELOAD or _HOOK.fullmatch(posixpath.basename(path)) is not None
@@ -111,14 +153,18 @@ def _protected(path: str, directories: Sequence[str]) -> bool:
         or (directory in directories and _PROGRAM.fullmatch(name) is not None)
         or (_LIBRARY_DIRECTORY.fullmatch(directory) is not None and _LIBRARY.fullmatch(name) is not None)
         or _TOP_LINK.fullmatch(path) is not None
-        or (_HOOK.fullmatch(name) is not None and "/python" in directory and not directory.startswith("/etc/"))
+        or (
+            _HOOK.fullmatch(name) is not None and "/python" in directory and not directory.startswith("/etc/")
+        )
     )
 
 
 def _search_path(image: ResolvedImage) -> tuple[str, ...]:
     """Directories programs are found in, by all their names: `/bin` is a link to `/usr/bin` in most images."""
     listed = image.env.get("PATH", _DEFAULT_PATH).split(":")
-    return tuple(dict.fromkeys(d.rstrip("/") for d in (*listed, *_DEFAULT_PATH.split(":")) if d.startswith("/")))
+    return tuple(
+        dict.fromkeys(d.rstrip("/") for d in (*listed, *_DEFAULT_PATH.split(":")) if d.startswith("/"))
+    )
 
 
 @contextlib.contextmanager
@@ -128,7 +174,7 @@ def _pristine(client: docker.APIClient, image: ResolvedImage, labels: Mapping[st
         image.id,
         ["true"],
         labels=dict(labels),
-        host_config=client.create_host_config(network_mode="none", log_config={"Type": "none"}),
+        host_config=client.create_host_config(network_mode="none", log_config=LogConfig(type="none")),
     )["Id"]
     try:
         yield created

@@ -7,6 +7,7 @@ engines that are not behind a unix socket.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -71,10 +72,8 @@ class Reaper:
             if self._pipe is None or self._process is None:
                 return
             if nothing_left:
-                try:
+                with contextlib.suppress(OSError):
                     os.write(self._pipe, _QUIT)
-                except OSError:
-                    pass
             os.close(self._pipe)
             self._pipe = None
             try:
@@ -119,6 +118,7 @@ class _UnixEngine:
 class _RemoteEngine:
     def __init__(self) -> None:
         import docker
+        import docker.utils
 
         self._client = docker.APIClient(**docker.utils.kwargs_from_env(), version="auto")
 
@@ -140,7 +140,7 @@ def _reap(host: str, label: str) -> None:
             for container in found:
                 engine.remove(container)
             empty = 0 if found else empty + 1
-        except Exception:  # noqa: BLE001  an engine that is away may come back within our patience
+        except Exception:  # an engine that is away may come back within our patience
             empty = 0
         time.sleep(_PAUSE)
 

@@ -72,9 +72,7 @@ def parse_owner(labels: Mapping[str, str]) -> Owner | None:
     return Owner(host=labels[LABEL + "host"], boot=parts[0], pid=int(parts[1]), started=parts[2])
 
 
-def _remove(
-    found: Iterable[Mapping[str, Any]], me: Owner, key: str, remove: Callable[[str], object]
-) -> int:
+def _remove(found: Iterable[Mapping[str, Any]], me: Owner, key: str, remove: Callable[[str], object]) -> int:
     removed = 0
     for thing in found:
         if abandoned(thing.get("Labels") or {}, me, time.time()):

@@ -19,6 +19,7 @@ from .engine import BROKEN, LABEL, Engine
 _EVENTS = ("oom", "kill", "die")
 _RECONNECT = 1.0
 _POLL = 2.0
+_MEASURE_TIMEOUT = 120
 # The engine walks the whole file system of a container to measure it; that must stay a small share of its work.
 _POLL_SHARE = 10.0
 
@@ -65,13 +66,22 @@ class Events:
     def _open(self) -> object:
         filters = {"type": "container", "event": list(_EVENTS), "label": f"{LABEL}owner={self._owner}"}
         with self._engine.guard():
-            return self._engine.client.events(since=self._since, filters=filters, decode=True)
+            return self._engine.client.events(
+                since=self._since,  # type: ignore[call-overload]
+                filters=filters,
+                decode=True,
+            )
 
     def _watch(self) -> None:
         while not self._closed:
             # Whatever breaks here says that the engine is gone; whoever runs a trial finds that out for itself.
             with contextlib.suppress(
-                InfrastructureError, OSError, ValueError, AttributeError, docker.errors.DockerException, *BROKEN
+                InfrastructureError,
+                OSError,
+                ValueError,
+                AttributeError,
+                docker.errors.DockerException,
+                *BROKEN,
             ):
                 if self._stream is None:
                     self._stream = self._open()
@@ -145,7 +155,8 @@ class StorageGuard:
         client = self._engine.client
         try:
             # `size` is no parameter of the library's inspect_container.
-            answer = client.get(client._url("/containers/{0}/json", container), params={"size": 1})
+            url = f"{client.base_url}/v{client.api_version}/containers/{container}/json"
+            answer = client.get(url, params={"size": "1"}, timeout=_MEASURE_TIMEOUT)
             return int(answer.json().get("SizeRw") or 0)
         except (*BROKEN, docker.errors.DockerException, OSError, ValueError):
             return 0

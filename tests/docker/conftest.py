@@ -1,0 +1,33 @@
+"""What tests against a real engine share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_benchjobs.model.errors import EngineUnavailable
+from pytest_benchjobs.model.owner import current_owner
+from pytest_benchjobs.sandbox.docker import DockerProvider
+
+
+@pytest.fixture(scope="session", autouse=True)
+def engine() -> None:
+    """Skip without an engine; in CI that is a failure, lest nobody notices that nothing was tested."""
+    provider = DockerProvider(current_owner())
+    try:
+        provider.check()
+    except EngineUnavailable as error:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+    finally:
+        provider.close()
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[DockerProvider]:
+    provider = DockerProvider(current_owner())
+    yield provider
+    provider.close()

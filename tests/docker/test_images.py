@@ -1,0 +1,200 @@
+"""Images are found, mapped and built once, and what cannot be had is said clearly."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from pytest_benchjobs.model.errors import ImageBuildFailed, ImageMissing
+from pytest_benchjobs.model.scenario import Environment
+from pytest_benchjobs.sandbox.engine import Engine
+from pytest_benchjobs.sandbox.images import Images, ResolvedImage
+from tests.support import IMAGE
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture
+def client() -> Iterator[docker.APIClient]:
+    """A client; images that were built for the test are gone afterwards."""
+    client = docker.APIClient(version="auto")
+    before = _built(client)
+    yield client
+    for image in _built(client) - before:
+        client.remove_image(image, force=True)
+    client.close()
+
+
+def _built(client: docker.APIClient) -> set[str]:
+    return {
+        tag
+        for image in client.images(filters={"label": "benchjobs.image"})
+        for tag in image["RepoTags"] or []
+        if tag.startswith("benchjobs/task:")
+    }
+
+
+def _resolve(
+    dockerfile: Path | None = None,
+    image: str | None = None,
+    image_map: dict[str, str] | None = None,
+    build_args: dict[str, str] | None = None,
+    log_dir: Path | None = None,
+    timeout: float = 120,
+) -> ResolvedImage:
+    engine = Engine()
+    try:
+        environment = Environment(image=image, dockerfile=dockerfile, build_timeout=timeout)
+        return Images(engine, log_dir).resolve(environment, image_map or {}, build_args or {})
+    finally:
+        engine.close()
+
+
+def _context(directory: Path, text: str, **files: str) -> Path:
+    directory.mkdir(exist_ok=True)
+    (directory / "Dockerfile").write_text(text)
+    for name, content in files.items():
+        (directory / name).write_text(content)
+    return directory / "Dockerfile"
+
+
+def test_an_image_that_is_here_is_used_as_it_is(client: docker.APIClient) -> None:
+    image = _resolve(image=IMAGE)
+    assert image.id == client.inspect_image(IMAGE)["Id"]
+    assert (image.record.reference, image.record.id, image.record.substituted) == (IMAGE, image.id, {})
+
+
+def test_an_image_can_be_replaced_and_the_result_says_so(client: docker.APIClient) -> None:
+    image = _resolve(image="nowhere/base:1", image_map={"docker.io/nowhere/base:1": IMAGE})
+    assert image.record.reference == "nowhere/base:1"
+    assert image.record.substituted == {"nowhere/base:1": IMAGE}
+
+
+def test_a_missing_image_falls_back_to_its_dockerfile(client: docker.APIClient, tmp_path: Path) -> None:
+    dockerfile = _context(tmp_path / "task", f"FROM {IMAGE}\nWORKDIR /here\nUSER nobody\n")
+    image = _resolve(dockerfile, image="nowhere/prebuilt:1")
+    assert (image.record.reference, image.workdir, image.user) == ("Dockerfile", "/here", "nobody")
+
+
+def test_a_missing_image_without_a_dockerfile_is_an_error_once(client: docker.APIClient) -> None:
+    engine = Engine()
+    images = Images(engine)
+    for _ in range(2):
+        with pytest.raises(ImageMissing, match="nowhere/x:1 is not on this machine.*--bench-image-map"):
+            images.resolve(Environment(image="nowhere/x:1"), {}, {})
+    engine.close()
+
+
+def test_what_goes_in_decides_the_name_and_nothing_is_built_twice(
+    client: docker.APIClient, tmp_path: Path
+) -> None:
+    text = f"FROM {IMAGE}\nARG WHO=x\nCOPY a.txt /\nRUN echo $WHO > /who\n"
+    dockerfile = _context(
+        tmp_path / "task", text, **{"a.txt": "1", "ignored.txt": "1", ".dockerignore": "ign*\n"}
+    )
+    first = _resolve(dockerfile)
+    count = len(_built(client))
+    (tmp_path / "task" / "ignored.txt").write_text("2")
+    assert _resolve(dockerfile).id == first.id
+    assert len(_built(client)) == count
+    changed = [_resolve(dockerfile, build_args={"WHO": "y"}).id]
+    (tmp_path / "task" / "a.txt").write_text("2")
+    changed.append(_resolve(dockerfile).id)
+    assert len({first.id, *changed}) == 3
+
+
+def test_base_images_of_a_dockerfile_are_replaced(client: docker.APIClient, tmp_path: Path) -> None:
+    dockerfile = _context(
+        tmp_path / "task",
+        "FROM nowhere/build:1 AS build\nRUN echo made > /made\nFROM nowhere/run\nCOPY --from=build /made /\nCOPY . /all/\n",
+        **{"a.txt": "1"},
+    )
+    image_map = {"nowhere/build:1": IMAGE, "nowhere/run:latest": IMAGE}
+    image = _resolve(dockerfile, image_map=image_map)
+    assert image.record.substituted == {"nowhere/build:1": IMAGE, "nowhere/run": IMAGE}
+    container = client.create_container(image.id, ["ls", "-A", "/all"])["Id"]
+    try:
+        client.start(container)
+        client.wait(container)
+        assert client.logs(container).decode().split() == ["Dockerfile", "a.txt"]
+    finally:
+        client.remove_container(container, force=True)
+
+
+def test_a_base_image_out_of_reach_is_missing(client: docker.APIClient, tmp_path: Path) -> None:
+    dockerfile = _context(tmp_path / "task", "FROM nowhere/base:1\n")
+    with pytest.raises(ImageMissing, match="nowhere/base:1"):
+        _resolve(dockerfile)
+
+
+def test_a_build_that_fails_shows_its_last_words_but_no_values(
+    client: docker.APIClient, tmp_path: Path
+) -> None:
+    dockerfile = _context(
+        tmp_path / "task", f"FROM {IMAGE}\nARG TOKEN\nRUN echo about to fail with $TOKEN && exit 7\n"
+    )
+    with pytest.raises(ImageBuildFailed) as caught:
+        _resolve(dockerfile, build_args={"TOKEN": "hunter2-secret"}, log_dir=tmp_path / "logs")
+    text = str(caught.value)
+    assert str(dockerfile) in text
+    assert "about to fail with ***" in text
+    assert "returned a non-zero code: 7" in text or "exit code: 7" in text
+    (log,) = (tmp_path / "logs").iterdir()
+    assert "about to fail" in log.read_text()
+    assert "hunter2" not in text + log.read_text()
+
+
+def test_a_dockerfile_that_makes_no_sense_is_a_failed_build(client: docker.APIClient, tmp_path: Path) -> None:
+    with pytest.raises(ImageBuildFailed, match="(?i)unknown instruction"):
+        _resolve(_context(tmp_path / "task", f"FROM {IMAGE}\nNONSENSE here\n"))
+    with pytest.raises(ImageBuildFailed, match="cannot be read"):
+        _resolve(tmp_path / "nothing" / "Dockerfile")
+
+
+def test_a_build_that_takes_too_long_is_ended(client: docker.APIClient, tmp_path: Path) -> None:
+    dockerfile = _context(tmp_path / "task", f"FROM {IMAGE}\nRUN sleep 47\n")
+    started = time.monotonic()
+    with pytest.raises(ImageBuildFailed, match="did not end within 2 s"):
+        _resolve(dockerfile, timeout=2)
+    assert time.monotonic() - started < 10
+    deadline = time.monotonic() + 15
+    while time.monotonic() < deadline:
+        left = [found["Id"] for found in client.containers(all=True) if "sleep 47" in found["Command"]]
+        if not left:
+            break
+        time.sleep(0.3)
+    assert left == []
+
+
+def test_processes_that_need_the_same_image_build_it_once(client: docker.APIClient, tmp_path: Path) -> None:
+    dockerfile = _context(
+        tmp_path / "task", f"FROM {IMAGE}\nRUN sleep 1 && cat /proc/sys/kernel/random/uuid > /id\n"
+    )
+    script = textwrap.dedent("""
+        import sys
+        from pathlib import Path
+        from pytest_benchjobs.model.scenario import Environment
+        from pytest_benchjobs.sandbox.engine import Engine
+        from pytest_benchjobs.sandbox.images import Images
+        images = Images(Engine(), Path(sys.argv[2]))
+        print(images.resolve(Environment(dockerfile=Path(sys.argv[1])), {}, {}).id)
+        """)
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(dockerfile), str(tmp_path / f"logs{number}")],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(2)
+    ]
+    ids = {process.communicate(timeout=60)[0].strip() for process in processes}
+    assert len(ids) == 1
+    assert ids.pop().startswith("sha256:")
+    assert len(list(tmp_path.glob("logs*/*"))) == 1, "only one of them built"
