@@ -4,33 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
-import re
-import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from ..model.errors import InfrastructureError, InputError
+from ..model.errors import InputError
 from ..model.job import JobRecord, JobStatus
 from ..model.result import ScorerResult, TrialResult
 from .bundle import stored
-from .files import write_error, writing
+from .database import BUSY_SECONDS, NewerHistory, explained, migrations, pragma, statements, wal_works
+from .files import writing
 from .text import clean
 
 FILE = "history.sqlite"
-_BUSY_SECONDS = 30.0
-_STEP = re.compile(r"^(\d{4})_\w+\.sql$")
 _MESSAGE_LIMIT = 2000
 _ENDED = tuple(status.value for status in JobStatus if status.ended)
-
-
-class NewerHistory(InputError):
-    """A newer version of this package wrote the history."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,10 +105,10 @@ class History:
             with writing(path):
                 path.parent.mkdir(parents=True, exist_ok=True)
             uri = f"{path.absolute().as_uri()}?mode=rwc"
-        with _explained(path):
-            self._connection = sqlite3.connect(uri, uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+        with explained(path):
+            self._connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         try:
-            with _explained(path):
+            with explained(path):
                 self._prepare(readonly)
         except BaseException:
             self._connection.close()
@@ -167,32 +157,32 @@ class History:
 
     def job(self, job_id: str) -> JobRecord | None:
         """Look a job up by its id."""
-        with _explained(self.path):
+        with explained(self.path):
             row = self._connection.execute("SELECT record FROM jobs WHERE id = ?", (job_id,)).fetchone()
         return None if row is None else JobRecord.model_validate_json(row[0])
 
     def jobs(self, limit: int = -1) -> list[JobRecord]:
         """Jobs, the newest first; at most `limit`."""
         query = "SELECT record FROM jobs ORDER BY created_at DESC, id DESC LIMIT ?"
-        with _explained(self.path):
+        with explained(self.path):
             rows = self._connection.execute(query, (limit,)).fetchall()
         return [JobRecord.model_validate_json(record) for (record,) in rows]
 
     def job_ids(self) -> set[str]:
         """Ids of all jobs."""
-        with _explained(self.path):
+        with explained(self.path):
             return {job_id for (job_id,) in self._connection.execute("SELECT id FROM jobs")}
 
     def ended_jobs(self) -> set[str]:
         """Ids of the jobs that will never change again."""
         query = f"SELECT id FROM jobs WHERE status IN ({', '.join('?' * len(_ENDED))})"  # noqa: S608
-        with _explained(self.path):
+        with explained(self.path):
             return {job_id for (job_id,) in self._connection.execute(query, _ENDED)}
 
     def trials(self, job_id: str) -> list[TrialRow]:
         """Trials of a job, in the order they were first saved."""
         query = f"SELECT {', '.join(_TRIAL_COLUMNS)} FROM trials WHERE job = ? ORDER BY id"  # noqa: S608
-        with _explained(self.path):
+        with explained(self.path):
             return [TrialRow(*row) for row in self._connection.execute(query, (job_id,))]
 
     def scores(self, job_id: str, node_id: str) -> list[ScoreRow]:
@@ -202,7 +192,7 @@ class History:
             "JOIN trials ON trials.id = scores.trial WHERE trials.job = ? AND trials.node_id = ? "
             "ORDER BY position"
         )
-        with _explained(self.path):
+        with explained(self.path):
             return [ScoreRow(*row) for row in self._connection.execute(query, (job_id, node_id))]
 
     def close(self) -> None:
@@ -233,7 +223,7 @@ class History:
 
     def _prepare(self, readonly: bool) -> None:
         version = self._version()
-        newest = len(_migrations())
+        newest = len(migrations())
         if version > newest:
             raise NewerHistory(
                 f"written by a newer version of pytest-benchjobs (schema {version}, not {newest}). "
@@ -247,27 +237,27 @@ class History:
                     path=self.path,
                 )
             return
-        if _pragma(self._connection, "journal_mode") != "wal" and _wal_works(self.path.parent):
-            _pragma(self._connection, "journal_mode = WAL")
-        _pragma(self._connection, "synchronous = NORMAL")
-        _pragma(self._connection, "foreign_keys = ON")
+        if pragma(self._connection, "journal_mode") != "wal" and wal_works(self.path.parent):
+            pragma(self._connection, "journal_mode = WAL")
+        pragma(self._connection, "synchronous = NORMAL")
+        pragma(self._connection, "foreign_keys = ON")
         if version < newest:
             self._migrate()
 
     def _migrate(self) -> None:
         with self._transaction():
             # Read again: another process may have been faster.
-            for number, script in enumerate(_migrations()[self._version() :], self._version() + 1):
-                for statement in _statements(script):
+            for number, script in enumerate(migrations()[self._version() :], self._version() + 1):
+                for statement in statements(script):
                     self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA user_version = {number}")
 
     def _version(self) -> int:
-        return int(_pragma(self._connection, "user_version"))
+        return int(pragma(self._connection, "user_version"))
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        with _explained(self.path):
+        with explained(self.path):
             # IMMEDIATE: one that reads first and writes later fails at once when another one writes.
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -340,77 +330,3 @@ def _score_row(scorer: ScorerResult) -> ScoreRow:
 
 def _text(value: str | None) -> str | None:
     return None if value is None else clean(value, _MESSAGE_LIMIT)
-
-
-def _pragma(connection: sqlite3.Connection, pragma: str) -> Any:
-    row = connection.execute(f"PRAGMA {pragma}").fetchone()
-    return None if row is None else row[0]
-
-
-def _wal_works(directory: Path) -> bool:
-    # On network file systems WAL may be reported as on and fail at the first write, so try it on a database
-    # that nobody needs.
-    probe = directory / f".wal-probe-{secrets.token_hex(4)}"
-    try:
-        writer = sqlite3.connect(probe, isolation_level=None)
-        try:
-            if _pragma(writer, "journal_mode = WAL") != "wal":
-                return False
-            writer.execute("CREATE TABLE probe (x)")
-            writer.execute("INSERT INTO probe VALUES (1)")
-            reader = sqlite3.connect(probe)
-            try:
-                return bool(reader.execute("SELECT x FROM probe").fetchall() == [(1,)])
-            finally:
-                reader.close()
-        finally:
-            writer.close()
-    except sqlite3.Error:
-        return False
-    finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            with contextlib.suppress(OSError):
-                probe.with_name(probe.name + suffix).unlink()
-
-
-@cache
-def _migrations() -> tuple[str, ...]:
-    files = sorted(
-        (file for file in resources.files(f"{__package__}.migrations").iterdir() if _STEP.match(file.name)),
-        key=lambda file: file.name,
-    )
-    return tuple(file.read_text(encoding="utf-8") for file in files)
-
-
-def _statements(script: str) -> Iterator[str]:
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
-@contextlib.contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise _explain(path, error) from error
-
-
-def _explain(path: Path, error: sqlite3.Error) -> InfrastructureError | InputError:
-    name = getattr(error, "sqlite_errorname", "") or ""
-    if name.startswith("SQLITE_FULL"):
-        return write_error(path, OSError(errno.ENOSPC, "no space left"))
-    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR", "SQLITE_PERM")):
-        return write_error(path, OSError(errno.EACCES, str(error)))
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return write_error(
-            path, OSError(errno.EBUSY, f"another process has kept it locked for {_BUSY_SECONDS:g} s")
-        )
-    return InputError(
-        f"is damaged or not a history ({error}). The results themselves are safe in jobs/: "
-        "`benchjobs db rebuild` makes a new one from them",
-        path=path,
-    )

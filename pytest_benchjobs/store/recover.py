@@ -14,8 +14,9 @@ from ..model.errors import BenchError, InputError
 from ..model.job import JobRecord, JobStatus
 from ..model.owner import is_alive
 from .bundle import BundleWarning, JobBundle
+from .database import NewerHistory
 from .files import remove_tree, writing
-from .history import FILE, History, NewerHistory
+from .history import FILE, History
 from .totals import totals
 
 _LOCK = ".recover.lock"

@@ -11,7 +11,8 @@ from pytest_benchjobs.model.errors import InputError, ResultsUnwritable
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult
 from pytest_benchjobs.store import history as history_module
-from pytest_benchjobs.store.history import History, NewerHistory, ScoreRow
+from pytest_benchjobs.store.database import NewerHistory
+from pytest_benchjobs.store.history import History, ScoreRow
 
 from .records import JOB, record, result, trial
 
@@ -165,9 +166,9 @@ def test_migrations_go_on_from_where_a_history_is(
 ) -> None:
     with History(path) as history:
         history.save_job(record(tmp_path))
-        steps = history_module._migrations()
+        steps = history_module.migrations()
     more = (*steps, "CREATE TABLE baselines (name TEXT);\nINSERT INTO baselines VALUES ('a; b');\n")
-    monkeypatch.setattr(history_module, "_migrations", lambda: more)
+    monkeypatch.setattr(history_module, "migrations", lambda: more)
     with pytest.raises(InputError, match="older version"):
         History.open_readonly(path)
     for _ in range(2):
@@ -181,10 +182,8 @@ def test_migrations_go_on_from_where_a_history_is(
 
 def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     History(path).close()
-    steps = history_module._migrations()
-    monkeypatch.setattr(
-        history_module, "_migrations", lambda: (*steps, "CREATE TABLE half (x);\nNONSENSE;\n")
-    )
+    steps = history_module.migrations()
+    monkeypatch.setattr(history_module, "migrations", lambda: (*steps, "CREATE TABLE half (x);\nNONSENSE;\n"))
     with pytest.raises(InputError):
         History(path)
     connection = sqlite3.connect(path)
@@ -210,7 +209,7 @@ def test_a_directory_that_cannot_be_made_is_an_infrastructure_error(tmp_path: Pa
 def test_without_wal_the_history_works_the_old_way(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_module, "_wal_works", lambda directory: False)
+    monkeypatch.setattr(history_module, "wal_works", lambda directory: False)
     with History(path) as history:
         history.save_job(record(tmp_path))
     connection = sqlite3.connect(path)

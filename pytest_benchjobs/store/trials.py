@@ -1,0 +1,242 @@
+"""The files of one trial: hidden while it runs, in their place once it has ended."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import re
+import secrets
+from pathlib import Path
+
+from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
+
+from ..model.base import Model
+from ..model.errors import InputError, ResultsUnwritable
+from ..model.result import Trial, TrialResult
+from .files import remove_tree, sync_directory, write_atomically, writing
+from .text import plain
+
+RESULT = "result.json"
+_UNSAFE = re.compile(r"[^a-z0-9._=+-]+")
+_SLUG_LIMIT = 80
+_RESERVED = re.compile(r"^(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
+
+
+def slug(text: str) -> str:
+    """Make a directory name for any file system. Different texts get different names, whatever the case."""
+    safe = _UNSAFE.sub("_", text.lower())[:_SLUG_LIMIT].strip("._-")
+    if text and safe == text and not _RESERVED.match(safe):
+        return safe
+    return f"{safe or 'x'}-{_digest(text)}"
+
+
+class TrialDirectory:
+    """Files of one trial: hidden while it runs, in their place once it has ended.
+
+    Raises:
+        DiskFull, ResultsUnwritable: from everything that writes.
+
+    """
+
+    def __init__(self, root: Path, trial: Trial) -> None:
+        self._root = root
+        self._node_id = trial.node_id
+        self._final = place_of(root, trial)
+        self.path = self._final.with_name(f".tmp-{secrets.token_hex(4)}-{trial.attempt}")
+        """Where the files are now."""
+        with writing(self.path):
+            self.path.mkdir(parents=True)
+            self._start_clean()
+
+    @property
+    def relative(self) -> str:
+        """Where the trial will be, relative to the job's directory."""
+        return self._final.relative_to(self._root).as_posix()
+
+    @property
+    def agent_log(self) -> Path:
+        """What the agent printed."""
+        return self.path / "agent.log"
+
+    @property
+    def trajectory(self) -> Path:
+        """What the agent did, step by step, if it says so."""
+        return self.path / "trajectory.jsonl"
+
+    @property
+    def scorers_dir(self) -> Path:
+        """What scorers keep, a directory each."""
+        return self.path / "scorers"
+
+    @property
+    def artifacts_dir(self) -> Path:
+        """What the scenario wants to keep."""
+        return self.path / "artifacts"
+
+    def try_dir(self, number: int) -> Path:
+        """Where the files of an earlier try are."""
+        return self.path / f"try-{number}"
+
+    def set_aside(self, try_number: int) -> None:
+        """Keep all files so far as evidence of a try that failed, and start clean. Close log files first."""
+        with writing(self.path):
+            self._remove_empty()
+            aside = self.try_dir(try_number)
+            aside.mkdir()
+            for entry in list(self.path.iterdir()):
+                if not entry.name.startswith("try-"):
+                    entry.rename(aside / entry.name)
+            self._start_clean()
+
+    def commit(self, result: TrialResult) -> TrialResult:
+        """Write `result.json` and move all files to their place; returns the result with its `path`.
+
+        A result of the same trial that is already there is replaced. Two scenarios of the same name in
+        different files get different places.
+        """
+        self._remove_empty()
+        result, self._final = move_in(self._root, self.path, self._final, sound(result))
+        self.path = self._final
+        return result
+
+    def discard(self) -> None:
+        """Remove the files of a trial that did not end. Does nothing after `commit`. Never raises."""
+        if self.path != self._final:
+            remove_tree(self.path)
+
+    def _start_clean(self) -> None:
+        self.scorers_dir.mkdir()
+        self.artifacts_dir.mkdir()
+
+    def _remove_empty(self) -> None:
+        remove_empty(self.scorers_dir)
+        remove_empty(self.artifacts_dir)
+
+
+def read_result(directory: Path) -> TrialResult:
+    """Read the result in the directory of a trial.
+
+    Raises:
+        InputError: missing or damaged.
+
+    """
+    path = directory / RESULT
+    try:
+        return TrialResult.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=path) from error
+    except ValidationError as error:
+        raise InputError(f"is damaged or of another version: {what_is_wrong(error)}", path=path) from error
+
+
+def move_in(root: Path, source: Path, final: Path, result: TrialResult) -> tuple[TrialResult, Path]:
+    """Write `result.json` and move the directory to its place, or to another one if a namesake has that."""
+    for place in places(final, result.node_id):
+        path = place.relative_to(root).as_posix()
+        if result.path != path or not (source / RESULT).exists():
+            result = result.model_copy(update={"path": path})
+            write_atomically(source / RESULT, as_json(result))
+        with writing(place):
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if _settle(source, place, result.node_id):
+                sync_directory(place.parent)
+                return result, place
+    raise ResultsUnwritable(f"{final}: a trial other than {result.node_id} has this place")
+
+
+def _settle(source: Path, target: Path, node_id: str) -> bool:
+    """Move a trial to its place, over an earlier result of the same one. False if another trial is there."""
+    for _ in range(100):
+        with contextlib.suppress(_Occupied):
+            _rename(source, target)
+            return True
+        if _node_id(target) not in (node_id, None):
+            return False
+        # The old one steps aside under a name `sweep` knows, and would be moved back if we died right here.
+        aside = target.with_name(f".old-{secrets.token_hex(4)}-{target.name}")
+        with contextlib.suppress(FileNotFoundError):
+            target.rename(aside)
+        try:
+            _rename(source, target)
+        except _Occupied:
+            continue
+        except OSError:
+            with contextlib.suppress(OSError):
+                aside.rename(target)
+            raise
+        finally:
+            if target.exists():
+                remove_tree(aside)
+        return True
+    raise OSError(errno.EBUSY, f"many processes write the same trial {target}")
+
+
+class _Occupied(Exception):
+    """Something is there already."""
+
+
+def _rename(source: Path, target: Path) -> None:
+    try:
+        source.rename(target)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+            raise _Occupied from error
+        raise
+
+
+def place_of(root: Path, trial: Trial) -> Path:
+    """Where a trial goes, unless a namesake is there."""
+    return root / "trials" / slug(trial.agent.label) / slug(trial.scenario.id) / str(trial.attempt)
+
+
+def places(final: Path, node_id: str) -> tuple[Path, Path, Path]:
+    """Where a trial may be: its own place, and two more for when a scenario of the same name has that."""
+    file = node_id.rpartition("::")[0]
+    return final, _beside(final, _digest(file)), _beside(final, _digest(node_id))
+
+
+def _beside(final: Path, digest: str) -> Path:
+    return final.parent.with_name(f"{final.parent.name}-{digest}") / final.name
+
+
+def _node_id(directory: Path) -> str | None:
+    try:
+        return str(json.loads((directory / RESULT).read_bytes())["node_id"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def sound(result: TrialResult) -> TrialResult:
+    """Return a result without what has no place in JSON, such as half a character or an object a scorer put in."""
+    try:
+        result.model_dump_json()
+    except (PydanticSerializationError, UnicodeError):
+        return TrialResult.model_validate_json(
+            json.dumps(plain(result.model_dump(by_alias=True, warnings=False)))
+        )
+    return result
+
+
+def as_json(model: Model) -> bytes:
+    """A model as a file."""
+    return f"{model.model_dump_json(indent=1, by_alias=True)}\n".encode()
+
+
+def remove_empty(directory: Path) -> None:
+    """Remove a directory if nothing is in it."""
+    with contextlib.suppress(OSError):
+        directory.rmdir()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
+
+
+def what_is_wrong(error: ValidationError) -> str:
+    """The first thing that is wrong, in a line."""
+    first = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else str(first["msg"])
