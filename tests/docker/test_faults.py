@@ -200,10 +200,7 @@ class OwnEngine:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         self.docker("version", wait=30)
-        saved = subprocess.Popen(["docker", "save", IMAGE], stdout=subprocess.PIPE)
-        subprocess.run(
-            ["docker", "-H", self.host, "load"], stdin=saved.stdout, check=True, capture_output=True
-        )
+        subprocess.run(["sh", "-c", f"docker save {IMAGE} | docker -H {self.host} load"], check=True, capture_output=True)
 
     def docker(self, *args: str, wait: float = 0) -> None:
         deadline = time.monotonic() + wait
