@@ -1,0 +1,102 @@
+"""Benchmarks for the plugin's own tests: no engine, tiny scenarios."""
+
+from __future__ import annotations
+
+import json
+import os
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CONFTEST = """
+from pytest_benchjobs.testing import FakeProvider
+
+def pytest_benchjobs_sandboxes(config):
+    return {"fake": FakeProvider}
+"""
+
+TOY = """
+benchmark: toy
+version: "1.0"
+defaults: {image: none, workdir: /app}
+scenarios:
+  - id: solved
+    problem_statement: Write 1.
+    tags: [easy, text]
+    reference: echo 1 > out.txt
+    scorers: [{name: right, type: command, command: grep -q 1 out.txt}]
+  - id: partial
+    problem_statement: Write 2.
+    tags: [hard]
+    reference: echo 3 > out.txt
+    scorers:
+      - {name: exists, type: command, command: test -f out.txt}
+      - {name: right, type: command, weight: 3, command: grep -q 2 out.txt}
+  - id: unscored
+    problem_statement: Nobody knows.
+    reference: echo 1 > out.txt
+    scorers: [{name: silent, type: bash, script: echo hello}]
+"""
+
+
+class Bench:
+    """A directory to run pytest in, as a user would, in a process of its own."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self.pytester = pytester
+        self.path = pytester.path
+        self.conftest("")
+        self.write("pytest.ini", "[pytest]\nbench_sandbox = fake\n")
+
+    def write(self, name: str, text: str) -> Path:
+        path = self.path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), "utf-8")
+        return path
+
+    def conftest(self, more: str) -> None:
+        self.write("conftest.py", CONFTEST + textwrap.dedent(more))
+
+    def toy(self) -> None:
+        self.write("toy.bench.yaml", TOY)
+
+    def manifest(self, scenarios: dict[str, str], name: str = "many.bench.yaml") -> None:
+        """One scenario for each id; the value is what its only scorer, a shell script, does."""
+        listed = [
+            {
+                "id": scenario,
+                "problem_statement": "Try.",
+                "reference": "true",
+                "scorers": [{"name": "score", "type": "bash", "script": script}],
+            }
+            for scenario, script in scenarios.items()
+        ]
+        manifest = {"benchmark": name.split(".")[0], "defaults": {"image": "none"}, "scenarios": listed}
+        self.write(name, json.dumps(manifest))
+
+    def run(self, *arguments: str) -> pytest.RunResult:
+        # The warnings of other people's plugins are not what these tests are about.
+        return self.pytester.runpytest_subprocess("-p", "no:hypothesispytest", *arguments)
+
+    def job(self) -> dict[str, Any]:
+        """The report of the last job."""
+        jobs = sorted((self.path / "reports" / "jobs").iterdir())
+        return json.loads((jobs[-1] / "report.json").read_text("utf-8"))  # type: ignore[no-any-return]
+
+    def outcomes(self) -> dict[str, str]:
+        """Outcome of each trial of the last job."""
+        return {result["node_id"]: result["outcome"] for result in self.results()}
+
+    def results(self) -> list[dict[str, Any]]:
+        jobs = sorted((self.path / "reports" / "jobs").iterdir())
+        return [json.loads(path.read_text("utf-8")) for path in sorted(jobs[-1].glob("trials/*/*/*/result.json"))]
+
+
+@pytest.fixture
+def bench(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    for variable in list(os.environ):
+        if variable.startswith("PYTEST_") and variable != "PYTEST_DEBUG_TEMPROOT":
+            monkeypatch.delenv(variable)
+    return Bench(pytester)

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Bench
+
+
+def ids(result: pytest.RunResult) -> list[str]:
+    return [line for line in result.outlines if "::" in line]
+
+
+def test_ids_are_path_scenario_and_agent_and_do_not_change_between_runs(bench: Bench) -> None:
+    bench.toy()
+    first, second = (ids(bench.run("--collect-only", "-q", "--bench-agent", "nop")) for _ in range(2))
+    assert first == second == [f"toy.bench.yaml::{name}[nop]" for name in ("solved", "partial", "unscored")]
+
+
+def test_attempts_are_part_of_the_id_only_when_there_are_several(bench: Bench) -> None:
+    bench.toy()
+    found = ids(bench.run("--collect-only", "-q", "--bench-attempts", "2", "--bench-scenario", "solved"))
+    assert found == ["toy.bench.yaml::solved[oracle-1]", "toy.bench.yaml::solved[oracle-2]"]
+
+
+def test_collecting_starts_nothing_and_leaves_nothing(bench: Bench) -> None:
+    bench.conftest("FakeProvider.__init__ = None")
+    bench.toy()
+    assert bench.run("--collect-only").ret == 0
+    assert not (bench.path / "reports").exists()
+
+
+def test_archived_scenarios_are_deselected(bench: Bench) -> None:
+    bench.toy()
+    text = (bench.path / "toy.bench.yaml").read_text("utf-8").replace("id: solved", "id: solved\n    archived: true")
+    bench.write("toy.bench.yaml", text)
+    result = bench.run("--collect-only", "-q")
+    assert ids(result) == ["toy.bench.yaml::partial[oracle]", "toy.bench.yaml::unscored[oracle]"]
+    result.stdout.fnmatch_lines(["*2/3 tests collected (1 deselected)*"])
+
+
+def test_scenarios_are_chosen_by_id_pattern_metadata_keyword_and_tag(bench: Bench) -> None:
+    bench.toy()
+    text = (bench.path / "toy.bench.yaml").read_text("utf-8")
+    bench.write("toy.bench.yaml", text.replace("tags: [hard]", "tags: [hard]\n    metadata: {area: [files, net]}"))
+    chosen = {
+        options: [name.split("::")[1] for name in ids(bench.run("--collect-only", "-q", *options))]
+        for options in (
+            ("--bench-scenario", "solved,un*"),
+            ("--bench-filter", "area=net"),
+            ("-k", "partial or unscored"),
+            ("-m", "easy"),
+            ("-m", "bench_trial and not easy", "--strict-markers"),
+            ("toy.bench.yaml::partial[oracle]",),
+            ("toy.bench.yaml::partial",),
+        )
+    }
+    assert chosen == {
+        ("--bench-scenario", "solved,un*"): ["solved[oracle]", "unscored[oracle]"],
+        ("--bench-filter", "area=net"): ["partial[oracle]"],
+        ("-k", "partial or unscored"): ["partial[oracle]", "unscored[oracle]"],
+        ("-m", "easy"): ["solved[oracle]"],
+        ("-m", "bench_trial and not easy", "--strict-markers"): ["partial[oracle]", "unscored[oracle]"],
+        ("toy.bench.yaml::partial[oracle]",): ["partial[oracle]"],
+        ("toy.bench.yaml::partial",): ["partial[oracle]"],
+    }
+
+
+def test_a_tag_cannot_switch_anything_on(bench: Bench) -> None:
+    bench.toy()
+    text = (bench.path / "toy.bench.yaml").read_text("utf-8").replace("[easy, text]", '[skip, xfail, "c++ (old)"]')
+    bench.write("toy.bench.yaml", text)
+    bench.run("--strict-markers", "--bench-scenario", "solved").assert_outcomes(passed=1)
+
+
+def test_a_name_finds_a_benchmark_and_nothing_else_is_collected(bench: Bench) -> None:
+    bench.write("test_ordinary.py", "def test_ordinary(): pass")
+    bench.write("benchmarks/toy.bench.yaml", (bench.toy(), (bench.path / "toy.bench.yaml").read_text("utf-8"))[1])
+    (bench.path / "toy.bench.yaml").unlink()
+    expected = [f"toy::{name}[oracle]" for name in ("solved", "partial", "unscored")]
+    assert ids(bench.run("--bench", "toy", "--collect-only", "-q")) == expected
+    assert ids(bench.run("--bench", "toy", "-k", "solved", "--collect-only", "-q")) == expected[:1]
+    both = ids(bench.run("test_ordinary.py", "--bench", "toy", "--collect-only", "-q"))
+    assert both == ["test_ordinary.py::test_ordinary", *expected]
+    assert ids(bench.run("--collect-only", "-q", "--bench")) == [
+        f"benchmarks/toy.bench.yaml::{name}[oracle]" for name in ("solved", "partial", "unscored")
+    ]
+    assert ids(bench.run("--collect-only", "-q", "--bench=benchmarks/toy.bench.yaml", "-k", "solved")) == [
+        "benchmarks/toy.bench.yaml::solved[oracle]"
+    ]
+
+
+def test_names_come_from_the_ini_file_and_from_hooks(bench: Bench) -> None:
+    bench.toy()
+    bench.conftest(
+        """
+        def pytest_benchjobs_benchmarks(config):
+            return {"hooked": "toy.bench.yaml"}
+        """
+    )
+    bench.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_benchmarks =\n    listed@2.1 = toy.bench.yaml\n")
+    for name in ("hooked", "listed", "listed@2.1"):
+        plain = name.partition("@")[0]
+        found = ids(bench.run(f"--bench={name}", "--collect-only", "-q", "--bench-scenario", "solved"))
+        assert found == [f"{plain}::solved[oracle]"]
+    result = bench.run("--bench=listed@3")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --bench: listed is registered version 2.1, not '3'"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--bench", "toyy"], "--bench: there is no benchmark 'toyy'; did you mean 'toy'?"),
+        (["--bench", "no/such.bench.yaml"], "--bench: no such file or directory: no/such.bench.yaml"),
+        (["--bench-agent", "oracel"], "--bench-agent: there is no agent 'oracel'; did you mean 'oracle'?"),
+        (["--bench-agent", "command"], "--bench-agent: command needs a model. Use format: command:model"),
+        (["--bench-agent", ":x"], "--bench-agent: invalid agent ':x': no name before ':'. Use format: agent:model"),
+        (
+            ["--bench-agent", "nop", "--bench-agent", "nop"],
+            "--bench-agent: nop is given twice; for repeats use --bench-attempts",
+        ),
+        (["--bench-scenario", "solvd"], "--bench-scenario: no scenario is called 'solvd'; did you mean 'solved'?"),
+        (["--bench-attempts", "0"], "--bench-attempts: Input should be greater than or equal to 1 (got '0')"),
+        (["--bench-threshold", "1.5"], "--bench-threshold: Input should be less than or equal to 1 (got '1.5')"),
+        (["--bench-concurrency", "many"], "--bench-concurrency: Input should be a valid integer*"),
+        (["--bench-env", "NOVALUE"], "--bench-env: 'NOVALUE' is not of the form KEY=VALUE"),
+        (["--bench-env", "1A=x"], "--bench-env: '1A' is not a name for a variable (letters, digits and '_')"),
+        (
+            ["--bench-secret", "KEY=SURELY_NOT_SET"],
+            "--bench-secret: SURELY_NOT_SET is not set here; export it before running pytest",
+        ),
+        (["--bench-image-map", "debian"], "--bench-image-map: 'debian' is not of the form KEY=VALUE"),
+        (["--bench-sandbox", "fakee"], "--bench-sandbox: there is no sandbox 'fakee'; did you mean 'fake'?"),
+        (["--sw"], "--stepwise needs tests that end in order*"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_every_mistake_on_the_command_line_is_one_line(bench: Bench, options: list[str], message: str) -> None:
+    bench.toy()
+    bench.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_benchmarks = toy = toy.bench.yaml\n")
+    result = bench.run(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {message}".replace("[", "[[]")])
+    assert "Traceback" not in result.stderr.str() + result.stdout.str()
+
+
+def test_ini_keys_are_the_options_and_the_command_line_wins(bench: Bench) -> None:
+    bench.toy()
+    bench.write(
+        "pytest.ini",
+        "[pytest]\nbench_sandbox = fake\nbench_attempts = 2\nbench_agent =\n    nop\n    oracle\nbench_scenario = solved\n",
+    )
+    assert len(ids(bench.run("--collect-only", "-q"))) == 4
+    assert ids(bench.run("--collect-only", "-q", "--bench-agent", "nop", "--bench-attempts", "1")) == [
+        "toy.bench.yaml::solved[nop]"
+    ]
+    bench.write("pytest.ini", "[pytest]\nbench_attempts = two\n")
+    result = bench.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "Traceback" not in result.stderr.str() + result.stdout.str()
+
+
+def test_a_broken_manifest_is_one_collection_error_with_file_and_line(bench: Bench) -> None:
+    bench.write(
+        "bad.bench.yaml",
+        "benchmark: bad\nscenarios:\n  - id: a\n    image: x\n    problem_statement: x\n    scorers: [{name: s, type: bash}]\n",
+    )
+    result = bench.run()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.re_match_lines([r"bad\.bench\.yaml:\d+: .*script.*"])
+    assert "Traceback" not in result.stdout.str()
+    assert not (bench.path / "reports").exists()
+
+
+ODD = """
+benchmark: odd
+scenarios:
+  - id: a
+    image: x
+    problem_statment: typo
+    problem_statement: x
+    reference: "true"
+    scorers: [{name: s, type: command, command: "true"}]
+"""
+
+
+def test_an_unknown_key_warns_with_file_and_line(bench: Bench) -> None:
+    bench.write("odd.bench.yaml", ODD)
+    result = bench.run()
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.re_match_lines([r".*BenchWarning: odd\.bench\.yaml:6: .*problem_statment.*"])
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_warning_made_an_error_is_one_clear_collection_error(bench: Bench, workers: str) -> None:
+    bench.write("odd.bench.yaml", ODD)
+    result = bench.run("-W", "error::pytest.PytestWarning", "-n", workers)
+    assert result.ret in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.TESTS_FAILED)
+    result.stdout.re_match_lines([r"odd\.bench\.yaml:6: .*problem_statment.*"])
+    assert "INTERNALERROR" not in result.stdout.str()
+    result.assert_outcomes(errors=1)
+
+
+TASK = '[metadata]\ndifficulty = "easy"\n[verifier]\ntimeout_sec = 60.0\n[agent]\ntimeout_sec = 60.0\n'
+
+
+def task(bench: Bench, where: str) -> None:
+    bench.write(f"{where}/task.toml", TASK)
+    bench.write(f"{where}/instruction.md", "Do it.")
+    bench.write(f"{where}/environment/Dockerfile", "FROM none\n")
+    bench.write(f"{where}/tests/test.sh", "echo 1 > /logs/verifier/reward.txt\n")
+    bench.write(f"{where}/tests/test_outputs.py", "def test_not_for_the_host(): assert False\n")
+    bench.write(f"{where}/solution/solve.sh", "true\n")
+
+
+def test_nothing_in_a_task_directory_is_an_ordinary_test(bench: Bench) -> None:
+    task(bench, "tasks/one")
+    assert ids(bench.run("--collect-only", "-q")) == ["tasks/one::one[oracle]"]
+    assert ids(bench.run("--collect-only", "-q", "tasks/one")) == ["tasks/one::one[oracle]"]
+    explicit = bench.run("tasks/one/tests/test_outputs.py")
+    assert explicit.ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_rootdir_inside_a_task_does_not_make_its_tests_ordinary(bench: Bench) -> None:
+    task(bench, "tasks/one")
+    (bench.path / "pytest.ini").unlink()
+    result = bench.run("--rootdir=tasks/one/tests", "tasks/one/tests")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: *tests belongs to the task *tasks/one: *Run: pytest *tasks/one"])
+
+
+def test_a_task_toml_that_means_something_else_is_left_alone(bench: Bench) -> None:
+    bench.write("jobs/task.toml", '[tool]\nname = "make"\n')
+    bench.write("jobs/test_it.py", "def test_it(): pass")
+    assert ids(bench.run("--collect-only", "-q")) == ["jobs/test_it.py::test_it"]
+
+
+def test_unused_the_plugin_imports_nothing_but_the_standard_library_and_pytest(bench: Bench) -> None:
+    bench.write("conftest.py", "")
+    bench.write("pytest.ini", "[pytest]\n")
+    bench.write(
+        "test_imports.py",
+        """
+        import sys
+
+        def test_imports():
+            ours = sorted(name for name in sys.modules if name.startswith("pytest_benchjobs"))
+            assert ours == [
+                "pytest_benchjobs",
+                "pytest_benchjobs.hookspecs",
+                "pytest_benchjobs.plugin",
+                "pytest_benchjobs.plugin.options",
+            ]
+            assert not {"pydantic", "docker", "yaml", "sqlite3", "requests", "click"} & set(sys.modules)
+        """,
+    )
+    bench.run().assert_outcomes(passed=1)

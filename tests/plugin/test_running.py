@@ -1,0 +1,318 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from .conftest import Bench
+
+SLOW = "command:sleep 60"
+
+
+def test_a_result_is_passed_unsolved_or_an_error_and_v_shows_the_score(bench: Bench) -> None:
+    bench.toy()
+    result = bench.run("-v", "--bench-agent", "oracle", "--bench-agent", "nop")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines_random(
+        [
+            "bench: 6 trials (3 scenarios x 2 agents), 10 at a time, job *",
+            "toy.bench.yaml::solved[[]oracle] PASSED score=1.0 *",
+            "toy.bench.yaml::partial[[]oracle] UNSOLVED score=0.25 *",
+            "toy.bench.yaml::unscored[[]oracle] ERROR score_missing *",
+            "toy.bench.yaml::partial[[]nop] UNSOLVED score=0.0 *",
+            "agent   passed  failed  errors  total   mean  time",
+            "oracle       1       1       1      3  0.625  *",
+            "nop          0       2       1      3  0.000  *",
+            "3 unsolved:",
+            "  toy.bench.yaml::partial[[]oracle]: score 0.25 < 1.0 (below_threshold) oracle a1 *",
+            "2 infrastructure errors (no score): 2 score_missing",
+            "results: *",
+            "*1 passed, 2 errors, 3 unsolved in *",
+        ]
+    )
+    assert "FAILURES" not in result.stdout.str()
+    assert "Traceback" not in result.stdout.str()
+    assert bench.outcomes() == {
+        "toy.bench.yaml::solved[oracle]": "passed",
+        "toy.bench.yaml::solved[nop]": "failed",
+        "toy.bench.yaml::partial[oracle]": "failed",
+        "toy.bench.yaml::partial[nop]": "failed",
+        "toy.bench.yaml::unscored[oracle]": "error",
+        "toy.bench.yaml::unscored[nop]": "error",
+    }
+
+
+def test_history_and_reports_hold_every_trial(bench: Bench) -> None:
+    bench.toy()
+    bench.run("--bench-job-name", "nightly", "--bench-meta", "branch=main")
+    job = bench.job()["job"]
+    assert (job["name"], job["status"], job["planned"]) == ("nightly", "completed", 3)
+    assert job["config"]["metadata"] == {"branch": "main"}
+    assert (job["totals"]["passed"], job["totals"]["failed"], job["totals"]["error"]) == (1, 1, 1)
+    with sqlite3.connect(bench.path / "reports" / "history.sqlite") as history:
+        rows = history.execute("SELECT scenario, outcome, score FROM trials ORDER BY scenario").fetchall()
+    history.close()
+    assert rows == [("partial", "failed", 0.25), ("solved", "passed", 1.0), ("unscored", "error", None)]
+
+
+def test_junit_says_failure_or_error_with_score_and_properties(bench: Bench) -> None:
+    bench.toy()
+    bench.run("--junit-xml=junit.xml")
+    cases = {case.get("name"): case for case in ET.parse(bench.path / "junit.xml").iter("testcase")}
+    kinds = {name: [child.tag for child in case if child.tag != "properties"] for name, case in cases.items()}
+    assert kinds == {"solved[oracle]": [], "partial[oracle]": ["failure"], "unscored[oracle]": ["error"]}
+    partial = cases["partial[oracle]"]
+    failure = partial.find("failure")
+    assert failure is not None
+    assert str(failure.get("message")).startswith("score 0.25 < 1.0 (below_threshold) oracle a1")
+    given = [(each.get("name"), each.get("value")) for each in partial.iter("property")]
+    properties = dict(given)
+    assert len(given) == len(properties)
+    assert properties["bench_score"] == "0.25"
+    assert properties["bench_threshold"] == "1.0"
+    assert properties["bench_agent"] == "oracle"
+    assert properties["bench_outcome"] == "failed"
+
+
+def test_threshold_decides(bench: Bench) -> None:
+    bench.toy()
+    bench.run("--bench-threshold", "0.25", "-k", "partial").assert_outcomes(passed=1)
+
+
+def test_durations_are_those_of_trials(bench: Bench) -> None:
+    bench.manifest({"slow": "sleep 1.2; echo 1"})
+    result = bench.run("--durations=1", "-vv", "--durations-min=1")
+    result.stdout.re_match_lines([r"1\.\d+s call     many\.bench\.yaml::slow\[oracle\]"])
+
+
+def test_lf_and_ff_run_again_what_fell_short(bench: Bench) -> None:
+    bench.toy()
+    bench.run("--bench-agent", "nop")
+    again = bench.run("--lf", "--bench-agent", "nop", "-k", "not unscored")
+    assert again.parseoutcomes() == {"unsolved": 2, "deselected": 1}
+    bench.run("--bench-agent", "oracle")
+    again = bench.run("--lf", "--bench-agent", "oracle")
+    assert again.parseoutcomes() == {"unsolved": 1, "errors": 1}
+    order = bench.run("--ff", "--collect-only", "-q")
+    assert [line for line in order.outlines if "::" in line] == [
+        "toy.bench.yaml::partial[oracle]",
+        "toy.bench.yaml::unscored[oracle]",
+        "toy.bench.yaml::solved[oracle]",
+    ]
+
+
+def test_x_and_maxfail_are_exact(bench: Bench) -> None:
+    bench.manifest({f"s{number:02}": "echo 0" for number in range(20)})
+    for options, count in (("-x", 1), ("--maxfail=3", 3)):
+        result = bench.run(options, "--bench-concurrency", "4")
+        assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+        assert result.parseoutcomes() == {"unsolved": count}
+        result.stdout.fnmatch_lines(["* not run"])
+        assert bench.job()["job"]["status"] == "cancelled"
+
+
+def test_ordinary_tests_of_the_same_session_run_first_and_keep_their_fixtures(bench: Bench) -> None:
+    bench.toy()
+    bench.write(
+        "test_ordinary.py",
+        """
+        import pytest
+
+        made = []
+
+        @pytest.fixture(scope="module")
+        def once():
+            made.append(1)
+
+        @pytest.mark.parametrize("number", range(3))
+        def test_ordinary(once, number):
+            assert made == [1]
+
+        def test_fails():
+            assert 0
+        """,
+    )
+    result = bench.run()
+    assert result.parseoutcomes() == {"passed": 4, "failed": 1, "unsolved": 1, "errors": 1}
+    report = json.loads((bench.path / ".pytest_cache/v/cache/lastfailed").read_text())
+    assert sorted(report) == [
+        "test_ordinary.py::test_fails",
+        "toy.bench.yaml::partial[oracle]",
+        "toy.bench.yaml::unscored[oracle]",
+    ]
+
+
+def test_what_other_trials_log_is_not_in_a_trial_s_report(bench: Bench) -> None:
+    bench.conftest(
+        """
+        import logging, time
+
+        def noisy(context):
+            for _ in range(20):
+                logging.getLogger("noisy").error("from %s", context.scenario.id)
+                time.sleep(0.01)
+            return 0.0
+
+        def pytest_benchjobs_scorers(config):
+            return {"noisy": noisy}
+        """
+    )
+    rows = "".join(
+        f"  - {{id: s{n}, image: x, problem_statement: x, reference: 'true', scorers: [{{name: n, type: noisy}}]}}\n"
+        for n in range(6)
+    )
+    bench.write("noisy.bench.yaml", f"benchmark: noisy\nscenarios:\n{rows}")
+    result = bench.run("--junit-xml=junit.xml", "-o", "junit_logging=all")
+    assert result.parseoutcomes() == {"unsolved": 6}
+    assert "noisy:conftest" not in (bench.path / "junit.xml").read_text()
+
+
+def test_no_engine_is_one_line_and_an_error_of_every_trial(bench: Bench) -> None:
+    bench.conftest(
+        """
+        from pytest_benchjobs.model.errors import EngineUnavailable
+        FakeProvider.problem = EngineUnavailable("no engine answers at /run/x.sock; start one")
+        """
+    )
+    bench.toy()
+    for workers in ("0", "2"):
+        result = bench.run("-n", workers)
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        assert result.stdout.str().count("no engine answers at /run/x.sock") == 1
+        result.stdout.fnmatch_lines(["*3 no engine in *"])
+        assert set(bench.outcomes().values()) == {"error"}
+        assert {trial["failure"]["class"] for trial in bench.results()} == {"engine_unavailable"}
+
+
+def test_a_scenario_that_vanished_since_collection_is_an_error_of_that_trial(bench: Bench) -> None:
+    bench.toy()
+    bench.conftest(
+        """
+        def pytest_collection_finish(session):
+            path = session.config.rootpath / "toy.bench.yaml"
+            path.write_text(path.read_text().replace("id: solved", "id: renamed"))
+        """
+    )
+    result = bench.run()
+    assert result.parseoutcomes() == {"unsolved": 1, "errors": 2}
+    result.stdout.fnmatch_lines(["*solved[[]oracle]: input: *"])
+
+
+def test_agent_output_cannot_break_a_report(bench: Bench) -> None:
+    bench.conftest(
+        r"""
+        import pathlib
+        from pytest_benchjobs import Graded
+
+        def hostile(context):
+            return Graded(0.5, "\ud800 \x1b[2J \x00 \u202e", {"path": pathlib.Path("/x"), "bad": "\udfff"})
+
+        def pytest_benchjobs_scorers(config):
+            return {"hostile": hostile}
+
+        def pytest_runtest_setup(item):
+            item.user_properties.append(("mine", pathlib.Path("/x")))
+            item.user_properties.append(("bad", "\ud800"))
+        """
+    )
+    bench.write(
+        "h.bench.yaml",
+        "benchmark: h\nscenarios:\n  - {id: a, image: x, problem_statement: x, reference: 'printf \"\\\\033[2J\\\\377\"',"
+        " scorers: [{name: h, type: hostile}]}\n",
+    )
+    for workers in ("0", "2"):
+        result = bench.run("-n", workers, "--junit-xml=junit.xml", "-v")
+        assert result.parseoutcomes() == {"unsolved": 1}
+        assert "INTERNALERROR" not in result.stdout.str()
+        ET.parse(bench.path / "junit.xml")
+
+
+def start(bench: Bench, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "-v", *arguments],
+        cwd=bench.path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(condition: object, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.05)
+
+
+def sleepers(bench: Bench) -> list[int]:
+    """Processes of trials of this test: their working directory says whose they are."""
+    found = []
+    marker = (bench.path / "alive").resolve()
+    for entry in marker.glob("*") if marker.is_dir() else []:
+        pid = int(entry.name)
+        if os.path.exists(f"/proc/{pid}"):
+            found.append(pid)
+    return found
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
+def test_a_signal_stops_everything_and_keeps_what_had_ended(bench: Bench, number: signal.Signals, workers: str) -> None:
+    alive = bench.path / "alive"
+    alive.mkdir()
+    bench.manifest({"quick": "echo 1", **{f"s{n}": f"touch {alive}/$$; sleep 100; echo 1" for n in range(5)}})
+    process = start(bench, "--bench-concurrency", "3", "-n", workers)
+    try:
+        wait_for(lambda: len(sleepers(bench)) >= 2)
+        process.send_signal(number)
+        try:
+            output, _ = process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)
+            raise AssertionError(f"it hangs:\n{process.communicate()[0]}") from None
+    finally:
+        process.kill()
+    assert process.returncode == pytest.ExitCode.INTERRUPTED, output
+    wait_for(lambda: not sleepers(bench), 10)
+    assert bench.outcomes() == {"many.bench.yaml::quick[oracle]": "passed"}
+    assert "5 trials not run" in output
+    assert bench.job()["job"]["status"] == "cancelled"
+
+
+def test_unsolved_trials_cost_little_more_than_solved_ones(bench: Bench) -> None:
+    bench.conftest(
+        """
+        import datetime
+        from pytest_benchjobs.plugin import session
+
+        def run_trial(trial, services, cancellation):
+            from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
+            now = datetime.datetime.now(datetime.UTC)
+            score = float(int(trial.scenario.id[1:]) % 2) if services.config.metadata.get("half") else 1.0
+            return TrialResult(
+                job=services.bundle.id, node_id=trial.node_id, benchmark="b", scenario=trial.scenario.id,
+                agent=trial.agent, attempt=trial.attempt, outcome=Outcome.PASSED if score else Outcome.FAILED,
+                score=score, threshold=1.0, started_at=now, finished_at=now, seconds=0.0,
+                failure=None if score else Failure(class_="below_threshold", message="no"),
+            )
+
+        session.run_trial = run_trial
+        """
+    )
+    bench.manifest({f"s{number}": "echo 1" for number in range(600)})
+    seconds = {}
+    for half in ("", "1"):
+        started = os.times().children_user
+        result = bench.run("-q", "--bench-meta", f"half={half}", "--bench-attempts", "2")
+        seconds[half] = os.times().children_user - started
+        assert result.parseoutcomes() == ({"passed": 600, "unsolved": 600} if half else {"passed": 1200})
+    assert seconds["1"] < seconds[""] * 1.6 + 0.5

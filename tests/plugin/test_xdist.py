@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from .conftest import Bench
+
+# What each trial sees of how many run beside it.
+CROWD = """
+import contextlib, fcntl, os, time
+
+def pytest_benchjobs_scorers(config):
+    root = config.rootpath
+
+    def crowd(context):
+        here = root / "here"
+        here.mkdir(exist_ok=True)
+        mine = here / context.scenario.id
+        mine.touch()
+        time.sleep(0.05)
+        most = len(list(here.iterdir()))
+        (root / "most").open("a").write(f"{most} {os.getpid()}\\n")
+        mine.unlink()
+        return float(int(context.scenario.id[1:]) % 2)
+
+    return {"crowd": crowd}
+"""
+
+
+def crowd(bench: Bench, count: int) -> None:
+    bench.conftest(CROWD)
+    rows = "".join(
+        f"  - {{id: s{n:02}, image: x, problem_statement: x, reference: 'true', scorers: [{{name: c, type: crowd}}]}}\n"
+        for n in range(count)
+    )
+    bench.write("crowd.bench.yaml", f"benchmark: crowd\nscenarios:\n{rows}")
+
+
+def most_at_once(bench: Bench) -> int:
+    return max(int(line.split()[0]) for line in (bench.path / "most").read_text().splitlines())
+
+
+@pytest.mark.parametrize("concurrency", [1, 4, 16])
+@pytest.mark.parametrize("workers", [0, 2, 4])
+def test_the_same_job_whatever_the_workers_and_the_concurrency(bench: Bench, workers: int, concurrency: int) -> None:
+    crowd(bench, 40)
+    result = bench.run("-n", str(workers), "--bench-concurrency", str(concurrency), "--junit-xml=junit.xml")
+    assert result.parseoutcomes() == {"passed": 20, "unsolved": 20}
+    expected = {f"s{n:02}[oracle]": [] if n % 2 else ["failure"] for n in range(40)}
+    cases = [
+        (str(case.get("name")), [child.tag for child in case if child.tag != "properties"])
+        for case in ET.parse(bench.path / "junit.xml").iter("testcase")
+    ]
+    assert len(cases) == 40
+    assert dict(cases) == expected
+    assert bench.outcomes() == {
+        f"crowd.bench.yaml::{name}": "failed" if kinds else "passed" for name, kinds in expected.items()
+    }
+    assert most_at_once(bench) <= concurrency
+    assert concurrency == 1 or most_at_once(bench) > 1
+    assert bench.job()["job"]["planned"] == 40
+
+
+@pytest.mark.parametrize("mode", ["load", "worksteal", "loadscope", "loadfile", "loadgroup", "each", "no"])
+def test_every_dist_mode_runs_each_trial_once(bench: Bench, mode: str) -> None:
+    crowd(bench, 6)
+    workers = ("-n", "2") if mode != "no" else ()
+    result = bench.run(*workers, "--dist", mode)
+    assert result.parseoutcomes() == {"passed": 3, "unsolved": 3}
+    assert len((bench.path / "most").read_text().splitlines()) == 6
+
+
+ORDINARY = """
+import os
+import pytest
+
+@pytest.fixture(scope="module")
+def once():
+    with open("made", "a") as file:
+        file.write("once\\n")
+
+@pytest.mark.parametrize("number", range(4))
+def test_ordinary(once, number):
+    pass
+"""
+
+
+@pytest.mark.parametrize("mode", ["load", "worksteal", "loadscope", "loadfile", "loadgroup"])
+def test_ordinary_tests_run_beside_trials_and_stay_together_where_the_mode_says_so(bench: Bench, mode: str) -> None:
+    crowd(bench, 6)
+    bench.write("test_ordinary.py", ORDINARY)
+    result = bench.run("-n", "2", "--dist", mode)
+    assert result.parseoutcomes() == {"passed": 7, "unsolved": 3}
+    made = len((bench.path / "made").read_text().splitlines())
+    assert made == 1 if mode in ("loadscope", "loadfile") else made <= 4
+
+
+def test_ordinary_tests_with_dist_each_are_refused(bench: Bench) -> None:
+    crowd(bench, 2)
+    bench.write("test_ordinary.py", ORDINARY)
+    result = bench.run("-n", "2", "--dist", "each")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --dist each runs every test in every worker*"])
+
+
+def test_ordinary_tests_alone_are_none_of_our_business(bench: Bench) -> None:
+    bench.write("test_ordinary.py", ORDINARY)
+    result = bench.run("-n", "2", "-v")
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["scheduling tests via LoadScheduling"])
+
+
+def test_a_usage_error_that_only_workers_can_see_ends_the_run_as_one(bench: Bench) -> None:
+    bench.toy()
+    result = bench.run("-n", "2", "--bench-scenario", "solvd")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --bench-scenario: no scenario is called 'solvd'; did you mean 'solved'?"])
+    assert "INTERNALERROR" not in result.stdout.str()
+
+
+def test_a_worker_that_dies_loses_what_it_had_in_flight_and_nothing_else(bench: Bench) -> None:
+    bench.conftest(
+        """
+        import os, signal, time
+
+        def killer(context):
+            number = int(context.scenario.id[1:])
+            if number == 5:
+                time.sleep(0.5)
+                os.kill(os.getpid(), signal.SIGKILL)
+            if number in (3, 4):
+                time.sleep(20)
+            return 1.0
+
+        def pytest_benchjobs_scorers(config):
+            return {"killer": killer}
+        """
+    )
+    rows = "".join(
+        f"  - {{id: s{n:02}, image: x, problem_statement: x, reference: 'true', scorers: [{{name: k, type: killer}}]}}\n"
+        for n in range(12)
+    )
+    bench.write("killer.bench.yaml", f"benchmark: killer\nscenarios:\n{rows}")
+    # One worker, so that the three are its own; xdist replaces it.
+    result = bench.run("-n", "1", "--bench-concurrency", "4", "--junit-xml=junit.xml")
+    assert result.parseoutcomes() == {"passed": 9, "errors": 3}
+    outcomes = bench.outcomes()
+    assert len(outcomes) == 12
+    assert {name for name, outcome in outcomes.items() if outcome == "error"} == {
+        f"killer.bench.yaml::s{n:02}[oracle]" for n in (3, 4, 5)
+    }
+    assert {each["failure"]["class"] for each in bench.results() if each["outcome"] == "error"} == {"worker_lost"}
+    names = [case.get("name") for case in ET.parse(bench.path / "junit.xml").iter("testcase")]
+    assert sorted(map(str, names)) == [f"s{n:02}[oracle]" for n in range(12)]
+    assert bench.job()["job"]["totals"]["error"] == 3
+
+
+def test_what_xdist_gives_up_on_is_counted_as_not_run(bench: Bench) -> None:
+    bench.conftest(
+        """
+        import os, signal
+
+        def pytest_benchjobs_scorers(config):
+            return {"killer": lambda context: os.kill(os.getpid(), signal.SIGKILL)}
+        """
+    )
+    rows = "".join(
+        f"  - {{id: s{n:02}, image: x, problem_statement: x, reference: 'true', scorers: [{{name: k, type: killer}}]}}\n"
+        for n in range(8)
+    )
+    bench.write("killer.bench.yaml", f"benchmark: killer\nscenarios:\n{rows}")
+    result = bench.run("-n", "1", "--bench-concurrency", "1", "--max-worker-restart", "1", "-q")
+    assert result.ret != 0
+    assert result.parseoutcomes()["errors"] == 2
+    result.stdout.fnmatch_lines(["6 trials not run"])
+
+
+def test_x_stops_the_workers_and_their_trials(bench: Bench) -> None:
+    bench.manifest({"bad": "echo 0", **{f"s{n}": "sleep 60; echo 1" for n in range(6)}})
+    result = bench.run("-n", "2", "-x")
+    assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
+    assert result.duration < 30
+    assert bench.outcomes() == {"many.bench.yaml::bad[oracle]": "failed"}
+    result.stdout.fnmatch_lines(["6 trials not run"])
+    assert "INTERNALERROR" not in result.stdout.str()
