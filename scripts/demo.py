@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BENCHMARKS = ("conftest_examples/quickstart", "conftest_examples/harbor-task")
 AGENTS = ("oracle", "nop")
 UNSOLVED = 1
+JOBS = ROOT / "reports" / "jobs"
 
 
 def main() -> int:
@@ -27,9 +28,10 @@ def main() -> int:
     shown = ["pytest", *BENCHMARKS, *options, *sys.argv[1:]]
     print("demo: $", " ".join(shown), flush=True)
     command = [sys.executable, "-m", *shown, "-p", "no:cacheprovider", "--bench-job-name=demo"]
+    earlier = newest_job(JOBS)
     status = subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL).returncode
-    job = newest_job(ROOT / "reports" / "jobs")
-    if status not in (0, UNSOLVED) or job is None:
+    job = newest_job(JOBS)
+    if status not in (0, UNSOLVED) or job is None or job == earlier:
         print(f"demo: pytest ended with status {status}, and there is nothing to show", file=sys.stderr)
         return status or 1
     results = json.loads((job / "report.json").read_text("utf-8"))["results"]
@@ -78,9 +80,9 @@ def print_table(results: list[dict[str, Any]]) -> None:
             f"{score} {result['outcome']} {result['seconds']:5.1f} s"
         )
     width = max(len(name) for name in rows)
-    print("\n" + " " * width + "".join(f"  {name:<22}" for name in AGENTS))
+    print("\n" + " " * (width + 2) + "  ".join(f"{name:<22}" for name in AGENTS).rstrip())
     for name, cells in rows.items():
-        print(f"{name:<{width}}" + "".join(f"  {cells.get(agent, '-'):<22}" for agent in AGENTS))
+        print((f"{name:<{width}}" + "".join(f"  {cells.get(agent, '-'):<22}" for agent in AGENTS)).rstrip())
 
 
 def agent(result: dict[str, Any]) -> str:
