@@ -284,3 +284,142 @@ def test_many_threads_load_from_one_reading(manifest: Manifest, monkeypatch: pyt
         thread.join()
     assert loaded == [manifest.load("count-words")] * 8
     assert readings == [manifest.path]
+
+
+def test_sources_are_found_in_directories_of_directories(manifest: Manifest) -> None:
+    base = manifest.path.parent
+    for name in ("tasks/one", "tasks/two", ".hidden/three", "a/b/c/four", "a/b/c/d/five"):
+        (base / name / "environment").mkdir(parents=True)
+        (base / name / "instruction.md").touch()
+        (base / name / "task.toml").touch()
+    (base / "tasks" / "x.bench.toml").touch()
+    found: list[Source] = find_sources(base)
+    assert [str(source.path.relative_to(base)) for source in found] == [
+        "a/b/c/four",
+        "all.bench.yaml",
+        "tasks/one",
+        "tasks/two",
+        "tasks/x.bench.toml",
+    ]
+    assert [source.benchmark for source in found if source.path.name == "one"] == ["tasks"]
+    assert [source.path for source in find_sources(base / "tasks" / "one" / "task.toml")] == [
+        base / "tasks" / "one"
+    ]
+    assert open_source(base / "problem.md") is None
+    assert open_source(base / "env") is None
+    with pytest.raises(InputError, match="is no benchmark"):
+        find_sources(base / "problem.md")
+    with pytest.raises(InputError, match="no such file"):
+        find_sources(base / "nothing")
+
+
+def test_the_published_schema_agrees_with_the_reader(manifest: Manifest) -> None:
+    schema = benchmark_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    assert list(validator.iter_errors(yaml.safe_load(EVERYTHING.replace("2024-01-01", "x")))) == []
+    data: dict[str, Any] = {
+        "benchmark": "b",
+        "scenarios": [{"id": "a", "memory": "1G", "setup": "x", "reference": "y", "user": 0}],
+    }
+    assert list(validator.iter_errors(data)) == []
+    data["scenarios"][0]["memroy"] = 1
+    assert [error.validator for error in validator.iter_errors(data)] == ["additionalProperties"]
+
+
+def test_collecting_a_manifest_imports_no_engine(manifest: Manifest) -> None:
+    import subprocess
+
+    code = (
+        "import sys; from pathlib import Path; from pytest_benchjobs.sources import open_source\n"
+        f"open_source(Path({str(manifest.path)!r})).refs()\n"
+        "print(sorted({'docker', 'pytest', 'sqlite3', 'requests'} & sys.modules.keys()))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+
+
+def test_templates_fill_whole_values_only() -> None:
+    env = {
+        "A": "${HOME}",
+        "B": "${NO:-d e}",
+        "C": "x${HOME}",
+        "D": "${EMPTY:-d}",
+        "E": "${NO:-}",
+        "F": "${EMPTY}",
+    }
+    assert fill(env, {"HOME": "/h", "EMPTY": ""}) == {
+        "A": "/h",
+        "B": "d e",
+        "C": "x${HOME}",
+        "D": "d",
+        "E": "",
+        "F": "",
+    }
+
+
+def test_templates_name_every_variable_that_is_missing() -> None:
+    with pytest.raises(InputError) as raised:
+        fill({"A": "${NO}", "TOKEN": "${TOKEN}"}, {})
+    assert str(raised.value) == (
+        "the environment variables NO (for A), TOKEN are not set; set them, or give a default: ${NAME:-default}"
+    )
+
+
+KEYS = st.from_regex(r"[a-z]{1,3}", fullmatch=True)
+TOML = st.recursive(
+    st.integers(0, 9) | st.text("ab[]{}#='\"\n", max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    st.dictionaries(KEYS | st.just("a b"), TOML, max_size=4),
+    st.lists(st.dictionaries(KEYS, TOML, max_size=2), max_size=3),
+)
+def test_every_place_of_a_toml_text_has_a_line(top: dict[str, Any], tables: list[dict[str, Any]]) -> None:
+    text = "# [x]\n" + "".join(f"{_key(key)} = {_toml(value)}\n" for key, value in top.items())
+    text += "".join(
+        "[[zz.list]] # =\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in table.items())
+        for table in tables
+    )
+    data = tomllib.loads(text)
+    lines = toml_lines(text)
+    assert {place for place in lines if _is_there(data, place)} == set(lines)
+    assert [place for place in _all_places(data) if place not in lines] == []
+    source = text.split("\n")
+    assert all(
+        str(key).split()[0] in source[line - 1]
+        for (key,), line in ((p, n) for p, n in lines.items() if len(p) == 1)
+    )
+
+
+def _key(key: str) -> str:
+    return f'"{key}"' if " " in key else key
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(map(_toml, value)) + "\n]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        return f'"""{escaped}"""' if "\\n" in escaped else f'"{escaped}"'
+    return str(value)
+
+
+def _is_there(data: Any, place: tuple[Any, ...]) -> bool:
+    for part in place:
+        try:
+            data = data[part]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return True
+
+
+def _all_places(data: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [place] * bool(place) + [
+        deeper for key, item in items for deeper in _all_places(item, (*place, key))
+    ]
