@@ -23,7 +23,7 @@ import pytest
 
 from . import reporting
 from .items import TrialItem
-from .session import BenchSession, wait_until_landed
+from .session import BenchSession, next_landed, wait_until_landed
 
 _CLEANUP_SECONDS = 120.0
 
@@ -52,9 +52,7 @@ def _fly(session: pytest.Session, bench: BenchSession, trials: list[TrialItem]) 
         for item in trials:
             flight.submit(item)
         for _ in trials:
-            landed = flight.next()
-            assert landed is not None  # noqa: S101  without a timeout there is always one
-            item, item.result = landed
+            item, item.result = next_landed(flight)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
             stop_if_asked(session)
     finally:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _SESSION = pytest.StashKey["BenchSession"]()
 _AGENTS = pytest.StashKey[dict[str, "Agent"]]()
+_WAKE_SECONDS = 0.2
 _FLIGHT = ".flight"
 """Directory in a job's bundle for what its processes tell each other."""
 
@@ -196,9 +197,7 @@ class BenchSession:
         flight = self.flight()
         try:
             flight.submit(item)
-            landed = flight.next()
-            assert landed is not None  # noqa: S101  without a timeout there is always one
-            return landed[1]
+            return next_landed(flight)[1]
         finally:
             flight.cancel()
             flight.close()
@@ -335,6 +334,17 @@ class BenchSession:
             line = f"{what}: {clean(str(error) or type(error).__name__, 500)}"
             if line not in self.troubles:
                 self.troubles.append(line)
+
+
+def next_landed(flight: Flight[TrialItem]) -> tuple[TrialItem, TrialResult]:
+    """Wait for a trial to land.
+
+    Wakes up now and then: a signal that arrives just before the main thread blocks would be noticed only afterwards.
+    """
+    while True:
+        landed = flight.next(timeout=_WAKE_SECONDS)
+        if landed is not None:
+            return landed
 
 
 def wait_until_landed(flight: Flight[TrialItem], seconds: float) -> bool:
