@@ -21,6 +21,7 @@ import errno
 import fnmatch
 import os
 import shlex
+import shutil
 import time
 import traceback
 from collections.abc import Iterator, Mapping
@@ -254,6 +255,11 @@ class _Try:
             raise AgentSetupFailed(
                 f"scenario {self.scenario.id!r} requires {', '.join(missing)}: "
                 "set it in the environment, or pass it with --bench-secret"
+            )
+        programs = [name for name in self.scenario.requires.commands if shutil.which(name) is None]
+        if programs:
+            raise AgentSetupFailed(
+                f"scenario {self.scenario.id!r} requires the program {', '.join(programs)} on this machine's PATH"
             )
         call = AgentCall(
             scenario=self.scenario,
