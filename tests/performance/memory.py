@@ -48,7 +48,14 @@ def measure() -> list[tuple[str, float, str, str]]:
                 flight.next(timeout=60)
             flight.close()
             services.provider.close()
-    return [(f"{IN_FLIGHT} trials in flight", cost / 60, "<= 1 (60 MB)", f"{cost:.1f} MB over {idle:.0f} MB with one")]
+    return [
+        (
+            f"{IN_FLIGHT} trials in flight",
+            cost / 60,
+            "<= 1 (60 MB)",
+            f"{cost:.1f} MB over {idle:.0f} MB with one",
+        )
+    ]
 
 
 def _wait_for_agents(directory: Path, count: int) -> None:
