@@ -178,8 +178,13 @@ class FakeSandbox:
         return target.read_bytes()
 
     def fetch(
-        self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
-    ) -> Fetched | None:  # noqa: ARG002
+        self,
+        path: str,
+        destination: Path,
+        *,
+        limit: int,  # noqa: ARG002  yours are the files, yours is the disk
+        exclude: tuple[str, ...] = (),
+    ) -> Fetched | None:
         """Copy a file or directory."""
         source = self._host(path)
         if not source.exists():
@@ -189,7 +194,9 @@ class FakeSandbox:
             destination = destination / source.name if destination.is_dir() else destination
             shutil.copy(source, destination)
             return Fetched((destination.name,), source.stat().st_size)
-        shutil.copytree(source, destination, dirs_exist_ok=True, symlinks=True)
+        shutil.copytree(
+            source, destination, dirs_exist_ok=True, symlinks=True, ignore=shutil.ignore_patterns(*exclude)
+        )
         files = [file for file in sorted(destination.rglob("*")) if file.is_file()]
         return Fetched(
             tuple(file.relative_to(destination).as_posix() for file in files),

@@ -131,7 +131,7 @@ def task_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | N
 
 
 def refuse_to_start_inside_a_task(config: pytest.Config) -> None:
-    """Say no: pytest looks no higher than its rootdir, so from inside a task it would take the task's tests for ordinary ones.
+    """Say no: pytest looks no higher than its rootdir, and would take the tests of a task around it for ordinary.
 
     Raises:
         pytest.UsageError: rootdir is among the tests or the solution of a task.
@@ -183,14 +183,13 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out trials that are archived or were collected twice."""
     kept: list[pytest.Item] = []
     archived: list[pytest.Item] = []
-    seen: set[str] = set()
+    first: dict[str, pytest.Collector | None] = {}
     for item in items:
         if not isinstance(item, TrialItem):
             kept.append(item)
         elif item.ref.archived:
             archived.append(item)
-        elif item.nodeid not in seen:
-            seen.add(item.nodeid)
+        elif first.setdefault(item.nodeid.removesuffix(item.name), item.parent) is item.parent:
             kept.append(item)
     if archived:
         config.hook.pytest_deselected(items=archived)

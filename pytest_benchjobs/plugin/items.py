@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +38,7 @@ class TrialItem(pytest.Item):
     It holds references to what it shares with its neighbours, and no content: 100,000 of them must fit.
     """
 
-    __slots__ = ("agent", "attempt", "ref", "result", "source")
+    __slots__ = ("agent", "attempt", "properties", "ref", "result", "source")
 
     def __init__(
         self,
@@ -51,11 +53,24 @@ class TrialItem(pytest.Item):
         # The id is given as a str: an id that pytest 9.2 derives from a name with `[` in it is not equal to the same
         # id read back from the cache, and `--lf` finds nothing (pytest#15045).
         super().__init__(name, parent, nodeid=f"{parent.nodeid}::{name}")
+        # Empty, and a sixth of an item's weight: made anew when somebody asks.
+        del self.__dict__["extra_keyword_matches"], self.__dict__["user_properties"]
         self.source = source
         self.ref = ref
         self.agent = agent
         self.attempt = attempt
         self.result: TrialResult | None = None
+        self.properties: Sequence[tuple[str, str | int | float]] = ()
+
+    @functools.cached_property
+    def extra_keyword_matches(self) -> set[str]:  # type: ignore[override]
+        """More words for `-k`."""
+        return set()
+
+    @functools.cached_property
+    def user_properties(self) -> list[tuple[str, object]]:  # type: ignore[override]
+        """What plugins say about the trial."""
+        return []
 
     def trial(self) -> Trial:
         """All of it. Reads the scenario.

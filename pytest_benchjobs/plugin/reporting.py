@@ -30,6 +30,10 @@ def dress(item: TrialItem, report: pytest.TestReport) -> None:
 
     xdist ends the whole session at one value it cannot send, and what an agent printed may hold anything.
     """
+    if report.user_properties:
+        report.user_properties = [(clean(str(name)), _plain(value)) for name, value in report.user_properties]
+    if report.sections:
+        report.sections = [(clean(title), clean(text)) for title, text in report.sections]
     result = item.result
     if result is not None:
         tells = report.when == "call" or (report.when == "setup" and not report.passed)
@@ -41,16 +45,14 @@ def dress(item: TrialItem, report: pytest.TestReport) -> None:
                 report.longrepr = (path, line, clean(reason))
             elif report.longrepr is not None and not hasattr(report, "wasxfail"):
                 report.longrepr = failure_text(result)
+            item.properties = properties(result)
             _remember(item, result)
         if tells or report.when == "teardown":
-            report.user_properties = [*report.user_properties, *properties(result)]
+            report.user_properties = [*report.user_properties, *item.properties]
         if report.when == "teardown":
             # Light again; and a plugin that runs the item once more gets a new trial.
             item.result = None
-    report.user_properties = [(clean(str(name)), _plain(value)) for name, value in report.user_properties]
-    report.sections = [(clean(title), clean(text)) for title, text in report.sections]
-    if isinstance(report.longrepr, str):
-        report.longrepr = clean(report.longrepr)
+            item.properties = ()
 
 
 def reports_of(result: TrialResult, location: tuple[str, int | None, str]) -> list[pytest.TestReport]:
@@ -95,8 +97,6 @@ def _brief(result: TrialResult) -> dict[str, Any]:
         "outcome": result.outcome.value,
         "score": result.score,
         "class": clean(result.failure.class_) if result.failure else None,
-        "line": describe(result),
-        "message": one_line(result.failure.message, 300) if result.failure else "",
         "path": clean(result.path),
         "whole": None if result.path else result.model_dump_json(by_alias=True),
     }

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 _SESSION = pytest.StashKey["BenchSession"]()
 _AGENTS = pytest.StashKey[dict[str, "Agent"]]()
 _WAKE_SECONDS = 0.2
+_SAVE_SECONDS = 0.5
+"""How far the history may be behind. What a killed process has not saved is in the bundle, and recovered from there."""
 _FLIGHT = ".flight"
 """Directory in a job's bundle for what its processes tell each other."""
 
@@ -114,6 +116,8 @@ class BenchSession:
         self.before: Callable[[Trial], None] = lambda _: None
         """Called in the thread of a trial before it starts."""
         self._homeless: list[TrialResult] = []
+        self._unsaved: list[TrialResult] = []
+        self._last_save = 0.0
         self._saved: set[str] = set()
         self._provider: SandboxProvider | None = None
         self._services: Services | None = None
@@ -206,16 +210,25 @@ class BenchSession:
         """Put a result into the history."""
         if not result.path:
             self._homeless.append(result)
+        self._unsaved.append(result)
+        if time.monotonic() - self._last_save > _SAVE_SECONDS:
+            self._save()
+
+    def _save(self) -> None:
+        """Write what has come in since the last time, in one transaction: a commit costs more than a row."""
+        unsaved, self._unsaved = self._unsaved, []
+        self._last_save = time.monotonic()
         if self.history is not None:
             with self._noting("history"):
-                self.history.save_trial(result)
-                self._saved.add(result.node_id)
+                self.history.save_trials(unsaved)
+                self._saved.update(result.node_id for result in unsaved)
 
     def finish(self, planned: int, interrupted: bool) -> None:
         """End the job: remove what is unfinished, sum up, write reports. Never raises."""
         self.close()
         if self.history is None:
             return
+        self._save()
         self.bundle.sweep()
         shutil.rmtree(self.flight_directory, ignore_errors=True)
         warnings: list[object] = []

@@ -91,7 +91,9 @@ class Bench:
 
     def results(self) -> list[dict[str, Any]]:
         jobs = sorted((self.path / "reports" / "jobs").iterdir())
-        return [json.loads(path.read_text("utf-8")) for path in sorted(jobs[-1].glob("trials/*/*/*/result.json"))]
+        return [
+            json.loads(path.read_text("utf-8")) for path in sorted(jobs[-1].glob("trials/*/*/*/result.json"))
+        ]
 
 
 @pytest.fixture

@@ -30,7 +30,11 @@ def test_collecting_starts_nothing_and_leaves_nothing(bench: Bench) -> None:
 
 def test_archived_scenarios_are_deselected(bench: Bench) -> None:
     bench.toy()
-    text = (bench.path / "toy.bench.yaml").read_text("utf-8").replace("id: solved", "id: solved\n    archived: true")
+    text = (
+        (bench.path / "toy.bench.yaml")
+        .read_text("utf-8")
+        .replace("id: solved", "id: solved\n    archived: true")
+    )
     bench.write("toy.bench.yaml", text)
     result = bench.run("--collect-only", "-q")
     assert ids(result) == ["toy.bench.yaml::partial[oracle]", "toy.bench.yaml::unscored[oracle]"]
@@ -40,7 +44,9 @@ def test_archived_scenarios_are_deselected(bench: Bench) -> None:
 def test_scenarios_are_chosen_by_id_pattern_metadata_keyword_and_tag(bench: Bench) -> None:
     bench.toy()
     text = (bench.path / "toy.bench.yaml").read_text("utf-8")
-    bench.write("toy.bench.yaml", text.replace("tags: [hard]", "tags: [hard]\n    metadata: {area: [files, net]}"))
+    bench.write(
+        "toy.bench.yaml", text.replace("tags: [hard]", "tags: [hard]\n    metadata: {area: [files, net]}")
+    )
     chosen = {
         options: [name.split("::")[1] for name in ids(bench.run("--collect-only", "-q", *options))]
         for options in (
@@ -66,14 +72,20 @@ def test_scenarios_are_chosen_by_id_pattern_metadata_keyword_and_tag(bench: Benc
 
 def test_a_tag_cannot_switch_anything_on(bench: Bench) -> None:
     bench.toy()
-    text = (bench.path / "toy.bench.yaml").read_text("utf-8").replace("[easy, text]", '[skip, xfail, "c++ (old)"]')
+    text = (
+        (bench.path / "toy.bench.yaml")
+        .read_text("utf-8")
+        .replace("[easy, text]", '[skip, xfail, "c++ (old)"]')
+    )
     bench.write("toy.bench.yaml", text)
     bench.run("--strict-markers", "--bench-scenario", "solved").assert_outcomes(passed=1)
 
 
 def test_a_name_finds_a_benchmark_and_nothing_else_is_collected(bench: Bench) -> None:
     bench.write("test_ordinary.py", "def test_ordinary(): pass")
-    bench.write("benchmarks/toy.bench.yaml", (bench.toy(), (bench.path / "toy.bench.yaml").read_text("utf-8"))[1])
+    bench.write(
+        "benchmarks/toy.bench.yaml", (bench.toy(), (bench.path / "toy.bench.yaml").read_text("utf-8"))[1]
+    )
     (bench.path / "toy.bench.yaml").unlink()
     expected = [f"toy::{name}[oracle]" for name in ("solved", "partial", "unscored")]
     assert ids(bench.run("--bench", "toy", "--collect-only", "-q")) == expected
@@ -96,7 +108,9 @@ def test_names_come_from_the_ini_file_and_from_hooks(bench: Bench) -> None:
             return {"hooked": "toy.bench.yaml"}
         """
     )
-    bench.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_benchmarks =\n    listed@2.1 = toy.bench.yaml\n")
+    bench.write(
+        "pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_benchmarks =\n    listed@2.1 = toy.bench.yaml\n"
+    )
     for name in ("hooked", "listed", "listed@2.1"):
         plain = name.partition("@")[0]
         found = ids(bench.run(f"--bench={name}", "--collect-only", "-q", "--bench-scenario", "solved"))
@@ -113,14 +127,23 @@ def test_names_come_from_the_ini_file_and_from_hooks(bench: Bench) -> None:
         (["--bench", "no/such.bench.yaml"], "--bench: no such file or directory: no/such.bench.yaml"),
         (["--bench-agent", "oracel"], "--bench-agent: there is no agent 'oracel'; did you mean 'oracle'?"),
         (["--bench-agent", "command"], "--bench-agent: command needs a model. Use format: command:model"),
-        (["--bench-agent", ":x"], "--bench-agent: invalid agent ':x': no name before ':'. Use format: agent:model"),
+        (
+            ["--bench-agent", ":x"],
+            "--bench-agent: invalid agent ':x': no name before ':'. Use format: agent:model",
+        ),
         (
             ["--bench-agent", "nop", "--bench-agent", "nop"],
             "--bench-agent: nop is given twice; for repeats use --bench-attempts",
         ),
-        (["--bench-scenario", "solvd"], "--bench-scenario: no scenario is called 'solvd'; did you mean 'solved'?"),
+        (
+            ["--bench-scenario", "solvd"],
+            "--bench-scenario: no scenario is called 'solvd'; did you mean 'solved'?",
+        ),
         (["--bench-attempts", "0"], "--bench-attempts: Input should be greater than or equal to 1 (got '0')"),
-        (["--bench-threshold", "1.5"], "--bench-threshold: Input should be less than or equal to 1 (got '1.5')"),
+        (
+            ["--bench-threshold", "1.5"],
+            "--bench-threshold: Input should be less than or equal to 1 (got '1.5')",
+        ),
         (["--bench-concurrency", "many"], "--bench-concurrency: Input should be a valid integer*"),
         (["--bench-env", "NOVALUE"], "--bench-env: 'NOVALUE' is not of the form KEY=VALUE"),
         (["--bench-env", "1A=x"], "--bench-env: '1A' is not a name for a variable (letters, digits and '_')"),
@@ -134,7 +157,9 @@ def test_names_come_from_the_ini_file_and_from_hooks(bench: Bench) -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_every_mistake_on_the_command_line_is_one_line(bench: Bench, options: list[str], message: str) -> None:
+def test_every_mistake_on_the_command_line_is_one_line(
+    bench: Bench, options: list[str], message: str
+) -> None:
     bench.toy()
     bench.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_benchmarks = toy = toy.bench.yaml\n")
     result = bench.run(*options)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
@@ -259,14 +260,16 @@ def sleepers(bench: Bench) -> list[int]:
     marker = (bench.path / "alive").resolve()
     for entry in marker.glob("*") if marker.is_dir() else []:
         pid = int(entry.name)
-        if os.path.exists(f"/proc/{pid}"):
+        if Path(f"/proc/{pid}").exists():
             found.append(pid)
     return found
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
-def test_a_signal_stops_everything_and_keeps_what_had_ended(bench: Bench, number: signal.Signals, workers: str) -> None:
+def test_a_signal_stops_everything_and_keeps_what_had_ended(
+    bench: Bench, number: signal.Signals, workers: str
+) -> None:
     alive = bench.path / "alive"
     alive.mkdir()
     bench.manifest({"quick": "echo 1", **{f"s{n}": f"touch {alive}/$$; sleep 100; echo 1" for n in range(5)}})

@@ -43,7 +43,9 @@ def most_at_once(bench: Bench) -> int:
 
 @pytest.mark.parametrize("concurrency", [1, 4, 16])
 @pytest.mark.parametrize("workers", [0, 2, 4])
-def test_the_same_job_whatever_the_workers_and_the_concurrency(bench: Bench, workers: int, concurrency: int) -> None:
+def test_the_same_job_whatever_the_workers_and_the_concurrency(
+    bench: Bench, workers: int, concurrency: int
+) -> None:
     crowd(bench, 40)
     result = bench.run("-n", str(workers), "--bench-concurrency", str(concurrency), "--junit-xml=junit.xml")
     assert result.parseoutcomes() == {"passed": 20, "unsolved": 20}
@@ -87,7 +89,9 @@ def test_ordinary(once, number):
 
 
 @pytest.mark.parametrize("mode", ["load", "worksteal", "loadscope", "loadfile", "loadgroup"])
-def test_ordinary_tests_run_beside_trials_and_stay_together_where_the_mode_says_so(bench: Bench, mode: str) -> None:
+def test_ordinary_tests_run_beside_trials_and_stay_together_where_the_mode_says_so(
+    bench: Bench, mode: str
+) -> None:
     crowd(bench, 6)
     bench.write("test_ordinary.py", ORDINARY)
     result = bench.run("-n", "2", "--dist", mode)
@@ -115,8 +119,19 @@ def test_a_usage_error_that_only_workers_can_see_ends_the_run_as_one(bench: Benc
     bench.toy()
     result = bench.run("-n", "2", "--bench-scenario", "solvd")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --bench-scenario: no scenario is called 'solvd'; did you mean 'solved'?"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: --bench-scenario: no scenario is called 'solvd'; did you mean 'solved'?"]
+    )
     assert "INTERNALERROR" not in result.stdout.str()
+
+
+def test_a_benchmark_by_name_runs_in_workers_too(bench: Bench) -> None:
+    bench.toy()
+    bench.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_benchmarks = toy = toy.bench.yaml\n")
+    bench.write("test_ordinary.py", ORDINARY)
+    result = bench.run("-n", "2", "--bench", "toy")
+    assert result.parseoutcomes() == {"passed": 1, "unsolved": 1, "errors": 1}
+    assert sorted(bench.outcomes()) == [f"toy::{name}[oracle]" for name in ("partial", "solved", "unscored")]
 
 
 def test_a_worker_that_dies_loses_what_it_had_in_flight_and_nothing_else(bench: Bench) -> None:
@@ -150,7 +165,9 @@ def test_a_worker_that_dies_loses_what_it_had_in_flight_and_nothing_else(bench: 
     assert {name for name, outcome in outcomes.items() if outcome == "error"} == {
         f"killer.bench.yaml::s{n:02}[oracle]" for n in (3, 4, 5)
     }
-    assert {each["failure"]["class"] for each in bench.results() if each["outcome"] == "error"} == {"worker_lost"}
+    assert {each["failure"]["class"] for each in bench.results() if each["outcome"] == "error"} == {
+        "worker_lost"
+    }
     names = [case.get("name") for case in ET.parse(bench.path / "junit.xml").iter("testcase")]
     assert sorted(map(str, names)) == [f"s{n:02}[oracle]" for n in range(12)]
     assert bench.job()["job"]["totals"]["error"] == 3
