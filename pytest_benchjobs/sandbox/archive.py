@@ -6,6 +6,7 @@ written, below one directory, up to a number of bytes and files; links only if t
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import io
 import os
@@ -142,15 +143,21 @@ class _Unpacking:
             if count >= MAX_FILES:
                 self._note(f"more than {MAX_FILES} files: the rest is left out")
                 break
-            try:
+            with self._one_name(member.name):
                 if not self._take(tar, member):
                     break
-            except (FileExistsError, IsADirectoryError, NotADirectoryError):
-                # Names that differ in the container may be one name once they are safe.
-                self._note(f"{safe_name(member.name)}: there twice")
         for kind, name, target in self.links:
-            self._link(kind, name, target)
+            with self._one_name(name):
+                self._link(kind, name, target)
         return Fetched(tuple(self.files), self.bytes, tuple(self.notes))
+
+    @contextlib.contextmanager
+    def _one_name(self, name: str) -> Iterator[None]:
+        """Names that differ in the container may be one name once they are safe."""
+        try:
+            yield
+        except (FileExistsError, IsADirectoryError, NotADirectoryError):
+            self._note(f"{safe_name(name)}: there twice")
 
     def _take(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bool:
         """Deal with one member; False: stop reading."""
@@ -218,11 +225,7 @@ class _Unpacking:
             self._note(f"{safe_name(relative)}: a link that points outside, or at nothing")
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            path.symlink_to(target)
-        except FileExistsError:
-            self._note(f"{safe_name(relative)}: there twice")
-            return
+        path.symlink_to(target)
         self.files.append(path.relative_to(self.destination).as_posix())
 
     def _path(self, relative: str) -> Path | None:

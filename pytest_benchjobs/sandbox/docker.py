@@ -38,7 +38,7 @@ from .stream import Demultiplexer, drain
 from .sweep import sweep
 from .watch import Events, StorageGuard
 
-# The engine starts 7-8 containers a second whatever is asked of it; more at once only makes each one slower.
+# The engine starts 7-8 containers a second whatever is asked of it; more than this at once only makes each slower.
 _STARTS_AT_ONCE = 8
 _HOSTNAME = "bench"
 # Of the engine's default capabilities: forging packets, making devices, and handing capabilities on.

@@ -26,13 +26,13 @@ from ..model.errors import (
     EngineUnavailable,
     InfrastructureError,
 )
+from .transport import UnixAdapter
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 LABEL = "benchjobs."
 
 _CALL_TIMEOUT = 120
-# The library keeps a pool of connections per URL, and every container has URLs of its own: few are worth keeping.
-_POOLS = 32
+_IDLE_CONNECTIONS = 32
 _HEAD_LIMIT = 64 * 1024
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
 
@@ -130,7 +130,7 @@ class Engine:
             connection = socket.socket(socket.AF_UNIX)
             connection.settimeout(_CALL_TIMEOUT)
             try:
-                connection.connect(parts.netloc + parts.path)
+                connection.connect(self._socket_path)
             except OSError:
                 connection.close()
                 raise
@@ -155,9 +155,11 @@ class Engine:
                 self._open().close()
             options = docker.utils.kwargs_from_env()
             # version="auto" is one call; it is the first sign of life.
-            client = docker.APIClient(**options, version="auto", timeout=_CALL_TIMEOUT, num_pools=_POOLS)
+            client = docker.APIClient(**options, version="auto", timeout=_CALL_TIMEOUT)
         except (*BROKEN, docker.errors.DockerException, OSError) as error:
             raise self._unavailable(error) from error
+        if scheme == "unix":
+            self._mount(client)
         # Proxies, .netrc and REQUESTS_CA_BUNDLE are for the web, and override the engine's own certificates.
         client.trust_env = False
         if tls := options.get("tls"):
@@ -168,6 +170,14 @@ class Engine:
             if tls.cert:
                 self._tls.load_cert_chain(*tls.cert)
         return client
+
+    @property
+    def _socket_path(self) -> str:
+        return self.host.removeprefix("unix://")
+
+    def _mount(self, client: docker.APIClient) -> None:
+        client.close()
+        client.mount("http+docker://", UnixAdapter(self._socket_path, _CALL_TIMEOUT, _IDLE_CONNECTIONS))
 
     def _unavailable(self, error: BaseException) -> EngineUnavailable:
         text = str(error)

@@ -87,7 +87,7 @@ def test_a_missing_image_without_a_dockerfile_is_an_error_once(client: docker.AP
     engine = Engine()
     images = Images(engine)
     for _ in range(2):
-        with pytest.raises(ImageMissing, match="nowhere/x:1 is not on this machine.*--bench-image-map"):
+        with pytest.raises(ImageMissing, match=r"nowhere/x:1 is not on this machine.*--bench-image-map"):
             images.resolve(Environment(image="nowhere/x:1"), {}, {})
     engine.close()
 
@@ -152,7 +152,7 @@ def test_a_build_that_fails_shows_its_last_words_but_no_values(
 
 
 def test_a_dockerfile_that_makes_no_sense_is_a_failed_build(client: docker.APIClient, tmp_path: Path) -> None:
-    with pytest.raises(ImageBuildFailed, match="(?i)unknown instruction"):
+    with pytest.raises(ImageBuildFailed, match=r"(?i)unknown instruction"):
         _resolve(_context(tmp_path / "task", f"FROM {IMAGE}\nNONSENSE here\n"))
     with pytest.raises(ImageBuildFailed, match="cannot be read"):
         _resolve(tmp_path / "nothing" / "Dockerfile")

@@ -301,7 +301,7 @@ def test_networks_can_be_switched(provider: DockerProvider) -> None:
 
 
 def test_an_allowlist_is_refused_clearly(provider: DockerProvider) -> None:
-    with pytest.raises(ContainerStartFailed, match="allowlist.*not supported"):
+    with pytest.raises(ContainerStartFailed, match=r"allowlist.*not supported"):
         provider.start(_spec(network="allowlist"), lambda phase: None)
 
 
@@ -364,7 +364,7 @@ def test_everything_made_carries_labels_and_nothing_is_left(provider: DockerProv
 
 
 def test_an_image_that_is_nowhere_is_missing(provider: DockerProvider) -> None:
-    with pytest.raises(ImageMissing, match="no-such-image-anywhere:1.*--bench-image-map"):
+    with pytest.raises(ImageMissing, match=r"no-such-image-anywhere:1.*--bench-image-map"):
         provider.start(_spec(image="no-such-image-anywhere:1"), lambda phase: None)
 
 
@@ -372,6 +372,6 @@ def test_without_an_engine_the_error_says_what_to_do(tmp_path: Path, monkeypatch
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     provider = DockerProvider(current_owner())
     for call in (provider.check, lambda: provider.start(_spec(), lambda phase: None)):
-        with pytest.raises(EngineUnavailable, match="no Docker Engine answers.*start it"):
+        with pytest.raises(EngineUnavailable, match=r"no Docker Engine answers.*start it"):
             call()
     provider.close()

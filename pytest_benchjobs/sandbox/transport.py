@@ -1,0 +1,57 @@
+"""HTTP over a unix socket for the client library, with one pool of connections for a whole engine.
+
+The library's own keeps a pool per URL, and every container has URLs of its own: it never uses a connection twice, and
+keeps the last ones open for nothing. It also leaves a socket that does not connect to the garbage collector, and
+Python then warns in the middle of somebody's test.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import urllib3.connection
+import urllib3.connectionpool
+from docker.transport import UnixHTTPAdapter
+
+
+class _Connection(urllib3.connection.HTTPConnection):
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.settimeout(self.timeout)
+            connection.connect(self._path)
+        except BaseException:
+            connection.close()
+            raise
+        self.sock = connection
+
+
+class _Pool(urllib3.connectionpool.HTTPConnectionPool):
+    def __init__(self, path: str, timeout: float, size: int) -> None:
+        super().__init__("localhost", timeout=timeout, maxsize=size)
+        self._path, self._connect_timeout = path, timeout
+
+    def _new_conn(self) -> _Connection:
+        return _Connection(self._path, self._connect_timeout)
+
+
+class UnixAdapter(UnixHTTPAdapter):
+    """For `mount` on a client: reaches the engine at `path`, keeping up to `size` idle connections. Seconds."""
+
+    def __init__(self, path: str, timeout: int, size: int) -> None:
+        super().__init__(f"http+unix://{path}", timeout)
+        self._pool = _Pool(path, timeout, size)
+
+    def get_connection(self, url: Any, proxies: Any = None) -> Any:  # noqa: ARG002  the base names them
+        """The one pool, whatever the URL."""
+        return self._pool
+
+    def close(self) -> None:
+        """Close idle connections."""
+        super().close()
+        self._pool.close()

@@ -1,0 +1,136 @@
+"""Whatever an archive holds, nothing is written outside its directory or beyond its limits."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_benchjobs.sandbox.archive import open_stream, pack, safe_name, unpack
+from pytest_benchjobs.sandbox.protocol import Fetched, File
+
+
+def _tar(*entries: tuple[str, bytes, object]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, kind, value in entries:
+            member = tarfile.TarInfo(name)
+            member.type = kind
+            if kind == tarfile.REGTYPE:
+                assert isinstance(value, bytes)
+                member.size = len(value)
+                tar.addfile(member, io.BytesIO(value))
+            else:
+                member.linkname = str(value)
+                tar.addfile(member)
+    return buffer.getvalue()
+
+
+def _unpack(data: bytes, destination: Path, limit: int = 1000, step: int = 700) -> Fetched:
+    chunks = (data[start : start + step] for start in range(0, len(data), step))
+    return unpack(open_stream(chunks), destination, limit=limit)
+
+
+FILE, LINK, HARD, DIRECTORY, DEVICE = (
+    tarfile.REGTYPE,
+    tarfile.SYMTYPE,
+    tarfile.LNKTYPE,
+    tarfile.DIRTYPE,
+    tarfile.CHRTYPE,
+)
+
+
+def test_a_tree_arrives_whole(tmp_path: Path) -> None:
+    fetched = _unpack(
+        _tar(("o", DIRECTORY, ""), ("o/a", FILE, b"1"), ("o/s/b", FILE, b"22"), ("o/l", LINK, "s/b")),
+        tmp_path / "out",
+    )
+    assert fetched == Fetched(("a", "s/b", "l"), 3, ())
+    assert (tmp_path / "out" / "l").read_bytes() == b"22"
+
+
+def test_nothing_is_written_through_links_or_outside(tmp_path: Path) -> None:
+    fetched = _unpack(
+        _tar(
+            ("o/up", LINK, "../../.."),
+            ("o/up/evil", FILE, b"x"),
+            ("../evil", FILE, b"x"),
+            ("/evil", FILE, b"x"),
+            ("o/../../evil", FILE, b"x"),
+            ("o/passwd", HARD, "/etc/passwd"),
+            ("o/etc", LINK, "/etc"),
+            ("o/null", DEVICE, ""),
+        ),
+        tmp_path / "out",
+    )
+    assert fetched.files == ("up/evil",)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert len(fetched.notes) == 7
+
+
+def test_names_that_become_one_are_not_mixed_up_silently(tmp_path: Path) -> None:
+    fetched = _unpack(_tar(("o/a\x1b", FILE, b"1"), ("o/a\x07/b", FILE, b"2")), tmp_path / "out")
+    assert fetched.files == ("a_",)
+    assert len(fetched.notes) == 1
+
+
+def test_the_limit_holds_and_small_files_behind_a_big_one_still_come(tmp_path: Path) -> None:
+    fetched = _unpack(
+        _tar(("o/a", FILE, b"x" * 60), ("o/b", FILE, b"x" * 60), ("o/c", FILE, b"x" * 40)),
+        tmp_path / "out",
+        limit=100,
+    )
+    assert (fetched.files, fetched.bytes) == (("a", "c"), 100)
+    assert fetched.notes == ("b: 60 bytes would exceed the limit of 100 bytes",)
+
+
+NAMES = st.text(st.sampled_from("ab./\x1b\u202e é\\"), min_size=1, max_size=12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(NAMES, st.just(FILE), st.binary(max_size=50)),
+            st.tuples(NAMES, st.sampled_from([LINK, HARD]), NAMES),
+            st.tuples(NAMES, st.sampled_from([DIRECTORY, DEVICE]), st.just("")),
+        ),
+        max_size=8,
+    )
+)
+def test_no_archive_escapes_or_raises(entries: list[tuple[str, bytes, object]]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        fetched = _unpack(_tar(*entries), root / "out", limit=100)
+        assert {path.name for path in root.iterdir()} <= {"out"}
+        assert fetched.bytes <= 100
+        for path in (root / "out").rglob("*"):
+            assert path.resolve().is_relative_to(root.resolve())
+            assert path.name.isprintable()
+
+
+def test_a_name_is_made_harmless() -> None:
+    assert safe_name("ok é\x1b[2J\n\udce4\u202e") == "ok é_[2J___"
+
+
+def test_packing_sends_what_is_in_the_way_first_and_makes_root_the_owner(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "run.sh").write_text("x")
+    (tmp_path / "t" / "run.sh").chmod(0o755)
+    files = [
+        File("in.txt", content=b"1"),
+        File("/clean", clean=True, mode=0o777),
+        File("/tests", source=tmp_path / "t"),
+    ]
+    with pack(files, "/app") as archive, tarfile.open(fileobj=archive) as tar:
+        members = [(m.name, m.type, oct(m.mode), m.uid, m.uname) for m in tar]
+    assert members[:3] == [
+        ("app/in.txt", FILE, "0o644", 0, ""),
+        ("clean", FILE, "0o644", 0, ""),
+        ("clean", DIRECTORY, "0o777", 0, ""),
+    ]
+    assert members[-1] == ("tests/run.sh", FILE, "0o755", 0, "")

@@ -1,0 +1,67 @@
+"""The engine's frames give back exactly what was written, however they are cut."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.sandbox.stream import Demultiplexer, drain
+
+
+def _frame(data: bytes, stream: int = 1) -> bytes:
+    return bytes([stream, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
+
+
+@given(st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=40))), st.integers(1, 30))
+def test_output_is_the_same_however_the_stream_is_cut(frames: list[tuple[int, bytes]], step: int) -> None:
+    wire = b"".join(_frame(data, stream) for stream, data in frames)
+    output = bytearray()
+    demultiplexer = Demultiplexer(output.extend)
+    for start in range(0, len(wire), step):
+        demultiplexer.feed(wire[start : start + step])
+    assert bytes(output) == b"".join(data for _, data in frames)
+    assert demultiplexer.between_frames
+
+
+def test_a_stream_that_ends_in_a_frame_is_noticed() -> None:
+    demultiplexer = Demultiplexer(lambda data: None)
+    demultiplexer.feed(_frame(b"hello")[:-1])
+    assert not demultiplexer.between_frames
+    demultiplexer.feed(b"o\x01")
+    assert not demultiplexer.between_frames
+
+
+def test_draining_ends_with_the_stream() -> None:
+    ours, theirs = socket.socketpair()
+    output = bytearray()
+    with ours:
+        with theirs:
+            threading.Thread(target=theirs.sendall, args=(_frame(b"a" * 1000),)).run()
+        assert drain(ours, Demultiplexer(output.extend), time.monotonic() + 5)
+    assert bytes(output) == b"a" * 1000
+
+
+def test_draining_ends_at_the_deadline_even_if_output_never_stops() -> None:
+    ours, theirs = socket.socketpair()
+    stop = threading.Event()
+
+    def flood() -> None:
+        theirs.settimeout(0.1)
+        while not stop.is_set():
+            try:
+                theirs.sendall(_frame(b"x" * 100))
+            except OSError:
+                return
+
+    thread = threading.Thread(target=flood)
+    with ours, theirs:
+        thread.start()
+        started = time.monotonic()
+        assert not drain(ours, Demultiplexer(lambda data: None), started + 0.2)
+        assert time.monotonic() - started < 1
+        stop.set()
+        thread.join()
