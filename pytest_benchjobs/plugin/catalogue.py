@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..model.errors import InputError
-from ..sources import did_you_mean, find_sources
+from ..sources import did_you_mean, find_sources, open_source
 from . import options
 
 if TYPE_CHECKING:
@@ -51,14 +51,20 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
     if "/" in text or text.endswith((".yaml", ".yml", ".toml")):
         raise pytest.UsageError(f"--bench: no such file or directory: {text}")
     hint = did_you_mean(name, known).strip() or (
-        f"there are: {', '.join(sorted(known))}" if known else "none is registered"
+        f"there are: {', '.join(sorted(known))}"
+        if known
+        else "none is registered: give a PATH, put its manifest into benchmarks/, or see ini key bench_benchmarks"
     )
     raise pytest.UsageError(f"--bench: there is no benchmark {name!r}; {hint}")
 
 
 def registered(config: pytest.Config) -> dict[str, _Entry]:
-    """Every benchmark with a name: of ini `bench_benchmarks`, of hooks, and of manifests in ini `bench_paths`."""
+    """Every benchmark with a name: of ini `bench_benchmarks`, of hooks, of manifests in ini `bench_paths` and rootdir."""
     known: dict[str, _Entry] = {}
+    for path in sorted(config.rootpath.glob("*.bench.*")):
+        source = open_source(path)
+        if source is not None:
+            _add_manifest(known, source)
     for directory in options.ini(config, "bench_paths"):
         root = config.rootpath / directory
         if root.is_dir():
