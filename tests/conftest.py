@@ -1,0 +1,10 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+import signal
+
+# A job that a shell started in the background, as CI often is, ignores Ctrl-C, and so does every process it starts.
+# Tests which send it must mean something there too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
