@@ -59,7 +59,7 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
 
 
 def registered(config: pytest.Config) -> dict[str, _Entry]:
-    """Every benchmark with a name: of ini `bench_benchmarks`, of hooks, of manifests in ini `bench_paths` and rootdir."""
+    """Every benchmark with a name: of ini `bench_benchmarks`, of hooks, of manifests in `bench_paths` and rootdir."""
     known: dict[str, _Entry] = {}
     for path in sorted(config.rootpath.glob("*.bench.*")):
         source = open_source(path)
