@@ -1,4 +1,4 @@
-"""Sandboxes that are containers of a Docker Engine, through its API.
+"""Starts sandboxes that are containers of a Docker Engine, through its API.
 
 A trivial trial costs create, put, start, three calls per command, top and remove; nothing here may add to that.
 """
@@ -6,35 +6,23 @@ A trivial trial costs create, put, start, three calls per command, top and remov
 from __future__ import annotations
 
 import contextlib
-import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import docker.errors
 from docker.types import DeviceRequest, Ulimit
 
-from ..model.errors import (
-    ContainerLost,
-    ContainerStartFailed,
-    DiskFull,
-    EngineError,
-    EngineLost,
-    ImageMissing,
-    InfrastructureError,
-)
+from ..model.errors import ContainerStartFailed, ImageMissing, InfrastructureError
 from ..model.job import Owner
-from ..model.result import ImageRecord
 from ..model.scenario import Environment, Network
-from .archive import open_stream, pack, unpack
+from .container import NETWORK_OF, DockerSandbox
 from .engine import BROKEN, LABEL, Engine
 from .images import Images, ResolvedImage
-from .programs import restore
-from .protocol import ExecResult, Fetched, File, SandboxSpec, Sink
+from .protocol import SandboxSpec
 from .reaper import Reaper
-from .stream import Demultiplexer, drain
 from .sweep import sweep
 from .watch import Events, StorageGuard
 
@@ -43,25 +31,6 @@ _STARTS_AT_ONCE = 8
 _HOSTNAME = "bench"
 # Of the engine's default capabilities: forging packets, making devices, and handing capabilities on.
 _DROPPED_CAPABILITIES = ["MKNOD", "NET_RAW", "SETPCAP"]
-_NETWORK_OF: dict[Network, str] = {"public": "bridge", "none": "none"}
-_KILLED = 137
-# A command that could not be started ends with one of these and without ever having had a process.
-_NOT_STARTED = (126, 127, 128)
-_FAULT_OF_THE_COMMAND = (
-    "executable file not found",
-    "no such file or directory",
-    "permission denied",
-    "is a directory",
-    "exec format error",
-    "not a directory",
-    "unable to find user",
-)
-_LATE_EVENT = 0.3
-_EXIT_POLL = (0.005, 0.5)
-_HEAD_OF_OUTPUT = 2000
-# Bits of Go's os.FileMode, which the engine describes files with.
-_LINK = 1 << 27
-_NOT_REGULAR = 1 << 31 | _LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 
 
 class DockerProvider:
@@ -111,7 +80,7 @@ class DockerProvider:
             InfrastructureError: of the class that fits.
 
         """
-        if spec.network not in _NETWORK_OF:
+        if spec.network not in NETWORK_OF:
             raise ContainerStartFailed(
                 f"network {spec.network!r} is not supported by the Docker sandbox; use `public` or `none`"
             )
@@ -201,7 +170,7 @@ class DockerProvider:
 def _host_config(environment: Environment, network: Network) -> dict[str, Any]:
     config: dict[str, Any] = {
         "init": True,
-        "network_mode": _NETWORK_OF[network],
+        "network_mode": NETWORK_OF[network],
         "pids_limit": environment.pids,
         "cap_drop": _DROPPED_CAPABILITIES,
         # An agent can write to /proc/1/fd/1: what comes there is kept nowhere.
@@ -218,362 +187,3 @@ def _host_config(environment: Environment, network: Network) -> dict[str, Any]:
     if environment.gpus:
         config["device_requests"] = [DeviceRequest(count=environment.gpus, capabilities=[["gpu"]])]
     return config
-
-
-class DockerSandbox:
-    """One running container. Its first process is the engine's init, which waits for a `sleep` until the deadline."""
-
-    def __init__(
-        self,
-        provider: DockerProvider,
-        container: str,
-        image: ResolvedImage,
-        spec: SandboxSpec,
-        workdir: str,
-        labels: Mapping[str, str],
-        events: Events,
-    ) -> None:
-        self._provider = provider
-        self._engine = provider.engine
-        self._id = container
-        self._image = image
-        self._spec = spec
-        self._workdir = workdir
-        self._labels = labels
-        self._events = events
-        self._restarting = threading.Lock()
-        self._own_kills = 0
-        self._killed = threading.Event()
-        self._removed = False
-        self._limit: str | None = None
-        self._stream: Any = None
-        self._tampered: tuple[str, ...] | None = None
-
-    @property
-    def id(self) -> str:
-        """The engine's id."""
-        return self._id
-
-    @property
-    def image(self) -> ImageRecord:
-        """What it was started from."""
-        return self._image.record
-
-    @property
-    def workdir(self) -> str:
-        """Absolute path commands run in."""
-        return self._workdir
-
-    def begin(self) -> None:
-        """Start the created container.
-
-        Raises:
-            ContainerStartFailed: it does not start.
-
-        """
-        try:
-            self._engine.client.start(self._id)
-        except docker.errors.NotFound as error:
-            if "no such container" in str(error.explanation).lower():
-                raise ContainerLost(
-                    f"the container was removed before it started: {error.explanation}"
-                ) from error
-            raise ContainerStartFailed(f"the container does not start: {error.explanation}") from error
-        except docker.errors.APIError as error:
-            text = str(error.explanation or error)
-            if "no space left on device" in text:
-                raise DiskFull(f"the Docker Engine's disk is full: {text}") from error
-            raise ContainerStartFailed(f"the container does not start: {text}") from error
-        if self._spec.environment.storage is not None:
-            self._provider.storage.add(self._id, self._spec.environment.storage, self._over_storage)
-
-    def exec(
-        self,
-        argv: Iterable[str],
-        *,
-        timeout: float,
-        sink: Sink,
-        user: str | None = None,
-        workdir: str | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> ExecResult:
-        """Run a command to its end or its timeout (seconds).
-
-        Raises:
-            InfrastructureError: of the class that fits.
-
-        """
-        self._tampered = None
-        head = bytearray()
-
-        def tee(data: bytes) -> None:
-            if len(head) < _HEAD_OF_OUTPUT:
-                head.extend(data[:_HEAD_OF_OUTPUT])
-            sink(data)
-
-        with self._calling():
-            exec_id = self._engine.client.exec_create(
-                self._id,
-                list(argv),
-                environment=dict(env or {}),
-                user=user or self._image.user,
-                workdir=workdir,
-            )["Id"]
-        ooms = self._events.count(self._id, "oom")
-        started = time.monotonic()
-        ended = self._stream_output(exec_id, tee, started + timeout)
-        status = self._exit_status(exec_id, started + timeout) if ended else None
-        if self._killed.is_set():
-            raise ContainerLost("the container was killed to stop the trial")
-        seconds = time.monotonic() - started
-        if status is None:
-            return ExecResult(None, timed_out=True, seconds=seconds)
-        code, pid = status
-        if code in _NOT_STARTED and not pid:
-            self._never_started(head.decode("utf-8", "replace").strip())
-        if code == _KILLED:
-            self._make_sure_it_lives()
-        oom_kills = self._events.count(self._id, "oom") - ooms
-        if code != 0 and not oom_kills and self._spec.environment.memory is not None:
-            oom_kills = self._events.wait(
-                self._id, "oom", ooms, _LATE_EVENT if code == _KILLED else _LATE_EVENT / 6
-            )
-            oom_kills -= ooms
-        return ExecResult(code, timed_out=False, seconds=seconds, oom_kills=max(0, oom_kills))
-
-    def put(self, files: Iterable[File]) -> None:
-        """Put files in, owned by root. One round trip."""
-        with pack(files, self._workdir) as archive, self._calling():
-            self._engine.client.put_archive(self._id, "/", archive)
-
-    def read(self, path: str, *, limit: int) -> bytes | None:
-        """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
-        with self._archive(path) as (stat, tar):
-            if stat is None or stat["mode"] & _NOT_REGULAR:
-                return None
-            if stat["size"] > limit:
-                raise ValueError(f"{path} has {stat['size']} bytes, more than {limit}")
-            for member in tar():
-                if member.isreg():
-                    if member.size > limit:
-                        raise ValueError(f"{path} has {member.size} bytes, more than {limit}")
-                    content = tar().extractfile(member)
-                    return content.read() if content is not None else None
-        return None
-
-    def fetch(
-        self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
-    ) -> Fetched | None:
-        """Copy a file or directory out, safely. None: not there."""
-        for _ in range(2):
-            with self._archive(path) as (stat, tar):
-                if stat is None:
-                    return None
-                if stat["mode"] & _LINK and stat.get("linkTarget"):
-                    # The engine has resolved it, inside the container's own file system.
-                    path = stat["linkTarget"]
-                    continue
-                return unpack(tar(), destination, limit=limit, exclude=exclude)
-        return None
-
-    def processes(self) -> tuple[str, ...]:
-        """Command lines of everything that runs beside the sandbox's own first processes."""
-        try:
-            with self._calling():
-                table = self._engine.client.top(self._id, ps_args="-eo pid,ppid,stat,args")
-        except ContainerLost:
-            # An agent can end the container from inside; then nothing is left. `end_processes` starts it again.
-            return ()
-        rows = [row for row in table["Processes"] if not row[2].startswith("Z")]
-        # A process can call itself anything, so no more is left out than must be there.
-        init = next((row for row in rows if row[3].split(" ")[0].endswith("docker-init")), None)
-        if init is not None:
-            rows.remove(init)
-            waiting = next((row for row in rows if row[1] == init[0] and row[3].startswith("sleep ")), None)
-            if waiting is not None:
-                rows.remove(waiting)
-        return tuple(row[3] for row in rows)
-
-    def end_processes(self) -> None:
-        """Kill every process there is, with no help from inside, and be ready for `exec` again.
-
-        The kernel does it, by ending the process namespace. Programs are put back in between, for the first thing to
-        run afterwards is one of them.
-        """
-        with self._restarting, self._calling():
-            self._own_kills += 1
-            try:
-                self._engine.client.kill(self._id)
-            except docker.errors.APIError as error:
-                self._own_kills -= 1
-                if "is not running" not in str(error.explanation):
-                    raise
-            self._tampered = restore(self._engine.client, self._id, self._image, self._labels)
-            self._engine.client.start(self._id)
-
-    def restore_programs(self) -> tuple[str, ...]:
-        """Put back shells, interpreters and loaders which were changed since the start; returns their paths."""
-        if self._tampered is None:
-            with self._calling():
-                self._tampered = restore(self._engine.client, self._id, self._image, self._labels)
-        return self._tampered
-
-    def set_network(self, network: Network) -> None:
-        """Switch between `public` and `none` while running."""
-        if network not in _NETWORK_OF:
-            raise EngineError(
-                f"network {network!r} is not supported by the Docker sandbox; use `public` or `none`"
-            )
-        client = self._engine.client
-        wanted, other = _NETWORK_OF[network], _NETWORK_OF["none" if network == "public" else "public"]
-        with self._calling():
-            with contextlib.suppress(docker.errors.APIError):
-                client.disconnect_container_from_network(self._id, other)
-            try:
-                client.connect_container_to_network(self._id, wanted)
-            except docker.errors.APIError as error:
-                if "already exists" not in str(error.explanation):
-                    raise
-
-    def kill(self) -> None:
-        """End it at once, from any thread. Never raises."""
-        self._killed.set()
-        # First the call that waits for output, lest an engine that hangs hangs us too.
-        with contextlib.suppress(Exception):
-            self._stream.shutdown(2)
-        with contextlib.suppress(Exception):
-            self._engine.client.kill(self._id)
-
-    def remove(self) -> None:
-        """Remove it and all that came with it, without waiting. Never raises."""
-        if self._removed:
-            return
-        for _ in range(3):
-            try:
-                self._engine.client.remove_container(self._id, force=True, v=True)
-            except docker.errors.NotFound:
-                break
-            except docker.errors.APIError as error:
-                if "already in progress" in str(error.explanation):
-                    break
-                time.sleep(0.2)
-            except Exception:
-                return
-            else:
-                break
-        else:
-            return
-        self._removed = True
-        self._provider.forget(self._id)
-
-    def limit_hit(self) -> str | None:
-        """The limit (`storage`) for which the provider killed the processes, if it did."""
-        return self._limit
-
-    @contextlib.contextmanager
-    def _calling(self) -> Iterator[None]:
-        if self._killed.is_set():
-            raise ContainerLost("the container was killed to stop the trial")
-        with self._engine.guard():
-            yield
-
-    def _stream_output(self, exec_id: str, sink: Sink, deadline: float) -> bool:
-        output = Demultiplexer(sink)
-        with self._calling():
-            connection, first = self._engine.hijack(f"/exec/{exec_id}/start", {"Detach": False, "Tty": False})
-        with connection:
-            self._stream = connection
-            try:
-                if self._killed.is_set():
-                    return True
-                output.feed(first)
-                return drain(connection, output, deadline)
-            finally:
-                self._stream = None
-
-    def _exit_status(self, exec_id: str, deadline: float) -> tuple[int, int] | None:
-        """Exit status and process id, once the engine confirms that the command ended; None at the deadline.
-
-        The end of the stream alone says nothing: the engine may have died, or the command closed its output.
-        """
-        pause, longest = _EXIT_POLL
-        while not self._killed.is_set():
-            try:
-                with self._engine.guard():
-                    state = self._engine.client.exec_inspect(exec_id)
-            except EngineError as error:
-                self._explain_loss(error)
-                raise
-            if not state["Running"]:
-                if not isinstance(state["ExitCode"], int):
-                    raise EngineLost("the Docker Engine does not know how the command ended")
-                return state["ExitCode"], state["Pid"] or 0
-            if time.monotonic() >= deadline:
-                return None
-            time.sleep(pause)
-            pause = min(2 * pause, longest)
-        return None
-
-    def _explain_loss(self, error: EngineError) -> None:
-        """The engine knows the command no more: because the container is gone, or because it was restarted."""
-        with self._engine.guard():
-            self._engine.client.inspect_container(self._id)
-        raise EngineLost(f"the Docker Engine was restarted while a command ran ({error})") from error
-
-    def _never_started(self, output: str) -> None:
-        """Raise unless the fault is in the command itself."""
-        low = output.lower()
-        if "no space left on device" in low:
-            raise DiskFull(f"the Docker Engine's disk is full: {output}")
-        if not any(fault in low for fault in _FAULT_OF_THE_COMMAND):
-            raise EngineError(f"the Docker Engine could not start a command: {output}")
-
-    def _make_sure_it_lives(self) -> None:
-        """Raise if the command died because somebody killed the container. That comes through the engine, ours too."""
-        kills = self._events.wait(self._id, "kill", self._own_kills, _LATE_EVENT)
-        if kills > self._own_kills and self._limit is None:
-            raise ContainerLost("the container was killed or removed by somebody else")
-
-    def _over_storage(self) -> None:
-        self._limit = "storage"
-        with contextlib.suppress(InfrastructureError):
-            self.end_processes()
-
-    @contextlib.contextmanager
-    def _archive(self, path: str) -> Iterator[tuple[dict[str, Any] | None, Callable[[], tarfile.TarFile]]]:
-        """What `path` is, and the archive of it as it comes; None when it is not there."""
-        with self._calling():
-            try:
-                chunks, stat = self._engine.client.get_archive(self._id, path)
-            except docker.errors.NotFound as error:
-                if "no such container" in str(error.explanation).lower():
-                    raise
-                yield None, _no_archive
-                return
-        opened: list[tarfile.TarFile] = []
-
-        def tar() -> tarfile.TarFile:
-            if not opened:
-                opened.append(open_stream(_guarded(self._engine, chunks)))
-            return opened[0]
-
-        try:
-            yield stat, tar
-        except tarfile.TarError as error:
-            raise EngineLost(f"the Docker Engine sent half an archive of {path}: {error}") from error
-        finally:
-            chunks.close()
-
-
-def _guarded(engine: Engine, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same chunks; what breaks is the engine's, not the writer's on our side."""
-    while True:
-        with engine.guard():
-            chunk = next(chunks, None)
-        if chunk is None:
-            return
-        yield chunk
-
-
-def _no_archive() -> tarfile.TarFile:
-    raise FileNotFoundError

@@ -14,8 +14,10 @@ import pytest
 
 from pytest_benchjobs.model.errors import ImageBuildFailed, ImageMissing
 from pytest_benchjobs.model.scenario import Environment
+from pytest_benchjobs.sandbox.docker import DockerProvider
 from pytest_benchjobs.sandbox.engine import Engine
 from pytest_benchjobs.sandbox.images import Images, ResolvedImage
+from pytest_benchjobs.sandbox.protocol import SandboxSpec
 from tests.support import IMAGE
 
 pytestmark = pytest.mark.docker
@@ -198,3 +200,26 @@ def test_processes_that_need_the_same_image_build_it_once(client: docker.APIClie
     assert len(ids) == 1
     assert ids.pop().startswith("sha256:")
     assert len(list(tmp_path.glob("logs*/*"))) == 1, "only one of them built"
+
+
+def test_the_user_and_the_entrypoint_of_an_image_are_kept_as_asked(
+    client: docker.APIClient, tmp_path: Path, provider: DockerProvider
+) -> None:
+    dockerfile = _context(
+        tmp_path / "task",
+        f"FROM {IMAGE}\nRUN printf '#!/bin/sh\\necho served > /tmp/served\\nexec \"$@\"\\n' > /entry && chmod +x /entry\n"
+        'WORKDIR /home\nUSER nobody\nENTRYPOINT ["/entry"]\nCMD ["never"]\n',
+    )
+    seen = []
+    for keep in (True, False):
+        environment = Environment(dockerfile=dockerfile, network="none", keep_entrypoint=keep)
+        spec = SandboxSpec(environment, {"job": "test-images"}, "none", 120)
+        sandbox = provider.start(spec, lambda phase: None)
+        output = bytearray()
+        try:
+            script = "sleep 0.3; id -un; pwd; cat /tmp/served 2>/dev/null || echo no"
+            sandbox.exec(["sh", "-c", script], timeout=10, sink=output.extend)
+            seen.append((output.decode().split(), sandbox.processes(), sandbox.workdir))
+        finally:
+            sandbox.remove()
+    assert seen == [(["nobody", "/home", "served"], (), "/home"), (["nobody", "/home", "no"], (), "/home")]

@@ -20,7 +20,8 @@ from pytest_benchjobs.model.errors import (
 )
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox.docker import DockerProvider, DockerSandbox
+from pytest_benchjobs.sandbox.container import DockerSandbox
+from pytest_benchjobs.sandbox.docker import DockerProvider
 from pytest_benchjobs.sandbox.protocol import ExecResult, File, SandboxSpec
 from tests.support import IMAGE
 
