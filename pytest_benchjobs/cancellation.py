@@ -29,12 +29,15 @@ class Cancellation:
         return self._requested.wait(seconds)
 
     def request(self) -> None:
-        """Ask the trial to stop; returns at once."""
+        """Ask the trial to stop; returns at once. Asking again interrupts again."""
         with self._lock:
             self._requested.set()
             interrupts = list(self._interrupts)
         for interrupt in interrupts:
-            threading.Thread(target=interrupt, name="bench-interrupt", daemon=True).start()
+            try:
+                threading.Thread(target=interrupt, name="bench-interrupt", daemon=True).start()
+            except (RuntimeError, MemoryError):  # no more threads: slower, but it must happen
+                interrupt()
 
     def check(self) -> None:
         """Raise `Cancelled` if the trial was asked to stop."""

@@ -10,10 +10,13 @@ dies, so nothing has to be cleaned up, and a worker with more to do than the oth
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -23,44 +26,68 @@ from .cancellation import Cancellation
 from .model.result import TrialResult
 
 _TOKEN_POLL = 0.05
+_SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 Ticket = TypeVar("Ticket")
 
 
 class Tokens:
-    """At most `limit` holders among all processes that name the same directory."""
+    """At most `limit` holders among all processes that name the same directory.
+
+    Where the directory cannot hold locks (it is gone, its disk is full, its file system knows none), the limit is kept
+    within this process only: a job that runs a little too wide is better than one that waits for ever.
+    """
 
     def __init__(self, directory: Path, limit: int) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._free: deque[int] = deque(range(limit))
         self._files = [directory / f"token-{number}" for number in range(limit)]
-        self._held: dict[int, int] = {}
+        self._held: dict[int, int | None] = {}
 
     def take(self) -> int | None:
         """A token, or None when all are held. Call from one thread only; `give_back` may come from any."""
         for _ in range(len(self._free)):
             number = self._free.popleft()
-            descriptor = os.open(self._files[number], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                os.close(descriptor)
+                self._held[number] = _locked(self._files[number])
+            except BlockingIOError:
                 self._free.append(number)
+            except OSError as error:
+                if error.errno in _SCARCE and self._held:
+                    self._free.append(number)
+                    return None
+                self._held[number] = None
+                return number
             else:
-                self._held[number] = descriptor
                 return number
         return None
 
     def give_back(self, number: int) -> None:
         """Let somebody else have it."""
-        os.close(self._held.pop(number))
+        descriptor = self._held.pop(number)
+        if descriptor is not None:
+            # A child that was forked meanwhile has the descriptor too: closing ours would not be enough.
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
         self._free.append(number)
+
+
+def _locked(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 class Flight(Generic[Ticket]):
     """Runs trials in threads, each under a token, and hands their results back one by one.
 
-    `run` must not raise: what goes wrong in a trial belongs in its result.
+    `run` should not raise: what goes wrong in a trial belongs in its result. What it raises nevertheless comes out of
+    `next`, so that nobody waits for a trial that will never land.
     """
 
     def __init__(self, run: Callable[[Ticket, Cancellation], TrialResult], tokens: Tokens) -> None:
@@ -68,7 +95,7 @@ class Flight(Generic[Ticket]):
         self._tokens = tokens
         self._waiting: deque[Ticket] = deque()
         self._cancellations: set[Cancellation] = set()
-        self._landed: queue.SimpleQueue[tuple[Ticket, TrialResult]] = queue.SimpleQueue()
+        self._landed: queue.SimpleQueue[tuple[Ticket, TrialResult | BaseException]] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
@@ -91,9 +118,12 @@ class Flight(Generic[Ticket]):
     def next(self, timeout: float | None = None) -> tuple[Ticket, TrialResult] | None:
         """The next result to land, or None after `timeout` seconds."""
         try:
-            return self._landed.get(timeout=timeout)
+            ticket, result = self._landed.get(timeout=timeout)
         except queue.Empty:
             return None
+        if isinstance(result, BaseException):
+            raise result
+        return ticket, result
 
     def withdraw(self) -> list[Ticket]:
         """Take back whatever has not started."""
@@ -133,12 +163,25 @@ class Flight(Generic[Ticket]):
                 cancellation = Cancellation()
                 self._cancellations.add(cancellation)
                 self._in_flight += 1
-            threading.Thread(
-                target=self._fly, args=(ticket, cancellation, token), name="bench-trial", daemon=True
-            ).start()
+            try:
+                threading.Thread(
+                    target=self._fly, args=(ticket, cancellation, token), name="bench-trial", daemon=True
+                ).start()
+            except (RuntimeError, MemoryError):
+                # The machine gives no more threads just now. Others end.
+                self._tokens.give_back(token)
+                with self._lock:
+                    self._in_flight -= 1
+                    self._cancellations.discard(cancellation)
+                    if not cancellation.requested:
+                        self._waiting.appendleft(ticket)
+                time.sleep(_TOKEN_POLL)
 
     def _fly(self, ticket: Ticket, cancellation: Cancellation, token: int) -> None:
-        result = self._run(ticket, cancellation)
+        try:
+            result: TrialResult | BaseException = self._run(ticket, cancellation)
+        except BaseException as error:
+            result = error
         self._tokens.give_back(token)
         with self._lock:
             self._in_flight -= 1

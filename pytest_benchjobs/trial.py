@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import errno
+import enum
 import fnmatch
 import os
 import shlex
@@ -25,9 +25,13 @@ import shutil
 import time
 import traceback
 from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
 
 from .agents.builtin import shell
 from .agents.protocol import Agent, AgentCall, AgentCommand
+from .artifacts import keep_artifacts, redact_files
 from .cancellation import Cancellation, Cancelled
 from .model.errors import (
     AgentSetupFailed,
@@ -36,6 +40,7 @@ from .model.errors import (
     InputError,
     OutOfMemory,
     ScorerCrashed,
+    ScorerTimeout,
 )
 from .model.job import JobConfig
 from .model.result import (
@@ -52,19 +57,17 @@ from .model.result import (
 from .model.scenario import DEFAULT_AGENT_TIMEOUT, Network, Scenario, ScorerSpec
 from .sandbox.protocol import File, Sandbox, SandboxProvider, SandboxSpec
 from .scoring.commands import Tail
-from .scoring.grade import combine, failure, make_context, run_scorer
+from .scoring.grade import combine, describe, failure, make_context, run_scorer
 from .scoring.protocol import Scorer
 from .sources.template import fill
 from .store.bundle import JobBundle, TrialDirectory
-from .store.files import write_error
+from .store.files import DISK_ERRORS, remove_tree, write_atomically, write_error
 from .store.log import CappedLog
 from .store.redact import Redactor, looks_secret
 from .store.text import clean
 
 _GRACE = 300.0
-_ARTIFACT_LIMIT = 256 * 1024 * 1024
 _RETRY_PAUSE = 2.0
-_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _LOG_DIRECTORIES = ("/logs/agent", "/logs/artifacts", "/logs/verifier")
 
 
@@ -95,34 +98,18 @@ def run_trial(trial: Trial, services: Services, cancellation: Cancellation) -> T
         tries += 1
         attempt = _Try(trial, services, cancellation, directory, clock)
         outcome = attempt.run()
-        if not attempt.retryable or tries > services.config.retry_errors or cancellation.requested:
+        if not attempt.retryable or tries > services.config.retry_errors:
             break
-        if attempt.failure is not None:
-            (directory.path / "failure.json").write_text(
-                attempt.failure.model_dump_json(by_alias=True), "utf-8"
-            )
-        try:
-            directory.set_aside(tries)
-        except InfrastructureError:
+        # There is another try to come, so whoever asks to stop now stops a trial that has not ended.
+        if cancellation.requested or not _set_aside(directory, attempt, tries):
             break
         if cancellation.wait(_RETRY_PAUSE):
+            outcome = Outcome.CANCELLED
             break
-    result = report.result(
-        outcome,
-        clock,
-        tries=tries,
-        score=attempt.score,
-        failure=attempt.failure,
-        scorers=tuple(attempt.scores),
-        agent_end=attempt.agent_end,
-        phases=tuple(attempt.phases),
-        image=attempt.image,
-        artifacts=tuple(attempt.artifacts),
-        notes=tuple(attempt.notes),
-    )
     if outcome is Outcome.CANCELLED:
         directory.discard()
-        return result
+        return report.result(outcome, clock, tries=tries, phases=tuple(attempt.phases), image=attempt.image)
+    result = report.result(outcome, clock, tries=tries, **attempt.facts())
     try:
         return directory.commit(result)
     except InfrastructureError as error:
@@ -130,8 +117,23 @@ def run_trial(trial: Trial, services: Services, cancellation: Cancellation) -> T
         result = report.result(Outcome.ERROR, clock, tries=tries, failure=failure(error, "results"))
     # What was discarded may have made room for a few lines that say so.
     with contextlib.suppress(InfrastructureError):
-        return services.bundle.begin(trial).commit(result)
+        directory = services.bundle.begin(trial)
+        try:
+            return directory.commit(result)
+        finally:
+            directory.discard()
     return result
+
+
+def _set_aside(directory: TrialDirectory, attempt: _Try, number: int) -> bool:
+    """Keep what a try left, with the reason it failed. False: there is no room for that, nor for another try."""
+    try:
+        if why := attempt.facts()["failure"]:
+            write_atomically(directory.path / "failure.json", why.model_dump_json(by_alias=True).encode())
+        directory.set_aside(number)
+    except InfrastructureError:
+        return False
+    return True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -186,8 +188,8 @@ class _Try:
         self.cancellation = cancellation
         self.directory = directory
         self.clock = clock
-        named = {name: value for name, value in services.config.env.items() if looks_secret(name)}
-        self._redactor = Redactor({**named, **services.secrets})
+        self._secrets = _secrets_of(trial.scenario, services)
+        self._redactor = Redactor(self._secrets)
         self.score: float | None = None
         self.failure: Failure | None = None
         self.scores: list[ScorerResult] = []
@@ -207,31 +209,68 @@ class _Try:
             return self._run()
         except Cancelled:
             return Outcome.CANCELLED
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # agents and scorers of others may call pytest.skip or sys.exit
             # A sandbox that is killed to stop a trial fails in whatever call it was: that is no error.
             if self.cancellation.requested:
                 return Outcome.CANCELLED
             self.failure = self._explain(error)
-            self.retryable = isinstance(error, InfrastructureError) and error.retryable
         finally:
+            self._redact_kept()
             self._enter("done")
         self.score = None
         return Outcome.ERROR
 
-    def _explain(self, error: Exception) -> Failure:
+    def facts(self) -> dict[str, Any]:
+        """What a result says of this try, without secrets."""
+        facts = {
+            "score": self.score,
+            "failure": self.failure,
+            "scorers": tuple(self.scores),
+            "agent_end": self.agent_end,
+            "phases": tuple(self.phases),
+            "image": self.image,
+            "artifacts": tuple(self.artifacts),
+            "notes": tuple(self.notes),
+        }
+        return {name: _redacted(fact, self._redactor) for name, fact in facts.items()}
+
+    def _explain(self, error: BaseException) -> Failure:
         phase = self._reached
-        if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
-            error = write_error(self.directory.path, error)
+        if isinstance(error, OSError):
+            if error.errno in DISK_ERRORS:
+                error = write_error(self.directory.path, error)
+            elif phase in ("image", "start") and error.filename is not None:
+                # A file of the scenario, there when it was collected.
+                error = InputError(f"cannot be read: {error.strerror}", path=os.fsdecode(error.filename))
         if isinstance(error, InfrastructureError):
+            self.retryable = error.retryable
             return failure(error, phase)
         if isinstance(error, InputError):
             return Failure(class_="input", message=clean(str(error), 2000), phase=phase)
         return Failure(
             class_="internal",
-            message=clean(f"{type(error).__name__}: {error}", 2000),
+            message=clean(describe(error), 2000),
             phase=phase,
             detail=clean("".join(traceback.format_exception(error)), 8000),
         )
+
+    def _redact_kept(self) -> None:
+        """What came out of the sandbox may hold what went in. Rather no file than one with a secret."""
+        if not self._secrets:
+            return
+        redactor = Redactor(self._secrets, patterns=())
+        for directory in (self.directory.artifacts_dir, self.directory.scorers_dir):
+            try:
+                redact_files(directory, redactor)
+            except OSError as error:
+                remove_tree(directory)
+                if directory == self.directory.artifacts_dir:
+                    self.artifacts.clear()
+                self.notes.append(
+                    f"{directory.name} could not be cleared of secrets, so it was removed: {error.strerror}"
+                )
 
     def _run(self) -> Outcome:
         agent, command = self._prepare()
@@ -248,7 +287,21 @@ class _Try:
 
     def _prepare(self) -> tuple[Agent, AgentCommand | None]:
         spec = self.trial.agent
-        agent = self.services.agents[spec.name]
+        agent = self.services.agents.get(spec.name)
+        if agent is None:
+            raise InputError(
+                f"there is no agent {spec.name!r}; there are: {', '.join(sorted(self.services.agents))}"
+            )
+        for scorer in self.scenario.scorers:
+            if scorer.type not in self.services.scorers:
+                known = ", ".join(sorted(self.services.scorers))
+                raise InputError(
+                    f"scorer {scorer.name!r} is of type {scorer.type!r}, which nobody provides; there are: {known}",
+                    path=self.scenario.source,
+                    line=self.scenario.line,
+                )
+            fill(scorer.env, os.environ)
+        fill(self.scenario.environment.env, os.environ)
         missing = [name for name in self.scenario.requires.env if name not in os.environ]
         missing += [name for name in self.scenario.requires.secrets if name not in self.services.secrets]
         if missing:
@@ -264,7 +317,7 @@ class _Try:
         call = AgentCall(
             scenario=self.scenario,
             spec=spec,
-            env=fill({**self.scenario.agent_env, **self.config.env}, os.environ),
+            env=self._agent_env(),
             timeout=self._agent_timeout(),
         )
         return agent, agent.prepare(call)
@@ -292,7 +345,7 @@ class _Try:
             build_args=self.config.build_args,
         )
         self.cancellation.check()
-        sandbox = self.services.provider.start(spec, self._enter)
+        sandbox = self.services.provider.start(spec, self._enter_unless_cancelled)
         try:
             self.image = sandbox.image
             with self.cancellation.interrupting(sandbox.kill):
@@ -331,29 +384,31 @@ class _Try:
             return
         started = time.monotonic()
         failures = 0
+        multiplier = self.config.timeout_multiplier
         while True:
             self.cancellation.check()
             tail = Tail()
-            result = sandbox.exec(shell(check.command), timeout=check.timeout, sink=tail)
+            result = sandbox.exec(shell(check.command), timeout=check.timeout * multiplier, sink=tail)
             if result.exit_status == 0:
                 return
-            starting = time.monotonic() - started < check.start_period
+            starting = time.monotonic() - started < check.start_period * multiplier
             failures += not starting
             if failures >= check.retries:
                 raise EnvironmentFailed(
                     f"health check failed {failures} times: {check.command[:200]}\n{tail.text()[-1000:]}"
                 )
-            time.sleep(check.start_interval if starting else check.interval)
+            self.cancellation.wait(check.start_interval if starting else check.interval)
 
     def _run_agent(self, sandbox: Sandbox, agent: Agent, command: AgentCommand | None) -> None:
         self._switch_network(sandbox, self.scenario.agent_network)
         if command is None:
             return
-        self._enter("agent")
-        self.cancellation.check()
+        self._enter_unless_cancelled("agent")
+        if (limit := sandbox.limit_hit()) is not None:
+            raise EnvironmentFailed(f"the set-up exceeded the {limit} limit before the agent began")
         env = {
             "BENCH_PROBLEM_FILE": "/bench/problem.md",
-            **fill({**self.scenario.agent_env, **self.config.env}, os.environ),
+            **self._agent_env(),
             **command.env,
             **({} if agent.trusted else self.services.secrets),
         }
@@ -385,8 +440,7 @@ class _Try:
         """Nothing the agent started may see, or touch, how it is graded."""
         if self.agent_end is None:
             return
-        self._enter("end")
-        self.cancellation.check()
+        self._enter_unless_cancelled("end")
         end = self.agent_end
         forced = end.timed_out or end.limit is not None
         leftovers = () if forced else sandbox.processes()
@@ -408,39 +462,29 @@ class _Try:
     def _keep_artifacts(self, sandbox: Sandbox) -> None:
         for spec in self.scenario.scorers:
             for hook in spec.params.get("collect", ()) if spec.type == "harbor" else ():
-                self._enter("collect")
-                tail = Tail()
+                self._enter_unless_cancelled("collect")
                 result = sandbox.exec(
                     shell(str(hook["command"])),
-                    timeout=float(hook["timeout_sec"]),
-                    sink=tail,
+                    timeout=float(hook["timeout_sec"]) * self.config.timeout_multiplier,
+                    sink=Tail(),
                     user=hook.get("user"),
                 )
                 if result.exit_status != 0:
                     self.notes.append(f"collect command failed: {str(hook['command'])[:200]}")
-        for artifact in self.scenario.artifacts:
-            self._enter("artifacts")
-            self.cancellation.check()
-            source = (
-                artifact.source if artifact.source.startswith("/") else f"{sandbox.workdir}/{artifact.source}"
-            )
-            relative = artifact.destination or artifact.source.lstrip("/")
-            fetched = sandbox.fetch(
-                source,
-                self.directory.artifacts_dir / relative,
-                limit=_ARTIFACT_LIMIT,
-                exclude=artifact.exclude,
-            )
-            if fetched is None:
-                self.notes.append(f"artifact {artifact.source} is not there")
-                continue
-            self.artifacts += fetched.files
-            self.notes += [clean(note, 300) for note in fetched.notes[:20]]
+                if result.timed_out and not self._keeps_processes():
+                    sandbox.end_processes()
+        kept, notes = keep_artifacts(
+            sandbox,
+            self.scenario.artifacts,
+            self.directory.artifacts_dir,
+            lambda: self._enter_unless_cancelled("artifacts"),
+        )
+        self.artifacts += kept
+        self.notes += notes
 
     def _grade(self, sandbox: Sandbox) -> None:
         for spec in self.scenario.scorers:
-            self._enter(f"score:{spec.name}")
-            self.cancellation.check()
+            self._enter_unless_cancelled(f"score:{spec.name}")
             self._switch_network(sandbox, spec.network)
             context = make_context(
                 self.scenario,
@@ -451,8 +495,12 @@ class _Try:
                 directory=self.directory.path,
             )
             scorer = self.services.scorers[spec.type]
-            self.scores.append(run_scorer(context, scorer, self._redactor.redact_text))
+            graded = run_scorer(context, scorer, self._redactor.redact_text)
+            self.scores.append(graded)
             self.cancellation.check()
+            if graded.error is not None and graded.error.class_ == ScorerTimeout.code:
+                # It runs on, and would meddle with the next.
+                sandbox.end_processes()
         self.score = combine(self.scores)
 
     def _decide(self, agent: Agent) -> Outcome:
@@ -491,6 +539,9 @@ class _Try:
             fnmatch.fnmatchcase(self.scenario.id, pattern) for pattern in self.config.keep_processes
         )
 
+    def _agent_env(self) -> dict[str, str]:
+        return fill({**self.scenario.agent_env, **self.config.env}, os.environ)
+
     def _agent_user(self) -> str | None:
         return self.scenario.agent_user or self.scenario.environment.user
 
@@ -506,13 +557,28 @@ class _Try:
         """Seconds after which the container ends itself: everything it may take, and some grace."""
         environment = self.scenario.environment
         health = environment.healthcheck
-        steps = environment.setup_timeout * len(environment.setup) * self.config.timeout_multiplier
-        waiting = health.start_period + (health.timeout + health.interval) * health.retries if health else 0.0
+        multiplier = self.config.timeout_multiplier
+        # One more for the owner of the files.
+        steps = environment.setup_timeout * (len(environment.setup) + 1) * multiplier
+        waiting = pauses = 0.0
+        if health is not None:
+            waiting = (health.start_period + health.timeout * (health.retries + 1)) * multiplier
+            pauses = health.start_interval + health.interval * health.retries
+        collecting = multiplier * sum(
+            float(hook["timeout_sec"])
+            for spec in self.scenario.scorers
+            if spec.type == "harbor"
+            for hook in spec.params.get("collect", ())
+        )
         scoring = sum(self._scorer_timeout(spec) for spec in self.scenario.scorers)
-        return steps + waiting + self._agent_timeout() + scoring + _GRACE
+        return steps + waiting + pauses + self._agent_timeout() + collecting + scoring + _GRACE
 
     def _now(self) -> float:
         return time.monotonic() - self.clock
+
+    def _enter_unless_cancelled(self, phase: str) -> None:
+        self.cancellation.check()
+        self._enter(phase)
 
     def _enter(self, phase: str) -> None:
         """One phase ends, the next begins; nothing between them is lost."""
@@ -523,3 +589,42 @@ class _Try:
             self._reached = phase
         self.phases.append(Phase(name=self._phase, start=self._phase_start, end=now))
         self._phase, self._phase_start = phase, now
+
+
+def _secrets_of(scenario: Scenario, services: Services) -> dict[str, str]:
+    """Values of the trial's variables that are secret, as they are once filled in from the host.
+
+    What a manifest says itself is no secret; what it takes from the host under such a name is.
+    """
+    given = [*services.secrets.items()]
+    for name, value in services.config.env.items():
+        if looks_secret(name):
+            given.append((name, value))
+    reference = scenario.reference
+    tables = [scenario.environment.env, scenario.agent_env, *(scorer.env for scorer in scenario.scorers)]
+    tables += [services.config.env, reference.env if reference is not None else {}]
+    for table in tables:
+        for name, value in table.items():
+            with contextlib.suppress(InputError):  # which `fill` will say again where it matters
+                filled = fill({name: value}, os.environ)[name]
+                variable = value.removeprefix("${").rstrip("}").partition(":")[0]
+                if filled != value and (looks_secret(name) or looks_secret(variable)):
+                    given.append((name, filled))
+    found: dict[str, str] = {}
+    for name, value in given:
+        while found.get(name, value) != value:
+            name += "_"
+        found[name] = value
+    return found
+
+
+def _redacted(fact: Any, redactor: Redactor) -> Any:
+    if isinstance(fact, str) and not isinstance(fact, enum.Enum):
+        return redactor.redact_text(fact)
+    if isinstance(fact, BaseModel):
+        return type(fact).model_validate(_redacted(dict(fact), redactor))
+    if isinstance(fact, dict):
+        return {key: _redacted(value, redactor) for key, value in fact.items()}
+    if isinstance(fact, list | tuple):
+        return type(fact)(_redacted(value, redactor) for value in fact)
+    return fact

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Mapping
 
 from ..model.errors import AgentSetupFailed
 from ..sandbox.protocol import File
+from ..sources.template import fill
 from .protocol import Agent, AgentCall, AgentCommand
 
 SOLUTION_DIRECTORY = "/solution"
@@ -14,6 +17,11 @@ _PATCH_FILE = "/bench/reference.patch"
 # bash where there is one, else sh: one exec either way, instead of a first one that only asks.
 _SHELL = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi'
 _APPLY_PATCH = f"git apply --verbose {_PATCH_FILE} || patch --batch --forward --fuzz=5 -p1 -i {_PATCH_FILE}"
+
+
+_SCRIPT_FILE = "/bench/agent.sh"
+_ARGUMENT_LIMIT = 100_000
+"""Bytes; Linux takes no argument longer than 128 KiB."""
 
 
 def shell(command: str) -> tuple[str, ...]:
@@ -37,19 +45,20 @@ class Oracle:
                 f"scenario {call.scenario.id!r} has no reference solution, so oracle cannot solve it. "
                 "Add `reference:` (or solution/solve.sh), or leave the scenario out with -k or --bench-scenario"
             )
+        env = fill(reference.env, os.environ)
         if reference.solution is not None:
             return AgentCommand(
                 argv=shell(f"chmod +x {SOLUTION_DIRECTORY}/solve.sh; {SOLUTION_DIRECTORY}/solve.sh"),
-                env={"DEBIAN_FRONTEND": "noninteractive", **reference.env},
+                env={"DEBIAN_FRONTEND": "noninteractive", **env},
                 files=(File(SOLUTION_DIRECTORY, source=reference.solution),),
             )
         if reference.patch is not None:
             return AgentCommand(
                 argv=shell(_APPLY_PATCH),
-                env=reference.env,
+                env=env,
                 files=(File(_PATCH_FILE, source=reference.patch),),
             )
-        return AgentCommand(argv=shell(reference.script or ":"), env=reference.env)
+        return _run(reference.script or ":", env)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,9 +84,19 @@ class Command:
 
     def prepare(self, call: AgentCall) -> AgentCommand | None:
         """The command behind the colon."""
-        return AgentCommand(argv=shell(call.spec.model or ":"))
+        return _run(call.spec.model or ":")
 
 
 def builtin_agents() -> tuple[Agent, ...]:
     """The agents that come with the package."""
     return (Oracle(), Nop(), Command())
+
+
+def _run(command: str, env: Mapping[str, str] | None = None) -> AgentCommand:
+    script = command.encode("utf-8", "replace")
+    if len(script) <= _ARGUMENT_LIMIT:
+        return AgentCommand(shell(command), env or {})
+    run = (
+        f"if command -v bash >/dev/null 2>&1; then exec bash {_SCRIPT_FILE}; else exec sh {_SCRIPT_FILE}; fi"
+    )
+    return AgentCommand(("/bin/sh", "-c", run), env or {}, (File(_SCRIPT_FILE, content=script),))

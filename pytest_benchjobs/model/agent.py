@@ -10,6 +10,7 @@ from .errors import InputError
 
 _AGENT = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+:/@=,-]+")
+_LIKE_A_HOST = re.compile(r"[.:/]")
 _LABEL_LIMIT = 60
 COMMAND = "command"
 
@@ -61,7 +62,8 @@ class AgentSpec(Model):
     def label(self) -> str:
         """What names this agent in node ids and tables: `agent`, `agent:model`, `agent@version:model@host`.
 
-        A shell command, or whatever else would not survive in a node id, is shortened and ends in a digest.
+        `https://` is left out, `http://` is not. A shell command, or whatever else would not survive in a node id, is
+        shortened and ends in a digest.
         """
         full = self.name
         if self.version is not None:
@@ -69,11 +71,15 @@ class AgentSpec(Model):
         if self.model is not None:
             full += f":{self.model}"
         if self.base_url is not None:
-            full += "@" + re.sub(r"^https?://", "", self.base_url).rstrip("/")
+            host = self.base_url.removeprefix("https://").rstrip("/")
+            full += f"@{host if _LIKE_A_HOST.search(host) else self.base_url}"
         safe = _UNSAFE.sub("_", full).replace("::", "_")
-        if safe == full and len(full) <= _LABEL_LIMIT:
+        # `m@some.host` may be a model of that name, or a model at that host.
+        ambiguous = _LIKE_A_HOST.search((self.model or "").partition("@")[2]) is not None
+        if safe == full and len(full) <= _LABEL_LIMIT and not ambiguous:
             return full
-        digest = hashlib.sha256(full.encode("utf-8", "replace")).hexdigest()[:8]
+        exact = "\0".join((full, self.model or "")) if ambiguous else full
+        digest = hashlib.sha256(exact.encode("utf-8", "replace")).hexdigest()[:8]
         return f"{safe[:_LABEL_LIMIT].rstrip('_')}-{digest}"
 
     def __str__(self) -> str:

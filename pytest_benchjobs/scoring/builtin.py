@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
+import reprlib
 from collections.abc import Mapping
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 from xml.etree import ElementTree
 
@@ -19,7 +21,10 @@ TESTS_DIRECTORY = "/tests"
 VERIFIER_DIRECTORY = "/logs/verifier"
 _REPORT_LIMIT = 8 * 1024 * 1024
 _LOGS_LIMIT = 64 * 1024 * 1024
-_ARGUMENT_LIMIT = 100_000
+_REWARD_LIMIT = 1024 * 1024
+_REWARDS_SHOWN = 100
+_HUGE = 1e300
+_SIGKILL = 137
 _NOT_EXECUTABLE = 126
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)"
 _SCORE_LINE = re.compile(rf"^\s*score\s*=\s*({_NUMBER})\s*$", re.IGNORECASE)
@@ -39,10 +44,13 @@ def checked(value: object, who: str) -> float:
         ScoreInvalid: not a number within [0, 1].
 
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ScoreInvalid(f"{who} gave {value!r}, which is not a number within [0, 1]")
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise ScoreInvalid(f"{who} gave {reprlib.repr(value)}, which is not a number within [0, 1]")
     if not 0 <= value <= 1:
-        raise ScoreInvalid(f"{who} gave {value!r}, which is outside [0, 1]")
+        shown = (
+            "infinity" if abs(value) == math.inf else f"{value:g}" if abs(value) < _HUGE else "a huge number"
+        )
+        raise ScoreInvalid(f"{who} gave {shown}, which is outside [0, 1]")
     return float(value)
 
 
@@ -66,12 +74,7 @@ def parse_score(output: str, who: str) -> float:
 
 def score_bash(context: ScoringContext) -> Graded:
     """`bash`: a script prints the score and exits 0."""
-    script = context.spec.script or ""
-    if len(script) > _ARGUMENT_LIMIT:
-        path = f"{TESTS_DIRECTORY}/score.sh"
-        context.sandbox.put([File(TESTS_DIRECTORY, clean=True), File(path, content=script.encode())])
-        script = f"if command -v bash >/dev/null 2>&1; then bash {path}; else sh {path}; fi"
-    result, output = run_shell(context, script)
+    result, output = run_shell(context, context.spec.script or "")
     if result.exit_status != 0:
         raise ScorerCrashed(
             f"scorer {context.spec.name!r} exited with status {result.exit_status}; "
@@ -118,6 +121,11 @@ def score_tests(context: ScoringContext) -> Graded:
         passed, total = counts
         if total == 0:
             raise ScoreMissing(f"scorer {spec.name!r} ran no test")
+        if passed == total and result.exit_status != 0:
+            raise ScorerCrashed(
+                f"scorer {spec.name!r}: all {total} tests of its report passed, but the run exited with status "
+                f"{result.exit_status}: {output[-300:].strip() or 'it printed nothing'}"
+            )
         return Graded(passed / total, output, {"passed": passed, "total": total})
     if not own_runner:
         why = _PYTEST_STATUS.get(result.exit_status or 0, f"exited with status {result.exit_status}")
@@ -136,7 +144,11 @@ def score_harbor(context: ScoringContext) -> Graded:
             File(TESTS_DIRECTORY, source=spec.path, clean=True),
         ]
     )
-    _, output = run_shell(context, f"chmod +x {TESTS_DIRECTORY}/test.sh; {TESTS_DIRECTORY}/test.sh")
+    result, output = run_shell(
+        context, f"chmod +x {TESTS_DIRECTORY}/test.sh; {TESTS_DIRECTORY}/test.sh", signals_matter=False
+    )
+    if result.exit_status == _SIGKILL:
+        raise ScorerCrashed(f"scorer {spec.name!r} was killed, so what it wrote may be half a verdict")
     kept = context.directory / "verifier"
     context.sandbox.fetch(VERIFIER_DIRECTORY, kept, limit=_LOGS_LIMIT)
     return parse_reward(_text(kept / "reward.json"), _text(kept / "reward.txt"), output)
@@ -167,8 +179,9 @@ def parse_reward(reward_json: str | None, reward_text: str | None, output: str =
             str(key)[:100]: checked(number, f"reward.json, key {str(key)[:100]!r},")
             for key, number in value.items()
         }
-        score = rewards["reward"] if "reward" in rewards else sum(rewards.values()) / len(rewards)
-        return Graded(min(score, 1.0), output, {"rewards": rewards})
+        score = rewards["reward"] if "reward" in rewards else math.fsum(rewards.values()) / len(rewards)
+        shown = dict(itertools.islice(rewards.items(), _REWARDS_SHOWN))
+        return Graded(min(score, 1.0), output, {"rewards": shown})
     if reward_text is None:
         last = output.strip().splitlines()[-1:] or ["nothing"]
         raise ScoreMissing(
@@ -178,7 +191,7 @@ def parse_reward(reward_json: str | None, reward_text: str | None, output: str =
     if not reward_text.strip():
         raise ScoreMissing("reward.txt is empty")
     try:
-        number = float(reward_text.strip()[:100])
+        number = float(reward_text)
     except ValueError:
         raise ScoreInvalid(f"reward.txt holds {reward_text.strip()[:100]!r}, which is not a number") from None
     return Graded(checked(number, "reward.txt"), output)
@@ -243,5 +256,9 @@ def _refuse_unrunnable(context: ScoringContext, status: int | None, output: str)
         )
 
 
-def _text(path: Any) -> str | None:
-    return path.read_text("utf-8", "replace") if path.is_file() else None
+def _text(path: Path) -> str | None:
+    if not path.is_file():
+        return None
+    if path.stat().st_size > _REWARD_LIMIT:
+        raise ScoreInvalid(f"{path.name} is larger than {_REWARD_LIMIT >> 20} MiB")
+    return path.read_text("utf-8", "replace")

@@ -6,7 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ..model.errors import OutOfMemory, ScorerCrashed, ScorerTimeout
-from ..sandbox.protocol import ExecResult
+from ..sandbox.protocol import ExecResult, File
 from ..store.text import clean
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 OUTPUT_LIMIT = 64 * 1024
 _SHELL = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi'
 _SIGNALLED = 128
+_SCRIPT_FILE = "/bench/scorer.sh"
+_ARGUMENT_LIMIT = 100_000
+"""Bytes; Linux takes no argument longer than 128 KiB."""
 
 
 class Tail:
@@ -38,16 +41,20 @@ class Tail:
 
 
 def run_shell(
-    context: ScoringContext, command: str, *, timeout: float | None = None
+    context: ScoringContext, command: str, *, timeout: float | None = None, signals_matter: bool = True
 ) -> tuple[ExecResult, str]:
     """Run a shell command of a scorer in the workdir; returns how it ended and the tail of its output.
 
     Raises:
         ScorerTimeout: it did not end in time.
         OutOfMemory: the kernel killed part of it.
-        ScorerCrashed: it was killed by a signal, or could not be started.
+        ScorerCrashed: a signal killed it, if `signals_matter`.
 
     """
+    script = command.encode("utf-8", "replace")
+    if len(script) > _ARGUMENT_LIMIT:
+        context.sandbox.put([File(_SCRIPT_FILE, content=script, clean=True)])
+        command = f"if command -v bash >/dev/null 2>&1; then exec bash {_SCRIPT_FILE}; else exec sh {_SCRIPT_FILE}; fi"
     limit = context.timeout if timeout is None else timeout
     tail = Tail()
     result = context.sandbox.exec(
@@ -62,7 +69,7 @@ def run_shell(
         raise ScorerTimeout(f"scorer {name!r} did not end within {limit:g} s. {_last(tail.text())}")
     if result.oom_kills:
         raise OutOfMemory(f"the container ran out of memory while scorer {name!r} graded it")
-    if result.exit_status > _SIGNALLED:
+    if signals_matter and result.exit_status > _SIGNALLED:
         raise ScorerCrashed(
             f"scorer {name!r} was killed by signal {result.exit_status - _SIGNALLED}. {_last(tail.text())}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,8 @@ from ..model.errors import InfrastructureError, ScorerCrashed
 from ..model.result import Failure, ScorerResult, Usage
 from ..model.scenario import Scenario, ScorerSpec
 from ..sandbox.protocol import Sandbox
-from ..store.text import clean
+from ..store.files import DISK_ERRORS, write_error, writing
+from ..store.text import clean, plain
 from .builtin import checked
 from .protocol import Graded, Scorer, ScoringContext
 
@@ -22,7 +24,8 @@ def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], 
     """Run one scorer; what goes wrong in it is in its result, and what it printed is redacted.
 
     Raises:
-        Retryable: the engine failed, so this says nothing about the scorer.
+        Retryable: the engine or the disk failed, so this says nothing about the scorer.
+        ResultsUnwritable: there is no place for what it printed.
 
     """
     spec = context.spec
@@ -30,26 +33,29 @@ def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], 
     score: float | None = None
     error: Failure | None = None
     output = ""
-    details: Mapping[str, object] = {}
-    context.directory.mkdir(parents=True, exist_ok=True)
+    details: dict[str, object] = {}
+    with writing(context.directory):
+        context.directory.mkdir(parents=True, exist_ok=True)
     try:
         graded = scorer(context)
         if isinstance(graded, Graded):
-            output, details = graded.output, graded.details
+            output, details = str(graded.output), plain(dict(graded.details))
             graded = graded.score
         score = checked(graded, f"scorer {spec.name!r}")
     except InfrastructureError as fault:
         if fault.retryable:
             raise
         error = failure(fault, f"score:{spec.name}")
-    except Exception as fault:
-        error = failure(
-            ScorerCrashed(f"scorer {spec.name!r} raised {type(fault).__name__}: {fault}"),
-            f"score:{spec.name}",
-        )
+    except KeyboardInterrupt:
+        raise
+    except BaseException as fault:  # a scorer may call pytest.fail or sys.exit: neither is an Exception
+        if isinstance(fault, OSError) and fault.errno in DISK_ERRORS:
+            raise write_error(context.directory, fault) from fault
+        error = failure(ScorerCrashed(f"scorer {spec.name!r} raised {describe(fault)}"), f"score:{spec.name}")
     if output:
         output = redact(output)
-        (context.directory / "output.log").write_text(output, "utf-8", "replace")
+        with writing(context.directory):
+            (context.directory / "output.log").write_text(output, "utf-8", "replace")
     return ScorerResult(
         name=spec.name,
         type=spec.type,
@@ -58,18 +64,29 @@ def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], 
         error=error,
         seconds=time.monotonic() - started,
         output=clean(output, _KEPT_OUTPUT),
-        details=dict(details),
+        details=details,
     )
 
 
 def combine(results: Sequence[ScorerResult]) -> float | None:
     """The weighted mean, or None when any scorer has no score: half a grade is no grade."""
-    total = 0.0
+    # Relative to the largest, lest the sum of huge weights be infinite.
+    largest = max((result.weight for result in results), default=0.0)
+    weights, products = [], []
     for result in results:
         if result.score is None:
             return None
-        total += result.weight * result.score
-    return min(1.0, total / sum(result.weight for result in results))
+        weights.append(result.weight / largest)
+        products.append(weights[-1] * result.score)
+    return min(1.0, math.fsum(products) / math.fsum(weights)) if weights else None
+
+
+def describe(error: BaseException) -> str:
+    """Name an exception and say what it says, even if it cannot."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return type(error).__name__
 
 
 def failure(error: InfrastructureError, phase: str | None) -> Failure:

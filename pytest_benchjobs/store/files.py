@@ -15,6 +15,8 @@ from typing import Any
 from ..model.errors import DiskFull, InfrastructureError, ResultsUnwritable
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+DISK_ERRORS = frozenset({*_FULL, errno.EROFS})
+"""What an `OSError` has when it is the disk that refuses, whatever was being written."""
 
 
 def write_error(path: Path | str, error: OSError) -> InfrastructureError:

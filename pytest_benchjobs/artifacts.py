@@ -1,0 +1,168 @@
+"""What is kept of a sandbox: the scenario's artifacts, and none of them with a secret in it.
+
+An artifact may be a path or a pattern (`*`, `?`, `[...]`, as a shell reads them). A path costs one round trip.
+A pattern is expanded by the sandbox's shell, once the agent is gone; but the agent chose the names, so each of them is
+believed only if it matches the pattern and is harmless on the host.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import posixpath
+import re
+import secrets
+import shlex
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO
+
+from .agents.builtin import shell
+from .model.scenario import ArtifactSpec
+from .sandbox.protocol import Sandbox
+from .store.files import DISK_ERRORS
+from .store.redact import Redactor
+from .store.text import clean, one_line
+
+ARTIFACT_LIMIT = 256 * 1024 * 1024
+"""Bytes of one artifact, or of all that one pattern matches."""
+MATCH_LIMIT = 200
+"""Paths of one pattern."""
+_LIST_LIMIT = 256 * 1024
+_LIST_TIMEOUT = 60.0
+_NOTES = 20
+_NAME_BYTES = 200
+_CHUNK = 256 * 1024
+_WILD = re.compile(r"[*?\[]")
+_SPECIAL = re.compile(r"(\[[^/\[\]]+\]|[*?])")
+
+
+def keep_artifacts(
+    sandbox: Sandbox, specs: Sequence[ArtifactSpec], directory: Path, before_each: Callable[[], None]
+) -> tuple[list[str], list[str]]:
+    """Fetch artifacts into `directory`; returns the files, relative to it, and notes on what is not there.
+
+    Raises:
+        InfrastructureError: the engine failed.
+        OSError: the disk is full.
+
+    """
+    kept: list[str] = []
+    notes: list[str] = []
+    for spec in specs:
+        before_each()
+        source = posixpath.normpath(spec.source)
+        fixed, pattern = _split(source)
+        if pattern is None:
+            wanted = [(source, spec.destination or _inside(source))]
+        else:
+            place = spec.destination or _inside(fixed)
+            names = _matches(sandbox, posixpath.join(sandbox.workdir, fixed), pattern, notes)
+            wanted = [(posixpath.join(fixed, name), posixpath.join(place, name)) for name in names]
+        room = ARTIFACT_LIMIT
+        found = False
+        for path, relative in wanted:
+            before_each()
+            target = directory / relative
+            try:
+                fetched = sandbox.fetch(
+                    posixpath.join(sandbox.workdir, path), target, limit=room, exclude=spec.exclude
+                )
+            except OSError as error:
+                if error.errno in DISK_ERRORS:
+                    raise
+                notes.append(f"artifact {one_line(path, 200)} could not be kept: {error.strerror}")
+                found = True
+                continue
+            if fetched is None:
+                continue
+            found = True
+            room -= fetched.bytes
+            single = target.is_file()
+            kept += [relative if single else posixpath.join(relative, name) for name in fetched.files]
+            notes += [clean(note, 300) for note in fetched.notes[:_NOTES]]
+        if not found:
+            notes.append(f"artifact {spec.source} is not there")
+    return kept, notes
+
+
+def redact_files(directory: Path, redactor: Redactor) -> None:
+    """Rewrite the files below `directory` without secrets.
+
+    Raises:
+        OSError: one cannot be rewritten.
+
+    """
+    for path in sorted(directory.rglob("*")):
+        if path.is_symlink() or not path.is_file():
+            continue
+        temporary = path.with_name(f".{secrets.token_hex(4)}")
+        try:
+            with path.open("rb") as source, temporary.open("xb") as target:
+                _copy(source, target, redactor)
+            temporary.chmod(path.stat().st_mode & 0o777)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+
+def _copy(source: IO[bytes], target: IO[bytes], redactor: Redactor) -> None:
+    def write(data: bytes) -> None:
+        target.write(data)
+
+    stream = redactor.stream(write)
+    while chunk := source.read(_CHUNK):
+        stream.write(chunk)
+    stream.close()
+
+
+def _inside(source: str) -> str:
+    """The same place below a directory of ours."""
+    return posixpath.normpath(f"/{source}").lstrip("/")
+
+
+def _split(source: str) -> tuple[str, str | None]:
+    """The part that is a directory for sure, and the pattern below it; no pattern where nothing is wild."""
+    parts = source.split("/")
+    wild = next((number for number, part in enumerate(parts) if _WILD.search(part)), None)
+    if wild is None:
+        return source, None
+    return "/".join(parts[:wild]) or ("/" if source.startswith("/") else ""), "/".join(parts[wild:])
+
+
+def _matches(sandbox: Sandbox, top: str, pattern: str, notes: list[str]) -> list[str]:
+    """Paths below `top` in the sandbox that match a pattern."""
+    output = bytearray()
+
+    def take(data: bytes) -> None:
+        output.extend(data[: max(0, _LIST_LIMIT - len(output))])
+
+    quoted = "".join(
+        part if _SPECIAL.fullmatch(part) else shlex.quote(part) for part in _SPECIAL.split(pattern) if part
+    )
+    listing = (
+        f"cd {shlex.quote(top)} 2>/dev/null || exit; "
+        f"""for name in {quoted}; do if [ -e "$name" ]; then printf '%s\\0' "$name"; fi; done"""
+    )
+    sandbox.exec(shell(listing), timeout=_LIST_TIMEOUT, sink=take, user="root")
+    names = [name.decode("utf-8", "replace") for name in bytes(output).split(b"\0")[:-1]]
+    good = [name for name in names if _believable(name, pattern)]
+    if len(good) < len(names):
+        notes.append(
+            f"artifact {pattern}: {len(names) - len(good)} name(s) left out: not fit for this machine"
+        )
+    if len(good) > MATCH_LIMIT or len(output) >= _LIST_LIMIT:
+        notes.append(f"artifact {pattern} matches more than {MATCH_LIMIT} paths: the rest is left out")
+    return good[:MATCH_LIMIT]
+
+
+def _believable(name: str, pattern: str) -> bool:
+    parts, wanted = name.split("/"), pattern.split("/")
+    return len(parts) == len(wanted) and all(
+        part not in ("", ".", "..")
+        and part.isprintable()
+        and "\ufffd" not in part
+        and len(part.encode("utf-8", "replace")) <= _NAME_BYTES
+        and fnmatch.fnmatchcase(part, want.replace("[^", "[!"))
+        for part, want in zip(parts, wanted, strict=True)
+    )

@@ -1,0 +1,791 @@
+"""One trial, start to score: order, faults, cancellation, redaction. Real commands, no engine."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.agents.builtin import builtin_agents
+from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand
+from pytest_benchjobs.cancellation import Cancellation
+from pytest_benchjobs.model.agent import AgentSpec
+from pytest_benchjobs.model.errors import (
+    ContainerLost,
+    ContainerStartFailed,
+    DiskFull,
+    EngineLost,
+    ImageMissing,
+    ScoreInvalid,
+    ScorerTimeout,
+)
+from pytest_benchjobs.model.job import JobConfig
+from pytest_benchjobs.model.result import Outcome, TrialResult
+from pytest_benchjobs.model.scenario import (
+    ArtifactSpec,
+    Environment,
+    HealthCheck,
+    Reference,
+    Requires,
+    ScorerSpec,
+)
+from pytest_benchjobs.sandbox.protocol import ExecResult, SandboxSpec
+from pytest_benchjobs.scoring.builtin import builtin_scorers
+from pytest_benchjobs.scoring.protocol import Graded
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.testing import FakeProvider, FakeSandbox
+from pytest_benchjobs.trial import Services, run_trial
+
+from .records import OWNER, record, trial
+
+SECRET = "hunter2-hunter2"
+RIGHT = ScorerSpec(name="right", type="bash", script="grep -qx right out.txt && echo score=1 || echo score=0")
+SOLVE = "command:echo right > out.txt"
+
+Fault = Exception | Callable[..., Any]
+
+
+class _Recorded:
+    """A fake sandbox that notes what is asked of it, and fails where it is told to."""
+
+    def __init__(self, inner: FakeSandbox, provider: Provider) -> None:
+        self._inner = inner
+        self._provider = provider
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._inner, name)
+        if not callable(value):
+            return value
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            fault = self._provider.noted(name, args)
+            if isinstance(fault, Exception):
+                raise fault
+            return value(*args, **kwargs) if fault is None else fault(self._inner, *args, **kwargs)
+
+        return call
+
+
+class Provider(FakeProvider):
+    def __init__(self) -> None:
+        super().__init__(OWNER)
+        self.calls: list[str] = []
+        self.faults: dict[str, Fault | list[Fault | None]] = {}
+        self.started: list[SandboxSpec] = []
+
+    def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> Any:
+        fault = self.noted("start", ())
+        if isinstance(fault, Exception):
+            raise fault
+        if fault is not None:
+            fault(spec)
+        self.started.append(spec)
+        return _Recorded(super().start(spec, on_phase), self)
+
+    def noted(self, name: str, args: tuple[Any, ...]) -> Fault | None:
+        what = name
+        if name == "exec":
+            what = f"exec {tuple(args[0])[-1]}"
+        elif name == "put":
+            what = f"put {' '.join(file.path for file in args[0])}"
+        elif name == "set_network":
+            what = f"network {args[0]}"
+        self.calls.append(what)
+        for key in (what, name):
+            fault = self.faults.get(key)
+            if isinstance(fault, list):
+                fault = fault.pop(0) if fault else None
+            if fault is not None:
+                return fault
+        return None
+
+    @property
+    def left(self) -> int:
+        return len(self._open)
+
+
+@dataclasses.dataclass
+class Bench:
+    """Runs one trial in a bundle of its own."""
+
+    root: Path
+    bundle: JobBundle
+    provider: Provider = dataclasses.field(default_factory=Provider)
+    secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    scorers: dict[str, Any] = dataclasses.field(default_factory=dict)
+    agents: dict[str, Any] = dataclasses.field(default_factory=dict)
+    config: dict[str, Any] = dataclasses.field(default_factory=dict)
+    cancellation: Cancellation = dataclasses.field(default_factory=Cancellation)
+
+    def run(self, agent: str = SOLVE, **scenario: Any) -> TrialResult:
+        environment = {"image": "debian", "workdir": "/app", **scenario.pop("environment", {})}
+        changes = {"scorers": (RIGHT,), "environment": Environment(**environment), **scenario}
+        base = trial(agent="oracle")
+        one = base.model_copy(
+            update={
+                "agent": AgentSpec.parse(agent),
+                "scenario": base.scenario.model_validate({**dict(base.scenario), **changes}),
+            }
+        )
+        services = Services(
+            config=JobConfig(directory=self.root, **self.config),
+            bundle=self.bundle,
+            provider=self.provider,
+            agents={**{agent.name: agent for agent in builtin_agents()}, **self.agents},
+            scorers={**builtin_scorers(), **self.scorers},
+            secrets=self.secrets,
+        )
+        result = run_trial(one, services, self.cancellation)
+        assert self.provider.left == 0, "a sandbox was left"
+        return result
+
+    def directory(self, result: TrialResult) -> Path:
+        return self.bundle.root / result.path
+
+    def everything_written(self) -> str:
+        return "\n".join(
+            path.read_text("utf-8", "replace") for path in self.bundle.root.rglob("*") if path.is_file()
+        )
+
+    def trial_files(self) -> list[Path]:
+        return [path for path in (self.bundle.root / "trials").rglob("*") if path.is_file()]
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setattr("pytest_benchjobs.trial._RETRY_PAUSE", 0.0)
+    return Bench(tmp_path, JobBundle.create(tmp_path, record(tmp_path)))
+
+
+def _kind(result: TrialResult) -> tuple[str, str | None, float | None]:
+    return result.outcome, result.failure.class_ if result.failure else None, result.score
+
+
+# The order of things
+
+
+def test_scorers_go_in_only_after_every_process_of_the_agent_is_dead(bench: Bench, tmp_path: Path) -> None:
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    (tests / "test.sh").write_text("#!/bin/sh\ngrep -qx right out.txt\n")
+    result = bench.run(
+        environment={"setup": ("true",)},
+        scorers=(ScorerSpec(name="tests", type="tests", path=tests),),
+        artifacts=(ArtifactSpec(source="out.txt"),),
+    )
+    assert _kind(result) == ("passed", None, 1.0)
+    assert bench.provider.calls == [
+        "start",
+        "exec true",
+        "limit_hit",
+        "exec echo right > out.txt",
+        "limit_hit",
+        "processes",
+        "end_processes",
+        "restore_programs",
+        "fetch",
+        "put /logs/verifier /tests",
+        "exec chmod +x /tests/test.sh; /tests/test.sh",
+        "read",
+        "read",
+        "remove",
+    ]
+    assert not any("/tests" in file.path for file in bench.provider.started[0].files)
+    assert [phase.name for phase in result.phases] == [
+        "prepare", "image", "start", "setup", "agent", "end", "artifacts", "score:tests", "remove",
+    ]  # fmt: skip
+
+
+def test_phases_follow_each_other_without_a_gap(bench: Bench) -> None:
+    phases = bench.run().phases
+    assert [after.start for after in phases[1:]] == [before.end for before in phases[:-1]]
+
+
+def test_nop_is_graded_without_running_anything(bench: Bench) -> None:
+    result = bench.run("nop")
+    assert _kind(result) == ("failed", "below_threshold", 0.0)
+    assert result.agent_end is None
+
+
+# What the agent does
+
+
+def test_an_agent_that_times_out_is_graded_and_failed(bench: Bench) -> None:
+    result = bench.run("command:echo right > out.txt; sleep 60", agent_timeout=0.5)
+    assert _kind(result) == ("failed", "agent_timeout", 1.0)
+    assert "end_processes" in bench.provider.calls
+    assert "processes" not in bench.provider.calls
+
+
+def test_an_agent_that_crashes_is_graded_and_failed(bench: Bench) -> None:
+    result = bench.run("command:echo right > out.txt; exit 3")
+    assert _kind(result) == ("failed", "agent_crashed", 1.0)
+    assert result.agent_end is not None
+    assert result.agent_end.exit_status == 3
+
+
+def test_a_reference_that_exits_with_an_error_is_judged_by_its_score(bench: Bench) -> None:
+    result = bench.run("oracle", reference=Reference(script="echo right > out.txt; exit 3"))
+    assert _kind(result) == ("passed", None, 1.0)
+
+
+def test_an_agent_over_its_limit_gets_zero_and_no_grading(bench: Bench) -> None:
+    hit: list[bool] = []
+
+    def over(inner: FakeSandbox) -> str | None:
+        hit.append(True)
+        return "storage" if len(hit) > 1 else None
+
+    bench.provider.faults["limit_hit"] = over
+    result = bench.run()
+    assert _kind(result) == ("failed", "limit_exceeded", 0.0)
+    assert result.scorers == ()
+
+
+def test_a_limit_that_the_set_up_exceeded_is_no_score(bench: Bench) -> None:
+    bench.provider.faults["limit_hit"] = lambda inner: "storage"
+    assert _kind(bench.run()) == ("error", "environment", None)
+
+
+def test_memory_that_runs_out_under_the_agent_is_an_error(bench: Bench) -> None:
+    killed = ExecResult(137, timed_out=False, seconds=1.0, oom_kills=1)
+    bench.provider.faults["exec echo right > out.txt"] = lambda inner, *args, **kwargs: killed
+    result = bench.run(environment={"memory": 64 << 20})
+    assert _kind(result) == ("error", "out_of_memory", None)
+    assert result.failure is not None
+    assert "64 MiB" in result.failure.message
+
+
+def test_processes_left_running_are_noted_and_killed(bench: Bench) -> None:
+    bench.provider.faults["processes"] = lambda inner: ("sleep 99",)
+    result = bench.run("oracle", reference=Reference(script="echo right > out.txt"))
+    assert result.notes == ("killed 1 process(es) the agent had left running",)
+    assert "end_processes" in bench.provider.calls
+
+
+def test_a_trusted_agent_that_left_nothing_costs_no_restart(bench: Bench) -> None:
+    bench.run("oracle", reference=Reference(script="echo right > out.txt"))
+    assert not {"end_processes", "restore_programs"} & set(bench.provider.calls)
+
+
+@pytest.mark.parametrize(("pattern", "kept"), [("cou*", True), ("other", False)])
+def test_processes_live_on_where_a_pattern_says_so(bench: Bench, pattern: str, kept: bool) -> None:
+    bench.config["keep_processes"] = (pattern,)
+    bench.provider.faults["processes"] = lambda inner: ("server",)
+    result = bench.run()
+    assert result.notes[0].startswith("kept" if kept else "killed")
+    assert ("end_processes" in bench.provider.calls) is not kept
+    assert "restore_programs" in bench.provider.calls
+
+
+def test_nobody_keeps_the_processes_of_an_agent_that_timed_out(bench: Bench) -> None:
+    bench.run("command:sleep 60", agent_timeout=0.3, environment={"keep_processes": True})
+    assert "end_processes" in bench.provider.calls
+
+
+def test_the_network_is_switched_for_the_agent_and_back_for_a_scorer(bench: Bench) -> None:
+    online = RIGHT.model_copy(update={"network": "public"})
+    bench.run(agent_network="none", scorers=(online, RIGHT.model_copy(update={"name": "again"})))
+    networks = [call for call in bench.provider.calls if call.startswith("network")]
+    assert networks == ["network none", "network public"]
+
+
+# Before the agent
+
+
+def test_a_set_up_step_that_fails_is_an_error_with_its_last_words(bench: Bench) -> None:
+    result = bench.run(environment={"setup": ("echo no luck; exit 4",)})
+    assert _kind(result) == ("error", "environment", None)
+    assert result.failure is not None
+    assert "status 4" in result.failure.message
+    assert "no luck" in result.failure.message
+    assert result.failure.phase == "setup"
+
+
+def test_a_set_up_step_that_hangs_is_an_error(bench: Bench) -> None:
+    result = bench.run(environment={"setup": ("sleep 60",), "setup_timeout": 0.3})
+    assert _kind(result) == ("error", "environment", None)
+    assert result.failure is not None
+    assert "did not end within 0.3 s" in result.failure.message
+
+
+def test_a_health_check_has_as_many_tries_as_it_says(bench: Bench) -> None:
+    check = HealthCheck(command="echo x >> tries; exit 1", interval=0.01, retries=3)
+    result = bench.run(environment={"healthcheck": check})
+    assert _kind(result) == ("error", "environment", None)
+    assert bench.provider.calls.count("exec echo x >> tries; exit 1") == 3
+
+
+def test_failures_of_a_health_check_do_not_count_while_the_service_starts(bench: Bench) -> None:
+    check = HealthCheck(
+        command="echo x >> tries; test $(wc -l < tries) -ge 4",
+        interval=9,
+        retries=1,
+        start_period=30,
+        start_interval=0.01,
+    )
+    assert bench.run(environment={"healthcheck": check}).outcome is Outcome.PASSED
+
+
+def test_what_a_scenario_requires_must_be_there_before_anything_is_spent(bench: Bench) -> None:
+    result = bench.run(requires=Requires(env=("NOT_SET_HERE",), secrets=("NO_SECRET",)))
+    assert _kind(result) == ("error", "agent_setup", None)
+    assert result.failure is not None
+    assert "NOT_SET_HERE, NO_SECRET" in result.failure.message
+    assert bench.provider.calls == []
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        {"agent_env": {"A": "${NOT_SET_HERE}"}},
+        {"environment": {"env": {"A": "${NOT_SET_HERE}"}}},
+        {"scorers": (RIGHT.model_copy(update={"env": {"A": "${NOT_SET_HERE}"}}),)},
+    ],
+    ids=["agent", "environment", "scorer"],
+)
+def test_a_variable_that_is_not_set_is_an_input_error_before_anything_is_spent(
+    bench: Bench, scenario: dict[str, Any]
+) -> None:
+    result = bench.run(**scenario)
+    assert _kind(result) == ("error", "input", None)
+    assert result.failure is not None
+    assert "NOT_SET_HERE" in result.failure.message
+    assert bench.provider.calls == []
+
+
+def test_variables_of_a_reference_are_filled_in(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORD", "right")
+    reference = Reference(script="echo $ANSWER > out.txt", env={"ANSWER": "${WORD}"})
+    assert bench.run("oracle", reference=reference).outcome is Outcome.PASSED
+
+
+def test_an_unknown_type_of_scorer_is_an_input_error(bench: Bench) -> None:
+    result = bench.run(scorers=(RIGHT, ScorerSpec(name="odd", type="magic")))
+    assert _kind(result) == ("error", "input", None)
+    assert result.scorers == ()
+
+
+def test_a_file_of_the_scenario_that_is_gone_is_an_input_error(bench: Bench, tmp_path: Path) -> None:
+    result = bench.run(files={"in.txt": tmp_path / "gone.txt"})
+    assert _kind(result) == ("error", "input", None)
+    assert result.failure is not None
+    assert "gone.txt" in result.failure.message
+
+
+# Scorers that break
+
+
+def _raise(error: BaseException) -> Callable[[object], float]:
+    def scorer(context: object) -> float:
+        raise error
+
+    return scorer
+
+
+@pytest.mark.parametrize(
+    ("spec", "error"),
+    [
+        (ScorerSpec(name="s", type="bash", script="echo nothing"), "score_missing"),
+        (ScorerSpec(name="s", type="bash", script="echo score=2"), "score_invalid"),
+        (ScorerSpec(name="s", type="bash", script="echo score=nan"), "score_invalid"),
+        (ScorerSpec(name="s", type="bash", script="echo score=1; exit 1"), "scorer_crashed"),
+        (ScorerSpec(name="s", type="bash", script="kill -9 $$"), "scorer_crashed"),
+        (ScorerSpec(name="s", type="bash", script="sleep 60", timeout=0.3), "scorer_timeout"),
+        (ScorerSpec(name="s", type="command", command="no-such-program-here"), "scorer_crashed"),
+        (ScorerSpec(name="s", type="raises"), "scorer_crashed"),
+        (ScorerSpec(name="s", type="fails"), "scorer_crashed"),
+        (ScorerSpec(name="s", type="exits"), "scorer_crashed"),
+        (ScorerSpec(name="s", type="mute"), "scorer_crashed"),
+        (ScorerSpec(name="s", type="none"), "score_invalid"),
+        (ScorerSpec(name="s", type="huge"), "score_invalid"),
+        (ScorerSpec(name="s", type="refuses"), "score_invalid"),
+        (ScorerSpec(name="s", type="odd"), "scorer_crashed"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.script or value.command or value.type,
+)
+def test_a_broken_scorer_is_an_error_and_the_others_are_kept(
+    bench: Bench, spec: ScorerSpec, error: str
+) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise ValueError("not even that")
+
+    bench.scorers = {
+        "raises": _raise(ZeroDivisionError("x")),
+        "fails": _raise(pytest.fail.Exception("no")),
+        "exits": _raise(SystemExit(0)),
+        "mute": _raise(Mute()),
+        "none": lambda context: None,
+        "huge": lambda context: 10**400,
+        "refuses": _raise(ScoreInvalid("no such thing")),
+        "odd": lambda context: Graded(1.0, "", None),  # type: ignore[arg-type]
+    }
+    before, after = RIGHT, RIGHT.model_copy(update={"name": "after", "weight": 3.0})
+    result = bench.run(scorers=(before, spec, after))
+    assert _kind(result) == ("error", error, None)
+    assert result.failure is not None
+    assert "Traceback" not in result.failure.message
+    assert [(one.name, one.score, one.error is None) for one in result.scorers] == [
+        ("right", 1.0, True),
+        ("s", None, False),
+        ("after", 1.0, True),
+    ]
+    assert result.tries == 1
+
+
+def test_a_scorer_that_timed_out_does_not_run_on_beside_the_next(bench: Bench) -> None:
+    slow = ScorerSpec(name="slow", type="bash", script="sleep 60", timeout=0.3)
+    bench.run("nop", scorers=(slow, RIGHT))
+    calls = bench.provider.calls
+    assert calls.index("exec sleep 60") < calls.index("end_processes") < len(calls) - 2
+
+
+def test_scores_are_weighted(bench: Bench) -> None:
+    wrong = ScorerSpec(name="wrong", type="bash", script="echo 0", weight=3)
+    result = bench.run(scorers=(RIGHT, wrong), threshold=0.25)
+    assert _kind(result) == ("passed", None, 0.25)
+
+
+def test_a_disk_that_fills_up_under_a_scorer_is_not_the_scorers_fault(bench: Bench) -> None:
+    bench.scorers["full"] = _raise(OSError(errno.ENOSPC, "No space left on device"))
+    assert _kind(bench.run(scorers=(ScorerSpec(name="s", type="full"),))) == ("error", "disk_full", None)
+
+
+# Bugs of others
+
+
+class _Buggy:
+    name = "buggy"
+    needs_model = False
+    trusted = False
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def prepare(self, call: AgentCall) -> AgentCommand | None:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), SystemExit(1), MemoryError(), pytest.skip.Exception("no")])
+def test_a_bug_of_an_agent_is_an_internal_error_of_its_trial(bench: Bench, error: BaseException) -> None:
+    bench.agents["buggy"] = _Buggy(error)
+    result = bench.run("buggy")
+    assert _kind(result) == ("error", "internal", None)
+    assert result.failure is not None
+    assert result.failure.message.startswith(type(error).__name__)
+    assert "prepare" in (result.failure.detail or "")
+    assert result.path
+
+
+# Retries
+
+
+def test_an_infrastructure_error_is_tried_again_and_leaves_its_evidence(bench: Bench) -> None:
+    bench.config["retry_errors"] = 2
+    bench.provider.faults["restore_programs"] = [EngineLost("gone"), EngineLost("gone again"), None]
+    result = bench.run("command:echo right | tee out.txt")
+    assert _kind(result) == ("passed", None, 1.0)
+    assert result.tries == 3
+    directory = bench.directory(result)
+    for number, message in ((1, "gone"), (2, "gone again")):
+        why = json.loads((directory / f"try-{number}" / "failure.json").read_text())
+        assert (why["class"], why["message"], why["phase"]) == ("engine_lost", message, "end")
+        assert (directory / f"try-{number}" / "agent.log").read_text() == "right\n"
+    assert not (directory / "failure.json").exists()
+
+
+def test_tries_end_and_the_last_error_stands(bench: Bench) -> None:
+    bench.config["retry_errors"] = 1
+    bench.provider.faults["start"] = ContainerStartFailed("no")
+    result = bench.run()
+    assert (_kind(result), result.tries) == (("error", "container_start", None), 2)
+    assert sorted(path.name for path in bench.directory(result).iterdir()) == ["result.json", "try-1"]
+
+
+@pytest.mark.parametrize("error", [ImageMissing("no"), ScorerTimeout("no")])
+def test_what_would_end_the_same_is_not_tried_again(bench: Bench, error: Exception) -> None:
+    bench.config["retry_errors"] = 3
+    bench.provider.faults["start"] = error
+    result = bench.run()
+    assert (result.outcome, result.tries) == (Outcome.ERROR, 1)
+
+
+def test_a_low_score_is_not_tried_again(bench: Bench) -> None:
+    bench.config["retry_errors"] = 3
+    assert bench.run("nop").tries == 1
+
+
+def test_no_score_of_a_try_that_broke_survives(bench: Bench) -> None:
+    def lost(inner: FakeSandbox) -> None:
+        inner.remove()
+        raise ContainerLost("while it was removed")
+
+    bench.provider.faults["remove"] = lost
+    result = bench.run()
+    assert _kind(result) == ("error", "container_lost", None)
+
+
+# Cancellation
+
+
+@pytest.mark.parametrize(
+    "phase", ["start", "exec true", "exec sleep 60", "processes", "fetch", "exec echo score=1"]
+)
+def test_a_trial_can_be_cancelled_in_every_phase_and_leaves_nothing(bench: Bench, phase: str) -> None:
+    def cancel(inner: Any, *args: Any, **kwargs: Any) -> Any:
+        bench.cancellation.request()
+        name = phase.split(" ")[0]
+        return None if name == "start" else getattr(inner, name)(*args, **kwargs)
+
+    bench.config["retry_errors"] = 5
+    bench.provider.faults[phase] = cancel
+    agent = "command:sleep 60" if "sleep" in phase else SOLVE
+    started = time.monotonic()
+    result = bench.run(
+        agent,
+        environment={"setup": ("true",)},
+        scorers=(RIGHT, ScorerSpec(name="one", type="bash", script="echo score=1")),
+        artifacts=(ArtifactSpec(source="out.txt"),),
+    )
+    assert _kind(result) == ("cancelled", None, None)
+    assert time.monotonic() - started < 20
+    assert bench.trial_files() == []
+    assert list((bench.bundle.root / "trials").rglob(".tmp-*")) == []
+
+
+def test_a_trial_cancelled_beforehand_starts_nothing(bench: Bench) -> None:
+    bench.cancellation.request()
+    assert _kind(bench.run()) == ("cancelled", None, None)
+    assert bench.provider.calls == []
+
+
+def test_a_trial_cancelled_while_it_waits_for_its_next_try_leaves_nothing(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_benchjobs.trial._RETRY_PAUSE", 60.0)
+    bench.config["retry_errors"] = 5
+    bench.provider.faults["start"] = EngineLost("gone")
+    timer = threading.Timer(0.2, bench.cancellation.request)
+    timer.start()
+    result = bench.run()
+    timer.join()
+    assert (_kind(result), result.tries) == (("cancelled", None, None), 1)
+    assert bench.trial_files() == []
+
+
+def test_cancelling_does_not_wait_for_a_health_check(bench: Bench) -> None:
+    check = HealthCheck(command="exit 1", interval=60, retries=9)
+    timer = threading.Timer(0.3, bench.cancellation.request)
+    timer.start()
+    started = time.monotonic()
+    assert bench.run(environment={"healthcheck": check}).outcome is Outcome.CANCELLED
+    assert time.monotonic() - started < 20
+    timer.join()
+
+
+# The disk
+
+
+def test_a_disk_that_is_full_while_the_agent_talks_is_an_error(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.pwrite
+
+    def full(descriptor: int, data: Any, offset: int) -> int:
+        if b"TALK" in bytes(data):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", full)
+    result = bench.run(f"command:head -c 5000 /dev/zero | tr '\\0' x; echo TALK; {SOLVE.partition(':')[2]}")
+    assert _kind(result) == ("error", "disk_full", None)
+    assert result.path, "the disk had room for a result"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_results_directory_that_refuses_is_an_error(bench: Bench) -> None:
+    (bench.bundle.root / "trials").chmod(0o500)
+    assert _kind(bench.run()) == ("error", "results_unwritable", None)
+
+
+def test_a_results_directory_that_is_a_file_is_an_error(bench: Bench) -> None:
+    (bench.bundle.root / "trials").rmdir()
+    (bench.bundle.root / "trials").write_text("in the way")
+    result = bench.run()
+    assert _kind(result) == ("error", "results_unwritable", None)
+    assert bench.provider.calls == []
+
+
+def test_a_result_that_cannot_be_committed_is_an_error_and_leaves_nothing_half_done(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any) -> None:
+        raise DiskFull("no room")
+
+    monkeypatch.setattr("pytest_benchjobs.store.trials.move_in", full)
+    assert _kind(bench.run()) == ("error", "disk_full", None)
+    assert bench.trial_files() == []
+    assert list((bench.bundle.root / "trials").rglob(".tmp-*")) == []
+
+
+def test_a_reason_that_cannot_be_written_ends_the_tries(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*args: Any) -> None:
+        raise DiskFull("no room")
+
+    monkeypatch.setattr("pytest_benchjobs.trial.write_atomically", full)
+    bench.config["retry_errors"] = 5
+    bench.provider.faults["start"] = EngineLost("gone")
+    result = bench.run()
+    assert (_kind(result), result.tries) == (("error", "engine_lost", None), 1)
+
+
+# Secrets
+
+
+def test_a_secret_reaches_no_file_whoever_prints_it(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "judge-judge-judge")
+    bench.secrets = {"API_KEY": SECRET}
+    bench.config["env"] = {"MY_TOKEN": "token-token-token"}
+    bench.provider.faults["processes"] = lambda inner: (f"curl -H {SECRET}",)
+    bench.scorers["tells"] = lambda context: Graded(1.0, "", {"seen": [SECRET]})
+    bench.scorers["keeps"] = lambda context: (context.directory / "kept.txt").write_text(SECRET) and 1.0
+    result = bench.run(
+        "command:echo right > out.txt; echo $API_KEY $MY_TOKEN | tee leak.txt",
+        artifacts=(ArtifactSpec(source="leak.txt"),),
+        scorers=(
+            RIGHT,
+            ScorerSpec(name="tells", type="tells"),
+            ScorerSpec(name="keeps", type="keeps"),
+            ScorerSpec(
+                name="judge",
+                type="bash",
+                script="cat leak.txt; echo $KEY",
+                env={"KEY": "${JUDGE_KEY}"},
+            ),
+        ),
+    )
+    assert _kind(result) == ("error", "score_missing", None)
+    written = bench.everything_written()
+    for value in (SECRET, "token-token-token", "judge-judge-judge"):
+        assert value not in written
+        assert value not in result.model_dump_json()
+    assert "[redacted:API_KEY] [redacted:MY_TOKEN]" in (bench.directory(result) / "agent.log").read_text()
+    assert (bench.directory(result) / "artifacts" / "leak.txt").read_text().startswith("[redacted:API_KEY]")
+
+
+def test_a_secret_in_the_last_words_of_a_set_up_step_is_redacted(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_TOKEN", SECRET)
+    result = bench.run(
+        environment={"env": {"PIP_TOKEN": "${PIP_TOKEN}"}, "setup": ("echo $PIP_TOKEN; exit 1",)}
+    )
+    assert _kind(result) == ("error", "environment", None)
+    assert SECRET not in result.model_dump_json()
+    assert "[redacted:PIP_TOKEN]" in result.model_dump_json()
+
+
+def test_two_secrets_of_one_name_are_both_redacted(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUDGE_KEY", "judge-judge-judge")
+    bench.secrets = {"API_KEY": SECRET}
+    judge = ScorerSpec(
+        name="judge", type="bash", script="echo $API_KEY; echo 1", env={"API_KEY": "${JUDGE_KEY}"}
+    )
+    bench.run("command:echo $API_KEY", scorers=(judge,))
+    written = bench.everything_written()
+    assert SECRET not in written
+    assert "judge-judge-judge" not in written
+
+
+def test_a_trusted_agent_gets_no_secret(bench: Bench) -> None:
+    bench.secrets = {"API_KEY": SECRET}
+    bench.run("oracle", reference=Reference(script="echo ${API_KEY:-none} > out.txt; echo ${API_KEY:-none}"))
+    assert "none" in bench.everything_written()
+
+
+# Artifacts
+
+
+def test_artifacts_are_kept_and_named_by_where_they_are(bench: Bench) -> None:
+    result = bench.run(
+        "command:mkdir -p deep/er logs; echo a > deep/er/a.txt; echo b > logs/b.log; echo right > out.txt",
+        artifacts=(
+            ArtifactSpec(source="deep/er/a.txt"),
+            ArtifactSpec(source="logs"),
+            ArtifactSpec(source="out.txt", destination="renamed/out.txt"),
+            ArtifactSpec(source="missing.txt"),
+        ),
+    )
+    assert result.artifacts == ("deep/er/a.txt", "logs/b.log", "renamed/out.txt")
+    assert result.notes == ("artifact missing.txt is not there",)
+    kept = bench.directory(result) / "artifacts"
+    assert [(kept / name).read_text() for name in result.artifacts] == ["a\n", "b\n", "right\n"]
+
+
+def test_a_pattern_keeps_what_matches_it(bench: Bench) -> None:
+    result = bench.run(
+        "command:mkdir -p run1 run2; echo 1 > run1/a.log; echo 2 > 'run2/b c.log'; echo no > run1/x.txt; echo right > out.txt",
+        artifacts=(
+            ArtifactSpec(source="run*/*.log"),
+            ArtifactSpec(source="*.nothing"),
+            ArtifactSpec(source="run[12]/*.txt", destination="texts"),
+        ),
+    )
+    assert result.artifacts == ("run1/a.log", "run2/b c.log", "texts/run1/x.txt")
+    assert result.notes == ("artifact *.nothing is not there",)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../../etc/passwd",
+        "/etc/passwd",
+        "..",
+        "x/../../a.log",
+        "a\n.log",
+        "a.txt",
+        "sub/a.log",
+        "",
+        "x" * 300 + ".log",
+    ],
+)
+def test_a_name_that_does_not_match_the_pattern_is_not_believed(bench: Bench, name: str) -> None:
+    def lie(inner: FakeSandbox, argv: Any, *, sink: Any, **kwargs: Any) -> ExecResult:
+        sink(name.encode() + b"\0")
+        return ExecResult(0, timed_out=False, seconds=0.1)
+
+    def solve(inner: FakeSandbox, argv: Any, **kwargs: Any) -> ExecResult:
+        return inner.exec(argv, **kwargs)
+
+    bench.provider.faults["exec"] = [solve, lie, None]
+    result = bench.run(artifacts=(ArtifactSpec(source="*.log"),))
+    assert result.outcome is Outcome.PASSED
+    assert result.artifacts == ()
+    assert "fetch" not in bench.provider.calls
+
+
+def test_a_source_above_the_workdir_is_kept_below_the_artifacts(bench: Bench) -> None:
+    result = bench.run(
+        "command:echo right > out.txt; echo up > ../up.txt",
+        environment={"workdir": "/app/deep"},
+        artifacts=(ArtifactSpec(source="../up.txt"),),
+    )
+    assert result.artifacts == ("up.txt",)
+    assert (bench.directory(result) / "artifacts" / "up.txt").read_text() == "up\n"
+
+
+def test_a_path_costs_one_round_trip(bench: Bench) -> None:
+    bench.run(artifacts=(ArtifactSpec(source="out.txt"),))
+    before = bench.provider.calls.index("restore_programs")
+    assert bench.provider.calls[before + 1 : before + 3] == ["fetch", f"exec {RIGHT.script}"]
