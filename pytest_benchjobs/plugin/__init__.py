@@ -7,6 +7,7 @@ trials need are in `running`, which is registered with the first benchmark.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +40,34 @@ def pytest_configure(config: pytest.Config) -> None:
     )
     if options.given(config):
         options.asked(config)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    """Keep a `conftest.py` of a task, which is meant for its container, from being run on this machine."""
+    asked = early_config.known_args_namespace
+    asked.file_or_dir = _outside_tasks(early_config.invocation_params.dir, asked.file_or_dir)
+    return (yield)
+
+
+def _outside_tasks(start: Path, arguments: list[str]) -> list[str]:
+    """The same paths, but where one is in a task directory, the directory that holds the task.
+
+    pytest only looks for conftest.py files there; what to collect, it reads once more from the command line.
+    """
+    found = []
+    for argument in arguments or ["."]:
+        # os.path, as an option's value can be among them that is no path at all: it answers no instead of raising.
+        path = Path(os.path.abspath(start / argument.partition("::")[0]))  # noqa: PTH100
+        places = (path, *path.parents)
+        task = next((place for place in places if os.path.isfile(place / "task.toml")), None)  # noqa: PTH113
+        if task is None:
+            found.append(argument)
+            continue
+        from .collect import is_task
+
+        found.append(str(task.parent) if is_task(task) else argument)
+    return found if arguments or found != ["."] else arguments
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

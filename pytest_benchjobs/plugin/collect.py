@@ -130,6 +130,11 @@ def task_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | N
     return TaskDirectory.from_parent(parent, path=path)
 
 
+def is_task(path: Path) -> bool:
+    """Whether the directory is a Harbor task, and not something else with a `task.toml`."""
+    return open_source(path) is not None
+
+
 def refuse_to_start_inside_a_task(config: pytest.Config) -> None:
     """Say no: pytest looks no higher than its rootdir, and would take the tests of a task around it for ordinary.
 
@@ -252,6 +257,7 @@ def _items(
                     line=ref.line,
                 )
             where[ref.id] = source
+            _check_scorers(config, source, ref)
             marks, words = _tags(config, ref.tags)
             for agent, label in zip(asked.agents, labels, strict=True):
                 for attempt in range(1, attempts + 1):
@@ -326,6 +332,20 @@ def _check_agents(config: pytest.Config, asked: options.Asked) -> None:
         if known[spec.name].needs_model and spec.model is None:
             raise pytest.UsageError(
                 f"--bench-agent: {spec.name} needs a model. Use format: {spec.name}:model"
+            )
+
+
+def _check_scorers(config: pytest.Config, source: Source, ref: ScenarioRef) -> None:
+    from .session import scorers_of
+
+    known = scorers_of(config)
+    for kind in ref.scorers:
+        if kind not in known:
+            hint = did_you_mean(kind, known).strip() or f"there are: {', '.join(sorted(known))}"
+            raise InputError(
+                f"scenario {ref.id!r}: there is no kind of scorer {kind!r}; {hint}",
+                path=source.path,
+                line=ref.line,
             )
 
 

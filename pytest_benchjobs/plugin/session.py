@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _SESSION = pytest.StashKey["BenchSession"]()
 _AGENTS = pytest.StashKey[dict[str, "Agent"]]()
+_SCORERS = pytest.StashKey[dict[str, "Scorer"]]()
 _WAKE_SECONDS = 0.2
 _SAVE_SECONDS = 0.5
 """How far the history may be behind. What a killed process has not saved is in the bundle, and recovered from there."""
@@ -56,12 +57,14 @@ def agents_of(config: pytest.Config) -> dict[str, Agent]:
 
 def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
     """Every kind of scorer by name."""
-    from ..scoring.builtin import builtin_scorers
+    if _SCORERS not in config.stash:
+        from ..scoring.builtin import builtin_scorers
 
-    scorers = dict(builtin_scorers())
-    for added in config.hook.pytest_benchjobs_scorers(config=config):
-        scorers.update(added or {})
-    return scorers
+        scorers = dict(builtin_scorers())
+        for added in config.hook.pytest_benchjobs_scorers(config=config):
+            scorers.update(added or {})
+        config.stash[_SCORERS] = scorers
+    return config.stash[_SCORERS]
 
 
 def provider_of(config: pytest.Config, name: str) -> SandboxProvider:
@@ -264,15 +267,10 @@ class BenchSession:
 
     def lost(self, trial: Trial, why: Failure) -> TrialResult:
         """The result of a trial whose process died; of one that had ended before that, what it had written."""
-        from ..store.bundle import read_result
-
-        directory = self.bundle.begin(trial)
-        with contextlib.suppress(BenchError):
-            result = read_result(self.bundle.root / directory.relative)
-            if result.node_id == trial.node_id:
-                directory.discard()
-                return result
-        return directory.commit(self._error(trial, datetime.datetime.now(datetime.UTC), why))
+        result = self.bundle.find(trial)
+        if result is not None:
+            return result
+        return self.bundle.begin(trial).commit(self._error(trial, datetime.datetime.now(datetime.UTC), why))
 
     def _open(self) -> None:
         """Have everything trials need, before their threads ask for it."""

@@ -17,7 +17,6 @@ from ..store.text import one_line
 from .console import describe, failure_text
 from .properties import properties
 
-
 _DECLARATION = b'<?xml version="1.0" encoding="utf-8"?>\n'
 
 

@@ -19,13 +19,14 @@ def open_source(path: Path, benchmark: str | None = None) -> Source | None:
 
     `benchmark` is what a task directory belongs to; default: the name of the directory above it.
     """
-    from .harbor import HarborTask, is_task_directory
-    from .manifest import Manifest, is_manifest
-
     if path.name == "task.toml" and path.is_file():
         path = path.parent
     if path.is_dir():
+        from .harbor import HarborTask, is_task_directory
+
         return HarborTask(path, benchmark) if is_task_directory(path) else None
+    from .manifest import Manifest, is_manifest
+
     return Manifest(path) if is_manifest(path) and path.is_file() else None
 
 

@@ -84,7 +84,7 @@ class HarborTask:
             task = _check(self.path, document, complaints)
         finally:
             self.warnings = (*warnings, *complaints.warnings)
-        return [ScenarioRef(id=scenario_id, tags=_tags(task), line=1)]
+        return [ScenarioRef(id=scenario_id, tags=_tags(task), line=1, scorers=("harbor",))]
 
     def load(self, scenario_id: str) -> Scenario:
         """The whole scenario.

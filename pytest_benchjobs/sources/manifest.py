@@ -110,6 +110,7 @@ class _Reading:
         self._defaults = self._flat(self._raw_defaults, ("defaults",))
         self._scenarios: list[Any] = []
         self.ids: dict[str, int] = {}
+        self.kinds: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._list_scenarios(data)
 
     def _list_scenarios(self, data: _Table) -> None:
@@ -176,7 +177,10 @@ class _Reading:
         if written is None:
             return None
         line = self.document.line(place)
-        return ScenarioRef(id=written.id, tags=tuple(written.tags), line=line, archived=written.archived)
+        kinds = tuple(scorer.type for scorer in written.scorers)
+        # One tuple for all that are alike: a benchmark has thousands of scenarios and a handful of kinds.
+        kinds = self.kinds.setdefault(kinds, kinds)
+        return ScenarioRef(written.id, tuple(written.tags), line, written.archived, kinds)
 
     def load(self, scenario_id: str) -> Scenario:
         """The whole scenario."""

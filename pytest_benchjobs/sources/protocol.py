@@ -18,6 +18,8 @@ class ScenarioRef:
     tags: tuple[str, ...] = ()
     line: int | None = None
     archived: bool = False
+    scorers: tuple[str, ...] = ()
+    """Kinds of its scorers: only whoever knows all plugins can say whether they exist."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -209,14 +209,14 @@ class History:
 
     def _save(self, result: TrialResult) -> None:
         row = _trial_row(result)
-        self._connection.execute(_SAVE_TRIAL, dataclasses.astuple(row))
+        self._connection.execute(_SAVE_TRIAL, _values(row))
         query = "SELECT id FROM trials WHERE job = ? AND node_id = ?"
         (trial,) = self._connection.execute(query, (row.job, row.node_id)).fetchone()
         self._connection.execute("DELETE FROM scores WHERE trial = ?", (trial,))
         self._connection.executemany(
             _SAVE_SCORE,
             (
-                (trial, position, *dataclasses.astuple(_score_row(scorer)))
+                (trial, position, *_values(_score_row(scorer)))
                 for position, scorer in enumerate(result.scorers)
             ),
         )
@@ -330,3 +330,8 @@ def _score_row(scorer: ScorerResult) -> ScoreRow:
 
 def _text(value: str | None) -> str | None:
     return None if value is None else clean(value, _MESSAGE_LIMIT)
+
+
+def _values(row: TrialRow | ScoreRow) -> tuple[object, ...]:
+    """The fields in order. `dataclasses.astuple` copies each of them, which takes longer than the insert."""
+    return tuple(getattr(row, field.name) for field in dataclasses.fields(row))

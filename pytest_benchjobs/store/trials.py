@@ -189,7 +189,13 @@ def _rename(source: Path, target: Path) -> None:
 
 def place_of(root: Path, trial: Trial) -> Path:
     """Where a trial goes, unless a namesake is there."""
-    return root / "trials" / slug(trial.agent.label.replace(":", "_", 1)) / slug(trial.scenario.id) / str(trial.attempt)
+    return (
+        root
+        / "trials"
+        / slug(trial.agent.label.replace(":", "_", 1))
+        / slug(trial.scenario.id)
+        / str(trial.attempt)
+    )
 
 
 def places(final: Path, node_id: str) -> tuple[Path, Path, Path]:

@@ -200,7 +200,9 @@ class OwnEngine:
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         self.docker("version", wait=30)
-        subprocess.run(["sh", "-c", f"docker save {IMAGE} | docker -H {self.host} load"], check=True, capture_output=True)
+        subprocess.run(
+            ["sh", "-c", f"docker save {IMAGE} | docker -H {self.host} load"], check=True, capture_output=True
+        )
 
     def docker(self, *args: str, wait: float = 0) -> None:
         deadline = time.monotonic() + wait

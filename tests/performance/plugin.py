@@ -76,7 +76,7 @@ def child(directory: Path, *args: str) -> tuple[int, float, float, int]:
     # As installed, modules have their byte code beside them; only its absence would make every start slow.
     env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
-        [sys.executable, "-c", _CHILD, "-p", "no:cacheprovider", *args],
+        [sys.executable, "-c", _CHILD, "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *args],
         cwd=directory,
         env=env,
         capture_output=True,

@@ -279,3 +279,34 @@ def test_unused_the_plugin_imports_nothing_but_the_standard_library_and_pytest(b
         """,
     )
     bench.run().assert_outcomes(passed=1)
+
+
+def test_a_conftest_of_a_task_never_runs_on_this_machine(bench: Bench) -> None:
+    task(bench, "tasks/one")
+    for place in ("", "tests/", "solution/"):
+        bench.write(f"tasks/one/{place}conftest.py", "raise SystemExit('run on the host')\n")
+    for arguments in (["tasks/one"], ["tasks"], []):
+        assert ids(bench.run("--collect-only", "-q", *arguments)) == ["tasks/one::one[oracle]"], arguments
+    inside = bench.run("--collect-only", "-q", "tasks/one/tests")
+    assert "run on the host" not in inside.stdout.str() + inside.stderr.str()
+
+
+def test_an_unknown_kind_of_scorer_is_an_error_of_collection(bench: Bench) -> None:
+    bench.write(
+        "toy.bench.yaml",
+        """
+        benchmark: toy
+        scenarios:
+          - id: one
+            image: none
+            problem_statement: Do it.
+            scorers: [{name: s, type: comand, command: "true"}]
+        """,
+    )
+    result = bench.run()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(
+        ["toy.bench.yaml:4: scenario 'one': there is no kind of scorer 'comand'; did you mean 'command'?*"]
+    )
+    bench.conftest("def pytest_benchjobs_scorers(config): return {'comand': lambda context: 1.0}")
+    assert ids(bench.run("--collect-only", "-q")) == ["toy.bench.yaml::one[oracle]"]

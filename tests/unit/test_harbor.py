@@ -92,7 +92,7 @@ def write(directory: Path, text: str = EVERYTHING, **files: str) -> Path:
 def test_every_key_reaches_the_scenario(tmp_path: Path) -> None:
     task = write(tmp_path / "games" / "fix-it")
     source = HarborTask(task)
-    assert source.refs() == [ScenarioRef("fix-it", ("c", "hard", "games"), 1)]
+    assert source.refs() == [ScenarioRef("fix-it", ("c", "hard", "games"), 1, scorers=("harbor",))]
     assert source.warnings == ()
     assert source.load("fix-it") == Scenario(
         id="fix-it",
@@ -166,7 +166,7 @@ def test_equal_old_and_new_keys_do_not_contradict(tmp_path: Path) -> None:
 def test_an_empty_task_file_is_a_task_of_defaults(tmp_path: Path) -> None:
     task = write(tmp_path / "t", "")
     assert is_task_directory(task)
-    assert HarborTask(task).refs() == [ScenarioRef("t", (), 1)]
+    assert HarborTask(task).refs() == [ScenarioRef("t", (), 1, scorers=("harbor",))]
 
 
 def test_odd_things_warn_with_a_line(tmp_path: Path) -> None:

@@ -179,9 +179,11 @@ def _line_of(text: str) -> int:
 
 def test_refs_are_in_file_order_with_lines_and_tags(manifest: Manifest) -> None:
     assert manifest.refs() == [
-        ScenarioRef("count-words", ("easy", "text"), 14, archived=True),
-        ScenarioRef("build", (), _line_of("  - id: build")),
-        ScenarioRef("quoted", (), _line_of("  - id: quoted")),
+        ScenarioRef(
+            "count-words", ("easy", "text"), 14, archived=True, scorers=("bash", "tests", "my-scorer")
+        ),
+        ScenarioRef("build", (), _line_of("  - id: build"), scorers=("command",)),
+        ScenarioRef("quoted", (), _line_of("  - id: quoted"), scorers=("command",)),
     ]
     assert manifest.warnings == ()
     assert manifest.benchmark == "text-tools"
@@ -193,7 +195,7 @@ def test_only_wanted_scenarios_are_validated(tmp_path: Path) -> None:
         "benchmark: b\nscenarios:\n  - {id: bad, workdir: [1]}\n"
         "  - {id: good, image: x, problem_statement: y, scorers: [{name: s, type: other}]}\n"
     )
-    assert Manifest(path).refs("good".__eq__) == [ScenarioRef("good", (), 4)]
+    assert Manifest(path).refs("good".__eq__) == [ScenarioRef("good", (), 4, scorers=("other",))]
     with pytest.raises(InputError, match=r"scenarios\[0\]\.workdir"):
         Manifest(path).refs("bad".__eq__)
 
@@ -233,7 +235,7 @@ def test_anchors_and_merge_keys_work_and_keep_their_lines(tmp_path: Path) -> Non
         "    scorers: [{name: s, type: o}]\n  - <<: *first\n    id: b\n    image: z\n"
     )
     source = Manifest(path)
-    assert source.refs() == [ScenarioRef("a", (), 3), ScenarioRef("b", (), 8)]
+    assert source.refs() == [ScenarioRef("a", (), 3, scorers=("o",)), ScenarioRef("b", (), 8, scorers=("o",))]
     assert [source.load(name).environment.image for name in "ab"] == ["x", "z"]
 
 
@@ -247,7 +249,10 @@ def test_toml_says_the_same_as_yaml(tmp_path: Path) -> None:
     path = tmp_path / "b.bench.toml"
     path.write_text(text.replace("\n", "\r\n"), newline="")
     source = Manifest(path)
-    assert source.refs() == [ScenarioRef("a", (), 7), ScenarioRef("b", (), 17)]
+    assert source.refs() == [
+        ScenarioRef("a", (), 7, scorers=("bash",)),
+        ScenarioRef("b", (), 17, scorers=("other",)),
+    ]
     assert source.load("a").problem_statement == "Do\nit.\n"
     assert source.load("a").metadata == {"since": "2024-01-01"}
     path.write_text(
@@ -380,7 +385,7 @@ TOML = st.recursive(
 def test_every_place_of_a_toml_text_has_a_line(top: dict[str, Any], tables: list[dict[str, Any]]) -> None:
     text = "# [x]\n" + "".join(f"{_key(key)} = {_toml(value)}\n" for key, value in top.items())
     text += "".join(
-        "[[zz.list]] # =\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in table.items())
+        "[[tables.list]] # =\n" + "".join(f"{key} = {_toml(value)}\n" for key, value in table.items())
         for table in tables
     )
     data = tomllib.loads(text)
