@@ -102,7 +102,10 @@ class ScorerSpec(Model):
 
 
 class ArtifactSpec(Model):
-    """A path in the container to keep after the trial; relative paths start at the workdir."""
+    """A path in the container to keep after the trial, or a pattern (`*`, `?`, `[...]`) of paths.
+
+    Relative ones start at the workdir.
+    """
 
     source: str = Field(min_length=1)
     destination: str | None = None
