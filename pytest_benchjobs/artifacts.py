@@ -1,4 +1,4 @@
-"""What is kept of a sandbox: the scenario's artifacts, and none of them with a secret in it.
+"""What is kept of a sandbox: the scenario's artifacts.
 
 An artifact may be a path or a pattern (`*`, `?`, `[...]`, as a shell reads them). A path costs one round trip.
 A pattern is expanded by the sandbox's shell, once the agent is gone; but the agent chose the names, so each of them is
@@ -10,17 +10,14 @@ from __future__ import annotations
 import fnmatch
 import posixpath
 import re
-import secrets
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO
 
 from .agents.builtin import shell
 from .model.scenario import ArtifactSpec
 from .sandbox.protocol import Sandbox
 from .store.files import DISK_ERRORS
-from .store.redact import Redactor
 from .store.text import clean, one_line
 
 ARTIFACT_LIMIT = 256 * 1024 * 1024
@@ -31,7 +28,6 @@ _LIST_LIMIT = 256 * 1024
 _LIST_TIMEOUT = 60.0
 _NOTES = 20
 _NAME_BYTES = 200
-_CHUNK = 256 * 1024
 _WILD = re.compile(r"[*?\[]")
 _SPECIAL = re.compile(r"(\[[^/\[\]]+\]|[*?])")
 
@@ -83,37 +79,6 @@ def keep_artifacts(
         if not found:
             notes.append(f"artifact {spec.source} is not there")
     return kept, notes
-
-
-def redact_files(directory: Path, redactor: Redactor) -> None:
-    """Rewrite the files below `directory` without secrets.
-
-    Raises:
-        OSError: one cannot be rewritten.
-
-    """
-    for path in sorted(directory.rglob("*")):
-        if path.is_symlink() or not path.is_file():
-            continue
-        temporary = path.with_name(f".{secrets.token_hex(4)}")
-        try:
-            with path.open("rb") as source, temporary.open("xb") as target:
-                _copy(source, target, redactor)
-            temporary.chmod(path.stat().st_mode & 0o777)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-
-
-def _copy(source: IO[bytes], target: IO[bytes], redactor: Redactor) -> None:
-    def write(data: bytes) -> None:
-        target.write(data)
-
-    stream = redactor.stream(write)
-    while chunk := source.read(_CHUNK):
-        stream.write(chunk)
-    stream.close()
 
 
 def _inside(source: str) -> str:

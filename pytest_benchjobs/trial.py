@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import enum
 import fnmatch
 import os
 import shlex
@@ -27,11 +26,9 @@ import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pydantic import BaseModel
-
 from .agents.builtin import shell
 from .agents.protocol import Agent, AgentCall, AgentCommand
-from .artifacts import keep_artifacts, redact_files
+from .artifacts import keep_artifacts
 from .cancellation import Cancellation, Cancelled
 from .model.errors import (
     AgentSetupFailed,
@@ -59,11 +56,12 @@ from .sandbox.protocol import File, Sandbox, SandboxProvider, SandboxSpec
 from .scoring.commands import Tail
 from .scoring.grade import combine, describe, failure, make_context, run_scorer
 from .scoring.protocol import Scorer
+from .secrecy import redact_files, redacted, secrets_of
 from .sources.template import fill
 from .store.bundle import JobBundle, TrialDirectory
 from .store.files import DISK_ERRORS, remove_tree, write_atomically, write_error
 from .store.log import CappedLog
-from .store.redact import Redactor, looks_secret
+from .store.redact import Redactor
 from .store.text import clean
 
 _GRACE = 300.0
@@ -188,7 +186,7 @@ class _Try:
         self.cancellation = cancellation
         self.directory = directory
         self.clock = clock
-        self._secrets = _secrets_of(trial.scenario, services)
+        self._secrets = secrets_of(trial.scenario, services.config, services.secrets)
         self._redactor = Redactor(self._secrets)
         self.score: float | None = None
         self.failure: Failure | None = None
@@ -234,7 +232,7 @@ class _Try:
             "artifacts": tuple(self.artifacts),
             "notes": tuple(self.notes),
         }
-        return {name: _redacted(fact, self._redactor) for name, fact in facts.items()}
+        return {name: redacted(fact, self._redactor) for name, fact in facts.items()}
 
     def _explain(self, error: BaseException) -> Failure:
         phase = self._reached
@@ -589,42 +587,3 @@ class _Try:
             self._reached = phase
         self.phases.append(Phase(name=self._phase, start=self._phase_start, end=now))
         self._phase, self._phase_start = phase, now
-
-
-def _secrets_of(scenario: Scenario, services: Services) -> dict[str, str]:
-    """Values of the trial's variables that are secret, as they are once filled in from the host.
-
-    What a manifest says itself is no secret; what it takes from the host under such a name is.
-    """
-    given = [*services.secrets.items()]
-    for name, value in services.config.env.items():
-        if looks_secret(name):
-            given.append((name, value))
-    reference = scenario.reference
-    tables = [scenario.environment.env, scenario.agent_env, *(scorer.env for scorer in scenario.scorers)]
-    tables += [services.config.env, reference.env if reference is not None else {}]
-    for table in tables:
-        for name, value in table.items():
-            with contextlib.suppress(InputError):  # which `fill` will say again where it matters
-                filled = fill({name: value}, os.environ)[name]
-                variable = value.removeprefix("${").rstrip("}").partition(":")[0]
-                if filled != value and (looks_secret(name) or looks_secret(variable)):
-                    given.append((name, filled))
-    found: dict[str, str] = {}
-    for name, value in given:
-        while found.get(name, value) != value:
-            name += "_"
-        found[name] = value
-    return found
-
-
-def _redacted(fact: Any, redactor: Redactor) -> Any:
-    if isinstance(fact, str) and not isinstance(fact, enum.Enum):
-        return redactor.redact_text(fact)
-    if isinstance(fact, BaseModel):
-        return type(fact).model_validate(_redacted(dict(fact), redactor))
-    if isinstance(fact, dict):
-        return {key: _redacted(value, redactor) for key, value in fact.items()}
-    if isinstance(fact, list | tuple):
-        return type(fact)(_redacted(value, redactor) for value in fact)
-    return fact

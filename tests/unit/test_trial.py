@@ -708,6 +708,15 @@ def test_two_secrets_of_one_name_are_both_redacted(bench: Bench, monkeypatch: py
     assert "judge-judge-judge" not in written
 
 
+def test_a_secret_that_is_a_word_of_ours_breaks_nothing(bench: Bench) -> None:
+    bench.secrets = {"A": "message", "B": "passed", "C": "exit_status", "D": "scorer"}
+    result = bench.run(
+        "command:echo message passed", scorers=(RIGHT.model_copy(update={"script": "echo message"}),)
+    )
+    assert _kind(result) == ("error", "score_missing", None)
+    assert (bench.directory(result) / "agent.log").read_text() == "[redacted:A] [redacted:B]\n"
+
+
 def test_a_trusted_agent_gets_no_secret(bench: Bench) -> None:
     bench.secrets = {"API_KEY": SECRET}
     bench.run("oracle", reference=Reference(script="echo ${API_KEY:-none} > out.txt; echo ${API_KEY:-none}"))
