@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 
@@ -58,7 +59,7 @@ class AgentSpec(Model):
             base_url=f"http{url}" if url else None,
         )
 
-    @property
+    @functools.cached_property
     def label(self) -> str:
         """What names this agent in node ids and tables: `agent`, `agent:model`, `agent@version:model@host`.
 

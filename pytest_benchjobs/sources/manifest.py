@@ -23,6 +23,7 @@ from .written import WrittenEnvironment, WrittenHeader, WrittenScenario
 SUFFIXES = (".bench.yaml", ".bench.yml", ".bench.toml")
 _TABLES = frozenset({"env", "agent_env", "build_args", "files", "metadata", "requires"})
 """Merged key by key; any other key of a scenario replaces that of `defaults`."""
+_KEPT = 64
 _INSTEAD = {
     "image": ("dockerfile", "context", "build_args"),
     "dockerfile": ("image",),
@@ -110,6 +111,7 @@ class _Reading:
         self._defaults = self._flat(self._raw_defaults, ("defaults",))
         self._scenarios: list[Any] = []
         self.ids: dict[str, int] = {}
+        self._loaded: dict[str, Scenario] = {}
         self.kinds: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._list_scenarios(data)
 
@@ -183,7 +185,15 @@ class _Reading:
         return ScenarioRef(written.id, tuple(written.tags), line, written.archived, kinds)
 
     def load(self, scenario_id: str) -> Scenario:
-        """The whole scenario."""
+        """The whole scenario. The last ones are kept: attempts and agents of one scenario come together."""
+        scenario = self._loaded.get(scenario_id)
+        if scenario is None:
+            scenario = self._loaded[scenario_id] = self._load(scenario_id)
+            if len(self._loaded) > _KEPT:
+                del self._loaded[next(iter(self._loaded))]
+        return scenario
+
+    def _load(self, scenario_id: str) -> Scenario:
         index = self.ids.get(scenario_id)
         if index is None:
             hint = did_you_mean(scenario_id, self.ids)

@@ -27,6 +27,9 @@ _BLANKS = re.compile(r"\s+")
 
 def clean(text: str, limit: int | None = None) -> str:
     r"""Only printable characters, `\n` and `\t`; at most `limit` characters, cut in the middle."""
+    if text.isascii() and text.isprintable():
+        # Nearly everything: names, numbers, messages of our own.
+        return text if limit is None else cut(text, limit)
     text = _ESCAPES.sub("", text)
     text = _LINE_ENDS.sub("\n", text)
     text = _UNSAFE.sub("", text)
