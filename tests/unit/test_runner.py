@@ -23,6 +23,7 @@ from pytest_benchjobs.runner import Flight, Tokens
 from .records import result, trial
 
 WAIT = 20.0
+OURS = ("bench-dispatch", "bench-trial", "bench-interrupt")
 
 
 def _until(condition: Callable[[], bool]) -> None:
@@ -33,7 +34,7 @@ def _until(condition: Callable[[], bool]) -> None:
 
 
 def _threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("bench-")]
+    return [thread.name for thread in threading.enumerate() if thread.name in OURS]
 
 
 def _result(number: int) -> TrialResult:
