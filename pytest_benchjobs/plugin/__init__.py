@@ -39,7 +39,9 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "bench_trial: every trial of a benchmark has it, so `-m 'not bench_trial'` leaves them out"
     )
     if options.given(config):
-        options.asked(config)
+        from .asked import asked
+
+        asked(config)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

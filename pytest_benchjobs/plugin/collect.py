@@ -15,6 +15,8 @@ from ..model.errors import InputError, InputErrors
 from ..sources import did_you_mean, open_source
 from ..store.text import clean
 from . import options
+from .asked import Asked, matches
+from .asked import asked as read
 from .items import BenchWarning, TrialItem
 
 if TYPE_CHECKING:
@@ -82,7 +84,7 @@ class _Benchmark:
         if not self.own_markers:
             _mark(self)
         try:
-            asked = options.asked(self.config)
+            asked = read(self.config)
             _check_agents(self.config, asked)
             items = list(_items(self, sources, asked))
         except pytest.UsageError as error:
@@ -161,7 +163,7 @@ def prepare(session: pytest.Session) -> None:
     from .catalogue import find
 
     config = session.config
-    config.stash[_NAMED] = [find(config, text) for text in options.asked(config).benchmarks]
+    config.stash[_NAMED] = [find(config, text) for text in read(config).benchmarks]
     activate(config)
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = []
@@ -214,9 +216,9 @@ def problem(session: pytest.Session) -> str | None:
         )
     if session.testsfailed:
         return None
-    asked = options.asked(config)
+    asked = read(config)
     for pattern in asked.job.scenarios:
-        if not any(options.matches(seen, pattern) for seen in asked.seen):
+        if not any(matches(seen, pattern) for seen in asked.seen):
             hint = did_you_mean(pattern, asked.seen).strip()
             known = ", ".join(sorted(asked.seen)[:10]) + (", ..." if len(asked.seen) > 10 else "")
             return f"--bench-scenario: no scenario is called {pattern!r}; {hint or f'there are: {known or None}'}"
@@ -236,9 +238,7 @@ def check(session: pytest.Session) -> None:
     session.config.hook.pytest_collectreport(report=report)
 
 
-def _items(
-    collector: pytest.Collector, sources: Sequence[Source], asked: options.Asked
-) -> Iterator[TrialItem]:
+def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Asked) -> Iterator[TrialItem]:
     config = collector.config
     where: dict[str, Source] = {}
     labels = [agent.label for agent in asked.agents]
@@ -321,8 +321,8 @@ def _tags(config: pytest.Config, tags: Sequence[str]) -> tuple[list[pytest.MarkD
     return marks, words
 
 
-def _check_agents(config: pytest.Config, asked: options.Asked) -> None:
-    from .session import agents_of
+def _check_agents(config: pytest.Config, asked: Asked) -> None:
+    from .registry import agents_of
 
     known = agents_of(config)
     for spec in asked.agents:
@@ -336,7 +336,7 @@ def _check_agents(config: pytest.Config, asked: options.Asked) -> None:
 
 
 def _check_scorers(config: pytest.Config, source: Source, ref: ScenarioRef) -> None:
-    from .session import scorers_of
+    from .registry import scorers_of
 
     known = scorers_of(config)
     for kind in ref.scorers:

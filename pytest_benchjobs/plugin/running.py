@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from . import collect, reporting
+from . import collect
 from .items import TrialItem
-from .session import begun
+from .registry import begun
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -63,6 +63,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """Say what happened in the words of a benchmark."""
     report = yield
     if isinstance(item, TrialItem):
+        from . import reporting
+
         reporting.dress(item, report)
     return report
 
@@ -72,6 +74,8 @@ def pytest_report_teststatus(
     report: pytest.TestReport,
 ) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:
     """Category, letter and word of a trial."""
+    from . import reporting
+
     return reporting.status(report)
 
 
@@ -80,6 +84,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """End the job. Last, so that the workers of xdist have ended before."""
     bench = begun(session.config)
     if bench is not None:
+        from . import reporting
+
         bench.finish(reporting.planned(session), interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
 
 
@@ -87,4 +93,6 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
     """How the agents did, what went wrong, where the results are."""
     bench = begun(config)
     if bench is not None:
+        from . import reporting
+
         reporting.summarise(bench, terminalreporter)

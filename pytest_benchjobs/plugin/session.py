@@ -25,17 +25,13 @@ from ..store.reproducibility import reproducibility
 from ..store.text import clean
 from ..store.totals import totals
 from ..trial import Services, run_trial
-from . import options
+from .asked import asked as read
+from .registry import SESSION, agents_of, provider_of, scorers_of
 
 if TYPE_CHECKING:
-    from ..agents.protocol import Agent
     from ..sandbox.protocol import SandboxProvider
-    from ..scoring.protocol import Scorer
     from .items import TrialItem
 
-_SESSION = pytest.StashKey["BenchSession"]()
-_AGENTS = pytest.StashKey[dict[str, "Agent"]]()
-_SCORERS = pytest.StashKey[dict[str, "Scorer"]]()
 _WAKE_SECONDS = 0.2
 _SAVE_SECONDS = 0.5
 """How far the history may be behind. What a killed process has not saved is in the bundle, and recovered from there."""
@@ -43,70 +39,18 @@ _FLIGHT = ".flight"
 """Directory in a job's bundle for what its processes tell each other."""
 
 
-def agents_of(config: pytest.Config) -> dict[str, Agent]:
-    """Every agent by name: built in, of plugins, of conftest.py files."""
-    if _AGENTS not in config.stash:
-        from ..agents.builtin import builtin_agents
-
-        agents = {agent.name: agent for agent in builtin_agents()}
-        for added in config.hook.pytest_benchjobs_agents(config=config):
-            agents.update({agent.name: agent for agent in added or ()})
-        config.stash[_AGENTS] = agents
-    return config.stash[_AGENTS]
-
-
-def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
-    """Every kind of scorer by name."""
-    if _SCORERS not in config.stash:
-        from ..scoring.builtin import builtin_scorers
-
-        scorers = dict(builtin_scorers())
-        for added in config.hook.pytest_benchjobs_scorers(config=config):
-            scorers.update(added or {})
-        config.stash[_SCORERS] = scorers
-    return config.stash[_SCORERS]
-
-
-def provider_of(config: pytest.Config, name: str) -> SandboxProvider:
-    """A provider of the sandboxes that `--bench-sandbox` names.
-
-    Raises:
-        pytest.UsageError: nobody provides them.
-        InfrastructureError: the engine does not answer.
-    """
-    from ..sources import did_you_mean
-
-    kinds: dict[str, type[SandboxProvider] | None] = {"docker": None}
-    for added in config.hook.pytest_benchjobs_sandboxes(config=config):
-        kinds.update(added or {})
-    if name not in kinds:
-        hint = did_you_mean(name, kinds).strip() or f"there are: {', '.join(sorted(kinds))}"
-        raise pytest.UsageError(f"--bench-sandbox: there is no sandbox {name!r}; {hint}")
-    make: Callable[..., SandboxProvider] | None = kinds[name]
-    if make is None:
-        from ..sandbox.docker import DockerProvider
-
-        make = DockerProvider
-    return make(current_owner())
-
-
 def session_of(config: pytest.Config) -> BenchSession:
     """The job of this pytest session; begun if nobody has."""
-    if _SESSION not in config.stash:
+    if SESSION not in config.stash:
         BenchSession.begin(config)
-    return config.stash[_SESSION]
-
-
-def begun(config: pytest.Config) -> BenchSession | None:
-    """The job of this pytest session, if there is one."""
-    return config.stash.get(_SESSION, None)
+    return config.stash[SESSION]
 
 
 class BenchSession:
     """A job as one process sees it. The process that began it writes history and reports, the others only bundles."""
 
     def __init__(self, config: pytest.Config, bundle: JobBundle, history: History | None) -> None:
-        asked = options.asked(config)
+        asked = read(config)
         self.config = config
         self.job = asked.job
         self.bundle = bundle
@@ -124,7 +68,7 @@ class BenchSession:
         self._saved: set[str] = set()
         self._provider: SandboxProvider | None = None
         self._services: Services | None = None
-        config.stash[_SESSION] = self
+        config.stash[SESSION] = self
 
     @classmethod
     def begin(cls, config: pytest.Config, planned: int | None = None) -> BenchSession:
@@ -133,7 +77,7 @@ class BenchSession:
         Raises:
             pytest.UsageError: the results directory refuses, or belongs to a newer version.
         """
-        asked = options.asked(config)
+        asked = read(config)
         now = datetime.datetime.now(datetime.UTC)
         arguments = ["pytest", *map(str, config.invocation_params.args)]
         record = JobRecord(
@@ -166,7 +110,7 @@ class BenchSession:
     @classmethod
     def join(cls, config: pytest.Config, job: str, engine_problem: str | None) -> BenchSession:
         """Take part, as a worker, in a job that another process began."""
-        session = cls(config, JobBundle.open(options.asked(config).job.directory, job), None)
+        session = cls(config, JobBundle.open(read(config).job.directory, job), None)
         if engine_problem is not None:
             session.engine_problem = Failure.model_validate_json(engine_problem)
         session._open()
@@ -288,7 +232,7 @@ class BenchSession:
             provider=self._provider,
             agents=agents_of(self.config),
             scorers=scorers_of(self.config),
-            secrets=options.asked(self.config).secrets,
+            secrets=read(self.config).secrets,
         )
 
     def _without_engine(self, trial: Trial, started: datetime.datetime, why: Failure) -> TrialResult:
