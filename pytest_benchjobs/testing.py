@@ -96,8 +96,12 @@ class FakeSandbox:
         self._inside = re.compile(
             rf"(?<![\w./])/(?={'|'.join(map(re.escape, sorted(tops | _TOPS)))})(?=\w+(?:/|\b))"
         )
-        self._host(self.workdir).mkdir(parents=True, exist_ok=True)
-        self.put(self.spec.files)
+        try:
+            self._host(self.workdir).mkdir(parents=True, exist_ok=True)
+            self.put(self.spec.files)
+        except BaseException:
+            shutil.rmtree(self.root, ignore_errors=True)
+            raise
 
     @property
     def id(self) -> str:
