@@ -26,6 +26,8 @@ from .cancellation import Cancellation
 from .model.result import TrialResult
 
 _TOKEN_POLL = 0.05
+_INSTANT = 0.05
+"""Seconds. A trial this short never saw an engine, and handing its token round would cost more than the trial."""
 _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 Ticket = TypeVar("Ticket")
@@ -162,24 +164,31 @@ class Flight(Generic[Ticket]):
                 self._wake.clear()
                 continue
             with self._lock:
-                if not self._waiting:
-                    self._tokens.give_back(token)
-                    continue
-                ticket = self._waiting.popleft()
-                cancellation = Cancellation()
-                self._cancellations.add(cancellation)
-                self._in_flight += 1
+                launch = self._take(token)
+            if launch is None:
+                self._tokens.give_back(token)
+                continue
             try:
-                self._launch((ticket, cancellation, token))
+                self._launch(launch)
             except (RuntimeError, MemoryError):
                 # The machine gives no more threads just now. Others end.
                 self._tokens.give_back(token)
+                ticket, cancellation, _ = launch
                 with self._lock:
                     self._in_flight -= 1
                     self._cancellations.discard(cancellation)
                     if not cancellation.requested:
                         self._waiting.appendleft(ticket)
                 time.sleep(_TOKEN_POLL)
+
+    def _take(self, token: int) -> _Launch[Ticket] | None:
+        """The next that waits, as one in flight. Call with the lock held."""
+        if not self._waiting:
+            return None
+        cancellation = Cancellation()
+        self._cancellations.add(cancellation)
+        self._in_flight += 1
+        return self._waiting.popleft(), cancellation, token
 
     def _launch(self, launch: _Launch[Ticket]) -> None:
         """Give it to a thread that has nothing to do, or else to a new one: starting one takes 100 us."""
@@ -194,19 +203,28 @@ class Flight(Generic[Ticket]):
 
     def _serve(self, launch: _Launch[Ticket] | None) -> None:
         while launch is not None:
-            self._fly(*launch)
-            launch = None  # an idle thread keeps no trial alive
-            launch = self._next_for_idle.get()
+            launch = self._fly(*launch)
+            if launch is None:
+                launch = self._next_for_idle.get()
 
-    def _fly(self, ticket: Ticket, cancellation: Cancellation, token: int) -> None:
+    def _fly(self, ticket: Ticket, cancellation: Cancellation, token: int) -> _Launch[Ticket] | None:
+        """Run one trial. Returns the next for this thread, if there is one and the token need not go round."""
+        started = time.monotonic()
         try:
             result: TrialResult | BaseException = self._run(ticket, cancellation)
         except BaseException as error:
             result = error
-        self._tokens.give_back(token)
+        following = None
+        if time.monotonic() - started < _INSTANT and not self._stopping:
+            with self._lock:
+                following = self._take(token)
+        if following is None:
+            self._tokens.give_back(token)
         with self._lock:
             self._in_flight -= 1
-            self._idle += 1
+            self._idle += following is None
             self._cancellations.discard(cancellation)
             self._landed.put((ticket, result))
-        self._wake.set()
+        if following is None:
+            self._wake.set()
+        return following

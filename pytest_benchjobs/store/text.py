@@ -39,7 +39,8 @@ def clean(text: str, limit: int | None = None) -> str:
 
 def one_line(text: str, limit: int | None = None) -> str:
     """`clean`, on a single line."""
-    text = _BLANKS.sub(" ", clean(text)).strip()
+    if not (text.isascii() and text.isprintable() and "  " not in text and text == text.strip()):
+        text = _BLANKS.sub(" ", clean(text)).strip()
     return text if limit is None else _squeeze(text, limit)
 
 
