@@ -94,7 +94,7 @@ def sigterm_as_interrupt() -> Iterator[None]:
 
 @contextlib.contextmanager
 def collected_items_left_alone() -> Iterator[None]:
-    """Spare the garbage collector what collection made: looking through it again and again takes a third of the loop."""
+    """Spare the garbage collector what collection made: looking through it time and again takes a third of the loop."""
     gc.freeze()
     try:
         yield
