@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -273,9 +272,13 @@ def test_a_signal_stops_everything_and_keeps_what_had_ended(
     alive = bench.path / "alive"
     alive.mkdir()
     bench.manifest({"quick": "echo 1", **{f"s{n}": f"touch {alive}/$$; sleep 100; echo 1" for n in range(5)}})
-    process = start(bench, "--bench-concurrency", "3", "-n", workers)
+    process = start(bench, "--bench-concurrency", "6", "-n", workers)
     try:
-        wait_for(lambda: len(sleepers(bench)) >= 2)
+        wait_for(
+            lambda: (
+                len(sleepers(bench)) >= 2 and list(bench.path.glob("reports/jobs/*/trials/*/*/*/result.json"))
+            )
+        )
         process.send_signal(number)
         try:
             output, _ = process.communicate(timeout=30)
@@ -291,7 +294,7 @@ def test_a_signal_stops_everything_and_keeps_what_had_ended(
     assert bench.job()["job"]["status"] == "cancelled"
 
 
-def test_unsolved_trials_cost_little_more_than_solved_ones(bench: Bench) -> None:
+def test_unsolved_trials_stay_out_of_the_summary_that_is_quadratic(bench: Bench) -> None:
     bench.conftest(
         """
         import datetime
@@ -312,10 +315,8 @@ def test_unsolved_trials_cost_little_more_than_solved_ones(bench: Bench) -> None
         """
     )
     bench.manifest({f"s{number}": "echo 1" for number in range(600)})
-    seconds = {}
-    for half in ("", "1"):
-        started = os.times().children_user
-        result = bench.run("-q", "--bench-meta", f"half={half}", "--bench-attempts", "2")
-        seconds[half] = os.times().children_user - started
-        assert result.parseoutcomes() == ({"passed": 600, "unsolved": 600} if half else {"passed": 1200})
-    assert seconds["1"] < seconds[""] * 1.6 + 0.5
+    result = bench.run("-q", "--bench-meta", "half=1", "--bench-attempts", "2")
+    assert result.parseoutcomes() == {"passed": 600, "unsolved": 600}
+    # pytest's own sections of failures, each of which looks through all reports, are what makes this quadratic.
+    assert "= FAILURES =" not in result.stdout.str()
+    assert "short test summary info" not in result.stdout.str()

@@ -3,7 +3,6 @@ from __future__ import annotations
 import datetime
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -134,9 +133,7 @@ def test_many_ended_jobs_cost_nothing(
         history.save_job(ended)
         (tmp_path / "jobs" / ended.id).mkdir(parents=True)
     monkeypatch.setattr(JobBundle, "read", lambda self: pytest.fail("the bundle of an ended job was read"))
-    started = time.perf_counter()
     assert recover(tmp_path, history) == []
-    assert time.perf_counter() - started < 0.5
 
 
 def test_nothing_is_made_where_there_are_no_jobs(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -367,12 +366,11 @@ def test_a_table_of_one_short_row_is_narrow() -> None:
     ]
 
 
-def test_reports_of_many_trials_are_quick(tmp_path: Path) -> None:
+def test_reports_of_many_trials_stay_small(tmp_path: Path) -> None:
     bundle = JobBundle.create(tmp_path, record(tmp_path))
     many = [one for number in range(1000) for one in (result(trial(f"s{number}")), failed(f"s{number}"))]
-    started = time.perf_counter()
     write_reports(bundle, record(tmp_path), many)
-    assert time.perf_counter() - started < 5
+    assert (bundle.root / "summary.md").stat().st_size < 1 << 20
 
 
 def test_results_and_jobs_obey_their_published_schemas(tmp_path: Path, results: list[TrialResult]) -> None:
