@@ -14,6 +14,7 @@ _HOME = {
     "AgentSetupFailed": "model.errors",
     "AgentSpec": "model.agent",
     "BenchError": "model.errors",
+    "BenchWarning": "plugin.items",
     "File": "sandbox.protocol",
     "Graded": "scoring.protocol",
     "InfrastructureError": "model.errors",

@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -114,6 +115,7 @@ class FakeSandbox:
         *,
         timeout: float,
         sink: Sink,
+        stdout: Sink | None = None,
         user: str | None = None,  # noqa: ARG002  everything runs as you
         workdir: str | None = None,
         env: Mapping[str, str] | None = None,
@@ -127,7 +129,7 @@ class FakeSandbox:
             env={**os.environ, **{name: self._translate(value) for name, value in given.items()}},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=subprocess.PIPE if stdout else subprocess.STDOUT,
             start_new_session=True,
         )
         self._groups.add(process.pid)
@@ -143,10 +145,16 @@ class FakeSandbox:
         timer.name = "bench-timer"
         timer.daemon = True
         timer.start()
-        assert process.stdout is not None  # noqa: S101  a pipe was asked for
-        with process.stdout as output:
-            while chunk := os.read(output.fileno(), _CHUNK):
+        pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
+        while pipes:
+            for pipe in select.select(pipes, [], [])[0]:
+                chunk = os.read(pipe.fileno(), _CHUNK)
                 sink(chunk)
+                if stdout is not None and pipe is process.stdout:
+                    stdout(chunk)
+                if not chunk:
+                    pipe.close()
+                    pipes.remove(pipe)
         status = process.wait()
         timer.cancel()
         status = 128 - status if status < 0 else status

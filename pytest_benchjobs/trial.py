@@ -418,6 +418,8 @@ class _Try:
                 user=command.user or self._agent_user(),
                 env=env,
             )
+        if not result.started:
+            raise AgentSetupFailed(f"the agent could not be started: {log.tail(500).strip()}")
         limit = sandbox.limit_hit()
         self.agent_end = AgentEnd(
             exit_status=result.exit_status,

@@ -47,6 +47,8 @@ class AgentSpec(Model):
             raise InputError(f"invalid agent name {name!r}: letters, digits, '.', '_', '+' and '-' only")
         if at and not version:
             raise InputError(f"invalid agent {text!r}: no version after '@'. Use format: agent@version:model")
+        if name == COMMAND and not rest.strip():
+            raise InputError("command needs the shell command to run. Use format: command:SHELL COMMAND")
         if colon and not rest.strip():
             raise InputError(f"no model specified for agent {name!r}. Use format: {name}:model")
         if name == COMMAND:

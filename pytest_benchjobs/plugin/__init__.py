@@ -20,6 +20,8 @@ from . import options
 if TYPE_CHECKING:
     from .xdist import Node
 
+MARKER = ".benchjobs"
+"""A file in every `jobs/` of ours; see `store.bundle`."""
 MANIFESTS = (".bench.yaml", ".bench.yml", ".bench.toml")
 
 
@@ -83,7 +85,18 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         from .collect import prepare
 
         prepare(session)
+    if any("::" in argument for argument in session.config.args):
+        from .collect import take_node_ids
+
+        take_node_ids(session.config)
     return (yield)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Never look into results: what an agent wrote is there, and must not be run on this machine."""
+    if collection_path.name == "jobs" and (collection_path / MARKER).exists():
+        return True
+    return None
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

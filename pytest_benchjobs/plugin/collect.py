@@ -65,6 +65,8 @@ _BEHAVIOUR = frozenset(
 )
 _PROBLEM = pytest.StashKey[str]()
 _MARKS = pytest.StashKey[dict[str, pytest.MarkDecorator | None]]()
+_CHOSEN = pytest.StashKey[dict[str, set[str]]]()
+"""Node id of a task directory or a benchmark -> names of the trials that were asked for by their own node ids."""
 _NAMED = pytest.StashKey[list[tuple[str | None, list["Source"]]]]()
 
 
@@ -81,6 +83,8 @@ class _Benchmark:
 
     def _trials(self: pytest.Collector, sources: Sequence[Source]) -> list[TrialItem]:  # type: ignore[misc]
         activate(self.config)
+        if _PROBLEM in self.config.stash:
+            return []  # said once is enough
         if not self.own_markers:
             _mark(self)
         try:
@@ -169,6 +173,29 @@ def prepare(session: pytest.Session) -> None:
         config.args = []
 
 
+def take_node_ids(config: pytest.Config) -> None:
+    """Take node ids of task directories, and of what `--bench` names, out of the paths pytest looks up.
+
+    pytest itself knows no `::` behind a directory, nor behind what is no path at all.
+    """
+    named = {name for name, _ in config.stash.get(_NAMED, []) if name is not None}
+    arguments: list[str] = []
+    chosen = config.stash.setdefault(_CHOSEN, {})
+    for argument in config.args:
+        place, found, name = argument.partition("::")
+        path = config.invocation_params.dir / place
+        if found and place in named:
+            chosen.setdefault(place, set()).add(name)
+            continue
+        if found and path.is_dir() and is_task(path):
+            node_id = Path(os.path.relpath(path, config.rootpath)).as_posix()
+            chosen.setdefault(node_id, set()).add(name)
+            argument = place
+        if argument not in arguments:
+            arguments.append(argument)
+    config.args = arguments
+
+
 def named_collectors(session: pytest.Session) -> list[pytest.Collector]:
     """A collector for each thing that `--bench` names."""
     collectors: dict[str, pytest.Collector] = {}
@@ -191,9 +218,12 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     kept: list[pytest.Item] = []
     archived: list[pytest.Item] = []
     first: dict[str, pytest.Collector | None] = {}
+    chosen = config.stash.get(_CHOSEN, {})
     for item in items:
         if not isinstance(item, TrialItem):
             kept.append(item)
+        elif chosen and not _is_chosen(chosen, item):
+            continue
         elif item.ref.archived:
             archived.append(item)
         elif first.setdefault(item.nodeid.removesuffix(item.name), item.parent) is item.parent:
@@ -201,6 +231,12 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     if archived:
         config.hook.pytest_deselected(items=archived)
     items[:] = kept
+
+
+def _is_chosen(chosen: dict[str, set[str]], item: TrialItem) -> bool:
+    """Whether no trial of the same place was asked for by its node id, or this one was."""
+    names = chosen.get(item.parent.nodeid) if item.parent is not None else None
+    return names is None or item.name in names or item.ref.id in names
 
 
 def problem(session: pytest.Session) -> str | None:
@@ -216,6 +252,8 @@ def problem(session: pytest.Session) -> str | None:
         )
     if session.testsfailed:
         return None
+    if (missing := _not_found(session)) is not None:
+        return missing
     asked = read(config)
     for pattern in asked.job.scenarios:
         if not any(matches(seen, pattern) for seen in asked.seen):
@@ -223,6 +261,20 @@ def problem(session: pytest.Session) -> str | None:
             known = ", ".join(sorted(asked.seen)[:10]) + (", ..." if len(asked.seen) > 10 else "")
             return f"--bench-scenario: no scenario is called {pattern!r}; {hint or f'there are: {known or None}'}"
     return None
+
+
+def _not_found(session: pytest.Session) -> str | None:
+    """A trial that was asked for by its node id, and is not there."""
+    chosen = session.config.stash.get(_CHOSEN, {})
+    option = session.config.option
+    if not chosen or option.keyword or option.markexpr or getattr(option, "lf", False):
+        return None
+    present = set()
+    for item in session.items:
+        if isinstance(item, TrialItem) and item.parent is not None:
+            present |= {item.nodeid, f"{item.parent.nodeid}::{item.ref.id}"}
+    wanted = (f"{place}::{name}" for place, names in chosen.items() for name in sorted(names))
+    return next((f"not found: {node_id}" for node_id in wanted if node_id not in present), None)
 
 
 def check(session: pytest.Session) -> None:

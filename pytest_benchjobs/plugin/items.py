@@ -89,6 +89,8 @@ class TrialItem(pytest.Item):
 
     def setup(self) -> None:
         """Run the trial, unless that was done ahead; raise what was not the agent's doing."""
+        if self.config.option.setuponly:
+            return  # --setup-only and --setup-plan: a trial has no fixtures to show, and costs too much to just try
         if self.result is None:
             # Another loop than ours, or a plugin that runs an item again.
             from .session import session_of

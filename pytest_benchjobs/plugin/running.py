@@ -47,7 +47,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """Our loop, when there are trials to run."""
-    if session.config.option.collectonly or not any(isinstance(item, TrialItem) for item in session.items):
+    option = session.config.option
+    if (
+        option.collectonly
+        or option.setuponly
+        or not any(isinstance(item, TrialItem) for item in session.items)
+    ):
         return None
     if hasattr(session.config, "workerinput"):
         from .xdist import run_worker

@@ -129,6 +129,7 @@ class DockerSandbox:
         *,
         timeout: float,
         sink: Sink,
+        stdout: Sink | None = None,
         user: str | None = None,
         workdir: str | None = None,
         env: Mapping[str, str] | None = None,
@@ -157,7 +158,7 @@ class DockerSandbox:
             )["Id"]
         ooms = self._events.count(self._id, "oom")
         started = time.monotonic()
-        ended = self._stream_output(exec_id, tee, started + timeout)
+        ended = self._stream_output(exec_id, Demultiplexer(tee, stdout), started + timeout)
         status = self._exit_status(exec_id, started + timeout) if ended else None
         if self._killed.is_set():
             raise ContainerLost("the container was killed to stop the trial")
@@ -165,7 +166,8 @@ class DockerSandbox:
         if status is None:
             return ExecResult(None, timed_out=True, seconds=seconds)
         code, pid = status
-        if code in _NOT_STARTED and not pid:
+        never_started = code in _NOT_STARTED and not pid
+        if never_started:
             self._never_started(head.decode("utf-8", "replace").strip())
         if code == _KILLED:
             self._make_sure_it_lives()
@@ -175,7 +177,9 @@ class DockerSandbox:
                 self._id, "oom", ooms, _LATE_EVENT if code == _KILLED else _LATE_EVENT / 6
             )
             oom_kills -= ooms
-        return ExecResult(code, timed_out=False, seconds=seconds, oom_kills=max(0, oom_kills))
+        return ExecResult(
+            code, timed_out=False, seconds=seconds, oom_kills=max(0, oom_kills), started=not never_started
+        )
 
     def put(self, files: Iterable[File]) -> None:
         """Put files in, owned by root. One round trip."""
@@ -313,8 +317,7 @@ class DockerSandbox:
         with self._engine.guard():
             yield
 
-    def _stream_output(self, exec_id: str, sink: Sink, deadline: float) -> bool:
-        output = Demultiplexer(sink)
+    def _stream_output(self, exec_id: str, output: Demultiplexer, deadline: float) -> bool:
         with self._calling():
             connection, first = self._engine.hijack(f"/exec/{exec_id}/start", {"Detach": False, "Tty": False})
         with connection:

@@ -55,6 +55,8 @@ class ExecResult:
     seconds: float
     oom_kills: int = 0
     """Processes of the sandbox which the kernel killed for memory meanwhile."""
+    started: bool = True
+    """False when there never was a process: no such program or user."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,13 +95,16 @@ class Sandbox(Protocol):
         *,
         timeout: float,
         sink: Sink,
+        stdout: Sink | None = None,
         user: str | None = None,
         workdir: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ExecResult:
         """Run a command to its end or its timeout (seconds). One that timed out runs on: `end_processes`.
 
-        Standard input is closed. A stream that ends is not believed until the engine gives an exit status.
+        `sink` takes all output; `stdout`, if given, takes standard output once more, by itself: the two streams come
+        in no certain order. Standard input is closed. The end of the stream is not believed until the engine gives an
+        exit status.
         """
 
     def put(self, files: Iterable[File]) -> None:

@@ -11,16 +11,19 @@ import time
 from .protocol import Sink
 
 _HEADER = 8
+_STDOUT = 1
 _CHUNK = 256 * 1024
 
 
 class Demultiplexer:
-    """Takes the stream in pieces of any size and hands the output on, stdout and stderr merged. Keeps no output."""
+    """Takes the stream in pieces of any size and hands the output on: all of it, and stdout once more. Keeps none."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self, sink: Sink, stdout: Sink | None = None) -> None:
         self._sink = sink
+        self._stdout = stdout
         self._header = bytearray()
         self._left = 0
+        self._is_stdout = False
 
     @property
     def between_frames(self) -> bool:
@@ -35,12 +38,16 @@ class Demultiplexer:
                 part = view[: self._left]
                 view = view[len(part) :]
                 self._left -= len(part)
-                self._sink(bytes(part))
+                content = bytes(part)
+                self._sink(content)
+                if self._is_stdout and self._stdout is not None:
+                    self._stdout(content)
                 continue
             part = view[: _HEADER - len(self._header)]
             view = view[len(part) :]
             self._header += part
             if len(self._header) == _HEADER:
+                self._is_stdout = self._header[0] == _STDOUT
                 self._left = int.from_bytes(self._header[4:], "big")
                 self._header.clear()
 

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 from ..model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
 from ..sandbox.protocol import File
-from .commands import run_shell
+from .commands import Tail, run_shell
 from .protocol import Graded, Scorer, ScoringContext
 
 TESTS_DIRECTORY = "/tests"
@@ -73,14 +73,15 @@ def parse_score(output: str, who: str) -> float:
 
 
 def score_bash(context: ScoringContext) -> Graded:
-    """`bash`: a script prints the score and exits 0."""
-    result, output = run_shell(context, context.spec.script or "")
+    """`bash`: a script prints the score, on standard output, and exits 0."""
+    stdout = Tail()
+    result, output = run_shell(context, context.spec.script or "", stdout=stdout)
     if result.exit_status != 0:
         raise ScorerCrashed(
             f"scorer {context.spec.name!r} exited with status {result.exit_status}; "
             f"a bash scorer prints its score and exits 0. Output: {output[-300:].strip() or 'none'}"
         )
-    return Graded(parse_score(output, f"scorer {context.spec.name!r}"), output)
+    return Graded(parse_score(stdout.text(), f"scorer {context.spec.name!r}"), output)
 
 
 def score_command(context: ScoringContext) -> Graded:

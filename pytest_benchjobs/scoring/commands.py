@@ -41,9 +41,16 @@ class Tail:
 
 
 def run_shell(
-    context: ScoringContext, command: str, *, timeout: float | None = None, signals_matter: bool = True
+    context: ScoringContext,
+    command: str,
+    *,
+    timeout: float | None = None,
+    signals_matter: bool = True,
+    stdout: Tail | None = None,
 ) -> tuple[ExecResult, str]:
     """Run a shell command of a scorer in the workdir; returns how it ended and the tail of its output.
+
+    `stdout` takes standard output once more, without what the command wrote to standard error.
 
     Raises:
         ScorerTimeout: it did not end in time.
@@ -61,9 +68,11 @@ def run_shell(
         ("/bin/sh", "-c", _SHELL, "sh", command),
         timeout=limit,
         sink=tail,
+        stdout=stdout,
         user=context.spec.user,
         env=context.env,
     )
+    context.printed.append(tail.text())
     name = context.spec.name
     if result.timed_out or result.exit_status is None:
         raise ScorerTimeout(f"scorer {name!r} did not end within {limit:g} s. {_last(tail.text())}")

@@ -52,6 +52,7 @@ def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], 
         if isinstance(fault, OSError) and fault.errno in DISK_ERRORS:
             raise write_error(context.directory, fault) from fault
         error = failure(ScorerCrashed(f"scorer {spec.name!r} raised {describe(fault)}"), f"score:{spec.name}")
+    output = output or "\n".join(context.printed)
     if output:
         output = redact(output)
         with writing(context.directory):

@@ -26,6 +26,8 @@ class ScoringContext:
     """Host directory for what the scorer wants to keep."""
     agent_log: Path
     usage: Usage
+    printed: list[str] = dataclasses.field(default_factory=list)
+    """What its commands have printed so far, for whoever wants to know why there is no score."""
 
     def run(self, command: str, *, timeout: float | None = None) -> tuple[ExecResult, str]:
         """Run a shell command in the sandbox; returns how it ended and the tail of what it printed."""

@@ -53,6 +53,7 @@ __all__ = [
     "stored",
 ]
 
+MARKER = ".benchjobs"
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _HIDDEN = re.compile(r"^\.(?:tmp|old)-[0-9a-f]+-(\d+)$")
 
@@ -104,6 +105,8 @@ class JobBundle:
         temporary = jobs / f".tmp-{secrets.token_hex(4)}-{record.id}"
         with writing(bundle.root):
             (temporary / "trials").mkdir(parents=True)
+            # By this file our side of pytest knows that what agents wrote is below, and collects nothing there.
+            (jobs / MARKER).touch()
             try:
                 write_atomically(temporary / "job.json", _record_json(record))
                 temporary.rename(bundle.root)

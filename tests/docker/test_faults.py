@@ -251,3 +251,34 @@ def own_engine(tmp_path_factory: pytest.TempPathFactory):
         for mount in reversed(mounts):
             subprocess.run(["umount", "-l", mount], check=False)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def test_an_agent_that_cannot_be_started_is_not_to_blame(tmp_path: Path) -> None:
+    _manifest(tmp_path, f"""
+        - id: bad
+          problem_statement: x
+          image: {IMAGE}
+          agent_user: nobody-of-this-name
+          scorers: [{{name: s, type: command, command: "true"}}]
+        """)  # fmt: skip
+    run(tmp_path, "faults.bench.yaml", "--bench-agent", "command:echo ok > out.txt")
+    assert "nobody-of-this-name" in str(_one_error(tmp_path, "agent_setup")["message"])
+
+
+def test_what_a_scorer_complains_about_is_not_its_score(tmp_path: Path) -> None:
+    (tmp_path / "noisy.bench.yaml").write_text(
+        f"""
+benchmark: noisy
+scenarios:
+  - id: noisy
+    image: {IMAGE}
+    network: none
+    problem_statement: x
+    reference: "true"
+    scorers: [{{name: s, type: bash, script: "cat no-such-file; echo score=1; cat no-such-file; true"}}]
+"""
+    )
+    done = run(tmp_path, "noisy.bench.yaml", "--bench-attempts", "20", "--bench-concurrency", "8")
+    assert done.returncode == 0, done.stdout
+    (log,) = {path.read_text() for path in tmp_path.glob("reports/jobs/*/trials/*/*/1/scorers/s/output.log")}
+    assert log.count("No such file") == 2

@@ -126,7 +126,10 @@ def test_names_come_from_the_ini_file_and_from_hooks(bench: Bench) -> None:
         (["--bench", "toyy"], "--bench: there is no benchmark 'toyy'; did you mean 'toy'?"),
         (["--bench", "no/such.bench.yaml"], "--bench: no such file or directory: no/such.bench.yaml"),
         (["--bench-agent", "oracel"], "--bench-agent: there is no agent 'oracel'; did you mean 'oracle'?"),
-        (["--bench-agent", "command"], "--bench-agent: command needs a model. Use format: command:model"),
+        (
+            ["--bench-agent", "command"],
+            "--bench-agent: command needs the shell command to run. Use format: command:SHELL COMMAND",
+        ),
         (
             ["--bench-agent", ":x"],
             "--bench-agent: invalid agent ':x': no name before ':'. Use format: agent:model",
@@ -310,3 +313,44 @@ def test_an_unknown_kind_of_scorer_is_an_error_of_collection(bench: Bench) -> No
     )
     bench.conftest("def pytest_benchjobs_scorers(config): return {'comand': lambda context: 1.0}")
     assert ids(bench.run("--collect-only", "-q")) == ["toy.bench.yaml::one[oracle]"]
+
+
+def test_every_node_id_that_is_printed_can_be_given_back(bench: Bench) -> None:
+    task(bench, "tasks/one")
+    task(bench, "tasks/two")
+    bench.toy()
+    for arguments in ((), ("--bench", "toy"), ("--bench-agent", "oracle", "--bench-agent", "nop")):
+        for node_id in ids(bench.run("--collect-only", "-q", *arguments)):
+            assert ids(bench.run("--collect-only", "-q", *arguments, node_id)) == [node_id]
+    missing = bench.run("tasks/one::three[oracle]")
+    assert missing.ret == pytest.ExitCode.USAGE_ERROR
+    missing.stderr.fnmatch_lines(["ERROR: not found: tasks/one::three*"])
+
+
+def test_what_an_agent_wrote_is_never_collected(bench: Bench) -> None:
+    bench.write(
+        "one.bench.yaml",
+        """
+        benchmark: one
+        scenarios:
+          - id: plant
+            image: none
+            problem_statement: Do it.
+            workdir: /app
+            reference: echo 'raise SystemExit("ran on the host")' | tee test_evil.py conftest.py > other.bench.yaml
+            scorers: [{name: s, type: command, command: "true"}]
+            artifacts: [test_evil.py, conftest.py, other.bench.yaml]
+        """,
+    )
+    assert bench.run().ret == pytest.ExitCode.OK
+    assert len(list(bench.path.glob("reports/jobs/*/trials/*/*/*/artifacts/*"))) == 3
+    again = bench.run("--collect-only", "-q")
+    assert ids(again) == ["one.bench.yaml::plant[oracle]"]
+    assert "ran on the host" not in again.stdout.str() + again.stderr.str()
+
+
+def test_asking_for_set_up_only_runs_no_trial(bench: Bench) -> None:
+    bench.toy()
+    for option in ("--setup-only", "--setup-plan"):
+        assert bench.run(option).ret == pytest.ExitCode.OK
+    assert not list(bench.path.glob("reports/jobs/*"))
