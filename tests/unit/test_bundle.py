@@ -32,7 +32,7 @@ def bundle(tmp_path: Path) -> JobBundle:
 def test_a_new_bundle_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     made = JobBundle.create(tmp_path, record(tmp_path))
     assert JobBundle.open(tmp_path, JOB).read() == record(tmp_path)
-    assert sorted(path.name for path in (tmp_path / "jobs").iterdir()) == [made.id]
+    assert sorted(path.name for path in (tmp_path / "jobs").iterdir()) == [".benchjobs", made.id]
 
 
 def test_values_of_variables_for_agents_are_not_written(tmp_path: Path) -> None:
