@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from ..model.job import JobRecord
+    from ..store.bundle import JobBundle
 
 _DIRECTORY = click.option(
     "--dir",
@@ -51,7 +55,7 @@ def gc(directory: Path) -> None:
     from ..store.recover import recover
 
     with History(directory / FILE) as history:
-        lines = recover(directory, history)
+        lines = recover(directory, history, _write_reports)
     for line in lines:
         click.echo(line)
     click.echo(f"recovered {len(lines)} jobs")
@@ -110,6 +114,12 @@ def benchmarks(paths: tuple[Path, ...], output: str) -> None:
             found.setdefault(source.benchmark, []).extend(ref.id for ref in source.refs())
     rows = [{"benchmark": name, "scenarios": ids} for name, ids in found.items()]
     _print(rows, [f"{name}  {len(ids)} scenarios" for name, ids in found.items()], output)
+
+
+def _write_reports(bundle: JobBundle, record: JobRecord) -> None:
+    from ..report import write_reports
+
+    write_reports(bundle, record, list(bundle.results()))
 
 
 def _print(rows: Sequence[Any], lines: Sequence[str], output: str) -> None:

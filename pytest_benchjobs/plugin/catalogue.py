@@ -11,6 +11,7 @@ import pytest
 from ..model.errors import InputError
 from ..sources import did_you_mean, find_sources, open_source
 from . import options
+from .registry import is_path, named
 
 if TYPE_CHECKING:
     from ..sources.protocol import Source
@@ -38,10 +39,12 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
     name, at, version = text.partition("@")
     if name in known:
         entry = known[name]
-        if at and version != entry.version:
-            have = f"version {entry.version}" if entry.version else "without a version"
-            raise pytest.UsageError(f"--bench: {name} is registered {have}, not {version!r}")
-        return name, _sources(entry.path)
+        sources = _sources(entry.path)
+        have = _versions(entry, sources) if at else set()
+        if at and have != {version}:
+            known_as = f"version {', '.join(sorted(have))}" if have else "without a version"
+            raise pytest.UsageError(f"--bench: {name} is registered {known_as}, not {version!r}")
+        return name, sources
     path = config.invocation_params.dir / text
     if path.exists():
         sources = _sources(path)
@@ -71,7 +74,7 @@ def registered(config: pytest.Config) -> dict[str, _Entry]:
             for source in _sources(root):
                 _add_manifest(known, source)
     for added in config.hook.pytest_benchjobs_benchmarks(config=config):
-        for name, path in (added or {}).items():
+        for name, path in named("pytest_benchjobs_benchmarks", added, is_path, "paths").items():
             known[name] = _Entry(config.rootpath / path)
     for line in options.ini(config, "bench_benchmarks"):
         name, equals, path = line.partition("=")
@@ -90,10 +93,20 @@ def _add_manifest(known: dict[str, _Entry], source: Source) -> None:
         known.setdefault(source.benchmark, _Entry(source.path.parent))
         return
     try:
-        known.setdefault(source.benchmark, _Entry(source.path, getattr(source, "version", None)))
+        known.setdefault(source.benchmark, _Entry(source.path))
     except InputError:
         # Broken: whoever wants it by path is told why. It must not keep others from theirs.
         return
+
+
+def _versions(entry: _Entry, sources: list[Source]) -> set[str]:
+    """The version it is registered with, else those its manifests give."""
+    if entry.version is not None:
+        return {entry.version}
+    try:
+        return {version for source in sources if (version := getattr(source, "version", None)) is not None}
+    except InputError as error:
+        raise pytest.UsageError(f"--bench: {error}") from None
 
 
 def _sources(path: Path) -> list[Source]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,27 +25,52 @@ def begun(config: pytest.Config) -> BenchSession | None:
 
 
 def agents_of(config: pytest.Config) -> dict[str, Agent]:
-    """Every agent by name: built in, of plugins, of conftest.py files."""
+    """Every agent by name: built in, of plugins, of conftest.py files.
+
+    Raises:
+        pytest.UsageError: a hook returned something else.
+    """
     if _AGENTS not in config.stash:
         from ..agents.builtin import builtin_agents
 
         agents = {agent.name: agent for agent in builtin_agents()}
         for added in config.hook.pytest_benchjobs_agents(config=config):
-            agents.update({agent.name: agent for agent in added or ()})
+            agents.update(_agents(added))
         config.stash[_AGENTS] = agents
     return config.stash[_AGENTS]
 
 
 def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
-    """Every kind of scorer by name."""
+    """Every kind of scorer by name.
+
+    Raises:
+        pytest.UsageError: a hook returned something else.
+    """
     if _SCORERS not in config.stash:
         from ..scoring.builtin import builtin_scorers
 
         scorers = dict(builtin_scorers())
         for added in config.hook.pytest_benchjobs_scorers(config=config):
-            scorers.update(added or {})
+            scorers.update(named("pytest_benchjobs_scorers", added, callable, "functions"))
         config.stash[_SCORERS] = scorers
     return config.stash[_SCORERS]
+
+
+def sandbox_of(config: pytest.Config, name: str) -> Callable[..., SandboxProvider] | None:
+    """What makes a provider of the sandboxes that `--bench-sandbox` names; None for Docker, imported when used.
+
+    Raises:
+        pytest.UsageError: nobody provides them, or a hook returned something else.
+    """
+    from ..sources import did_you_mean
+
+    kinds: dict[str, Callable[..., SandboxProvider] | None] = {"docker": None}
+    for added in config.hook.pytest_benchjobs_sandboxes(config=config):
+        kinds.update(named("pytest_benchjobs_sandboxes", added, callable, "classes"))
+    if name not in kinds:
+        hint = did_you_mean(name, kinds).strip() or f"there are: {', '.join(sorted(kinds))}"
+        raise pytest.UsageError(f"--bench-sandbox: there is no sandbox {name!r}; {hint}")
+    return kinds[name]
 
 
 def provider_of(config: pytest.Config, name: str) -> SandboxProvider:
@@ -54,15 +80,7 @@ def provider_of(config: pytest.Config, name: str) -> SandboxProvider:
         pytest.UsageError: nobody provides them.
         InfrastructureError: the engine does not answer.
     """
-    from ..sources import did_you_mean
-
-    kinds: dict[str, type[SandboxProvider] | None] = {"docker": None}
-    for added in config.hook.pytest_benchjobs_sandboxes(config=config):
-        kinds.update(added or {})
-    if name not in kinds:
-        hint = did_you_mean(name, kinds).strip() or f"there are: {', '.join(sorted(kinds))}"
-        raise pytest.UsageError(f"--bench-sandbox: there is no sandbox {name!r}; {hint}")
-    make: Callable[..., SandboxProvider] | None = kinds[name]
+    make = sandbox_of(config, name)
     if make is None:
         from ..sandbox.docker import DockerProvider
 
@@ -70,3 +88,58 @@ def provider_of(config: pytest.Config, name: str) -> SandboxProvider:
     from ..model.owner import current_owner
 
     return make(current_owner())
+
+
+def named(hook: str, added: object, fits: Callable[[object], bool], what: str) -> Mapping[str, Any]:
+    """What a hook added by name; empty when it added nothing.
+
+    Raises:
+        pytest.UsageError: it is no mapping of names to `what`.
+    """
+    if added is None:
+        return {}
+    if not isinstance(added, Mapping):
+        raise pytest.UsageError(
+            f"hook {hook} returned {_kind(added)}; return a dict of names to {what}, or None"
+        )
+    for name, value in added.items():
+        if not isinstance(name, str) or not fits(value):
+            raise pytest.UsageError(
+                f"hook {hook} returned a dict with {_kind(name)}: {_kind(value)}; return names to {what}"
+            )
+    return added
+
+
+def is_path(value: object) -> bool:
+    """Whether a hook may return it for a path."""
+    return isinstance(value, str | Path)
+
+
+def _agents(added: object) -> dict[str, Agent]:
+    hook = "hook pytest_benchjobs_agents"
+    if added is None:
+        return {}
+    if not isinstance(added, Iterable) or isinstance(added, str | bytes | Mapping):
+        raise pytest.UsageError(f"{hook} returned {_kind(added)}; return a list of agents, or None")
+    agents: dict[str, Agent] = {}
+    for agent in added:
+        name = getattr(agent, "name", None)
+        if (
+            isinstance(agent, type)
+            or not isinstance(name, str)
+            or not callable(getattr(agent, "prepare", None))
+        ):
+            raise pytest.UsageError(
+                f"{hook} returned a list with {_kind(agent)}; an agent is an object with `name` and `prepare`"
+            )
+        agents[name] = agent
+    return agents
+
+
+def _kind(value: object) -> str:
+    """What a value is, in a word or two: the value itself may be long, or break when it is printed."""
+    return (
+        f"the class {value.__name__}"
+        if isinstance(value, type)
+        else f"a value of type {type(value).__name__}"
+    )

@@ -173,12 +173,16 @@ def summarise(bench: BenchSession, terminal: TerminalReporter) -> None:
 
 
 def _list_unsolved(terminal: TerminalReporter, unsolved: Sequence[TrialResult]) -> None:
-    if not unsolved or terminal.config.option.verbose < 0:
+    if not unsolved or terminal.config.option.verbose < -1:
         return
     terminal.write_line("")
     terminal.write_line(f"{len(unsolved)} unsolved:", red=True)
     for result in unsolved[:_SHOWN]:
-        terminal.write_line(f"  {clean(result.node_id)}: {describe(result)}")
+        line = f"  {clean(result.node_id)}: {describe(result)}"
+        if result.failure is not None and result.failure.class_ != "below_threshold":
+            # The score does not say why: a time limit, a crash of the agent.
+            line += f": {one_line(result.failure.message, 200)}"
+        terminal.write_line(line)
     _and_more(terminal, len(unsolved))
 
 

@@ -6,7 +6,7 @@ import contextlib
 import datetime
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ from ..store.text import clean
 from ..store.totals import totals
 from ..trial import Services, run_trial
 from .asked import asked as read
-from .registry import SESSION, agents_of, provider_of, scorers_of
+from .registry import SESSION, agents_of, provider_of, sandbox_of, scorers_of
 
 if TYPE_CHECKING:
     from ..sandbox.protocol import SandboxProvider
@@ -75,9 +75,10 @@ class BenchSession:
         """Begin a job: recover what died, make a bundle, see that the engine answers.
 
         Raises:
-            pytest.UsageError: the results directory refuses, or belongs to a newer version.
+            pytest.UsageError: there is no such sandbox; the results directory refuses, or belongs to a newer version.
         """
         asked = read(config)
+        sandbox_of(config, asked.job.sandbox)  # before a directory is made for a job that cannot be
         now = datetime.datetime.now(datetime.UTC)
         arguments = ["pytest", *map(str, config.invocation_params.args)]
         record = JobRecord(
@@ -94,7 +95,7 @@ class BenchSession:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             history = History(directory / FILE)
-            recovered = recover(directory, history)
+            recovered = recover(directory, history, _write_reports)
             bundle = JobBundle.create(directory, record)
             history.save_job(record)
         except (BenchError, OSError) as error:
@@ -196,9 +197,7 @@ class BenchSession:
             self.bundle.write(record)
             self.history.save_trials(result for result in self.results if result.node_id not in self._saved)
             self.history.save_job(record)
-            from ..report import write_reports
-
-            write_reports(self.bundle, record, self.results)
+            _write_reports(self.bundle, record, self.results)
         with self._noting("history"):
             self.history.close()
 
@@ -289,6 +288,15 @@ class BenchSession:
             line = f"{what}: {clean(str(error) or type(error).__name__, 500)}"
             if line not in self.troubles:
                 self.troubles.append(line)
+
+
+def _write_reports(
+    bundle: JobBundle, record: JobRecord, results: Sequence[TrialResult] | None = None
+) -> None:
+    """Write the reports of a job; of one that was recovered, on what its bundle holds."""
+    from ..report import write_reports
+
+    write_reports(bundle, record, list(bundle.results()) if results is None else results)
 
 
 def next_landed(flight: Flight[TrialItem]) -> tuple[TrialItem, TrialResult]:

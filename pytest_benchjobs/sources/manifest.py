@@ -48,6 +48,7 @@ class Manifest:
         self.path = Path(os.path.abspath(path))  # noqa: PTH100  `absolute` keeps `..`, `resolve` follows links
         self.warnings: Sequence[SourceWarning] = ()
         self._benchmark: str | None = None
+        self._version: str | None = None
         self._lock = threading.Lock()
         self._reading: _Reading | None = None
 
@@ -62,6 +63,17 @@ class Manifest:
             self.refs(lambda _: False)
         assert self._benchmark is not None  # noqa: S101  `refs` raises otherwise
         return self._benchmark
+
+    @property
+    def version(self) -> str | None:
+        """Version of the benchmark, if the manifest gives one; reads the file if `refs` has not.
+
+        Raises:
+            InputErrors: the file has no header that can be read.
+        """
+        if self._benchmark is None:
+            self.refs(lambda _: False)
+        return self._version
 
     def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
         """Validate and list the wanted scenarios, in file order.
@@ -81,6 +93,7 @@ class Manifest:
             self.warnings = tuple(reading.complaints.warnings)
         assert reading.header is not None  # noqa: S101  else its mistakes were raised
         self._benchmark = reading.header.benchmark
+        self._version = reading.header.version
         return refs
 
     def load(self, scenario_id: str) -> Scenario:

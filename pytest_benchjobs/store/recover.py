@@ -7,7 +7,7 @@ import fcntl
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..model.errors import BenchError, InputError
@@ -17,10 +17,12 @@ from .bundle import BundleWarning, JobBundle
 from .database import NewerHistory
 from .files import remove_tree, writing
 from .history import FILE, History
+from .text import clean
 from .totals import totals
 
 _LOCK = ".recover.lock"
 _ABANDONED_SECONDS = 3600.0
+Ended = Callable[[JobBundle, JobRecord], None]
 
 
 def index_job(bundle: JobBundle, history: History, warnings: list[BundleWarning] | None = None) -> int:
@@ -34,11 +36,12 @@ def index_job(bundle: JobBundle, history: History, warnings: list[BundleWarning]
     return history.replace_job(bundle.read(), bundle.results(warnings))
 
 
-def recover(directory: Path, history: History) -> list[str]:
+def recover(directory: Path, history: History, ended: Ended | None = None) -> list[str]:
     """Close the jobs whose process died without closing them; returns a line for the user for each.
 
     Jobs which the history knows to have ended are not looked at. While another process does the same, nothing
-    is done.
+    is done. `ended` is called with each job that was closed, to write its reports; what it raises is told in the
+    line of the job.
 
     Raises:
         DiskFull, ResultsUnwritable: the directory refuses.
@@ -50,12 +53,12 @@ def recover(directory: Path, history: History) -> list[str]:
     with _alone(directory) as alone:
         if not alone:
             return []
-        ended = history.ended_jobs()
+        known = history.ended_jobs()
         for bundle in JobBundle.all(directory):
-            if bundle.id in ended:
+            if bundle.id in known:
                 continue
             try:
-                line = _recover_job(bundle, history)
+                line = _recover_job(bundle, history, ended)
             except BenchError as error:
                 line = f"job {bundle.id} could not be recovered: {error}"
             if line is not None:
@@ -91,7 +94,7 @@ def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
     return jobs, trials, warnings
 
 
-def _recover_job(bundle: JobBundle, history: History) -> str | None:
+def _recover_job(bundle: JobBundle, history: History, ended: Ended | None) -> str | None:
     record = bundle.read()
     if is_alive(record.owner):
         return None
@@ -108,7 +111,16 @@ def _recover_job(bundle: JobBundle, history: History) -> str | None:
     line = f"job {record.id} died while it ran (process {record.owner.pid}): kept {trials}{planned} trials"
     if removed:
         line += f", removed {removed} unfinished"
-    return f"{line}; {len(warnings)} results are damaged: {warnings[0]}" if warnings else line
+    if warnings:
+        line += f"; {len(warnings)} results are damaged: {warnings[0]}"
+    if ended is not None:
+        try:
+            ended(bundle, record)
+        except Exception as error:
+            # Reports can be made again from the bundle; the session that recovers has trials of its own to run.
+            why = clean(str(error) or type(error).__name__, 500)
+            line += f"; its reports could not be written: {why}"
+    return line
 
 
 def _closed(bundle: JobBundle, record: JobRecord, warnings: list[BundleWarning]) -> JobRecord:

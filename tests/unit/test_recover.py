@@ -12,6 +12,7 @@ from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobStatus, Owner, Totals
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Failure, Outcome
+from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import FILE, History
 from pytest_benchjobs.store.recover import rebuild, recover
@@ -175,3 +176,25 @@ def test_rebuild_leaves_a_newer_history_alone(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="newer version"):
         rebuild(tmp_path)
     assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_who_asks_is_called_with_each_job_that_was_closed(
+    tmp_path: Path, history: History, dead: Owner
+) -> None:
+    bundle = JobBundle.create(tmp_path, record(tmp_path, owner=dead))
+    bundle.begin(trial()).commit(result())
+    recover(tmp_path, history, lambda bundle, closed: write_reports(bundle, closed, list(bundle.results())))
+    assert {path.name for path in bundle.root.iterdir()} >= {"junit.xml", "report.json", "summary.md"}
+
+
+def test_reports_that_cannot_be_written_are_part_of_the_line(
+    tmp_path: Path, history: History, dead: Owner
+) -> None:
+    JobBundle.create(tmp_path, record(tmp_path, owner=dead))
+
+    def fail(_: JobBundle, __: object) -> None:
+        raise OSError("no room")
+
+    (line,) = recover(tmp_path, history, fail)
+    assert line.endswith("; its reports could not be written: no room")
+    assert recover(tmp_path, history) == []
