@@ -70,11 +70,17 @@ def asked(config: pytest.Config) -> Asked:
 
 
 def _read(config: pytest.Config) -> Asked:
+    secrets = _secrets(config)
+    # What the command line names replaces the agents of the ini file: both together would be a surprise.
+    written = _strings(config, "agent", replace=True) or ["oracle"]
+    for variable, value in secrets.items():
+        if value and any(value in text for text in written):
+            raise pytest.UsageError(
+                f"--bench-agent: it holds the value of the secret {variable}, and would be in every report; "
+                f"write ${variable} instead"
+            )
     try:
-        # What the command line names replaces the agents of the ini file: both together would be a surprise.
-        agents = tuple(
-            AgentSpec.parse(text) for text in _strings(config, "agent", replace=True) or ["oracle"]
-        )
+        agents = tuple(AgentSpec.parse(text) for text in written)
     except InputError as error:
         raise pytest.UsageError(f"--bench-agent: {error}") from None
     labels = [agent.label for agent in agents]
@@ -113,7 +119,7 @@ def _read(config: pytest.Config) -> Asked:
         benchmarks=tuple(config.getoption("bench") or ini(config, "bench")),
         agents=agents,
         filters=tuple(_pairs("--bench-filter", _strings(config, "filter"))),
-        secrets=_secrets(config),
+        secrets=secrets,
     )
 
 
@@ -130,19 +136,19 @@ def _single(config: pytest.Config, name: str) -> Any:
     return ini(config, f"bench_{name}") if value is None else value
 
 
-def _pairs(flag: str, texts: Iterable[str]) -> list[tuple[str, str]]:
+def _pairs(flag: str, texts: Iterable[str], form: str = "KEY=VALUE") -> list[tuple[str, str]]:
     pairs = []
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise pytest.UsageError(f"{flag}: {text!r} is not of the form KEY=VALUE")
+            raise pytest.UsageError(f"{flag}: {text!r} is not of the form {form}")
         pairs.append((key.strip(), value))
     return pairs
 
 
 def _table(config: pytest.Config, name: str, *, variables: bool = False) -> dict[str, str]:
     flag = "--bench-" + name.replace("_", "-")
-    table = dict(_pairs(flag, _strings(config, name)))
+    table = dict(_pairs(flag, _strings(config, name), "FROM=TO" if name == "image_map" else "KEY=VALUE"))
     if variables:
         _check_variables(flag, table)
     return table
@@ -157,7 +163,7 @@ def _check_variables(flag: str, names: Iterable[str]) -> None:
 
 
 def _secrets(config: pytest.Config) -> dict[str, str]:
-    sources = dict(_pairs("--bench-secret", _strings(config, "secret")))
+    sources = dict(_pairs("--bench-secret", _strings(config, "secret"), "VARIABLE=NAME"))
     _check_variables("--bench-secret", sources)
     missing = sorted({name for name in sources.values() if name not in os.environ})
     if missing:
@@ -169,6 +175,8 @@ def _secrets(config: pytest.Config) -> dict[str, str]:
 
 def _directory(config: pytest.Config) -> Any:
     from_line = config.getoption("bench_dir")
+    if from_line is not None and not from_line.strip():
+        raise pytest.UsageError("--bench-dir: it is empty; name a directory, or leave the option out")
     if from_line is not None:
         return config.invocation_params.dir / os.path.expanduser(from_line)  # noqa: PTH111  a string until here
     return config.rootpath / (ini(config, "bench_dir") or "reports")

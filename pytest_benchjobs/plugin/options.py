@@ -38,7 +38,7 @@ _OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
     (
         "secret",
         "VARIABLE=NAME",
-        "a variable for agents whose value is that of NAME here; never written anywhere",
+        "a variable for agents whose value is that of NAME here; redacted wherever it would be written",
         "many",
     ),
     ("threshold", "X", "score that passes a trial (default: 1.0; a scenario may set its own)", "float"),

@@ -154,7 +154,9 @@ def test_names_come_from_the_ini_file_and_from_hooks(bench: Bench) -> None:
             ["--bench-secret", "KEY=SURELY_NOT_SET"],
             "--bench-secret: SURELY_NOT_SET is not set here; export it before running pytest",
         ),
-        (["--bench-image-map", "debian"], "--bench-image-map: 'debian' is not of the form KEY=VALUE"),
+        (["--bench-image-map", "debian"], "--bench-image-map: 'debian' is not of the form FROM=TO"),
+        (["--bench-secret", "KEY"], "--bench-secret: 'KEY' is not of the form VARIABLE=NAME"),
+        (["--bench-dir="], "--bench-dir: it is empty; name a directory, or leave the option out"),
         (["--bench-sandbox", "fakee"], "--bench-sandbox: there is no sandbox 'fakee'; did you mean 'fake'?"),
         (["--sw"], "--stepwise needs tests that end in order*"),
     ],
@@ -354,3 +356,16 @@ def test_asking_for_set_up_only_runs_no_trial(bench: Bench) -> None:
     for option in ("--setup-only", "--setup-plan"):
         assert bench.run(option).ret == pytest.ExitCode.OK
     assert not list(bench.path.glob("reports/jobs/*"))
+
+
+def test_a_secret_in_the_text_of_an_agent_is_refused_and_not_repeated(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.toy()
+    monkeypatch.setenv("OURS", "s3cr3t-value")
+    result = bench.run("--bench-secret", "TOKEN=OURS", "--bench-agent", "command:login s3cr3t-value")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: --bench-agent: it holds the value of the secret TOKEN*write $TOKEN instead"]
+    )
+    assert "s3cr3t-value" not in result.stdout.str() + result.stderr.str()
