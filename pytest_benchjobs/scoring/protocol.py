@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -50,7 +50,3 @@ class Scorer(Protocol):
 
     def __call__(self, context: ScoringContext, /) -> float | Graded:
         """Grade."""
-
-
-Scorers = Mapping[str, Callable[[ScoringContext], float | Graded]]
-ScorerItems = Iterable[tuple[str, Scorer]]
