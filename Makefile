@@ -26,13 +26,13 @@ format: venv  ## Format and fix what can be fixed
 	$(PY) -m ruff check --fix
 
 unit: venv  ## No engine, no pytest plugin
-	$(PYTEST) tests/unit -q
+	$(PYTEST) tests/unit -q -n auto
 
 plugin: venv  ## The pytest plugin, through pytester
-	$(PYTEST) tests/plugin -q
+	$(PYTEST) tests/plugin -q -n auto
 
 docs: venv engine  ## Run what the documentation shows
-	$(PYTEST) tests/docs -q
+	$(PYTEST) tests/docs -q -n auto --dist loadfile
 
 docker: venv engine  ## Real containers
 	$(PYTEST) tests/docker -q

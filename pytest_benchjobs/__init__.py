@@ -24,9 +24,10 @@ _HOME = {
     "Scorer": "scoring.protocol",
     "ScoringContext": "scoring.protocol",
     "TrialResult": "model.result",
+    "open": "api",
 }
 
-__all__ = sorted(_HOME)
+__all__ = sorted(_HOME.keys() - {"open"})  # `import *` shall not hide the one everybody knows
 
 
 def __getattr__(name: str) -> Any:

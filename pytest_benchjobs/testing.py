@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
+import json
 import os
 import re
 import select
@@ -24,14 +26,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
+from .model.environ import host_environment
+from .model.errors import ImageMissing
 from .model.job import Owner
 from .model.result import ImageRecord
-from .model.scenario import Network
-from .sandbox.protocol import ExecResult, Fetched, File, SandboxSpec, Sink
+from .model.scenario import Environment, Network
+from .sandbox.protocol import ExecResult, Fetched, File, Kept, SandboxSpec, Sink
 
 _WORKDIR = "/app"
 _TOPS = frozenset({"app", "bench", "logs", "solution", "tests"})
 _CHUNK = 65536
+_KEPT = "fake-kept:"
+_KEPT_ROOT = "BENCHJOBS_FAKE_KEPT"
+_ABOUT = "kept.json"
 
 
 class FakeProvider:
@@ -49,6 +56,16 @@ class FakeProvider:
         if self.problem is not None:
             raise self.problem
 
+    def identify(
+        self,
+        environment: Environment,
+        image_map: Mapping[str, str],
+        build_args: Mapping[str, str],  # noqa: ARG002  nothing is built
+    ) -> str | None:
+        """The name of the image: there is nothing behind it."""
+        self.check()
+        return _record(environment, image_map).key
+
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> FakeSandbox:
         """A new directory with the files of the trial."""
         on_phase("image")
@@ -58,6 +75,32 @@ class FakeProvider:
         with self._lock:
             self._open.add(sandbox)
         return sandbox
+
+    def kept(self) -> list[Kept]:
+        """Copies of directories, the oldest first."""
+        found = []
+        for path in _kept_root().glob(f"*/{_ABOUT}"):
+            about = json.loads(path.read_text("utf-8"))
+            files = (file for file in path.parent.rglob("*") if file.is_file() and not file.is_symlink())
+            found.append(
+                Kept(
+                    reference=f"{_KEPT}{path.parent.name}",
+                    job=about["labels"].get("job", ""),
+                    trial=about["labels"].get("trial", ""),
+                    bundle=about["labels"].get("bundle", ""),
+                    bytes=sum(file.stat().st_size for file in files),
+                    created=datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC),
+                )
+            )
+        return sorted(found, key=lambda one: (one.created, one.reference))
+
+    def forget_kept(self, reference: str) -> bool:
+        """Remove a copy."""
+        path = _kept_path(reference)
+        if path is None:
+            return False
+        shutil.rmtree(path, ignore_errors=True)
+        return True
 
     def sweep(self) -> int:
         """Nothing is left behind that would matter."""
@@ -88,7 +131,7 @@ class FakeSandbox:
 
     def __post_init__(self) -> None:
         self.workdir = self.spec.environment.workdir or _WORKDIR
-        self.image = ImageRecord(reference=self.spec.environment.image or "Dockerfile", id="fake")
+        self.image = _record(self.spec.environment, self.spec.image_map)
         tops = {
             PurePosixPath(path).parts[1]
             for path in (self.workdir, *self._absolute())
@@ -98,6 +141,8 @@ class FakeSandbox:
             rf"(?<![\w./])/(?={'|'.join(map(re.escape, sorted(tops | _TOPS)))})(?=\w+(?:/|\b))"
         )
         try:
+            if self.spec.kept is not None:
+                self._take(self.spec.kept)
             self._host(self.workdir).mkdir(parents=True, exist_ok=True)
             self.put(self.spec.files)
         except BaseException:
@@ -119,6 +164,7 @@ class FakeSandbox:
         user: str | None = None,  # noqa: ARG002  everything runs as you
         workdir: str | None = None,
         env: Mapping[str, str] | None = None,
+        silent: float | None = None,
     ) -> ExecResult:
         """Run a command here."""
         started = time.monotonic()
@@ -126,7 +172,7 @@ class FakeSandbox:
         process = subprocess.Popen(
             [self._translate(argument) for argument in argv],
             cwd=self._host(workdir or self.workdir),
-            env={**os.environ, **{name: self._translate(value) for name, value in given.items()}},
+            env={**host_environment(), **{name: self._translate(value) for name, value in given.items()}},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if stdout else subprocess.STDOUT,
@@ -136,6 +182,7 @@ class FakeSandbox:
         if self.killed:
             self.end_processes()
         timed_out = threading.Event()
+        quiet = False
 
         def expire() -> None:
             timed_out.set()
@@ -147,7 +194,11 @@ class FakeSandbox:
         timer.start()
         pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
         while pipes:
-            for pipe in select.select(pipes, [], [])[0]:
+            ready = select.select(pipes, [], [], None if quiet else silent)[0]
+            if not ready:
+                quiet = True
+                expire()
+            for pipe in ready:
                 chunk = os.read(pipe.fileno(), _CHUNK)
                 sink(chunk)
                 if stdout is not None and pipe is process.stdout:
@@ -158,9 +209,10 @@ class FakeSandbox:
         status = process.wait()
         timer.cancel()
         status = 128 - status if status < 0 else status
-        return ExecResult(
-            None if timed_out.is_set() else status, timed_out.is_set(), time.monotonic() - started
-        )
+        seconds = time.monotonic() - started
+        if timed_out.is_set():
+            return ExecResult(None, timed_out=True, seconds=seconds, silent=quiet)
+        return ExecResult(status, timed_out=False, seconds=seconds)
 
     def put(self, files: Iterable[File]) -> None:
         """Write files."""
@@ -231,6 +283,14 @@ class FakeSandbox:
     def set_network(self, network: Network) -> None:
         """Changes nothing."""
 
+    def keep(self, name: str) -> str:
+        """Copy the directory to `$BENCHJOBS_FAKE_KEPT`, by default a place of yours among the temporary files."""
+        target = _kept_root() / name
+        shutil.copytree(self.root, target / "files", symlinks=True)
+        about = {"labels": dict(self.spec.labels), "image": self.image.model_dump(mode="json")}
+        (target / _ABOUT).write_text(json.dumps(about), "utf-8")
+        return f"{_KEPT}{name}"
+
     def kill(self) -> None:
         """End everything."""
         self.killed = True
@@ -246,6 +306,14 @@ class FakeSandbox:
         """There are no limits."""
         return None
 
+    def _take(self, reference: str) -> None:
+        path = _kept_path(reference)
+        if path is None:
+            raise ImageMissing(f"{reference} is not there any more; run the trial again with --bench-keep")
+        shutil.copytree(path / "files", self.root, symlinks=True, dirs_exist_ok=True)
+        about = json.loads((path / _ABOUT).read_text("utf-8"))
+        self.image = ImageRecord.model_validate(about["image"])
+
     def _absolute(self) -> list[str]:
         return [file.path for file in self.spec.files if file.path.startswith("/")]
 
@@ -254,6 +322,23 @@ class FakeSandbox:
 
     def _translate(self, text: str) -> str:
         return self._inside.sub(f"{self.root}/", text)
+
+
+def _record(environment: Environment, image_map: Mapping[str, str]) -> ImageRecord:
+    reference = environment.image or "Dockerfile"
+    return ImageRecord(reference=reference, id="fake", key=image_map.get(reference, reference))
+
+
+def _kept_root() -> Path:
+    own = Path(tempfile.gettempdir()) / f"benchjobs-fake-kept-{os.getuid()}"
+    return Path(os.environ.get(_KEPT_ROOT) or own)
+
+
+def _kept_path(reference: str) -> Path | None:
+    name = reference.removeprefix(_KEPT)
+    path = _kept_root() / name
+    found = reference.startswith(_KEPT) and name == path.name and (path / _ABOUT).is_file()
+    return path if found else None
 
 
 def _kill(group: int) -> None:

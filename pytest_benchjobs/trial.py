@@ -17,19 +17,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-import fnmatch
+import hashlib
+import json
 import os
 import shlex
-import shutil
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from .agents.builtin import shell
-from .agents.protocol import Agent, AgentCall, AgentCommand
+from .agents.protocol import PROBLEM_FILE, Agent, AgentCommand
 from .artifacts import keep_artifacts
 from .cancellation import Cancellation, Cancelled
+from .limits import Limits
+from .model.agent import COMMAND
 from .model.errors import (
     AgentSetupFailed,
     EnvironmentFailed,
@@ -39,54 +41,55 @@ from .model.errors import (
     ScorerCrashed,
     ScorerTimeout,
 )
-from .model.job import JobConfig
+from .model.job import Keep
 from .model.result import (
     AgentEnd,
     Failure,
     FailureClass,
     ImageRecord,
+    Origin,
     Outcome,
     Phase,
     ScorerResult,
+    Signature,
     Trial,
     TrialResult,
+    Usage,
 )
-from .model.scenario import DEFAULT_AGENT_TIMEOUT, Network, Scenario, ScorerSpec
-from .sandbox.protocol import File, Sandbox, SandboxProvider, SandboxSpec
+from .model.scenario import Network
+from .preparation import Prepared, Services, prepare
+from .sandbox.protocol import File, Sandbox, SandboxSpec
 from .scoring.commands import Tail
 from .scoring.grade import combine, describe, failure, make_context, run_scorer
-from .scoring.protocol import Scorer
 from .secrecy import redact_files, redacted, secrets_of
+from .signature import graded_anew, signature
 from .sources.template import fill
-from .store.bundle import JobBundle, TrialDirectory
+from .store.bundle import TrialDirectory
 from .store.files import DISK_ERRORS, remove_tree, write_atomically, write_error
 from .store.log import CappedLog
 from .store.redact import Redactor
 from .store.text import clean
 
-_GRACE = 300.0
 _RETRY_PAUSE = 2.0
 _LOG_DIRECTORIES = ("/logs/agent", "/logs/artifacts", "/logs/verifier")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Services:
-    """What all trials of a process share."""
+def run_trial(
+    trial: Trial,
+    services: Services,
+    cancellation: Cancellation,
+    *,
+    original: TrialResult | None = None,
+    ran_because: str | None = None,
+) -> TrialResult:
+    """Run a trial, with new tries after infrastructure errors, and commit its directory to the bundle.
 
-    config: JobConfig
-    bundle: JobBundle
-    provider: SandboxProvider
-    agents: Mapping[str, Agent]
-    scorers: Mapping[str, Scorer]
-    secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    """Variable of the agent -> value. Values are redacted wherever we write."""
-
-
-def run_trial(trial: Trial, services: Services, cancellation: Cancellation) -> TrialResult:
-    """Run a trial, with new tries after infrastructure errors, and commit its directory to the bundle."""
+    With `original`, the result of a trial that was kept, no agent runs: what that one left is graded anew.
+    """
     started = datetime.datetime.now(datetime.UTC)
     clock = time.monotonic()
-    report = _Report(trial, services.config, services.bundle.id, started)
+    limits = Limits(trial.scenario, services.config.of(trial.scenario.benchmark))
+    report = _Report(trial, limits, services.bundle.id, started, ran_because)
     try:
         directory = services.bundle.begin(trial)
     except InfrastructureError as error:
@@ -94,7 +97,7 @@ def run_trial(trial: Trial, services: Services, cancellation: Cancellation) -> T
     tries = 0
     while True:
         tries += 1
-        attempt = _Try(trial, services, cancellation, directory, clock)
+        attempt = _Try(trial, services, cancellation, directory, clock, limits, original)
         outcome = attempt.run()
         if not attempt.retryable or tries > services.config.retry_errors:
             break
@@ -139,9 +142,10 @@ class _Report:
     """The part of a result that is known beforehand."""
 
     trial: Trial
-    config: JobConfig
+    limits: Limits
     job: str
     started: datetime.datetime
+    ran_because: str | None
 
     def result(self, outcome: Outcome, clock: float, **fields: object) -> TrialResult:
         scenario = self.trial.scenario
@@ -155,17 +159,14 @@ class _Report:
                 "agent": self.trial.agent,
                 "attempt": self.trial.attempt,
                 "outcome": outcome,
-                "threshold": _threshold(scenario, self.config),
+                "threshold": self.limits.threshold,
+                "ran_because": self.ran_because,
                 "started_at": self.started,
                 "finished_at": datetime.datetime.now(datetime.UTC),
                 "seconds": time.monotonic() - clock,
                 **fields,
             }
         )
-
-
-def _threshold(scenario: Scenario, config: JobConfig) -> float:
-    return config.threshold if scenario.threshold is None else scenario.threshold
 
 
 class _Try:
@@ -178,15 +179,19 @@ class _Try:
         cancellation: Cancellation,
         directory: TrialDirectory,
         clock: float,
+        limits: Limits,
+        original: TrialResult | None,
     ) -> None:
         self.trial = trial
         self.scenario = trial.scenario
         self.services = services
-        self.config = services.config
+        self.limits = limits
+        self.config = limits.config
         self.cancellation = cancellation
         self.directory = directory
         self.clock = clock
-        self._secrets = secrets_of(trial.scenario, services.config, services.secrets)
+        self.original = original
+        self._secrets = secrets_of(trial.scenario, self.config, services.secrets)
         self._redactor = Redactor(self._secrets)
         self.score: float | None = None
         self.failure: Failure | None = None
@@ -194,6 +199,9 @@ class _Try:
         self.agent_end: AgentEnd | None = None
         self.phases: list[Phase] = []
         self.image: ImageRecord | None = None
+        self.signature: Signature | None = None
+        self.kept = None if original is None else original.kept
+        self.usage = Usage() if original is None else original.usage
         self.artifacts: list[str] = []
         self.notes: list[str] = []
         self.retryable = False
@@ -203,15 +211,18 @@ class _Try:
 
     def run(self) -> Outcome:
         """Run it all."""
+        self.services.on_phase(self.trial, self._phase)
         try:
             return self._run()
         except Cancelled:
+            self._drop_kept()
             return Outcome.CANCELLED
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # agents and scorers of others may call pytest.skip or sys.exit
             # A sandbox that is killed to stop a trial fails in whatever call it was: that is no error.
             if self.cancellation.requested:
+                self._drop_kept()
                 return Outcome.CANCELLED
             self.failure = self._explain(error)
         finally:
@@ -229,6 +240,10 @@ class _Try:
             "agent_end": self.agent_end,
             "phases": tuple(self.phases),
             "image": self.image,
+            "signature": self.signature,
+            "usage": self.usage,
+            "kept": self.kept,
+            "rescored": _origin(self.original),
             "artifacts": tuple(self.artifacts),
             "notes": tuple(self.notes),
         }
@@ -239,7 +254,7 @@ class _Try:
         if isinstance(error, OSError):
             if error.errno in DISK_ERRORS:
                 error = write_error(self.directory.path, error)
-            elif phase in ("image", "start") and error.filename is not None:
+            elif phase in ("prepare", "image", "start") and error.filename is not None:
                 # A file of the scenario, there when it was collected.
                 error = InputError(f"cannot be read: {error.strerror}", path=os.fsdecode(error.filename))
         if isinstance(error, InfrastructureError):
@@ -271,76 +286,55 @@ class _Try:
                 )
 
     def _run(self) -> Outcome:
-        agent, command = self._prepare()
+        prepared = prepare(self.trial, self.services)
+        agent, command = prepared.agent, prepared.command
         with self._sandbox(command) as sandbox:
-            self._set_up(sandbox)
-            self._run_agent(sandbox, agent, command)
-            self._end_agent(sandbox, agent)
+            self.signature = signature(prepared.parts, sandbox.image.key)
+            if self.original is None:
+                self._set_up(sandbox)
+                self._run_agent(sandbox, prepared)
+                self._end_agent(sandbox, agent)
+                self._keep(sandbox)
+            else:
+                self.signature = graded_anew(self.original.signature, self.signature)
+                self.agent_end = self.original.agent_end
             self._keep_artifacts(sandbox)
             if self.agent_end is not None and self.agent_end.limit is not None:
                 self.score = 0.0
             else:
                 self._grade(sandbox)
-            return self._decide(agent)
-
-    def _prepare(self) -> tuple[Agent, AgentCommand | None]:
-        spec = self.trial.agent
-        agent = self.services.agents.get(spec.name)
-        if agent is None:
-            raise InputError(
-                f"there is no agent {spec.name!r}; there are: {', '.join(sorted(self.services.agents))}"
-            )
-        for scorer in self.scenario.scorers:
-            if scorer.type not in self.services.scorers:
-                known = ", ".join(sorted(self.services.scorers))
-                raise InputError(
-                    f"scorer {scorer.name!r} is of type {scorer.type!r}, which nobody provides; there are: {known}",
-                    path=self.scenario.source,
-                    line=self.scenario.line,
-                )
-            fill(scorer.env, os.environ)
-        fill(self.scenario.environment.env, os.environ)
-        missing = [name for name in self.scenario.requires.env if name not in os.environ]
-        missing += [name for name in self.scenario.requires.secrets if name not in self.services.secrets]
-        if missing:
-            raise AgentSetupFailed(
-                f"scenario {self.scenario.id!r} requires {', '.join(missing)}: "
-                "set it in the environment, or pass it with --bench-secret"
-            )
-        programs = [name for name in self.scenario.requires.commands if shutil.which(name) is None]
-        if programs:
-            raise AgentSetupFailed(
-                f"scenario {self.scenario.id!r} requires the program {', '.join(programs)} on this machine's PATH"
-            )
-        call = AgentCall(
-            scenario=self.scenario,
-            spec=spec,
-            env=self._agent_env(),
-            timeout=self._agent_timeout(),
-        )
-        return agent, agent.prepare(call)
+            outcome = self._decide(agent)
+            if outcome is Outcome.PASSED and self.config.keep is Keep.FAILED:
+                self._drop_kept()
+            return outcome
 
     @contextlib.contextmanager
     def _sandbox(self, command: AgentCommand | None) -> Iterator[Sandbox]:
         scenario = self.scenario
-        files = [File(path, source=source) for path, source in scenario.files.items()]
-        files.append(File("/bench/problem.md", content=scenario.problem_statement.encode("utf-8", "replace")))
-        if any(scorer.type == "harbor" for scorer in scenario.scorers):
-            files += [File(path, mode=0o777) for path in _LOG_DIRECTORIES]
-        if command is not None:
-            files += command.files
+        files: list[File] = []
+        if self.original is None:
+            files += [File(path, source=source) for path, source in scenario.files.items()]
+            files.append(
+                File("/bench/problem.md", content=scenario.problem_statement.encode("utf-8", "replace"))
+            )
+            if any(scorer.type == "harbor" for scorer in scenario.scorers):
+                files += [File(path, mode=0o777) for path in _LOG_DIRECTORIES]
+            if command is not None:
+                files += command.files
         environment = scenario.environment
         spec = SandboxSpec(
             environment=environment.model_copy(update={"env": fill(environment.env, os.environ)}),
             labels={
                 "job": self.services.bundle.id,
                 "trial": self.trial.node_id,
+                "bundle": str(self.services.bundle.root.absolute()),
             },
             network=environment.network,
-            deadline=self._deadline(),
+            deadline=self.limits.deadline,
             files=tuple(files),
             image_map=self.config.image_map,
             build_args=self.config.build_args,
+            kept=None if self.original is None else self.original.kept,
         )
         self.cancellation.check()
         sandbox = self.services.provider.start(spec, self._enter_unless_cancelled)
@@ -364,7 +358,7 @@ class _Try:
                 self._enter("setup")
                 self.cancellation.check()
                 tail = Tail()
-                timeout = environment.setup_timeout * self.config.timeout_multiplier
+                timeout = self.limits.setup_timeout
                 result = sandbox.exec(shell(step), timeout=timeout, sink=tail, user=user)
                 if result.timed_out:
                     raise EnvironmentFailed(f"set-up step did not end within {timeout:g} s: {step[:200]}")
@@ -397,7 +391,8 @@ class _Try:
                 )
             self.cancellation.wait(check.start_interval if starting else check.interval)
 
-    def _run_agent(self, sandbox: Sandbox, agent: Agent, command: AgentCommand | None) -> None:
+    def _run_agent(self, sandbox: Sandbox, prepared: Prepared) -> None:
+        agent, command = prepared.agent, prepared.command
         self._switch_network(sandbox, self.scenario.agent_network)
         if command is None:
             return
@@ -405,15 +400,16 @@ class _Try:
         if (limit := sandbox.limit_hit()) is not None:
             raise EnvironmentFailed(f"the set-up exceeded the {limit} limit before the agent began")
         env = {
-            "BENCH_PROBLEM_FILE": "/bench/problem.md",
-            **self._agent_env(),
+            **self._own_variables(agent),
+            **prepared.env,
             **command.env,
             **({} if agent.trusted else self.services.secrets),
         }
         with CappedLog(self.directory.agent_log, redactor=self._redactor) as log:
             result = sandbox.exec(
                 command.argv,
-                timeout=self._agent_timeout(),
+                timeout=self.limits.agent_timeout,
+                silent=self.limits.silent_timeout,
                 sink=log.write,
                 user=command.user or self._agent_user(),
                 env=env,
@@ -424,6 +420,7 @@ class _Try:
         self.agent_end = AgentEnd(
             exit_status=result.exit_status,
             timed_out=result.timed_out,
+            silent=result.silent,
             limit=limit,
             oom_kills=result.oom_kills,
             output_bytes=log.received,
@@ -435,6 +432,22 @@ class _Try:
                 f"the container reached its memory limit{bound} and the kernel killed {result.oom_kills} process(es). "
                 "Raise `memory` if the task needs more"
             )
+
+    def _own_variables(self, agent: Agent) -> dict[str, str]:
+        """What an agent is told of its job: nothing of it is secret."""
+        spec = self.trial.agent
+        about = {
+            "BENCH_MODEL": None if agent.name == COMMAND else spec.model,
+            "BENCH_PROVIDER": spec.provider,
+            "BENCH_BASE_URL": spec.base_url,
+            "BENCH_PARAMS": json.dumps(params) if (params := self._params()) else None,
+        }
+        given = {name: value for name, value in about.items() if value is not None}
+        return {"BENCH_PROBLEM_FILE": PROBLEM_FILE, **given}
+
+    def _params(self) -> dict[str, Any]:
+        """Parameters of the job, and of this cell of the matrix."""
+        return {**self.config.params, **self.trial.agent.params}
 
     def _end_agent(self, sandbox: Sandbox, agent: Agent) -> None:
         """Nothing the agent started may see, or touch, how it is graded."""
@@ -458,6 +471,23 @@ class _Try:
         self.agent_end = end.model_copy(
             update={"leftovers": tuple(clean(name, 200) for name in leftovers[:50]), "tampered": tampered}
         )
+
+    def _keep(self, sandbox: Sandbox) -> None:
+        """Keep what the agent left, before anything is graded. Whether the trial passes is not known yet."""
+        if self.config.keep is Keep.NEVER:
+            return
+        self._enter_unless_cancelled("keep")
+        node = hashlib.sha256(self.trial.node_id.encode("utf-8", "replace")).hexdigest()[:12]
+        try:
+            self.kept = sandbox.keep(f"{self.services.bundle.id}-{node}")
+        except InfrastructureError as error:
+            # The trial is paid for: it is graded whether or not anybody can look at it later.
+            self.notes.append(f"could not be kept: {clean(str(error), 500)}")
+
+    def _drop_kept(self) -> None:
+        if self.kept is not None and self.original is None:
+            self.services.provider.forget_kept(self.kept)
+            self.kept = None
 
     def _keep_artifacts(self, sandbox: Sandbox) -> None:
         for spec in self.scenario.scorers:
@@ -490,9 +520,10 @@ class _Try:
                 self.scenario,
                 spec,
                 sandbox,
-                timeout=self._scorer_timeout(spec),
+                timeout=self.limits.scorer_timeout(spec),
                 env=fill(spec.env, os.environ),
                 directory=self.directory.path,
+                params=self._params(),
             )
             scorer = self.services.scorers[spec.type]
             graded = run_scorer(context, scorer, self._redactor.redact_text)
@@ -513,12 +544,18 @@ class _Try:
         if score is None:
             self.failure = failure(ScorerCrashed("no scorer ran"), None)
             return Outcome.ERROR
-        threshold = _threshold(self.scenario, self.config)
+        threshold = self.limits.threshold
         verdict: tuple[FailureClass, str] | None = None
         if end is not None and end.limit is not None:
             verdict = FailureClass.LIMIT_EXCEEDED, f"the agent exceeded its {end.limit} limit"
+        elif end is not None and end.silent:
+            silence = self.limits.silent_timeout or 0
+            verdict = FailureClass.AGENT_TIMEOUT, f"the agent printed nothing for {silence:g} s"
         elif end is not None and end.timed_out:
-            verdict = FailureClass.AGENT_TIMEOUT, f"the agent did not end within {self._agent_timeout():g} s"
+            verdict = (
+                FailureClass.AGENT_TIMEOUT,
+                f"the agent did not end within {self.limits.agent_timeout:g} s",
+            )
         elif end is not None and end.exit_status != 0 and not agent.trusted:
             verdict = FailureClass.AGENT_CRASHED, f"the agent exited with status {end.exit_status}"
         elif score < threshold:
@@ -535,43 +572,10 @@ class _Try:
             self._network = wanted
 
     def _keeps_processes(self) -> bool:
-        return self.scenario.environment.keep_processes or any(
-            fnmatch.fnmatchcase(self.scenario.id, pattern) for pattern in self.config.keep_processes
-        )
-
-    def _agent_env(self) -> dict[str, str]:
-        return fill({**self.scenario.agent_env, **self.config.env}, os.environ)
+        return self.scenario.environment.keep_processes or self.config.keeps_processes(self.scenario.id)
 
     def _agent_user(self) -> str | None:
         return self.scenario.agent_user or self.scenario.environment.user
-
-    def _agent_timeout(self) -> float:
-        own = self.config.agent_timeout or self.scenario.agent_timeout or DEFAULT_AGENT_TIMEOUT
-        return own * self.config.timeout_multiplier
-
-    def _scorer_timeout(self, spec: ScorerSpec) -> float:
-        own = self.config.scorer_timeout or spec.timeout or self.scenario.scorer_timeout
-        return own * self.config.timeout_multiplier
-
-    def _deadline(self) -> float:
-        """Seconds after which the container ends itself: everything it may take, and some grace."""
-        environment = self.scenario.environment
-        health = environment.healthcheck
-        multiplier = self.config.timeout_multiplier
-        # One more for the owner of the files.
-        steps = environment.setup_timeout * (len(environment.setup) + 1) * multiplier
-        waiting = pauses = 0.0
-        if health is not None:
-            waiting = (health.start_period + health.timeout * (health.retries + 1)) * multiplier
-            pauses = health.start_interval + health.interval * health.retries
-        collecting = multiplier * sum(
-            float(hook["timeout_sec"])
-            for spec in self.scenario.scorers
-            if spec.type == "harbor"
-            for hook in spec.params.get("collect", ())
-        )
-        scoring = sum(self._scorer_timeout(spec) for spec in self.scenario.scorers)
-        return steps + waiting + pauses + self._agent_timeout() + collecting + scoring + _GRACE
 
     def _now(self) -> float:
         return time.monotonic() - self.clock
@@ -589,3 +593,12 @@ class _Try:
             self._reached = phase
         self.phases.append(Phase(name=self._phase, start=self._phase_start, end=now))
         self._phase, self._phase_start = phase, now
+        if phase != "done":
+            self.services.on_phase(self.trial, phase)
+
+
+def _origin(result: TrialResult | None) -> Origin | None:
+    """The trial a result is of."""
+    if result is None:
+        return None
+    return Origin(job=result.job, path=result.path, finished_at=result.finished_at)

@@ -28,6 +28,12 @@ PINS = {
     ),
 }
 
+# What meets pytest itself; the rest of tests/plugin is about our own commands, which call pytest as anybody does.
+TESTS = [
+    f"tests/plugin/test_{name}.py"
+    for name in ("attempts", "collection", "mistakes", "requirements", "resume", "reuse", "running", "xdist")
+]
+
 
 def environment(name: str) -> Path:
     """Make the environment for `name` if it is not there; returns its interpreter."""
@@ -54,7 +60,7 @@ def run(name: str) -> bool:
         strict = ["--strict-markers", "-W", "error", "--timeout=5", "--reruns=2"]
         command = [python, ROOT / "scripts" / "demo.py", *strict]
     else:
-        command = [python, "-m", "pytest", "tests/plugin", "-q", "-p", "no:cacheprovider"]
+        command = [python, "-m", "pytest", *TESTS, "-q", "-n", "auto", "-p", "no:cacheprovider"]
     print(f"matrix: {name}", flush=True)
     return subprocess.run(command, cwd=ROOT, check=False, stdin=subprocess.DEVNULL).returncode == 0
 

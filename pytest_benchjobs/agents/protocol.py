@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..model.agent import AgentSpec
 from ..model.scenario import Scenario
@@ -25,6 +25,8 @@ class AgentCall:
     """Seconds until it is stopped."""
     problem_file: str = PROBLEM_FILE
     """Where in the sandbox the problem statement is, also in `$BENCH_PROBLEM_FILE`."""
+    params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Keys of `--bench-extra` and `--bench-matrix` that are for agents, also as JSON in `$BENCH_PARAMS`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -15,10 +15,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from ..model.errors import BenchError
     from .commands import benchjobs
 
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding does not know is no reason to fail.
+        getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     try:
         status = benchjobs.main(args=arguments, prog_name="benchjobs", standalone_mode=False)
     except click.UsageError as error:
-        _fail(f"{error.format_message().rstrip('.')}. See `benchjobs --help`")
+        # click puts choices on lines of their own.
+        _fail(f"{' '.join(error.format_message().split()).rstrip('.')}. See `benchjobs --help`")
     except click.ClickException as error:
         _fail(error.format_message())
     except BenchError as error:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import json
 import re
+from typing import Any
 
 from .base import Model
 from .errors import InputError
@@ -23,7 +25,11 @@ class AgentSpec(Model):
     version: str | None = None
     model: str | None = None
     """For `command`, the shell command itself."""
+    provider: str | None = None
+    """Who serves the model (`--bench-provider`): groq, vllm, ..."""
     base_url: str | None = None
+    params: dict[str, Any] = {}
+    """What tells this cell of a matrix (`--bench-matrix`) from its neighbours, such as `{"temperature": 0}`."""
 
     @classmethod
     def parse(cls, text: str) -> AgentSpec:
@@ -63,7 +69,7 @@ class AgentSpec(Model):
 
     @functools.cached_property
     def label(self) -> str:
-        """What names this agent in node ids and tables: `agent`, `agent:model`, `agent@version:model@host`.
+        """What names this agent in node ids and tables, up to `agent@version:provider/model@host,key=value`.
 
         `https://` is left out, `http://` is not. A shell command, or whatever else would not survive in a node id, is
         shortened and ends in a digest.
@@ -72,10 +78,11 @@ class AgentSpec(Model):
         if self.version is not None:
             full += f"@{self.version}"
         if self.model is not None:
-            full += f":{self.model}"
+            full += f":{self.provider}/{self.model}" if self.provider is not None else f":{self.model}"
         if self.base_url is not None:
             host = self.base_url.removeprefix("https://").rstrip("/")
             full += f"@{host if _LIKE_A_HOST.search(host) else self.base_url}"
+        full += "".join(f",{key}={_plain(value)}" for key, value in sorted(self.params.items()))
         safe = _UNSAFE.sub("_", full).replace("::", "_")
         # `m@some.host` may be a model of that name, or a model at that host.
         ambiguous = _LIKE_A_HOST.search((self.model or "").partition("@")[2]) is not None
@@ -85,5 +92,12 @@ class AgentSpec(Model):
         digest = hashlib.sha256(exact.encode("utf-8", "replace")).hexdigest()[:8]
         return f"{safe[:_LABEL_LIMIT].rstrip('_')}-{digest}"
 
+    def __hash__(self) -> int:
+        return hash(self.label)  # `params` has no hash of its own
+
     def __str__(self) -> str:
         return self.label
+
+
+def _plain(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, separators=(",", ":"))

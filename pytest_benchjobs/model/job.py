@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import fnmatch
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +12,9 @@ from pydantic import Field
 
 from .agent import AgentSpec
 from .base import Model, Score, Seconds
+from .policy import EACH, AttemptPolicy
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 DEFAULT_CONCURRENCY = 10
 
 
@@ -33,17 +35,70 @@ class JobStatus(enum.StrEnum):
         return self not in (JobStatus.INITIALIZING, JobStatus.QUEUED, JobStatus.RUNNING)
 
 
+Attempts = Annotated[int, Field(ge=1, le=10_000)]
+Multiplier = Annotated[float, Field(gt=0, le=1000)]
+
+
+class Keep(enum.StrEnum):
+    """Which trials' file systems are kept, as they were when the agent had ended and before anything was graded."""
+
+    NEVER = "never"
+    FAILED = "failed"
+    """Those that did not pass."""
+    ALWAYS = "always"
+
+
+class Overrides(Model):
+    """What `--bench-extra` may say of one benchmark. None: as for the whole job."""
+
+    attempts: Attempts | None = None
+    agent_timeout: Seconds | None = None
+    scorer_timeout: Seconds | None = None
+    timeout_multiplier: Multiplier | None = None
+    threshold: Score | None = None
+    max_examples: Annotated[int, Field(ge=1)] | None = None
+    sample: str | None = None
+    seed: int | None = None
+    agents: tuple[AgentSpec, ...] | None = None
+    """With a provider or model that is for this benchmark only."""
+    params: dict[str, Any] = {}
+    """Keys nobody here knows: for agents and scorers. Laid over the job's."""
+
+
 class JobConfig(Model):
     """Everything a user can say about a job; the same for every process that works on it."""
 
+    benchmarks: tuple[str, ...] = ()
+    """As `--bench` names them."""
     agents: tuple[AgentSpec, ...] = (AgentSpec(name="oracle"),)
     scenarios: tuple[str, ...] = ()
-    attempts: Annotated[int, Field(ge=1, le=10_000)] = 1
+    attempts: Attempts = 1
+    attempt_policy: AttemptPolicy = EACH
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = DEFAULT_CONCURRENCY
     agent_timeout: Seconds | None = None
     scorer_timeout: Seconds | None = None
-    timeout_multiplier: Annotated[float, Field(gt=0, le=1000)] = 1.0
+    silent_timeout: Seconds | None = None
+    """An agent that prints nothing for so long is stopped."""
+    job_timeout: Seconds | None = None
+    """What has not ended by then is cancelled."""
+    timeout_multiplier: Multiplier = 1.0
     threshold: Score = 1.0
+    max_examples: Annotated[int, Field(ge=1)] | None = None
+    """Scenarios of a benchmark, the first in order."""
+    sample: str | None = None
+    """Share (`10%`) or number of a benchmark's scenarios, drawn alike from each group of tags."""
+    seed: int = 0
+    """Of the sample."""
+    shard: str | None = None
+    """`2/4`: the second of four parts of all scenarios."""
+    reuse: bool = False
+    rerun_failed: bool = False
+    rerun_errors: bool = False
+    force: bool = False
+    keep: Keep = Keep.NEVER
+    params: dict[str, Any] = {}
+    """Keys of `--bench-extra` that nobody here knows: for agents and scorers."""
+    per_benchmark: dict[str, Overrides] = {}
     retry_errors: Annotated[int, Field(ge=0, le=100)] = 0
     env: dict[str, str] = {}
     """For agents."""
@@ -57,6 +112,18 @@ class JobConfig(Model):
     """Where `jobs/` and `history.sqlite` are."""
     name: str | None = None
     metadata: dict[str, str] = {}
+
+    def keeps_processes(self, scenario: str) -> bool:
+        """Whether the job says so of the scenario with this id."""
+        return any(fnmatch.fnmatchcase(scenario, pattern) for pattern in self.keep_processes)
+
+    def of(self, benchmark: str) -> JobConfig:
+        """As it is for one benchmark: what `per_benchmark` says of it wins."""
+        overrides = self.per_benchmark.get(benchmark)
+        if overrides is None:
+            return self
+        changes = {key: value for key, value in overrides if value is not None and key != "params"}
+        return self.model_copy(update={**changes, "params": {**self.params, **overrides.params}})
 
 
 class Owner(Model):
@@ -82,6 +149,20 @@ class Totals(Model):
     cancelled: int = 0
     skipped: int = 0
     mean_score: float | None = None
+    reused: int = 0
+    """Those of `trials` that were taken over from an earlier job. They cost nothing in this one."""
+    cost_usd: float | None = None
+    """What the others cost; None when nobody knows of any of them."""
+
+
+class Invocation(Model):
+    """How pytest was called: enough to call it again."""
+
+    arguments: tuple[str, ...]
+    """Without `pytest` itself. Values of `--bench-env` are left out: they may be secrets."""
+    directory: Path
+    """Where it was called."""
+    rootdir: Path
 
 
 class JobRecord(Model):
@@ -98,5 +179,12 @@ class JobRecord(Model):
     planned: int | None = None
     """Trials selected to run."""
     totals: Totals = Totals()
+    invocation: Invocation | None = None
+    parent: str | None = None
+    """The job this one was made from, by `rescore`, `rerun` or `merge`."""
+    resumed_at: tuple[datetime.datetime, ...] = ()
+    """When it was taken up again after it had died or been cancelled."""
+    message: str | None = None
+    """Why it has the status it has, where that is not plain."""
     reproducibility: dict[str, Any] = {}
     """argv, git commit and state, versions, platform."""

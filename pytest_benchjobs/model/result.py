@@ -90,6 +90,8 @@ class ImageRecord(Model):
     """As the scenario names it: an image, or `Dockerfile`."""
     id: str
     """Content digest."""
+    key: str = ""
+    """What decides its content, the same on every machine: its digest, or for one that was built, of its recipe."""
     substituted: dict[str, str] = {}
     """Base images replaced by the image map. A result with any is not comparable with one without."""
 
@@ -99,6 +101,8 @@ class AgentEnd(Model):
 
     exit_status: int | None = None
     timed_out: bool = False
+    silent: bool = False
+    """It timed out for having printed nothing for too long."""
     limit: str | None = None
     """The limit it ran into, such as `storage`."""
     oom_kills: int = 0
@@ -107,6 +111,24 @@ class AgentEnd(Model):
     tampered: tuple[str, ...] = ()
     """Programs the grading depends on that it had changed; they were put back first."""
     output_bytes: int = 0
+
+
+class Signature(Model):
+    """What decides the result of a trial, as digests: never a path, a clock or a secret."""
+
+    value: str
+    """Of all parts together."""
+    parts: dict[str, str]
+    """`scenario`, `environment`, `scorers`, `agent`, `parameters`, `limits`, `image` -> digest."""
+
+
+class Origin(Model):
+    """The trial of an earlier job that a result was taken over from."""
+
+    job: str
+    path: str
+    """Of the trial's files, relative to that job's directory."""
+    finished_at: datetime.datetime
 
 
 class Trial(Model):
@@ -142,6 +164,16 @@ class TrialResult(Model):
     finished_at: datetime.datetime
     seconds: float
     image: ImageRecord | None = None
+    signature: Signature | None = None
+    """None for one that ended before everything was known."""
+    reused: Origin | None = None
+    """Not run in this job: this is the result of that trial, and no new sample."""
+    rescored: Origin | None = None
+    """Graded anew in this job: what the agent did is that of that trial."""
+    ran_because: str | None = None
+    """With `--bench-reuse`: why nothing could be reused."""
+    kept: str | None = None
+    """Image with the file system the agent left, for `benchjobs shell` and `rescore`."""
     artifacts: tuple[str, ...] = ()
     """Paths under the trial's `artifacts/`."""
     notes: tuple[str, ...] = ()

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MARKER = ".benchjobs"
 """A file in every `jobs/` of ours; see `store.bundle`."""
+_NAMING = ("bench", "bench_job_file", "bench_profile")
+"""Options that may name benchmarks."""
 MANIFESTS = (".bench.yaml", ".bench.yml", ".bench.toml")
 
 
@@ -76,12 +78,12 @@ def _outside_tasks(start: Path, arguments: list[str]) -> list[str]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Find what `--bench` names."""
+    """Find what `--bench`, a job file or a profile names."""
     if {"tests", "solution"}.intersection(session.config.rootpath.parts):
         from .collect import refuse_to_start_inside_a_task
 
         refuse_to_start_inside_a_task(session.config)
-    if session.config.getoption("bench") or options.ini(session.config, "bench"):
+    if any(session.config.getoption(name) or options.ini(session.config, name) for name in _NAMING):
         from .collect import prepare
 
         prepare(session)

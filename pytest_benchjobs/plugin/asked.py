@@ -1,33 +1,89 @@
-"""What the command line and the ini file ask for. Every mistake is a `pytest.UsageError` of one line."""
+"""What the command line, files and the ini file ask for. Every mistake is a `pytest.UsageError`, mostly of one line."""
 
 from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import json
 import os
-import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import ValidationError
 
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
-from ..model.job import JobConfig
-from .options import ini
+from ..model.job import JobConfig, Overrides
+from ..settings.agents import WITHOUT_MODEL, read_agent, with_defaults
+from ..settings.layers import Merged, merge
+from ..settings.matrix import Matrix
+from ..sources import did_you_mean
+from .options import flag, ini, origin
+from .said import layers
 
-_VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
+if TYPE_CHECKING:
+    from ..model.result import Outcome
+
 _SAME_NAME = (
+    "attempts",
+    "attempt_policy",
+    "build_args",
     "concurrency",
     "agent_timeout",
     "scorer_timeout",
+    "silent_timeout",
+    "job_timeout",
     "timeout_multiplier",
     "threshold",
+    "max_examples",
+    "sample",
+    "seed",
+    "shard",
+    "keep",
+    "keep_processes",
+    "params",
     "retry_errors",
+    "env",
+    "image_map",
     "sandbox",
+    "name",
+    "metadata",
+    "reuse",
+    "scenarios",
 )
-_FLAG_OF_FIELD = {"name": "--bench-job-name", "directory": "--bench-dir", "metadata": "--bench-meta"}
+"""Fields of a job's configuration that settings have under the same name."""
+_CONTRADICTIONS = (
+    ("force", "reuse", "run everything, or take over what there is"),
+    ("force", "rerun_failed", "--bench-force runs everything anyway"),
+    ("force", "rerun_errors", "--bench-force runs everything anyway"),
+    ("rescore", "resume", "finish the job, or grade it anew"),
+    ("resume", "job_id", "a job that is taken up again has its id"),
+    ("resume", "parent", "a job that is taken up again is no new one"),
+    ("plan", "rescore", "only trials to run can be planned"),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FromJob:
+    """`--bench-from`: trials of an earlier job."""
+
+    job: str
+    """As it is written: an id, the beginning of one, a name, `last`."""
+    states: tuple[Outcome, ...] = ()
+    """Only those that ended so; empty: all."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ForBenchmark:
+    """What is asked for of one benchmark."""
+
+    job: JobConfig
+    agents: tuple[AgentSpec, ...]
+    labels: tuple[str, ...]
+    excluded: tuple[str, ...]
+    """Labels of the agents that the matrix leaves out here."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,11 +93,38 @@ class Asked:
     job: JobConfig
     benchmarks: tuple[str, ...]
     """As written: names, names with versions, paths, or `EVERY`."""
-    agents: tuple[AgentSpec, ...]
+    usual: tuple[AgentSpec, ...]
+    """The agents of benchmarks of which nothing else is said."""
     filters: tuple[tuple[str, str], ...]
     secrets: Mapping[str, str] = dataclasses.field(repr=False)
+    matrix: Matrix = dataclasses.field(default_factory=Matrix)
+    show_incompatible: bool = False
+    explain_reuse: bool = False
+    plan: bool = False
+    from_job: FromJob | None = None
+    job_id: str | None = None
+    """The job that was announced by a detached start."""
+    resume: str | None = None
+    """The job to take up again."""
+    rescore: str | None = None
+    """The job whose kept trials are graded anew."""
+    parent: str | None = None
+    """The job this one was made from."""
     seen: set[str] = dataclasses.field(default_factory=set)
     """Ids of all scenarios met, selected or not; for suggestions."""
+    _benchmarks: dict[str, ForBenchmark] = dataclasses.field(default_factory=dict)
+
+    def of(self, benchmark: str) -> ForBenchmark:
+        """What is asked for of one benchmark."""
+        if benchmark not in self._benchmarks:
+            changes = self.job.per_benchmark.get(benchmark)
+            agents = self.usual if changes is None or changes.agents is None else changes.agents
+            out = {agent.label for agent in agents if self.matrix.excludes(benchmark, agent)}
+            runs = tuple(agent for agent in agents if agent.label not in out)
+            self._benchmarks[benchmark] = ForBenchmark(
+                self.job.of(benchmark), runs, tuple(agent.label for agent in runs), tuple(sorted(out))
+            )
+        return self._benchmarks[benchmark]
 
     def wanted(self, scenario: str) -> bool:
         """Whether `--bench-scenario` selects this id."""
@@ -70,113 +153,192 @@ def asked(config: pytest.Config) -> Asked:
 
 
 def _read(config: pytest.Config) -> Asked:
-    secrets = _secrets(config)
-    # What the command line names replaces the agents of the ini file: both together would be a surprise.
-    written = _strings(config, "agent", replace=True) or ["oracle"]
-    for variable, value in secrets.items():
-        if value and any(value in text for text in written):
-            raise pytest.UsageError(
-                f"--bench-agent: it holds the value of the secret {variable}, and would be in every report; "
-                f"write ${variable} instead"
-            )
-    try:
-        agents = tuple(AgentSpec.parse(text) for text in written)
-    except InputError as error:
-        raise pytest.UsageError(f"--bench-agent: {error}") from None
-    labels = [agent.label for agent in agents]
-    for label in labels:
-        if labels.count(label) > 1:
-            raise pytest.UsageError(
-                f"--bench-agent: {label} is given twice; for repeats use --bench-attempts"
-            )
-    fields: dict[str, Any] = {
-        "agents": agents,
-        "scenarios": tuple(
-            pattern.strip()
-            for text in _strings(config, "scenario", replace=True)
-            for pattern in text.split(",")
-            if pattern.strip()
-        ),
-        "env": _table(config, "env", variables=True),
-        "image_map": _table(config, "image_map"),
-        "build_args": _table(config, "build_arg"),
-        "keep_processes": tuple(_strings(config, "keep_processes")),
-        "metadata": _table(config, "meta"),
+    given = {name: _given(config, name) for name in ("job_id", "resume", "rescore", "parent")}
+    _refuse_contradictions(config)
+    merged = merge(layers(config))
+    values = merged.values
+    secrets = _secrets(merged)
+    base = _agents(merged, secrets)
+    matrix = _matrix(merged, base)
+    usual = _cells(merged, matrix, base, {})
+    per_benchmark = {}
+    for name, changes in merged.per_benchmark.items():
+        per_benchmark[name] = dict(changes)
+        if changes.keys() & {"provider", "model"}:
+            per_benchmark[name]["agents"] = _cells(merged, matrix, base, changes)
+            per_benchmark[name] = {
+                key: value for key, value in per_benchmark[name].items() if key not in ("provider", "model")
+            }
+    special = [agent for changes in per_benchmark.values() for agent in changes.get("agents", ())]
+    agents = {agent.label: agent for agent in (*usual, *special)}
+    benchmarks = tuple(config.getoption("bench") or values.get("benchmarks") or ini(config, "bench"))
+    fields = {name: values[name] for name in _SAME_NAME if name in values}
+    fields |= _reuse(config, values)
+    fields |= {
+        "agents": tuple(agents.values()),
+        "benchmarks": benchmarks,
         "directory": _directory(config),
-        "attempts": _single(config, "attempts"),
-        "name": _single(config, "job_name"),
-        **{name: _single(config, name) for name in _SAME_NAME},
+        "per_benchmark": {name: Overrides.model_validate(changes) for name, changes in per_benchmark.items()},
     }
     try:
-        job = JobConfig.model_validate({key: value for key, value in fields.items() if value is not None})
+        job = JobConfig.model_validate(fields)
     except ValidationError as error:
+        from ..sources.complaints import in_words
+
         first = error.errors(include_url=False)[0]
-        field = str(first["loc"][0])
-        flag = _FLAG_OF_FIELD.get(field, "--bench-" + field.replace("_", "-"))
-        raise pytest.UsageError(f"{flag}: {first['msg']} (got {first['input']!r})") from None
+        place = first["loc"]
+        raise pytest.UsageError(f"{merged.origin(str(place[0]))}: {in_words(first, place)}") from None
     return Asked(
         job=job,
-        benchmarks=tuple(config.getoption("bench") or ini(config, "bench")),
-        agents=agents,
-        filters=tuple(_pairs("--bench-filter", _strings(config, "filter"))),
+        benchmarks=benchmarks,
+        usual=usual,
+        filters=tuple(values.get("filters", ())),
         secrets=secrets,
+        matrix=matrix,
+        show_incompatible=bool(
+            config.getoption("bench_show_incompatible") or ini(config, "bench_show_incompatible")
+        ),
+        explain_reuse=bool(config.getoption("bench_explain_reuse")),
+        plan=bool(config.getoption("bench_plan")),
+        from_job=_from_job(_given(config, "from")),
+        job_id=given["job_id"],
+        resume=given["resume"],
+        rescore=given["rescore"],
+        parent=given["parent"],
     )
 
 
-def _strings(config: pytest.Config, name: str, *, replace: bool = False) -> list[str]:
-    """Ini first, then the command line, which adds or replaces."""
-    from_line: list[str] = config.getoption(f"bench_{name}") or []
-    if replace and from_line:
-        return from_line
-    return [*ini(config, f"bench_{name}"), *from_line]
+def _given(config: pytest.Config, name: str) -> str | None:
+    text: str | None = config.getoption(f"bench_{name}")
+    if text is not None and not text.strip():
+        raise pytest.UsageError(f"{flag(name)}: it is empty; name a job, or leave it out")
+    if name == "job_id" and text is not None:
+        from ..store.bundle import JobBundle
+
+        try:
+            JobBundle(Path(), text)
+        except InputError as error:
+            raise pytest.UsageError(f"{flag(name)}: {error}") from None
+    return text
 
 
-def _single(config: pytest.Config, name: str) -> Any:
-    value = config.getoption(f"bench_{name}")
-    return ini(config, f"bench_{name}") if value is None else value
+def _refuse_contradictions(config: pytest.Config) -> None:
+    for one, other, why in _CONTRADICTIONS:
+        if config.getoption(f"bench_{one}") and config.getoption(f"bench_{other}"):
+            raise pytest.UsageError(f"{flag(one)} and {flag(other)} contradict each other: {why}")
 
 
-def _pairs(flag: str, texts: Iterable[str], form: str = "KEY=VALUE") -> list[tuple[str, str]]:
-    pairs = []
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not key.strip():
-            raise pytest.UsageError(f"{flag}: {text!r} is not of the form {form}")
-        pairs.append((key.strip(), value))
-    return pairs
+def _reuse(config: pytest.Config, values: Mapping[str, Any]) -> dict[str, bool]:
+    if config.getoption("bench_force"):
+        return {"force": True, "reuse": False}
+    rerun = {name: bool(config.getoption(f"bench_{name}")) for name in ("rerun_failed", "rerun_errors")}
+    return {**rerun, "reuse": bool(values.get("reuse")) or any(rerun.values())}
 
 
-def _table(config: pytest.Config, name: str, *, variables: bool = False) -> dict[str, str]:
-    flag = "--bench-" + name.replace("_", "-")
-    table = dict(_pairs(flag, _strings(config, name), "FROM=TO" if name == "image_map" else "KEY=VALUE"))
-    if variables:
-        _check_variables(flag, table)
-    return table
-
-
-def _check_variables(flag: str, names: Iterable[str]) -> None:
-    for name in names:
-        if not _VARIABLE.match(name):
-            raise pytest.UsageError(
-                f"{flag}: {name!r} is not a name for a variable (letters, digits and '_')"
-            )
-
-
-def _secrets(config: pytest.Config) -> dict[str, str]:
-    sources = dict(_pairs("--bench-secret", _strings(config, "secret"), "VARIABLE=NAME"))
-    _check_variables("--bench-secret", sources)
+def _secrets(merged: Merged) -> dict[str, str]:
+    sources: Mapping[str, str] = merged.values.get("secrets", {})
     missing = sorted({name for name in sources.values() if name not in os.environ})
     if missing:
         raise pytest.UsageError(
-            f"--bench-secret: {', '.join(missing)} is not set here; export it before running pytest"
+            f"{merged.origin('secrets')}: {', '.join(missing)} is not set here; export it before running pytest"
         )
     return {variable: os.environ[name] for variable, name in sources.items()}
 
 
-def _directory(config: pytest.Config) -> Any:
+def _agents(merged: Merged, secrets: Mapping[str, str]) -> tuple[AgentSpec, ...]:
+    """The agents as they are written, without the defaults."""
+    blame = merged.origin("agents")
+    written = merged.values.get("agents") or ["oracle"]
+    params = [
+        merged.values.get("params"),
+        *(changes.get("params") for changes in merged.per_benchmark.values()),
+    ]
+    for variable, value in secrets.items():
+        if value and any(value in str(agent) for agent in map(_all_of, written)):
+            raise pytest.UsageError(
+                f"{blame}: it holds the value of the secret {variable}, and would be in every report; "
+                f"write ${variable} instead"
+            )
+        if value and any(json.dumps(value)[1:-1] in json.dumps(table) for table in params):
+            raise pytest.UsageError(
+                f"{merged.origin('params')}: it holds the value of the secret {variable}, and would be in every report"
+            )
+    try:
+        agents = tuple(one if isinstance(one, AgentSpec) else read_agent(one) for one in written)
+    except InputError as error:
+        raise pytest.UsageError(f"{blame}: {error}") from None
+    _refuse_twice(blame, agents)
+    for key in ("provider", "model"):
+        if merged.origin(key) == flag(key) and all(agent.name in WITHOUT_MODEL for agent in agents):
+            names = ", ".join(agent.name for agent in agents)
+            raise pytest.UsageError(
+                f"{flag(key)}: {names} would take no notice of it; name an agent that does with --bench-agent"
+            )
+    return agents
+
+
+def _all_of(written: object) -> str:
+    return written.model_dump_json() if isinstance(written, AgentSpec) else str(written)
+
+
+def _refuse_twice(blame: str, agents: Iterable[AgentSpec]) -> None:
+    labels = [agent.label for agent in agents]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise pytest.UsageError(f"{blame}: {label} is given twice; for repeats use --bench-attempts")
+
+
+def _matrix(merged: Merged, agents: tuple[AgentSpec, ...]) -> Matrix:
+    matrix = Matrix(merged.values.get("parameters", {}), merged.values.get("exclude", ()))
+    blame = merged.origin("parameters" if "parameters" in merged.origins else "exclude")
+    try:
+        matrix.check(agents)
+    except InputError as error:
+        raise pytest.UsageError(f"{blame}: {error}") from None
+    both = sorted(matrix.parameters.keys() & merged.values.get("params", {}).keys())
+    if both and merged.origin("params") == flag("param"):
+        raise pytest.UsageError(f"{flag('param')}: {both[0]} has several values already: {blame}")
+    return matrix
+
+
+def _cells(
+    merged: Merged, matrix: Matrix, agents: Iterable[AgentSpec], changes: Mapping[str, Any]
+) -> tuple[AgentSpec, ...]:
+    """Agents with defaults, in every combination of parameters."""
+    provider, model = (changes.get(key, merged.values.get(key)) for key in ("provider", "model"))
+    cells = matrix.cells(with_defaults(agents, provider, model))
+    _refuse_twice(merged.origin("agents"), cells)
+    return cells
+
+
+def _from_job(text: str | None) -> FromJob | None:
+    if text is None:
+        return None
+    from ..model.result import Outcome
+
+    job, colon, listed = text.rpartition(":")
+    words = [word.strip().lower() for word in listed.split(",")]
+    known = {outcome.value for outcome in Outcome}
+    if not colon or not any(word in known or did_you_mean(word, known) for word in words):
+        return FromJob(text)  # the name of a job may have a colon
+    for word in words:
+        if word not in known:
+            hint = did_you_mean(word, known).strip() or f"there are: {', '.join(Outcome)}"
+            raise pytest.UsageError(f"--bench-from: no trial is {word!r}; {hint}")
+    return FromJob(job, tuple(Outcome(word) for word in words))
+
+
+def _directory(config: pytest.Config) -> Path:
     from_line = config.getoption("bench_dir")
     if from_line is not None and not from_line.strip():
         raise pytest.UsageError("--bench-dir: it is empty; name a directory, or leave the option out")
     if from_line is not None:
-        return config.invocation_params.dir / os.path.expanduser(from_line)  # noqa: PTH111  a string until here
-    return config.rootpath / (ini(config, "bench_dir") or "reports")
+        directory: Path = config.invocation_params.dir / os.path.expanduser(from_line)  # noqa: PTH111  a string until here
+        blame = "--bench-dir"
+    else:
+        directory = config.rootpath / (ini(config, "bench_dir") or "reports")
+        blame = "reports" if not ini(config, "bench_dir") else origin(config, "bench_dir")
+    there = next((path for path in (directory, *directory.parents) if os.path.lexists(path)), directory)
+    if os.path.lexists(there) and not there.is_dir():
+        raise pytest.UsageError(f"{blame}: {there} is not a directory; name another one with --bench-dir")
+    return directory

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,59 +13,19 @@ import pytest
 from ..model.errors import InputError, InputErrors
 from ..sources import did_you_mean, open_source
 from ..store.text import clean
-from . import options
+from . import options, selection
 from .asked import Asked, matches
 from .asked import asked as read
 from .items import BenchWarning, TrialItem
+from .selection import CHOSEN, Filters
+from .tags import tags
 
 if TYPE_CHECKING:
     from ..sources.protocol import ScenarioRef, Source
 
-_TAG = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
-# Markers that make pytest or a common plugin do something: a tag of a benchmark must not.
-_BEHAVIOUR = frozenset(
-    [
-        "parametrize",
-        "usefixtures",
-        "skip",
-        "skipif",
-        "xfail",
-        "filterwarnings",
-        "tryfirst",
-        "trylast",
-        "hookwrapper",
-        "timeout",
-        "flaky",
-        "rerun_except",
-        "only_on",
-        "xdist_group",
-        "asyncio",
-        "anyio",
-        "trio",
-        "twisted",
-        "django_db",
-        "benchmark",
-        "order",
-        "run",
-        "dependency",
-        "depends",
-        "forked",
-        "repeat",
-        "incremental",
-        "pytestmark",
-        "bench_trial",
-        "and",
-        "or",
-        "not",
-        "True",
-        "False",
-        "None",
-    ]
-)
+_CHECKED = pytest.StashKey[bool]()
+_FILTERS = pytest.StashKey[Filters]()
 _PROBLEM = pytest.StashKey[str]()
-_MARKS = pytest.StashKey[dict[str, pytest.MarkDecorator | None]]()
-_CHOSEN = pytest.StashKey[dict[str, set[str]]]()
-"""Node id of a task directory or a benchmark -> names of the trials that were asked for by their own node ids."""
 _NAMED = pytest.StashKey[list[tuple[str | None, list["Source"]]]]()
 
 
@@ -159,7 +118,7 @@ def refuse_to_start_inside_a_task(config: pytest.Config) -> None:
 
 
 def prepare(session: pytest.Session) -> None:
-    """Find what `--bench` names. Without path arguments, nothing else is collected.
+    """Find what `--bench`, a job file or a profile names, if any does. Without path arguments, that is all there is.
 
     Raises:
         pytest.UsageError: an unknown benchmark, or one that cannot be read.
@@ -167,7 +126,10 @@ def prepare(session: pytest.Session) -> None:
     from .catalogue import find
 
     config = session.config
-    config.stash[_NAMED] = [find(config, text) for text in read(config).benchmarks]
+    benchmarks = read(config).benchmarks
+    if not benchmarks:
+        return
+    config.stash[_NAMED] = [find(config, text) for text in benchmarks]
     activate(config)
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = []
@@ -180,7 +142,7 @@ def take_node_ids(config: pytest.Config) -> None:
     """
     named = {name for name, _ in config.stash.get(_NAMED, []) if name is not None}
     arguments: list[str] = []
-    chosen = config.stash.setdefault(_CHOSEN, {})
+    chosen = config.stash.setdefault(CHOSEN, {})
     for argument in config.args:
         place, found, name = argument.partition("::")
         path = config.invocation_params.dir / place
@@ -213,32 +175,6 @@ def named_collectors(session: pytest.Session) -> list[pytest.Collector]:
     return list(collectors.values())
 
 
-def select(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out trials that are archived or were collected twice."""
-    kept: list[pytest.Item] = []
-    archived: list[pytest.Item] = []
-    first: dict[str, pytest.Collector | None] = {}
-    chosen = config.stash.get(_CHOSEN, {})
-    for item in items:
-        if not isinstance(item, TrialItem):
-            kept.append(item)
-        elif chosen and not _is_chosen(chosen, item):
-            continue
-        elif item.ref.archived:
-            archived.append(item)
-        elif first.setdefault(item.nodeid.removesuffix(item.name), item.parent) is item.parent:
-            kept.append(item)
-    if archived:
-        config.hook.pytest_deselected(items=archived)
-    items[:] = kept
-
-
-def _is_chosen(chosen: dict[str, set[str]], item: TrialItem) -> bool:
-    """Whether no trial of the same place was asked for by its node id, or this one was."""
-    names = chosen.get(item.parent.nodeid) if item.parent is not None else None
-    return names is None or item.name in names or item.ref.id in names
-
-
 def problem(session: pytest.Session) -> str | None:
     """A contradiction between the options and what was collected."""
     config = session.config
@@ -252,9 +188,11 @@ def problem(session: pytest.Session) -> str | None:
         )
     if session.testsfailed:
         return None
-    if (missing := _not_found(session)) is not None:
+    if (missing := selection.not_found(session)) is not None:
         return missing
     asked = read(config)
+    if not trials and (left_out := selection.all_left_out(config)):
+        return left_out
     for pattern in asked.job.scenarios:
         if not any(matches(seen, pattern) for seen in asked.seen):
             hint = did_you_mean(pattern, asked.seen).strip()
@@ -263,23 +201,20 @@ def problem(session: pytest.Session) -> str | None:
     return None
 
 
-def _not_found(session: pytest.Session) -> str | None:
-    """A trial that was asked for by its node id, and is not there."""
-    chosen = session.config.stash.get(_CHOSEN, {})
-    option = session.config.option
-    if not chosen or option.keyword or option.markexpr or getattr(option, "lf", False):
-        return None
-    present = set()
-    for item in session.items:
-        if isinstance(item, TrialItem) and item.parent is not None:
-            present |= {item.nodeid, f"{item.parent.nodeid}::{item.ref.id}"}
-    wanted = (f"{place}::{name}" for place, names in chosen.items() for name in sorted(names))
-    return next((f"not found: {node_id}" for node_id in wanted if node_id not in present), None)
+def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out trials that are archived, were collected twice, or are not asked for."""
+    if _PROBLEM in config.stash or not any(isinstance(item, TrialItem) for item in items):
+        return
+    found = selection.select(config, items)
+    if found is not None:
+        config.stash[_PROBLEM] = clean(found)
 
 
 def check(session: pytest.Session) -> None:
     """Raise the contradiction there is. A worker of xdist reports it instead: the controller raises it."""
     found = problem(session)
+    if found is None and not session.testsfailed:
+        found = _nothing_fits(session.config)
     if found is None:
         return
     if not hasattr(session.config, "workerinput"):
@@ -290,17 +225,35 @@ def check(session: pytest.Session) -> None:
     session.config.hook.pytest_collectreport(report=report)
 
 
+def _nothing_fits(config: pytest.Config) -> str | None:
+    """Warn that `--bench-filter` matched nothing; the message, where warnings are errors."""
+    filters = config.stash.get(_FILTERS, None)
+    nothing = filters.nothing() if filters is not None else None
+    if nothing is None:
+        return None
+    try:
+        warnings.warn(BenchWarning(clean(nothing)), stacklevel=1)
+    except BenchWarning:
+        return clean(nothing)
+    return None
+
+
 def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Asked) -> Iterator[TrialItem]:
     config = collector.config
     where: dict[str, Source] = {}
-    labels = [agent.label for agent in asked.agents]
-    attempts = asked.job.attempts
+    filters = config.stash.setdefault(_FILTERS, Filters(asked.filters))
     for source in sources:
         refs = source.refs(asked.wanted)
         for warning in source.warnings:
             _warn(config, warning.message, Path(warning.path), warning.line)
+        here = asked.of(source.benchmark)
+        if here.excluded and refs:
+            selection.leave_out(config, source.benchmark, here.excluded)
+        # Under a policy of one verdict there is one item for all attempts.
+        together = here.job.attempts if here.job.attempt_policy.aggregates else 1
+        numbers = range(1, here.job.attempts + 1, together)
         for ref in refs:
-            if asked.filters and not _fits(source, ref, asked.filters):
+            if asked.filters and not filters.fit(source.load(ref.id).metadata):
                 continue
             if ref.id in where:
                 raise InputError(
@@ -310,16 +263,17 @@ def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Asked)
                 )
             where[ref.id] = source
             _check_scorers(config, source, ref)
-            marks, words = _tags(config, ref.tags)
-            for agent, label in zip(asked.agents, labels, strict=True):
-                for attempt in range(1, attempts + 1):
-                    suffix = f"-{attempt}" if attempts > 1 else ""
+            marks, words = tags(config, ref.tags)
+            for agent, label in zip(here.agents, here.labels, strict=True):
+                for attempt in numbers:
+                    suffix = f"-{attempt}" if len(numbers) > 1 else ""
                     item = TrialItem.from_parent(
                         collector,
                         source=source,
                         ref=ref,
                         agent=agent,
                         attempt=attempt,
+                        attempts=together,
                         name=f"{ref.id}[{label}{suffix}]",
                     )
                     for mark in marks:
@@ -327,19 +281,6 @@ def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Asked)
                     if words:
                         item.extra_keyword_matches.update(words)
                     yield item
-
-
-def _fits(source: Source, ref: ScenarioRef, filters: Iterable[tuple[str, str]]) -> bool:
-    metadata = source.load(ref.id).metadata
-    return all(key in metadata and _same(metadata[key], value) for key, value in filters)
-
-
-def _same(found: object, value: str) -> bool:
-    if isinstance(found, list | tuple):
-        return any(_same(one, value) for one in found)
-    if isinstance(found, bool):
-        return value.lower() == str(found).lower()
-    return str(found) == value
 
 
 def _mark(collector: pytest.Collector) -> None:
@@ -354,37 +295,21 @@ def _mark(collector: pytest.Collector) -> None:
         collector.add_marker(pytest.mark.flaky(reruns=0))
 
 
-def _tags(config: pytest.Config, tags: Sequence[str]) -> tuple[list[pytest.MarkDecorator], list[str]]:
-    """Tags as marks where they can be marks, and else as words for `-k`."""
-    known = config.stash.setdefault(_MARKS, {})
-    marks, words = [], []
-    for tag in tags:
-        if tag not in known:
-            fit = _TAG.match(tag) is not None and tag not in _BEHAVIOUR
-            if fit:
-                # Registered first, so that --strict-markers has nothing to say.
-                config.addinivalue_line("markers", f"{tag}: tag of a scenario")
-            known[tag] = getattr(pytest.mark, tag) if fit else None
-        mark = known[tag]
-        if mark is None:
-            words.append(clean(tag))
-        else:
-            marks.append(mark)
-    return marks, words
-
-
 def _check_agents(config: pytest.Config, asked: Asked) -> None:
+    if _CHECKED in config.stash:
+        return
     from .registry import agents_of
 
     known = agents_of(config)
-    for spec in asked.agents:
+    for spec in asked.job.agents:
         if spec.name not in known:
             hint = did_you_mean(spec.name, known).strip() or f"there are: {', '.join(sorted(known))}"
             raise pytest.UsageError(f"--bench-agent: there is no agent {spec.name!r}; {hint}")
         if known[spec.name].needs_model and spec.model is None:
             raise pytest.UsageError(
-                f"--bench-agent: {spec.name} needs a model. Use format: {spec.name}:model"
+                f"--bench-agent: {spec.name} needs a model. Use format: {spec.name}:model, or --bench-model"
             )
+    config.stash[_CHECKED] = True
 
 
 def _check_scorers(config: pytest.Config, source: Source, ref: ScenarioRef) -> None:

@@ -6,13 +6,15 @@ import functools
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from _pytest.outcomes import Failed  # `pytest.fail.Exception`, for type checkers
+from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 if TYPE_CHECKING:
     from ..model.agent import AgentSpec
+    from ..model.policy import Policy
     from ..model.result import Trial, TrialResult
     from ..sources.protocol import ScenarioRef, Source
 
@@ -32,13 +34,20 @@ class TrialError(Failed):
     """The trial could not be run or graded, through no fault of the agent."""
 
 
+class Ticket(NamedTuple):
+    """One trial of an item."""
+
+    item: TrialItem
+    attempt: int
+
+
 class TrialItem(pytest.Item):
-    """Scenario x agent x attempt.
+    """Scenario x agent x attempt; under a policy that makes one verdict of several attempts, scenario x agent.
 
     It holds references to what it shares with its neighbours, and no content: 100,000 of them must fit.
     """
 
-    __slots__ = ("agent", "attempt", "properties", "ref", "result", "source")
+    __slots__ = ("agent", "attempt", "attempts", "landed", "properties", "ref", "result", "source")
 
     def __init__(
         self,
@@ -47,6 +56,7 @@ class TrialItem(pytest.Item):
         ref: ScenarioRef,
         agent: AgentSpec,
         attempt: int,
+        attempts: int = 1,
         name: str,
         parent: pytest.Collector,
     ) -> None:
@@ -59,7 +69,12 @@ class TrialItem(pytest.Item):
         self.ref = ref
         self.agent = agent
         self.attempt = attempt
+        self.attempts = attempts
+        """How many attempts it stands for, from `attempt` on."""
+        self.landed: Sequence[TrialResult] = ()
+        """Results of its attempts so far."""
         self.result: TrialResult | None = None
+        """The one that pytest is told."""
         self.properties: Sequence[tuple[str, str | int | float]] = ()
 
     @functools.cached_property
@@ -72,8 +87,16 @@ class TrialItem(pytest.Item):
         """What plugins say about the trial."""
         return []
 
-    def trial(self) -> Trial:
-        """All of it. Reads the scenario.
+    def tickets(self) -> list[Ticket]:
+        """Its trials."""
+        return [Ticket(self, self.attempt + number) for number in range(self.attempts)]
+
+    def trial_id(self, attempt: int) -> str:
+        """The node id of one of its attempts."""
+        return self.nodeid if self.attempts == 1 else f"{self.nodeid[:-1]}-{attempt}]"
+
+    def trial(self, attempt: int) -> Trial:
+        """All of one of its attempts. Reads the scenario.
 
         Raises:
             InputError: the scenario has changed since it was collected, and not for the better.
@@ -81,11 +104,35 @@ class TrialItem(pytest.Item):
         from ..model.result import Trial
 
         return Trial(
-            node_id=self.nodeid,
+            node_id=self.trial_id(attempt),
             scenario=self.source.load(self.ref.id),
             agent=self.agent,
-            attempt=self.attempt,
+            attempt=attempt,
         )
+
+    def unwanted(self) -> str | None:
+        """Why it is not to run, where a mark says so: `skip`, `skipif`, or `xfail(run=False)`."""
+        try:
+            skipped = evaluate_skip_marks(self)
+            if skipped is not None:
+                return skipped.reason
+            xfailed = None if self.config.option.runxfail else evaluate_xfail_marks(self)
+        except Failed as error:
+            return f"its mark is wrong: {error}"  # which pytest will say too
+        return None if xfailed is None or xfailed.run else f"not to be run: {xfailed.reason}"
+
+    def land(self, result: TrialResult, policy: Policy) -> bool:
+        """Take the result of an attempt; whether it was the last one, so that there is a verdict."""
+        self.landed = (*self.landed, result)
+        if len(self.landed) < self.attempts:
+            return False
+        if self.attempts == 1:
+            self.result = result
+        else:
+            from ..analysis.verdict import verdict
+
+            self.result = verdict(self.nodeid, self.landed, policy, self.attempts)
+        return True
 
     def setup(self) -> None:
         """Run the trial, unless that was done ahead; raise what was not the agent's doing."""
@@ -95,7 +142,8 @@ class TrialItem(pytest.Item):
             # Another loop than ours, or a plugin that runs an item again.
             from .session import session_of
 
-            self.result = session_of(self.config).fly_now(self)
+            session_of(self.config).fly_now(self)
+            assert self.result is not None  # noqa: S101  all its attempts have landed
         failure = self.result.failure
         if self.result.outcome == "error":
             raise TrialError(failure.message if failure else "error", pytrace=False)

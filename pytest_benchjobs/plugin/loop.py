@@ -17,14 +17,16 @@ import gc
 import logging
 import signal
 import threading
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from types import FrameType
 
 import pytest
 
 from . import reporting
+from .asked import asked as read
 from .items import TrialItem
-from .session import BenchSession, next_landed, wait_until_landed
+from .session import BenchSession, ended_in_the_end, next_landed
 
 _CLEANUP_SECONDS = 120.0
 
@@ -36,35 +38,50 @@ def run(session: pytest.Session) -> bool:
         raise session.Interrupted(f"{session.testsfailed} error{many} during collection")
     ordinary = [item for item in session.items if not isinstance(item, TrialItem)]
     trials = [item for item in session.items if isinstance(item, TrialItem)]
-    bench = BenchSession.begin(session.config, len(trials))
-    reporting.announce(bench, trials)
-    for index, item in enumerate(ordinary):
-        following = ordinary[index + 1] if index + 1 < len(ordinary) else None
-        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-        stop_if_asked(session)
-    with quiet_trial_threads(session.config), sigterm_as_interrupt(), collected_items_left_alone():
-        _fly(session, bench, trials)
+    with sigterm_as_interrupt():
+        bench = BenchSession.begin(session.config, by_agent(trials), chosen(session.config, trials))
+        try:
+            reporting.announce(bench, trials)
+            for index, item in enumerate(ordinary):
+                following = ordinary[index + 1] if index + 1 < len(ordinary) else None
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+                stop_if_asked(session)
+            with quiet_trial_threads(session.config), collected_items_left_alone():
+                _fly(session, bench, trials)
+        finally:
+            bench.deafen()
     return True
+
+
+def by_agent(trials: Iterable[TrialItem]) -> dict[str, int]:
+    """How many trials there are, by label of the agent."""
+    counts: Counter[str] = Counter()
+    for item in trials:
+        counts[item.agent.label] += item.attempts
+    return dict(counts)
+
+
+def chosen(config: pytest.Config, trials: Iterable[TrialItem]) -> frozenset[str]:
+    """Which trials there are, by node id. Asked for only when a job is taken up again, which may have others."""
+    if read(config).resume is None:
+        return frozenset()
+    return frozenset(item.trial_id(ticket.attempt) for item in trials for ticket in item.tickets())
 
 
 def _fly(session: pytest.Session, bench: BenchSession, trials: list[TrialItem]) -> None:
     flight = bench.flight()
-    try:
+    policy = bench.job.attempt_policy
+    with ended_in_the_end(bench, flight, _CLEANUP_SECONDS):
+        waiting = 0
         for item in trials:
-            flight.submit(item)
-        for _ in trials:
-            item, item.result = next_landed(flight)
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-            stop_if_asked(session)
-    finally:
-        # On -x, Ctrl-C and SIGTERM: what is in flight ends, cleans up, and is not reported. A second Ctrl-C gets us
-        # out of the wait; closing the engine then removes what is left by force.
-        flight.cancel()
-        try:
-            wait_until_landed(flight, _CLEANUP_SECONDS)
-        finally:
-            bench.close()
-            flight.close()
+            for ticket in item.tickets():
+                flight.submit(ticket)
+                waiting += 1
+        for _ in range(waiting):
+            (item, _attempt), result = next_landed(flight)
+            if item.land(result, policy):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+                stop_if_asked(session)
 
 
 def stop_if_asked(session: pytest.Session) -> None:

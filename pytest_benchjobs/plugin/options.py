@@ -5,6 +5,7 @@ Part of every pytest run of everyone who installed the package, so it holds plai
 
 from __future__ import annotations
 
+import argparse
 from typing import Any, Literal
 
 import pytest
@@ -13,18 +14,50 @@ RUNNING = "benchjobs-running"
 EVERY = "*"
 """What `--bench` without a value stands for."""
 
-_Kind = Literal["many", "text", "int", "float"]
+_Kind = Literal["many", "text", "int", "float", "flag"]
 
-_OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
+OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
     (
         "agent",
         "AGENT[:MODEL]",
         "agent under test, repeatable; also oracle (default), nop and command:SHELL",
         "many",
     ),
+    ("provider", "NAME", "who serves the models of agents that name no provider", "text"),
+    ("model", "MODEL", "model of agents that name none", "text"),
+    (
+        "matrix",
+        "KEY=V1,V2",
+        "every agent with each of these values of a parameter, and their combinations; repeatable",
+        "many",
+    ),
+    ("param", "KEY=VALUE", "a parameter for agents and scorers, repeatable", "many"),
+    ("extra", "JSON|=@FILE", "an object of options and parameters, also per_benchmark; repeatable", "many"),
+    (
+        "profile",
+        "NAME|PATH",
+        "settings by name, of pyproject.toml or benchjobs-profiles/; repeatable",
+        "many",
+    ),
+    ("job_file", "PATH", "settings of this job: TOML, YAML or JSON", "text"),
     ("scenario", "ID", "only these scenarios; patterns and commas allowed, repeatable", "many"),
     ("filter", "KEY=VALUE", "only scenarios whose metadata say so, repeatable", "many"),
+    (
+        "sample",
+        "10%|N",
+        "only so many scenarios of each benchmark, drawn alike from each group of tags",
+        "text",
+    ),
+    ("max_examples", "N", "only the first N scenarios of each benchmark", "int"),
+    ("seed", "N", "of --bench-sample (default: 0)", "int"),
+    ("shard", "I/N", "only part I of N of all scenarios", "text"),
     ("attempts", "K", "independent attempts of each scenario and agent (default: 1)", "int"),
+    (
+        "attempt_policy",
+        "each|any|all|rate:X",
+        "what several attempts decide: a test each (default), or one together",
+        "text",
+    ),
     (
         "concurrency",
         "N",
@@ -33,6 +66,8 @@ _OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
     ),
     ("agent_timeout", "SECONDS", "time for an agent (default: the scenario's own, else 7200)", "float"),
     ("scorer_timeout", "SECONDS", "time for a scorer (default: its own, else 1800)", "float"),
+    ("silent_timeout", "SECONDS", "stop an agent that prints nothing for so long", "float"),
+    ("job_timeout", "SECONDS", "cancel what has not ended by then", "float"),
     ("timeout_multiplier", "X", "makes every timeout X times as long", "float"),
     ("env", "KEY=VALUE", "a variable for agents, repeatable", "many"),
     (
@@ -51,16 +86,43 @@ _OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
         "scenarios whose agents' background processes live on while graded",
         "many",
     ),
+    ("keep", "never|failed|always", "file systems of trials to keep (default: never)", "text"),
     ("sandbox", "NAME", "where trials run (default: docker)", "text"),
     ("dir", "DIR", "where results go (default: reports/ under rootdir)", "text"),
     ("job_name", "NAME", "a name for this job", "text"),
     ("meta", "KEY=VALUE", "a note kept with the job, repeatable", "many"),
+    ("reuse", "", "take over results of earlier jobs that nothing has changed since", "flag"),
+    ("show_incompatible", "", "list what the matrix excludes", "flag"),
 )
-_INI_TYPE: dict[_Kind, Literal["linelist", "string", "int", "float"]] = {
+_THIS_TIME: tuple[tuple[str, str, str, _Kind], ...] = (
+    ("explain_reuse", "", "say of each trial why it was reused, or why not", "flag"),
+    ("rerun_failed", "", "as --bench-reuse, but run again what failed", "flag"),
+    ("rerun_errors", "", "as --bench-reuse, but run again what ended in an error", "flag"),
+    ("force", "", "run everything, whatever the ini file says of reuse", "flag"),
+    ("plan", "", "say what would run, and run nothing", "flag"),
+    (
+        "from",
+        "JOB[:STATE,...]",
+        "only the trials of this earlier job; only those that passed, failed, ...",
+        "text",
+    ),
+)
+"""Without an ini key: nobody can mean them of every call."""
+_OURS = ("job_id", "resume", "rescore", "parent")
+"""For the `benchjobs` commands, and not in --help."""
+_INI_TYPE: dict[_Kind, Literal["linelist", "string", "int", "float", "bool"]] = {
     "many": "linelist",
     "text": "string",
     "int": "int",
     "float": "float",
+    "flag": "bool",
+}
+_EXPECTED: dict[_Kind, str] = {
+    "many": "a list",
+    "text": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "flag": "true or false",
 }
 
 
@@ -86,19 +148,30 @@ def add(parser: pytest.Parser) -> None:
     parser.addini(
         "bench_paths", "directories --bench looks for manifests in", type="linelist", default=["benchmarks"]
     )
-    for name, metavar, text, kind in _OPTIONS:
-        flag, dest = "--bench-" + name.replace("_", "-"), f"bench_{name}"
-        if kind == "many":
-            group.addoption(flag, dest=dest, action="append", metavar=metavar, help=text)
+    for name, metavar, text, kind in (*OPTIONS, *_THIS_TIME):
+        if kind == "flag":
+            # Not False: that would be a value.
+            group.addoption(flag(name), dest=f"bench_{name}", action="store_true", default=None, help=text)
+        elif kind == "many":
+            group.addoption(flag(name), dest=f"bench_{name}", action="append", metavar=metavar, help=text)
         else:
-            group.addoption(flag, dest=dest, metavar=metavar, help=text)
+            group.addoption(flag(name), dest=f"bench_{name}", metavar=metavar, help=text)
+    for name, _, _, kind in OPTIONS:
         default: list[str] | None = [] if kind == "many" else None
-        parser.addini(dest, f"as {flag}", type=_INI_TYPE[kind], default=default)
+        parser.addini(f"bench_{name}", f"as {flag(name)}", type=_INI_TYPE[kind], default=default)
+    for name in _OURS:
+        group.addoption(flag(name), dest=f"bench_{name}", help=argparse.SUPPRESS)
+
+
+def flag(name: str) -> str:
+    """How the option called `name` is written."""
+    return "--bench-" + name.replace("_", "-")
 
 
 def given(config: pytest.Config) -> bool:
     """Whether the command line names any of our options."""
-    dests = ("bench", *(f"bench_{name}" for name, *_ in _OPTIONS))
+    names = (*(name for name, *_ in (*OPTIONS, *_THIS_TIME)), *_OURS)
+    dests = ("bench", *(f"bench_{name}" for name in names))
     return any(config.getoption(dest) is not None for dest in dests)
 
 
@@ -110,5 +183,15 @@ def ini(config: pytest.Config, key: str) -> Any:
     """
     try:
         return config.getini(key)
-    except (TypeError, ValueError) as error:
-        raise pytest.UsageError(f"ini key {key}: {error}") from None
+    except (TypeError, ValueError, pytest.UsageError) as error:  # which of them depends on pytest's version
+        expected = next((_EXPECTED[kind] for name, _, _, kind in OPTIONS if key == f"bench_{name}"), "a list")
+        found = str(error).rpartition(": ")[2].removeprefix("invalid truth value ")
+        raise pytest.UsageError(f"{origin(config, key)}: {expected} is expected, not {found}") from None
+
+
+def origin(config: pytest.Config, key: str) -> str:
+    """Where an ini key has its value from, to blame it: `pytest.ini: bench_attempts`."""
+    overridden = any(text.startswith(f"{key}=") for text in config.getoption("override_ini") or ())
+    if overridden or config.inipath is None:
+        return f"-o {key}"
+    return f"{config.inipath.name}: {key}"

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..analysis.verdict import verdicts
 from ..report.console import describe, failure_text, number, render_table
 from ..report.properties import properties
 from ..report.summary import by_agent
 from ..store.text import clean, one_line
+from .asked import asked as read
 from .items import TrialItem
+from .registry import begun
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -38,30 +41,33 @@ def dress(item: TrialItem, report: pytest.TestReport) -> None:
     if result is not None:
         tells = report.when == "call" or (report.when == "setup" and not report.passed)
         if tells:
-            vars(report)["bench"] = _brief(result)
-            report.duration = result.seconds
+            vars(report)["bench"] = _brief(result, item.landed, begun(item.config))
+            report.duration = 0.0 if result.reused else result.seconds
             if isinstance(report.longrepr, tuple):
                 path, line, reason = report.longrepr
                 report.longrepr = (path, line, clean(reason))
-            elif report.longrepr is not None and not hasattr(report, "wasxfail"):
+            elif report.longrepr is not None and not (hasattr(report, "wasxfail") or _is_surprise(report)):
                 report.longrepr = failure_text(result)
             item.properties = properties(result)
-            _remember(item, result)
+            _remember(item)
         if tells or report.when == "teardown":
             report.user_properties = [*report.user_properties, *item.properties]
         if report.when == "teardown":
             # Light again; and a plugin that runs the item once more gets a new trial.
             item.result = None
+            item.landed = ()
             item.properties = ()
 
 
-def reports_of(result: TrialResult, location: tuple[str, int | None, str]) -> list[pytest.TestReport]:
-    """What pytest would have reported of a trial whose worker cannot any more."""
+def reports_of(
+    result: TrialResult, landed: Sequence[TrialResult], location: tuple[str, int | None, str]
+) -> list[pytest.TestReport]:
+    """What pytest would have reported of an item whose worker cannot any more, from the results of its trials."""
     error = result.outcome == "error"
     verdict: dict[str, Any] = {
         "outcome": "passed" if result.outcome == "passed" else "failed",
         "longrepr": None if result.outcome == "passed" else failure_text(result),
-        "duration": result.seconds,
+        "duration": 0.0 if result.reused else result.seconds,
     }
     silent: dict[str, Any] = {"outcome": "passed", "longrepr": None, "duration": 0}
     phases = [("setup", verdict if error else silent), ("call", verdict), ("teardown", silent)]
@@ -78,27 +84,49 @@ def reports_of(result: TrialResult, location: tuple[str, int | None, str]) -> li
             **fields,
         )
         if fields is verdict:
-            vars(report)["bench"] = _brief(result)
+            vars(report)["bench"] = _brief(result, landed, None)
         reports.append(report)
     return reports
 
 
-def _remember(item: TrialItem, result: TrialResult) -> None:
+def _remember(item: TrialItem) -> None:
     from .session import session_of
 
     if not hasattr(item.config, "workerinput"):
-        session_of(item.config).record(result)
+        session = session_of(item.config)
+        for result in item.landed:
+            session.record(result)
 
 
-def _brief(result: TrialResult) -> dict[str, Any]:
+def _is_surprise(report: pytest.TestReport) -> bool:
+    """Whether the trial passed, and a strict `xfail` says that it should not."""
+    bench: Mapping[str, Any] = vars(report)["bench"]
+    return report.when == "call" and report.failed and bench["outcome"] == "passed"
+
+
+def _brief(
+    result: TrialResult, landed: Sequence[TrialResult], session: BenchSession | None
+) -> dict[str, Any]:
     """A result in plain values, for the controller of xdist."""
     return {
         "node_id": clean(result.node_id),
         "outcome": result.outcome.value,
         "score": result.score,
         "class": clean(result.failure.class_) if result.failure else None,
-        "path": clean(result.path),
-        "whole": None if result.path else result.model_dump_json(by_alias=True),
+        "reused": result.reused is not None,
+        "changed": {
+            clean(trial.node_id): session.changed[trial.node_id]
+            for trial in landed
+            if session is not None and trial.node_id in session.changed
+        },
+        "trials": [
+            {
+                "node_id": clean(trial.node_id),
+                "path": clean(trial.path),
+                "whole": None if trial.path else trial.model_dump_json(by_alias=True),
+            }
+            for trial in landed
+        ],
     }
 
 
@@ -116,9 +144,12 @@ def status(report: pytest.TestReport) -> _Status | None:
     if bench is None or hasattr(report, "wasxfail") or report.outcome not in ("passed", "failed"):
         return None
     score = "" if bench["score"] is None else f" score={number(bench['score'])}"
+    score += " reused" if bench["reused"] else ""
     if report.when == "call":
         if report.passed:
             return "passed", ".", f"PASSED{score}"
+        if _is_surprise(report):
+            return None
         return "unsolved", "u", (f"UNSOLVED{score}", {"red": True})
     if bench["class"] == "engine_unavailable":
         # One engine, one problem: the summary says it once.
@@ -126,13 +157,13 @@ def status(report: pytest.TestReport) -> _Status | None:
     return "error", "E", (f"ERROR {bench['class']}", {"red": True})
 
 
-def announce(bench: BenchSession, trials: Sequence[TrialItem]) -> None:
+def announce(bench: BenchSession, items: Sequence[TrialItem]) -> None:
     """One line before the first trial."""
     announce_counts(
         bench,
-        trials=len(trials),
-        scenarios=len({(id(item.source), item.ref.id) for item in trials}),
-        agents=len({item.agent.label for item in trials}),
+        trials=sum(item.attempts for item in items),
+        scenarios=len({(id(item.source), item.ref.id) for item in items}),
+        agents=len({item.agent.label for item in items}),
     )
 
 
@@ -143,33 +174,86 @@ def announce_counts(bench: BenchSession, *, trials: int, scenarios: int, agents:
     if terminal is None or bench.config.option.verbose < 0:
         return
     attempts = f" x {_count(bench.job.attempts, 'attempt')}" if bench.job.attempts > 1 else ""
+    policy = f", policy {bench.job.attempt_policy}" if bench.job.attempt_policy.aggregates else ""
     terminal.ensure_newline()
     terminal.write_line(
-        f"bench: {_count(trials, 'trial')} ({_count(scenarios, 'scenario')} x {_count(agents, 'agent')}{attempts}), "
-        f"{bench.job.concurrency} at a time, job {bench.bundle.id}"
+        f"bench: {_count(trials, 'trial')} ({_count(scenarios, 'scenario')} x {_count(agents, 'agent')}{attempts}"
+        f"{policy}), {bench.job.concurrency} at a time, "
+        f"job {bench.bundle.id}{' taken up again' if bench.resumed else ''}"
     )
 
 
 def planned(session: pytest.Session) -> int:
     """How many trials were to run."""
-    return session.config.stash.get(_PLANNED, 0) or sum(isinstance(item, TrialItem) for item in session.items)
+    stash = session.config.stash
+    return stash.get(_PLANNED, 0) or sum(
+        item.attempts for item in session.items if isinstance(item, TrialItem)
+    )
+
+
+def why_stopped(session: pytest.Session, exitstatus: int) -> str | None:
+    """Why pytest did not run everything, if it says so."""
+    if session.shouldfail:
+        return str(session.shouldfail)
+    if session.shouldstop:
+        return str(session.shouldstop)
+    return "interrupted" if exitstatus == pytest.ExitCode.INTERRUPTED else None
 
 
 def summarise(bench: BenchSession, terminal: TerminalReporter) -> None:
     """The part of the terminal summary that is about trials."""
-    results = bench.results
+    results = verdicts(bench.results, bench.job)
     terminal.section("benchmark", sep="=")
     if results:
         for line in render_table(by_agent(results), terminal._tw.fullwidth):
             terminal.write_line(line)
     _list_unsolved(terminal, [result for result in results if result.outcome == "failed"])
     _list_errors(bench, terminal, [result for result in results if result.outcome == "error"])
-    missing = bench.config.stash.get(_PLANNED, 0) - len(results)
+    _list_reused(bench, terminal)
+    _list_changed(bench, terminal)
+    missing = bench.config.stash.get(_PLANNED, 0) + bench.besides - len(bench.results)
     if missing > 0:
         terminal.write_line(f"{_count(missing, 'trial')} not run", yellow=True)
     for trouble in bench.troubles:
         terminal.write_line(one_line(trouble, 1000), yellow=True)
     terminal.write_line(f"results: {bench.bundle.root}")
+
+
+def _list_reused(bench: BenchSession, terminal: TerminalReporter) -> None:
+    """Which results are those of earlier jobs, and with `--bench-explain-reuse` why each is, or is not."""
+    jobs = Counter(result.reused.job for result in bench.results if result.reused is not None)
+    if jobs:
+        origins = ", ".join(f"{count} of job {job}" for job, count in jobs.most_common(5))
+        more = f" and {len(jobs) - 5} more jobs" if len(jobs) > 5 else ""
+        line = f"{_count(jobs.total(), 'result')} reused, nothing run for them: {origins}{more}"
+        terminal.write_line(clean(line))
+    if not read(bench.config).explain_reuse:
+        return
+    terminal.write_line("")
+    for result in bench.results:
+        if result.reused is not None:
+            line = f"reused: {result.node_id}: {result.outcome.value} in job {result.reused.job}"
+        elif result.ran_because is not None:
+            line = f"ran: {result.node_id}: {result.ran_because}"
+        else:
+            continue
+        terminal.write_line(f"  {clean(line)}")
+
+
+def _list_changed(bench: BenchSession, terminal: TerminalReporter) -> None:
+    """What a job that was taken up again has, and would not have if it were begun now."""
+    if bench.besides:
+        terminal.write_line(f"{_count(bench.besides, 'result')} of trials that are not selected now: kept")
+    if not bench.changed:
+        return
+    terminal.write_line(
+        f"{_count(len(bench.changed), 'result')} of the time before something changed: kept; "
+        "a new job would run them again",
+        yellow=True,
+    )
+    for node_id, parts in list(bench.changed.items())[: _SHOWN // 2]:
+        terminal.write_line(f"  {clean(node_id)}: {parts}")
+    _and_more(terminal, len(bench.changed), _SHOWN // 2)
 
 
 def _list_unsolved(terminal: TerminalReporter, unsolved: Sequence[TrialResult]) -> None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from . import collect
+from . import collect, selection
+from .asked import asked as read
 from .items import TrialItem
 from .registry import begun
 
@@ -29,7 +30,7 @@ def pytest_make_collect_report(
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is archived or was collected twice."""
-    collect.select(config, items)
+    collect.choose(config, items)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -54,6 +55,10 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         or not any(isinstance(item, TrialItem) for item in session.items)
     ):
         return None
+    if read(session.config).plan:
+        from .planning import plan
+
+        return plan(session)
     if hasattr(session.config, "workerinput"):
         from .xdist import run_worker
 
@@ -91,7 +96,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if bench is not None:
         from . import reporting
 
-        bench.finish(reporting.planned(session), interrupted=exitstatus == pytest.ExitCode.INTERRUPTED)
+        bench.finish(reporting.planned(session), reporting.why_stopped(session, exitstatus))
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
@@ -101,3 +106,4 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
         from . import reporting
 
         reporting.summarise(bench, terminalreporter)
+    selection.tell_left_out(terminalreporter, config)

@@ -5,103 +5,106 @@ from __future__ import annotations
 import contextlib
 import datetime
 import shutil
+import signal
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ..cancellation import Cancellation
+from ..limits import Limits
 from ..model.errors import BenchError, InfrastructureError
-from ..model.job import JobRecord, JobStatus
-from ..model.owner import current_owner
+from ..model.job import JobStatus
 from ..model.result import Failure, Outcome, Trial, TrialResult
+from ..preparation import Services, prepare
+from ..report import write_reports
+from ..reuse import Reuse
 from ..runner import Flight, Tokens
-from ..store.bundle import JobBundle, new_job_id
-from ..store.history import FILE, History
-from ..store.recover import recover
-from ..store.reproducibility import reproducibility
+from ..store.bundle import JobBundle
+from ..store.events import EventLog
+from ..store.history import History
+from ..store.liveness import FLIGHT, join_crew, still
 from ..store.text import clean
 from ..store.totals import totals
-from ..trial import Services, run_trial
+from ..trial import run_trial
 from .asked import asked as read
-from .registry import SESSION, agents_of, provider_of, sandbox_of, scorers_of
+from .beginning import Begun, begin
+from .heart import Heart
+from .items import Ticket, TrialItem
+from .registry import SESSION, agents_of, provider_of, scorers_of
 
 if TYPE_CHECKING:
     from ..sandbox.protocol import SandboxProvider
-    from .items import TrialItem
 
 _WAKE_SECONDS = 0.2
 _SAVE_SECONDS = 0.5
 """How far the history may be behind. What a killed process has not saved is in the bundle, and recovered from there."""
-_FLIGHT = ".flight"
-"""Directory in a job's bundle for what its processes tell each other."""
+_SPACING = 4
+"""Where saving takes long, as when another process keeps the history, at most a fifth of the time goes into it."""
+_REAL = (Outcome.PASSED, Outcome.FAILED)
 
 
 def session_of(config: pytest.Config) -> BenchSession:
     """The job of this pytest session; begun if nobody has."""
     if SESSION not in config.stash:
-        BenchSession.begin(config)
+        BenchSession.begin(config, {})
     return config.stash[SESSION]
 
 
 class BenchSession:
     """A job as one process sees it. The process that began it writes history and reports, the others only bundles."""
 
-    def __init__(self, config: pytest.Config, bundle: JobBundle, history: History | None) -> None:
+    def __init__(self, config: pytest.Config, bundle: JobBundle, begun: Begun | None) -> None:
         asked = read(config)
         self.config = config
         self.job = asked.job
         self.bundle = bundle
-        self.history = history
+        self.history: History | None = begun.history if begun else None
         self.engine_problem: Failure | None = None
-        self.troubles: list[str] = []
+        self.troubles: list[str] = list(begun.recovered) if begun else []
         """Lines for the user: what went wrong with the job itself."""
         self.results: list[TrialResult] = []
         """All of them, once the job has ended."""
-        self.before: Callable[[Trial], None] = lambda _: None
+        self.before: Callable[[TrialItem, Trial], None] = lambda _item, _trial: None
         """Called in the thread of a trial before it starts."""
+        self.resumed = asked.resume is not None
+        self.besides = begun.besides if begun else 0
+        """Results the job has of trials that are not selected now."""
+        self.changed: dict[str, str] = {}
+        """Trials that had ended before the job was taken up again, and the parts of their signature that changed."""
+        self._begun = begun
+        self._heart: Heart | None = None
+        self._events = EventLog(bundle.root)
+        self._reuse: Reuse | None = None
         self._homeless: list[TrialResult] = []
         self._unsaved: list[TrialResult] = []
-        self._last_save = 0.0
+        self._next_save = 0.0
+        self._flown: set[str] = set()
         self._saved: set[str] = set()
         self._provider: SandboxProvider | None = None
         self._services: Services | None = None
         config.stash[SESSION] = self
 
     @classmethod
-    def begin(cls, config: pytest.Config, planned: int | None = None) -> BenchSession:
-        """Begin a job: recover what died, make a bundle, see that the engine answers.
+    def begin(
+        cls, config: pytest.Config, planned: Mapping[str, int], chosen: Collection[str] = ()
+    ) -> BenchSession:
+        """Begin a job, or take one up again: recover what died, have a bundle, see that the engine answers.
+
+        `planned` is how many trials there are, by label of the agent; for a job that is taken up again, `chosen` is
+        their node ids.
 
         Raises:
-            pytest.UsageError: there is no such sandbox; the results directory refuses, or belongs to a newer version.
+            pytest.UsageError: there is no such sandbox or job; the results directory refuses, or belongs to a newer
+                version; somebody else runs the job.
         """
-        asked = read(config)
-        sandbox_of(config, asked.job.sandbox)  # before a directory is made for a job that cannot be
-        now = datetime.datetime.now(datetime.UTC)
-        arguments = ["pytest", *map(str, config.invocation_params.args)]
-        record = JobRecord(
-            id=new_job_id(now),
-            name=asked.job.name,
-            status=JobStatus.RUNNING,
-            created_at=now,
-            owner=current_owner(),
-            config=asked.job,
-            planned=planned,
-            reproducibility=reproducibility(arguments, config.rootpath),
-        )
-        directory = asked.job.directory
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            history = History(directory / FILE)
-            recovered = recover(directory, history, _write_reports)
-            bundle = JobBundle.create(directory, record)
-            history.save_job(record)
-        except (BenchError, OSError) as error:
-            raise pytest.UsageError(f"no job can be kept in {directory}: {error}") from None
-        session = cls(config, bundle, history)
-        session.troubles += recovered
+        begun = begin(config, sum(planned.values()), chosen)
+        session = cls(config, begun.bundle, begun)
+        session._events.planned(dict(planned))
+        session._heart = Heart(begun.bundle.root, session.job.job_timeout)
         session._open()
         if session._provider is not None and session.engine_problem is None:
             with session._noting("clean-up of earlier jobs"):
@@ -112,6 +115,9 @@ class BenchSession:
     def join(cls, config: pytest.Config, job: str, engine_problem: str | None) -> BenchSession:
         """Take part, as a worker, in a job that another process began."""
         session = cls(config, JobBundle.open(read(config).job.directory, job), None)
+        join_crew(
+            session.bundle.root
+        )  # until the process ends: even a trial that nobody waits for may still write
         if engine_problem is not None:
             session.engine_problem = Failure.model_validate_json(engine_problem)
         session._open()
@@ -120,36 +126,102 @@ class BenchSession:
     @property
     def flight_directory(self) -> Path:
         """Where the processes of this job tell each other what they do."""
-        return self.bundle.root / _FLIGHT
+        return self.bundle.root / FLIGHT
 
-    def flight(self) -> Flight[TrialItem]:
+    def flight(self) -> Flight[Ticket]:
         """A flight that shares the job's concurrency with all others."""
         return Flight(self.fly, Tokens(self.flight_directory / "tokens", self.job.concurrency))
 
-    def fly(self, item: TrialItem, cancellation: Cancellation) -> TrialResult:
-        """Run the trial of an item. Never raises."""
+    def fly(self, ticket: Ticket, cancellation: Cancellation) -> TrialResult:
+        """Run a trial of an item, unless its result is known. Never raises."""
+        item, attempt = ticket
         started = datetime.datetime.now(datetime.UTC)
         trial: Trial | None = None
         try:
-            trial = item.trial()
-            if self.engine_problem is not None:
-                return self._without_engine(trial, started, self.engine_problem)
-            self.before(trial)
-            assert self._services is not None  # noqa: S101  made by `open`, which comes before any trial
-            return run_trial(trial, self._services, cancellation)
+            trial = item.trial(attempt)
+            again = trial.node_id in self._flown  # a plugin runs failures again
+            self._flown.add(trial.node_id)
+            result = None if again else self._ended_before(item, trial)
+            if result is not None:
+                self._events.ended(result, now=False)
+                return result
+            unwanted = item.unwanted()
+            if unwanted is not None:
+                why = Failure(class_="marked", message=clean(unwanted, 2000))
+                result = self._committed(trial, started, why, Outcome.SKIPPED)
+            elif self.engine_problem is not None:
+                result = self._committed(trial, started, self.engine_problem)
+            else:
+                self.before(item, trial)
+                result = self._result(trial, cancellation, again=again)
         except Exception as error:
             why = Failure(
                 class_=getattr(error, "code", "internal"),
                 message=clean(f"{error or type(error).__name__}", 2000),
             )
-            return self._homeless_result(item, trial, started, why)
+            result = self._homeless_result(item, attempt, trial, started, why)
+        self._events.ended(result, now=result.reused is None)
+        return result
 
-    def fly_now(self, item: TrialItem) -> TrialResult:
-        """Run a trial here and now, under a token like any other."""
+    def _ended_before(self, item: TrialItem, trial: Trial) -> TrialResult | None:
+        """The result a trial of this very job has: of the time before it was resumed, or from a worker that died."""
+        if not self.resumed and item.attempts == 1:
+            return None
+        result = self.bundle.find(trial)
+        if result is None or result.outcome not in _REAL:
+            return None
+        self._note_change(trial, result)
+        return result
+
+    def _note_change(self, trial: Trial, result: TrialResult) -> None:
+        """Note what decides the result of a trial and is no longer as it was. It was paid for, so it stays."""
+        if self._services is None or result.signature is None or result.rescored is not None:
+            return
+        with contextlib.suppress(BenchError, OSError):
+            before = result.signature.parts
+            now = prepare(trial, self._services).parts
+            if changed := [name for name, digest in now.items() if before.get(name) != digest]:
+                self.changed[trial.node_id] = ", ".join(changed)
+
+    def _result(self, trial: Trial, cancellation: Cancellation, *, again: bool) -> TrialResult:
+        services = self._services
+        assert services is not None  # noqa: S101  made by `open`, which comes before any trial
+        origin = read(self.config).rescore
+        if origin is not None:
+            return self._rescored(trial, services, cancellation, origin)
+        why = None
+        if self._reuse is not None and not again:
+            why = "nobody knows what decides its result"
+            with contextlib.suppress(BenchError, OSError):  # the trial will say it, as an error of its own
+                environment = trial.scenario.environment
+                prepared = prepare(trial, services)
+                key = services.provider.identify(environment, self.job.image_map, self.job.build_args)
+                decision = self._reuse.decide(trial, prepared.parts, key)
+                if decision.result is not None:
+                    return self.bundle.begin(trial).commit(decision.result, durable=False)
+                why = decision.why
+        return run_trial(trial, services, cancellation, ran_because=why)
+
+    def _rescored(
+        self, trial: Trial, services: Services, cancellation: Cancellation, job: str
+    ) -> TrialResult:
+        original = JobBundle.open(self.job.directory, job).find(trial)
+        if original is not None and original.kept is not None:
+            return run_trial(trial, services, cancellation, original=original)
+        why = Failure(
+            class_="not_kept",
+            message=f"nothing of it was kept in job {job}, so it cannot be graded anew; keep trials with --bench-keep",
+        )
+        return self._committed(trial, datetime.datetime.now(datetime.UTC), why, Outcome.SKIPPED)
+
+    def fly_now(self, item: TrialItem) -> None:
+        """Run all trials of an item here and now, under tokens like any other."""
         flight = self.flight()
         try:
-            flight.submit(item)
-            return next_landed(flight)[1]
+            for ticket in item.tickets():
+                flight.submit(ticket)
+            while not item.land(next_landed(flight)[1], self.job.attempt_policy):
+                pass
         finally:
             flight.cancel()
             flight.close()
@@ -159,61 +231,102 @@ class BenchSession:
         if not result.path:
             self._homeless.append(result)
         self._unsaved.append(result)
-        if time.monotonic() - self._last_save > _SAVE_SECONDS:
+        if time.monotonic() >= self._next_save:
             self._save()
 
     def _save(self) -> None:
         """Write what has come in since the last time, in one transaction: a commit costs more than a row."""
         unsaved, self._unsaved = self._unsaved, []
-        self._last_save = time.monotonic()
+        began = time.monotonic()
         if self.history is not None:
             with self._noting("history"):
                 self.history.save_trials(unsaved)
                 self._saved.update(result.node_id for result in unsaved)
+        now = time.monotonic()
+        self._next_save = now + max(_SAVE_SECONDS, _SPACING * (now - began))
 
-    def finish(self, planned: int, interrupted: bool) -> None:
-        """End the job: remove what is unfinished, sum up, write reports. Never raises."""
+    def deafen(self) -> None:
+        """Let nobody stop what has ended."""
+        if self._heart is not None:
+            self._heart.deafen()
+
+    def finish(self, planned: int, stopped: str | None) -> None:
+        """End the job: remove what is unfinished, sum up, write reports. Never raises.
+
+        `planned` is how many trials were selected; `stopped` says why not everything was run, where pytest knows.
+        """
         self.close()
-        if self.history is None:
-            return
+        if self.history is not None and self._begun is not None:
+            with _undisturbed():
+                self._finish(self.history, self._begun, planned + self.besides, stopped)
+
+    def _finish(self, history: History, begun: Begun, planned: int, stopped: str | None) -> None:
+        if self._heart is not None:
+            self._heart.stop()
         self._save()
         self.bundle.sweep()
         shutil.rmtree(self.flight_directory, ignore_errors=True)
         warnings: list[object] = []
-        self.results = [*self.bundle.results(warnings), *self._homeless]  # type: ignore[arg-type]
-        order = {agent: place for place, agent in enumerate(self.job.agents)}
-        self.results.sort(key=lambda result: order.get(result.agent, len(order)))
+        found = list(self.bundle.results(warnings))  # type: ignore[arg-type]
+        homeless = {result.node_id: result for result in self._homeless}
+        for result in found:
+            homeless.pop(result.node_id, None)
+        self.results = [*found, *homeless.values()]
+        order = {agent.label: place for place, agent in enumerate(self.job.agents)}
+        self.results.sort(key=lambda result: order.get(result.agent.label, len(order)))
         self.troubles += [str(warning) for warning in warnings]
-        unfinished = interrupted or len(self.results) < planned
+        status, message = self._ending(planned, stopped)
+        if status is not JobStatus.COMPLETED and message is not None:
+            self.troubles.append(f"job {status.value}: {message}")
         with self._noting("results"):
             record = self.bundle.read().model_copy(
                 update={
-                    "status": JobStatus.CANCELLED if unfinished else JobStatus.COMPLETED,
+                    "status": status,
+                    "message": message,
                     "finished_at": datetime.datetime.now(datetime.UTC),
                     "planned": planned,
                     "totals": totals(self.results),
                 }
             )
             self.bundle.write(record)
-            self.history.save_trials(result for result in self.results if result.node_id not in self._saved)
-            self.history.save_job(record)
-            _write_reports(self.bundle, record, self.results)
+            with self._noting("history"):
+                history.save_trials(result for result in self.results if result.node_id not in self._saved)
+                history.save_job(record)
+            write_reports(self.bundle, record, self.results)
+        still(self.bundle.root)
         with self._noting("history"):
-            self.history.close()
+            history.close()
+        begun.release()
+
+    def _ending(self, planned: int, stopped: str | None) -> tuple[JobStatus, str | None]:
+        missing = planned - len(self.results)
+        if missing <= 0:
+            return JobStatus.COMPLETED, None  # even if it was the last one that pytest stopped after
+        reason = self._heart.reason if self._heart is not None else None
+        if reason is JobStatus.TIMEOUT:
+            return reason, f"it took longer than {self.job.job_timeout:g} s"
+        if reason is JobStatus.CANCELLED:
+            return reason, "somebody asked it to stop"
+        return JobStatus.CANCELLED, stopped or f"{missing} trials did not run"
 
     def close(self) -> None:
         """Let go of the engine, and of everything this process still has there."""
+        if self._reuse is not None:
+            self._reuse.close()
+            self._reuse = None
         if self._provider is not None:
             with self._noting("engine"):
                 self._provider.close()
             self._provider = None
+        self._events.close()
 
     def lost(self, trial: Trial, why: Failure) -> TrialResult:
         """The result of a trial whose process died; of one that had ended before that, what it had written."""
         result = self.bundle.find(trial)
-        if result is not None:
-            return result
-        return self.bundle.begin(trial).commit(self._error(trial, datetime.datetime.now(datetime.UTC), why))
+        if result is None:
+            result = self._committed(trial, datetime.datetime.now(datetime.UTC), why)
+        self._events.ended(result, now=True)
+        return result
 
     def _open(self) -> None:
         """Have everything trials need, before their threads ask for it."""
@@ -232,13 +345,19 @@ class BenchSession:
             agents=agents_of(self.config),
             scorers=scorers_of(self.config),
             secrets=read(self.config).secrets,
+            on_phase=self._events.phase,
         )
+        if self.job.reuse:
+            self._reuse = Reuse(self.job.directory, self.bundle.id, self.job)
 
-    def _without_engine(self, trial: Trial, started: datetime.datetime, why: Failure) -> TrialResult:
-        directory = self.bundle.begin(trial)
-        return directory.commit(self._error(trial, started, why))
+    def _committed(
+        self, trial: Trial, started: datetime.datetime, why: Failure, outcome: Outcome = Outcome.ERROR
+    ) -> TrialResult:
+        return self.bundle.begin(trial).commit(self._error(trial, started, why, outcome))
 
-    def _error(self, trial: Trial, started: datetime.datetime, why: Failure) -> TrialResult:
+    def _error(
+        self, trial: Trial, started: datetime.datetime, why: Failure, outcome: Outcome = Outcome.ERROR
+    ) -> TrialResult:
         scenario = trial.scenario
         now = datetime.datetime.now(datetime.UTC)
         return TrialResult(
@@ -249,8 +368,8 @@ class BenchSession:
             scenario=scenario.id,
             agent=trial.agent,
             attempt=trial.attempt,
-            outcome=Outcome.ERROR,
-            threshold=self.job.threshold if scenario.threshold is None else scenario.threshold,
+            outcome=outcome,
+            threshold=Limits(scenario, self.job.of(scenario.benchmark)).threshold,
             failure=why,
             started_at=started,
             finished_at=now,
@@ -258,7 +377,7 @@ class BenchSession:
         )
 
     def _homeless_result(
-        self, item: TrialItem, trial: Trial | None, started: datetime.datetime, why: Failure
+        self, item: TrialItem, attempt: int, trial: Trial | None, started: datetime.datetime, why: Failure
     ) -> TrialResult:
         """The result of a trial that cannot even be written down: its scenario is gone, or there is no place."""
         if trial is not None:
@@ -266,13 +385,13 @@ class BenchSession:
         now = datetime.datetime.now(datetime.UTC)
         return TrialResult(
             job=self.bundle.id,
-            node_id=item.nodeid,
-            benchmark=Path(item.source.path).name,
+            node_id=item.trial_id(attempt),
+            benchmark=item.source.benchmark,
             scenario=item.ref.id,
             agent=item.agent,
-            attempt=item.attempt,
+            attempt=attempt,
             outcome=Outcome.ERROR,
-            threshold=self.job.threshold,
+            threshold=self.job.of(item.source.benchmark).threshold,
             failure=why.model_copy(update={"class_": "input" if why.class_ == "internal" else why.class_}),
             started_at=started,
             finished_at=now,
@@ -290,16 +409,20 @@ class BenchSession:
                 self.troubles.append(line)
 
 
-def _write_reports(
-    bundle: JobBundle, record: JobRecord, results: Sequence[TrialResult] | None = None
-) -> None:
-    """Write the reports of a job; of one that was recovered, on what its bundle holds."""
-    from ..report import write_reports
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let SIGTERM wait: all that is left to do is to write down what there is."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
-    write_reports(bundle, record, list(bundle.results()) if results is None else results)
 
-
-def next_landed(flight: Flight[TrialItem]) -> tuple[TrialItem, TrialResult]:
+def next_landed(flight: Flight[Ticket]) -> tuple[Ticket, TrialResult]:
     """Wait for a trial to land.
 
     Wakes up now and then: a signal that arrives just before the main thread blocks would be noticed only afterwards.
@@ -310,9 +433,20 @@ def next_landed(flight: Flight[TrialItem]) -> tuple[TrialItem, TrialResult]:
             return landed
 
 
-def wait_until_landed(flight: Flight[TrialItem], seconds: float) -> bool:
-    """After `cancel`: give what runs time to clean up. Whether all of it has."""
-    deadline = time.monotonic() + seconds
-    while flight.outstanding and time.monotonic() < deadline:
-        flight.next(timeout=0.1)
-    return not flight.outstanding
+@contextlib.contextmanager
+def ended_in_the_end(bench: BenchSession, flight: Flight[Ticket], seconds: float) -> Iterator[None]:
+    """Whatever happens inside (`-x`, Ctrl-C, SIGTERM): what is in flight ends and cleans up, and is not reported.
+
+    A second Ctrl-C gets us out of the wait; closing the engine then removes what is left by force.
+    """
+    try:
+        yield
+    finally:
+        flight.cancel()
+        try:
+            deadline = time.monotonic() + seconds
+            while flight.outstanding and time.monotonic() < deadline:
+                flight.next(timeout=0.1)
+        finally:
+            bench.close()
+            flight.close()

@@ -26,10 +26,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from .items import TrialItem
+from ..model.policy import EACH
+from .items import Ticket, TrialItem
 
 if TYPE_CHECKING:
-    from ..model.result import Trial, TrialResult
+    from ..model.result import Failure, Trial, TrialResult
     from ..runner import Flight
     from .session import BenchSession
 
@@ -60,11 +61,16 @@ def leave_word(session: pytest.Session) -> None:
     trials = [item for item in session.items if isinstance(item, TrialItem)]
     if not trials:
         return
+    from .loop import by_agent, chosen
+    from .selection import LEFT_OUT
+
     word = {
-        "trials": len(trials),
+        "trials": by_agent(trials),
+        "chosen": sorted(chosen(session.config, trials)),
         "ordinary": len(session.items) - len(trials),
         "scenarios": len({(id(item.source), item.ref.id) for item in trials}),
         "agents": len({item.agent.label for item in trials}),
+        "left_out": [*session.config.stash.setdefault(LEFT_OUT, {})],
     }
     meeting = Path(session.config.workerinput[_INPUT]["meeting"])  # type: ignore[attr-defined]
     meeting.mkdir(mode=0o700, exist_ok=True)
@@ -106,6 +112,7 @@ class _Loop:
         """An ordinary test that waits to know its `nextitem`."""
         self._index: dict[TrialItem, int] = {}
         self._wills = Path()
+        self._policy = EACH
 
     def wait_for_work(self) -> bool:
         """Wait for the first index; whether there is one."""
@@ -117,23 +124,17 @@ class _Loop:
 
     def run(self, bench: BenchSession) -> None:
         """Run until there is no more work."""
-        from .session import wait_until_landed
+        from .session import ended_in_the_end
 
+        self._policy = bench.job.attempt_policy
         self._wills = bench.flight_directory / self._interactor.workerid
         self._wills.mkdir(parents=True, exist_ok=True)
-        bench.before = lambda trial: _write(self._will(trial.node_id), trial.model_dump_json())
+        bench.before = self._leave_will
         flight = bench.flight()
-        try:
+        with ended_in_the_end(bench, flight, _CLEANUP_SECONDS):
             self._work(flight)
-        finally:
-            flight.cancel()
-            try:
-                wait_until_landed(flight, _CLEANUP_SECONDS)
-            finally:
-                bench.close()
-                flight.close()
 
-    def _work(self, flight: Flight[TrialItem]) -> None:
+    def _work(self, flight: Flight[Ticket]) -> None:
         session = self._session
         while not (session.shouldfail or session.shouldstop):
             taken = self._take()
@@ -160,11 +161,12 @@ class _Loop:
         with self._interactor.torun.lock() as queue:
             return queue.popleft() if queue else None
 
-    def _accept(self, index: int, flight: Flight[TrialItem]) -> None:
+    def _accept(self, index: int, flight: Flight[Ticket]) -> None:
         item = self._session.items[index]
         if isinstance(item, TrialItem):
             self._index[item] = index
-            flight.submit(item)
+            for ticket in item.tickets():
+                flight.submit(ticket)
             return
         if self._held is not None:
             self._run_held(item)
@@ -178,11 +180,16 @@ class _Loop:
         self._protocol(index, item, following)
         (self._wills / "ordinary").unlink()
 
-    def _report(self, item: TrialItem, result: TrialResult) -> None:
-        item.result = result
-        self._protocol(self._index.pop(item), item, None)
+    def _report(self, ticket: Ticket, result: TrialResult) -> None:
+        item = ticket.item
+        if item.land(result, self._policy):
+            self._protocol(self._index.pop(item), item, None)
         with contextlib.suppress(FileNotFoundError):
-            self._will(item.nodeid).unlink()
+            self._will(result.node_id).unlink()
+
+    def _leave_will(self, item: TrialItem, trial: Trial) -> None:
+        will = {"item": item.nodeid, "first": item.attempt, "attempts": item.attempts}
+        _write(self._will(trial.node_id), json.dumps({**will, "trial": trial.model_dump(mode="json")}))
 
     def _protocol(self, index: int, item: pytest.Item, following: pytest.Item | None) -> None:
         self._interactor.item_index = index
@@ -214,6 +221,9 @@ class Controller:
         self.meeting = Path(tempfile.gettempdir()) / f"benchjobs-{os.getuid()}-{run}"
         self.bench: BenchSession | None = None
         self._reported: set[str] = set()
+        """Node ids of items."""
+        self._recorded: set[str] = set()
+        """Node ids of trials."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -221,7 +231,11 @@ class Controller:
         from .loop import sigterm_as_interrupt
 
         with sigterm_as_interrupt():
-            return (yield)
+            try:
+                return (yield)
+            finally:
+                if self.bench is not None:
+                    self.bench.deafen()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
@@ -237,38 +251,50 @@ class Controller:
             return
         from . import reporting
         from .collect import activate
+        from .selection import LEFT_OUT
         from .session import BenchSession
 
         word = json.loads((self.meeting / "collected.json").read_text("utf-8"))
         activate(self.config)
-        self.bench = BenchSession.begin(self.config, word["trials"])
+        self.config.stash[LEFT_OUT] = dict.fromkeys(
+            (benchmark, label) for benchmark, label in word["left_out"]
+        )
+        self.bench = BenchSession.begin(self.config, word["trials"], frozenset(word["chosen"]))
         problem = self.bench.engine_problem
         job = {"job": self.bench.bundle.id, "engine_problem": problem.model_dump_json() if problem else None}
         _write(self.meeting / "job.json", json.dumps(job))
         reporting.announce_counts(
-            self.bench, trials=word["trials"], scenarios=word["scenarios"], agents=word["agents"]
+            self.bench,
+            trials=sum(word["trials"].values()),
+            scenarios=word["scenarios"],
+            agents=word["agents"],
         )
         self._take_over(node.config.getoption("dist"), ordinary=word["ordinary"])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write a result into the history."""
         bench: dict[str, Any] | None = getattr(report, "bench", None)
-        if bench is None or self.bench is None or bench["node_id"] in self._reported:
+        if bench is None or self.bench is None:
             return
         from ..model.errors import InputError
         from ..model.result import TrialResult
         from ..store.bundle import read_result
 
         self._reported.add(bench["node_id"])
-        try:
-            if bench["whole"] is not None:
-                result = TrialResult.model_validate_json(bench["whole"])
+        self.bench.changed.update(bench["changed"])
+        for trial in bench["trials"]:
+            if trial["node_id"] in self._recorded:
+                continue
+            self._recorded.add(trial["node_id"])
+            try:
+                if trial["whole"] is not None:
+                    result = TrialResult.model_validate_json(trial["whole"])
+                else:
+                    result = read_result(self.bench.bundle.root / trial["path"])
+            except (InputError, ValueError) as error:
+                self.bench.troubles.append(f"history: {error}")
             else:
-                result = read_result(self.bench.bundle.root / bench["path"])
-        except (InputError, ValueError) as error:
-            self.bench.troubles.append(f"history: {error}")
-        else:
-            self.bench.record(result)
+                self.bench.record(result)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
@@ -280,47 +306,61 @@ class Controller:
             self.meeting.rmdir()
 
     def lost(self, node: Node) -> tuple[set[str], int | None]:
-        """Report, in place of a worker that died, the trials it had in flight.
+        """Report, in place of a worker that died, the items it had trials of in flight.
 
         Returns their ids, and the index of the ordinary test it was running, if it was.
         """
         assert self.bench is not None  # noqa: S101  the scheduling that asks was made with it
+        from ..analysis.verdict import verdict
         from ..model.errors import BenchError, WorkerLost
         from ..model.result import Failure, Trial
 
         wills = self.bench.flight_directory / node.gateway.id
-        found = sorted(wills.glob("*.json"))
+        found = [json.loads(path.read_bytes()) for path in sorted(wills.glob("*.json"))]
         others = f", and {len(found) - 1} more" if len(found) > 1 else ""
-        ids = set()
+        why = Failure(
+            class_=WorkerLost.code, message=f"worker {node.gateway.id} died while it ran this trial" + others
+        )
+        items: dict[str, list[dict[str, Any]]] = {}
         for will in found:
-            trial = Trial.model_validate_json(will.read_bytes())
-            ids.add(trial.node_id)
-            if trial.node_id in self._reported:
+            items.setdefault(will["item"], []).append(will)
+        for item_id, of_item in items.items():
+            if item_id in self._reported:
                 continue
-            why = Failure(
-                class_=WorkerLost.code,
-                message=f"worker {node.gateway.id} died while it ran this trial" + others,
-            )
+            trials = [Trial.model_validate(will["trial"]) for will in of_item]
             try:
-                result = self.bench.lost(trial, why)
+                landed = self._landed(trials, of_item[0], why)
             except BenchError as error:
-                self.bench.troubles.append(f"{trial.node_id}: {error}")
+                self.bench.troubles.append(f"{item_id}: {error}")
                 continue
-            self._report(node, trial, result)
+            result = verdict(item_id, landed, self.bench.job.attempt_policy, of_item[0]["attempts"])
+            self._report(node, result, landed)
         ordinary = wills / "ordinary"
-        return ids, int(ordinary.read_text()) if ordinary.is_file() else None
+        return set(items), int(ordinary.read_text()) if ordinary.is_file() else None
 
-    def _report(self, node: Node, trial: Trial, result: TrialResult) -> None:
+    def _landed(self, lost: Sequence[Trial], will: dict[str, Any], why: Failure) -> list[TrialResult]:
+        """Results of an item's trials: of those that were lost, and of those that had landed before."""
+        assert self.bench is not None  # noqa: S101
+        results = {trial.attempt: self.bench.lost(trial, why) for trial in lost}
+        for attempt in range(will["first"], will["first"] + will["attempts"]):
+            if attempt not in results and will["attempts"] > 1:
+                node_id = f"{will['item'][:-1]}-{attempt}]"
+                other = lost[0].model_copy(update={"attempt": attempt, "node_id": node_id})
+                if (result := self.bench.bundle.find(other)) is not None:
+                    results[attempt] = result
+        return [results[attempt] for attempt in sorted(results)]
+
+    def _report(self, node: Node, result: TrialResult, landed: Sequence[TrialResult]) -> None:
         from .reporting import reports_of
 
         hook = self.config.hook
-        place = trial.node_id.split("::")[0]
-        location = (place, None, trial.node_id.rpartition("::")[2])
-        hook.pytest_runtest_logstart(nodeid=trial.node_id, location=location)
-        for report in reports_of(result, location):
+        place = result.node_id.split("::")[0]
+        location = (place, None, result.node_id.rpartition("::")[2])
+        hook.pytest_runtest_logstart(nodeid=result.node_id, location=location)
+        for report in reports_of(result, landed, location):
             report.node = node  # type: ignore[attr-defined]
             hook.pytest_runtest_logreport(report=report)
-        hook.pytest_runtest_logfinish(nodeid=trial.node_id, location=location)
+        hook.pytest_runtest_logfinish(nodeid=result.node_id, location=location)
 
     def _take_over(self, dist: str, *, ordinary: int) -> None:
         """Schedule ourselves: xdist knows of one test at a time in a worker, and of one to blame when it dies."""

@@ -8,6 +8,8 @@ from ..model.job import JobRecord
 from ..model.result import TrialResult
 from ..store.bundle import JobBundle
 
+REPORTS = ("junit.xml", "report.json", "summary.md")
+
 
 def write_reports(bundle: JobBundle, record: JobRecord, results: Sequence[TrialResult]) -> None:
     """Write `junit.xml`, `report.json` and `summary.md` into the bundle, each in one step.

@@ -31,8 +31,11 @@ def describe(result: TrialResult) -> str:
         score, threshold = number(result.score), number(result.threshold)
         if score == threshold and sign == "<":
             score = repr(result.score)
-        verdict = f"score {score} {sign} {threshold}"
-    return f"{verdict} ({why}) {_ascii(result.agent.label, 80)} a{result.attempt} {duration(result.seconds)}"
+        # The verdict over several attempts may be another than that of their mean.
+        below = sign == "<" and result.outcome is Outcome.PASSED
+        verdict = f"score {score}" if below else f"score {score} {sign} {threshold}"
+    took = f"reused from {result.reused.job}" if result.reused else duration(result.seconds)
+    return f"{verdict} ({why}) {_ascii(result.agent.label, 80)} a{result.attempt} {took}"
 
 
 def failure_text(result: TrialResult, root: Path | None = None) -> str:
@@ -73,6 +76,7 @@ def render_table(rows: Sequence[AgentRow], width: int = 80) -> list[str]:
         [duration(row.seconds) for row in rows],
     ]
     for title, cells in (
+        ("reused", [row.reused for row in rows]),
         ("cancelled", [row.cancelled for row in rows]),
         ("skipped", [row.skipped for row in rows]),
     ):

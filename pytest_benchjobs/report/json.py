@@ -7,12 +7,13 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from ..analysis.verdict import verdicts
 from ..model.job import JobRecord
 from ..model.result import TrialResult
 from ..store.bundle import sound, stored
 from .summary import by_agent, totals
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 _LOGS: Any = {"scorers": {"__all__": {"output"}}, "failure": {"detail"}}
 
 
@@ -22,7 +23,8 @@ def report_json(record: JobRecord, results: Sequence[TrialResult]) -> bytes:
         "schema_version": SCHEMA_VERSION,
         "job": stored(record).model_dump(mode="json"),
         "totals": totals(results).model_dump(mode="json"),
-        "agents": [dataclasses.asdict(row) for row in by_agent(results)],
+        "policy": str(record.config.attempt_policy),
+        "agents": [dataclasses.asdict(row) for row in by_agent(verdicts(results, record.config))],
     }
     head = json.dumps(content, indent=1).removesuffix("\n}")
     # A line each, written by pydantic: indented by the standard library, 10,000 results take a second.

@@ -1,4 +1,7 @@
-"""`junit.xml`: a suite for each benchmark, a case for each trial, named as pytest names them."""
+"""`junit.xml`: a suite for each benchmark, a case for each test of pytest, named as pytest names it.
+
+A test is a trial; under a policy that makes one verdict of several attempts, all attempts of a scenario and agent.
+"""
 
 # mypy: disable-error-code="no-untyped-call"
 # junitparser is typed, but for the methods that have nothing to annotate.
@@ -12,19 +15,20 @@ from junitparser import Error, Failure, Properties, Skipped
 from junitparser.junitparser import FinalResult
 from junitparser.xunit2 import JUnitXml, TestCase, TestSuite
 
+from ..analysis.verdict import verdicts
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from ..store.text import one_line
 from .console import describe, failure_text
 from .properties import properties
 
-_DECLARATION = b'<?xml version="1.0" encoding="utf-8"?>\n'
+DECLARATION = b'<?xml version="1.0" encoding="utf-8"?>\n'
 
 
 def junit_xml(record: JobRecord, results: Sequence[TrialResult]) -> bytes:
     """The whole file, UTF-8. Times are in seconds."""
     suites: dict[str, TestSuite] = {}
-    for result in results:
+    for result in verdicts(results, record.config):
         suite = suites.get(result.benchmark)
         if suite is None:
             suite = suites[result.benchmark] = TestSuite(one_line(result.benchmark, 200))
@@ -37,7 +41,7 @@ def junit_xml(record: JobRecord, results: Sequence[TrialResult]) -> bytes:
         document.append(suite)
     document.update_statistics()
     content: bytes = document.tostring()
-    return _DECLARATION + content
+    return DECLARATION + content
 
 
 def case_names(node_id: str) -> tuple[str, str]:
@@ -51,7 +55,9 @@ def case_names(node_id: str) -> tuple[str, str]:
 
 def _case(result: TrialResult) -> TestCase:
     classname, name = case_names(result.node_id)
-    case = TestCase(one_line(name, 500), one_line(classname, 500), round(result.seconds, 3))
+    case = TestCase(
+        one_line(name, 500), one_line(classname, 500), 0.0 if result.reused else round(result.seconds, 3)
+    )
     # Not by `add_property`, which looks for the list again each time and takes most of the time of the report.
     listed = ElementTree.Element("properties")
     for key, value in properties(result):

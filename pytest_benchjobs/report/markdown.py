@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+from ..analysis.verdict import verdicts
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from ..store.text import one_line
@@ -43,11 +44,15 @@ def code(text: str, limit: int = 300) -> str:
 
 
 def _lines(record: JobRecord, results: Sequence[TrialResult]) -> Iterator[str]:
+    trials = totals(results)
+    results = verdicts(results, record.config)
     counts = totals(results)
+    policy = record.config.attempt_policy
+    what = f"verdicts (of {trials.trials} trials, policy {policy})" if policy.aggregates else "trials"
     yield f"# Job {code(record.name or record.id)}"
     yield ""
     yield (
-        f"{record.status.value}: {counts.trials} trials, {counts.passed} passed, {counts.failed} failed, "
+        f"{record.status.value}: {counts.trials} {what}, {counts.passed} passed, {counts.failed} failed, "
         f"{counts.error} errors"
         + (f", {counts.cancelled} cancelled" if counts.cancelled else "")
         + (f", {counts.skipped} skipped" if counts.skipped else "")
@@ -58,7 +63,10 @@ def _lines(record: JobRecord, results: Sequence[TrialResult]) -> Iterator[str]:
         )
     )
     yield ""
-    missing = (record.planned or 0) - counts.trials
+    if trials.reused:
+        yield f"{trials.reused} of {trials.trials} trials are results of earlier jobs: nothing was run for them."
+        yield ""
+    missing = (record.planned or 0) - trials.trials
     if missing > 0:
         yield f"{missing} planned trials did not run."
         yield ""
@@ -73,13 +81,16 @@ def _lines(record: JobRecord, results: Sequence[TrialResult]) -> Iterator[str]:
     yield f"Job {code(record.id)}, {record.created_at:%Y-%m-%d %H:%M} UTC" + _took(record) + "."
 
 
-def _agents(rows: Iterable[AgentRow]) -> Iterator[str]:
-    yield "| agent | passed | partial | failed | errors | total | pass rate | mean score | time |"
-    yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
+def _agents(rows: Sequence[AgentRow]) -> Iterator[str]:
+    reuses = any(row.reused for row in rows)
+    title, line = (" reused |", "--:|") if reuses else ("", "")
+    yield f"| agent | passed | partial | failed | errors |{title} total | pass rate | mean score | time |"
+    yield f"|---|--:|--:|--:|--:|{line}--:|--:|--:|--:|"
     for row in rows:
         rate = "-" if row.pass_rate is None else percent(row.pass_rate)
         mean = "-" if row.mean_scored is None else f"{row.mean_scored:.3f}"
-        counts = f"{row.passed} | {row.partial} | {row.failed} | {row.errors} | {row.total}"
+        counts = f"{row.passed} | {row.partial} | {row.failed} | {row.errors}"
+        counts += f" | {row.reused} | {row.total}" if reuses else f" | {row.total}"
         yield f"| {code(row.label)} | {counts} | {rate} | {mean} | {duration(row.seconds)} |"
     yield ""
 

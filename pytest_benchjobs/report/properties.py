@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..model.result import TrialResult
+from ..model.result import TrialResult, Usage
 from ..store.text import one_line
 
 Property = tuple[str, str | int | float]
@@ -16,8 +16,11 @@ _UNSAFE = re.compile(r"[^a-z0-9_]+")
 def properties(result: TrialResult) -> list[Property]:
     """Names and values, safe to send through xdist and to write as XML. What is unknown is left out.
 
-    Names begin with `bench_`; durations are in seconds.
+    Names begin with `bench_`; durations are in seconds. Sums over a job come out right: what was reused took nothing
+    in it, and what was only graded anew took no tokens and no money.
     """
+    usage = result.usage if result.reused is None and result.rescored is None else Usage()
+    phases = phase_seconds(result) if result.reused is None else {}
     values: list[tuple[str, str | int | float | None]] = [
         ("bench_job", result.job),
         ("bench_benchmark", result.benchmark),
@@ -31,11 +34,14 @@ def properties(result: TrialResult) -> list[Property]:
         ("bench_class", result.failure.class_ if result.failure else None),
         ("bench_score", result.score),
         ("bench_threshold", result.threshold),
-        ("bench_seconds", round(result.seconds, 3)),
-        *((f"bench_seconds_{name}", round(seconds, 3)) for name, seconds in phase_seconds(result).items()),
-        ("bench_input_tokens", result.usage.input_tokens),
-        ("bench_output_tokens", result.usage.output_tokens),
-        ("bench_cost_usd", result.usage.cost_usd),
+        ("bench_seconds", 0.0 if result.reused else round(result.seconds, 3)),
+        *((f"bench_seconds_{name}", round(seconds, 3)) for name, seconds in phases.items()),
+        ("bench_input_tokens", usage.input_tokens),
+        ("bench_output_tokens", usage.output_tokens),
+        ("bench_cost_usd", usage.cost_usd),
+        ("bench_signature", result.signature.value if result.signature else None),
+        ("bench_reused", result.reused.job if result.reused else None),
+        ("bench_rescored", result.rescored.job if result.rescored else None),
         ("bench_path", result.path or None),
     ]
     return [

@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import hashlib
 import io
-import os
 import re
 import subprocess
 import tarfile
@@ -22,6 +21,7 @@ from typing import IO
 import docker.errors
 from docker.utils.build import exclude_paths
 
+from ..model.environ import host_environment
 from ..model.errors import EngineLost, ImageBuildFailed
 from .dockerfile import base_images, substitute
 from .engine import BROKEN, LABEL, Engine
@@ -223,7 +223,7 @@ def _buildx(engine: Engine, recipe: Recipe, tag: str, archive: IO[bytes], deadli
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, **recipe.arguments, "DOCKER_HOST": engine.host},
+        env={**host_environment(), **recipe.arguments, "DOCKER_HOST": engine.host},
     )
     timer = threading.Timer(max(0.0, deadline - time.monotonic()), process.kill)
     timer.start()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import tarfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +21,12 @@ from ..model.errors import (
 )
 from ..model.result import ImageRecord
 from ..model.scenario import Network
-from .archive import open_stream, pack, unpack
-from .engine import Engine
 from .images import ResolvedImage
+from .keeping import commit
 from .programs import restore
 from .protocol import ExecResult, Fetched, File, SandboxSpec, Sink
-from .stream import Demultiplexer, drain
+from .stream import Demultiplexer, Drained, drain
+from .transfer import Transfer
 from .watch import Events
 
 if TYPE_CHECKING:
@@ -51,9 +50,6 @@ _FAULT_OF_THE_COMMAND = (
 _LATE_EVENT = 0.3
 _EXIT_POLL = (0.005, 0.5)
 _HEAD_OF_OUTPUT = 2000
-# Bits of Go's os.FileMode, which the engine describes files with.
-_LINK = 1 << 27
-_NOT_REGULAR = 1 << 31 | _LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 
 
 class DockerSandbox:
@@ -77,6 +73,7 @@ class DockerSandbox:
         self._workdir = workdir
         self._labels = labels
         self._events = events
+        self._transfer = Transfer(self._engine, container, self._calling)
         self._restarting = threading.Lock()
         self._own_kills = 0
         self._killed = threading.Event()
@@ -133,8 +130,9 @@ class DockerSandbox:
         user: str | None = None,
         workdir: str | None = None,
         env: Mapping[str, str] | None = None,
+        silent: float | None = None,
     ) -> ExecResult:
-        """Run a command to its end or its timeout (seconds).
+        """Run a command to its end or its timeout (seconds), or until it printed nothing for `silent` seconds.
 
         Raises:
             InfrastructureError: of the class that fits.
@@ -142,8 +140,11 @@ class DockerSandbox:
         """
         self._tampered = None
         head = bytearray()
+        heard = 0.0
 
         def tee(data: bytes) -> None:
+            nonlocal heard
+            heard = time.monotonic()
             if len(head) < _HEAD_OF_OUTPUT:
                 head.extend(data[:_HEAD_OF_OUTPUT])
             sink(data)
@@ -152,19 +153,26 @@ class DockerSandbox:
             exec_id = self._engine.client.exec_create(
                 self._id,
                 list(argv),
-                environment=dict(env or {}),
+                environment={**self._spec.environment.env, **(env or {})},
                 user=user or self._image.user,
                 workdir=workdir,
             )["Id"]
         ooms = self._events.count(self._id, "oom")
-        started = time.monotonic()
-        ended = self._stream_output(exec_id, Demultiplexer(tee, stdout), started + timeout)
-        status = self._exit_status(exec_id, started + timeout) if ended else None
+        started = heard = time.monotonic()
+        deadline = started + timeout
+        drained = self._stream_output(exec_id, Demultiplexer(tee, stdout), deadline, silent)
+        status = None
+        if drained is Drained.ENDED:
+            # One that closed its output has no way to break its silence.
+            quiet = deadline if silent is None else heard + silent
+            status = self._exit_status(exec_id, min(deadline, quiet))
+            if status is None and quiet < deadline:
+                drained = Drained.SILENT
         if self._killed.is_set():
             raise ContainerLost("the container was killed to stop the trial")
         seconds = time.monotonic() - started
         if status is None:
-            return ExecResult(None, timed_out=True, seconds=seconds)
+            return ExecResult(None, timed_out=True, seconds=seconds, silent=drained is Drained.SILENT)
         code, pid = status
         never_started = code in _NOT_STARTED and not pid
         if never_started:
@@ -183,38 +191,17 @@ class DockerSandbox:
 
     def put(self, files: Iterable[File]) -> None:
         """Put files in, owned by root. One round trip."""
-        with pack(files, self._workdir) as archive, self._calling():
-            self._engine.client.put_archive(self._id, "/", archive)
+        self._transfer.put(files, self._workdir)
 
     def read(self, path: str, *, limit: int) -> bytes | None:
         """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
-        with self._archive(path) as (stat, tar):
-            if stat is None or stat["mode"] & _NOT_REGULAR:
-                return None
-            if stat["size"] > limit:
-                raise ValueError(f"{path} has {stat['size']} bytes, more than {limit}")
-            for member in tar():
-                if member.isreg():
-                    if member.size > limit:
-                        raise ValueError(f"{path} has {member.size} bytes, more than {limit}")
-                    content = tar().extractfile(member)
-                    return content.read() if content is not None else None
-        return None
+        return self._transfer.read(path, limit=limit)
 
     def fetch(
         self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
     ) -> Fetched | None:
         """Copy a file or directory out, safely. None: not there."""
-        for _ in range(2):
-            with self._archive(path) as (stat, tar):
-                if stat is None:
-                    return None
-                if stat["mode"] & _LINK and stat.get("linkTarget"):
-                    # The engine has resolved it, inside the container's own file system.
-                    path = stat["linkTarget"]
-                    continue
-                return unpack(tar(), destination, limit=limit, exclude=exclude)
-        return None
+        return self._transfer.fetch(path, destination, limit=limit, exclude=exclude)
 
     def processes(self) -> tuple[str, ...]:
         """Command lines of everything that runs beside the sandbox's own first processes."""
@@ -275,6 +262,16 @@ class DockerSandbox:
                 if "already exists" not in str(error.explanation):
                     raise
 
+    def keep(self, name: str) -> str:
+        """Keep the file system as it is now, as an image of the engine.
+
+        Raises:
+            InfrastructureError: of the class that fits.
+
+        """
+        with self._calling():
+            return commit(self._engine, self._id, name, self._image, self._spec)
+
     def kill(self) -> None:
         """End it at once, from any thread. Never raises."""
         self._killed.set()
@@ -317,16 +314,18 @@ class DockerSandbox:
         with self._engine.guard():
             yield
 
-    def _stream_output(self, exec_id: str, output: Demultiplexer, deadline: float) -> bool:
+    def _stream_output(
+        self, exec_id: str, output: Demultiplexer, deadline: float, silent: float | None
+    ) -> Drained:
         with self._calling():
             connection, first = self._engine.hijack(f"/exec/{exec_id}/start", {"Detach": False, "Tty": False})
         with connection:
             self._stream = connection
             try:
                 if self._killed.is_set():
-                    return True
+                    return Drained.ENDED
                 output.feed(first)
-                return drain(connection, output, deadline)
+                return drain(connection, output, deadline, silent)
             finally:
                 self._stream = None
 
@@ -377,42 +376,3 @@ class DockerSandbox:
         self._limit = "storage"
         with contextlib.suppress(InfrastructureError):
             self.end_processes()
-
-    @contextlib.contextmanager
-    def _archive(self, path: str) -> Iterator[tuple[dict[str, Any] | None, Callable[[], tarfile.TarFile]]]:
-        """What `path` is, and the archive of it as it comes; None when it is not there."""
-        with self._calling():
-            try:
-                chunks, stat = self._engine.client.get_archive(self._id, path)
-            except docker.errors.NotFound as error:
-                if "no such container" in str(error.explanation).lower():
-                    raise
-                yield None, _no_archive
-                return
-        opened: list[tarfile.TarFile] = []
-
-        def tar() -> tarfile.TarFile:
-            if not opened:
-                opened.append(open_stream(_guarded(self._engine, chunks)))
-            return opened[0]
-
-        try:
-            yield stat, tar
-        except tarfile.TarError as error:
-            raise EngineLost(f"the Docker Engine sent half an archive of {path}: {error}") from error
-        finally:
-            chunks.close()
-
-
-def _guarded(engine: Engine, chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same chunks; what breaks is the engine's, not the writer's on our side."""
-    while True:
-        with engine.guard():
-            chunk = next(chunks, None)
-        if chunk is None:
-            return
-        yield chunk
-
-
-def _no_archive() -> tarfile.TarFile:
-    raise FileNotFoundError

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from ..model.scenario import Environment, Network
 from .container import NETWORK_OF, DockerSandbox
 from .engine import BROKEN, LABEL, Engine
 from .images import Images, ResolvedImage
-from .protocol import SandboxSpec
+from .keeping import environment_of, forget_kept, kept, kept_image
+from .protocol import Kept, SandboxSpec
 from .reaper import Reaper
 from .sweep import sweep
 from .watch import Events, StorageGuard
@@ -73,6 +74,18 @@ class DockerProvider:
         """
         self.engine.check()
 
+    def identify(
+        self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
+    ) -> str | None:
+        """What decides the content of the image these would give; None when an image is not here.
+
+        Raises:
+            InfrastructureError: the engine does not answer, or a Dockerfile cannot be read.
+
+        """
+        with self.engine.guard(running=False):
+            return self.images.identify(environment, image_map, build_args)
+
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> DockerSandbox:
         """Resolve or build the image, create, fill and start a container.
 
@@ -87,7 +100,10 @@ class DockerProvider:
         on_phase("image")
         with self.engine.guard(running=False):
             events = self.events
-            image = self.images.resolve(spec.environment, spec.image_map, spec.build_args)
+            if spec.kept is not None:
+                image = kept_image(self.engine, spec.kept)
+            else:
+                image = self.images.resolve(spec.environment, spec.image_map, spec.build_args)
             with self._starts:
                 on_phase("start")
                 sandbox = self._create(spec, image, events)
@@ -99,6 +115,31 @@ class DockerProvider:
                     sandbox.remove()
                     raise
         return sandbox
+
+    def kept_environment(self, reference: str) -> Environment:
+        """The workdir, user and limits of the trial that something was kept of; no variables, no network.
+
+        Raises:
+            ImageMissing: it is not there.
+            InfrastructureError: the engine does not answer.
+
+        """
+        with self.engine.guard(running=False):
+            return environment_of(self.engine, reference)
+
+    def kept(self) -> list[Kept]:
+        """What was kept of trials on this engine, the oldest first.
+
+        Raises:
+            InfrastructureError: the engine does not answer.
+
+        """
+        with self.engine.guard(running=False):
+            return kept(self.engine)
+
+    def forget_kept(self, reference: str) -> bool:
+        """Remove what was kept. False: it is not there, or cannot be removed now. Never raises."""
+        return forget_kept(self.engine, reference)
 
     def sweep(self) -> int:
         """Remove what dead processes of this machine left behind; returns how many things."""
@@ -145,7 +186,8 @@ class DockerProvider:
                 image.id,
                 ["sleep", lifetime] if keep else [lifetime],
                 entrypoint=list(image.entrypoint) if keep else ["sleep"],
-                environment=dict(environment.env),
+                # Commands are given them one by one: what the engine keeps of a container it shows to everybody.
+                environment=dict(environment.env) if keep else None,
                 hostname=_HOSTNAME,
                 # Out of reach of an agent that is not root. Commands run as the image's own user all the same.
                 user=None if keep else "root",

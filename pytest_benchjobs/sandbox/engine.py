@@ -62,6 +62,11 @@ class Engine:
                 self._client = self._connect()
             return self._client
 
+    @property
+    def encrypted(self) -> bool:
+        """Whether connections are wrapped in TLS. Known once it is connected."""
+        return self._tls is not None
+
     def close(self) -> None:
         """Close all connections."""
         with self._lock:
@@ -116,7 +121,7 @@ class Engine:
                 if status not in (101, 200):
                     while len(rest) < _HEAD_LIMIT and (more := connection.recv(4096)):
                         rest += more
-                    raise refusal(status, _message(rest))
+                    raise refusal(status, message(rest))
             except BaseException:
                 connection.close()
                 raise
@@ -222,7 +227,7 @@ def _read_head(connection: socket.socket) -> tuple[int, bytes]:
         raise ConnectionError(f"not an HTTP answer: {head[:80]!r}") from None
 
 
-def _message(body: bytes) -> str:
+def message(body: bytes) -> str:
     """The engine's own words in the body of a refusal, which may be chunked."""
     text = body.decode("utf-8", "replace")
     with contextlib.suppress(ValueError, TypeError, KeyError):

@@ -58,6 +58,8 @@ class Images:
         self._log_dir = log_dir
         self._slots: dict[object, _Slot] = {}
         self._lock = threading.Lock()
+        self._identified: dict[object, str] = {}
+        self._identifying = threading.Lock()
         self._dead_registries: dict[str, str] = {}
 
     def resolve(
@@ -73,13 +75,7 @@ class Images:
 
         """
         arguments = {**environment.build_args, **build_args}
-        key = (
-            environment.image,
-            environment.dockerfile,
-            environment.context,
-            tuple(sorted(arguments.items())),
-            tuple(sorted(image_map.items())),
-        )
+        key = _key(environment, image_map, arguments)
         with self._lock:
             slot = self._slots.setdefault(key, _Slot())
         with slot.lock:
@@ -94,12 +90,51 @@ class Images:
                     raise
             return slot.image
 
+    def identify(
+        self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
+    ) -> str | None:
+        """The `key` of the image that `resolve` would give, as far as it can be told from what is here.
+
+        Raises:
+            ImageBuildFailed: the Dockerfile or its context cannot be read.
+
+        """
+        arguments = {**environment.build_args, **build_args}
+        key = _key(environment, image_map, arguments)
+        # One at a time, so that what all trials share is looked at once; nobody pulls or builds meanwhile.
+        with self._identifying:
+            if key not in self._identified:
+                found = self._identify(environment, image_map, arguments)
+                if found is None:
+                    return None
+                self._identified[key] = found
+            return self._identified[key]
+
     def forget(self, image: ResolvedImage) -> None:
         """It is gone: look again next time."""
         with self._lock:
             for key, slot in list(self._slots.items()):
                 if slot.image is image:
                     del self._slots[key]
+        with self._identifying:
+            self._identified.clear()
+
+    def _identify(
+        self, environment: Environment, image_map: Mapping[str, str], arguments: Mapping[str, str]
+    ) -> str | None:
+        if environment.image is not None:
+            found = self._local(lookup(environment.image, image_map) or environment.image)
+            if found is not None:
+                return str(found["Id"])
+        if environment.dockerfile is None:
+            return None
+        recipe = _recipe(environment, environment.dockerfile, image_map, arguments)
+        bases = {base: found["Id"] for base in recipe.bases if (found := self._local(base)) is not None}
+        if len(bases) < len(recipe.bases):
+            return None
+        tag = recipe.tag(bases)
+        # Where an image is named too, that one may yet be pulled; unless it was out of reach when this was built.
+        return tag if environment.image is None or self._local(tag) is not None else None
 
     def _resolve(
         self, environment: Environment, image_map: Mapping[str, str], arguments: Mapping[str, str]
@@ -113,7 +148,15 @@ class Images:
                 if environment.dockerfile is None:
                     raise
             else:
-                return _resolved(found, environment.image, substituted)
+                return resolved(
+                    found,
+                    ImageRecord(
+                        reference=environment.image,
+                        id=found["Id"],
+                        key=found["Id"],
+                        substituted=substituted,
+                    ),
+                )
         if environment.dockerfile is None:
             raise ImageMissing("the scenario names neither an image nor a Dockerfile")
         return self._built(environment, environment.dockerfile, image_map, arguments)
@@ -125,7 +168,7 @@ class Images:
         image_map: Mapping[str, str],
         arguments: Mapping[str, str],
     ) -> ResolvedImage:
-        recipe = Recipe.read(dockerfile, environment.context or dockerfile.parent, image_map, arguments)
+        recipe = _recipe(environment, dockerfile, image_map, arguments)
         bases = {base: (self._local(base) or self._pull(base))["Id"] for base in recipe.bases}
         tag = recipe.tag(bases)
         found = self._local(tag)
@@ -140,7 +183,12 @@ class Images:
             raise ImageBuildFailed(
                 f"{dockerfile}: the build ended well, but the engine does not have its image"
             )
-        return _resolved(found, "Dockerfile", recipe.substituted)
+        return resolved(
+            found,
+            ImageRecord(
+                reference="Dockerfile", id=found["Id"], key=tag, substituted=dict(recipe.substituted)
+            ),
+        )
 
     def _local(self, name: str) -> dict[str, Any] | None:
         try:
@@ -210,17 +258,37 @@ class Images:
             yield file.write
 
 
-def _resolved(found: Mapping[str, Any], reference: str, substituted: Mapping[str, str]) -> ResolvedImage:
+def resolved(found: Mapping[str, Any], record: ImageRecord) -> ResolvedImage:
+    """What is needed of what the engine says of an image."""
     config = found.get("Config") or {}
     variables = (variable.partition("=") for variable in config.get("Env") or [])
     return ResolvedImage(
         id=found["Id"],
-        record=ImageRecord(reference=reference, id=found["Id"], substituted=dict(substituted)),
+        record=record,
         workdir=config.get("WorkingDir") or "",
         user=config.get("User") or "",
         entrypoint=tuple(config.get("Entrypoint") or ()),
         env={name: value for name, _, value in variables},
     )
+
+
+def _key(
+    environment: Environment, image_map: Mapping[str, str], arguments: Mapping[str, str]
+) -> tuple[object, ...]:
+    """All that decides which image it is."""
+    return (
+        environment.image,
+        environment.dockerfile,
+        environment.context,
+        tuple(sorted(arguments.items())),
+        tuple(sorted(image_map.items())),
+    )
+
+
+def _recipe(
+    environment: Environment, dockerfile: Path, image_map: Mapping[str, str], arguments: Mapping[str, str]
+) -> Recipe:
+    return Recipe.read(dockerfile, environment.context or dockerfile.parent, image_map, arguments)
 
 
 def _missing(name: str, reason: str) -> ImageMissing:

@@ -35,7 +35,7 @@ _TOP_LINK = re.compile(r"/(bin|sbin|lib[^/]*)")
 _HOOK = re.compile(r"(site|user)customize\.py")
 _PRELOAD = "/etc/ld.so.preload"
 _LINK_MODE, _DIRECTORY_MODE = 1 << 27, 1 << 31
-_DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def restore(
@@ -161,9 +161,9 @@ def _protected(path: str, directories: Sequence[str]) -> bool:
 
 def _search_path(image: ResolvedImage) -> tuple[str, ...]:
     """Directories programs are found in, by all their names: `/bin` is a link to `/usr/bin` in most images."""
-    listed = image.env.get("PATH", _DEFAULT_PATH).split(":")
+    listed = image.env.get("PATH", DEFAULT_PATH).split(":")
     return tuple(
-        dict.fromkeys(d.rstrip("/") for d in (*listed, *_DEFAULT_PATH.split(":")) if d.startswith("/"))
+        dict.fromkeys(d.rstrip("/") for d in (*listed, *DEFAULT_PATH.split(":")) if d.startswith("/"))
     )
 
 

@@ -7,6 +7,7 @@ Every method raises an `InfrastructureError` of the right class when the engine 
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
@@ -43,6 +44,8 @@ class SandboxSpec:
     """Put in before it starts. A relative path starts at the workdir."""
     image_map: Mapping[str, str] = dataclasses.field(default_factory=dict)
     build_args: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    kept: str | None = None
+    """Start from what `Sandbox.keep` returned instead of the environment's image. All else is as it would be."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,11 +55,14 @@ class ExecResult:
     exit_status: int | None
     """None when it timed out."""
     timed_out: bool
+    """It was still running when its time was up; `silent` says whether that was for printing nothing."""
     seconds: float
     oom_kills: int = 0
     """Processes of the sandbox which the kernel killed for memory meanwhile."""
     started: bool = True
     """False when there never was a process: no such program or user."""
+    silent: bool = False
+    """It timed out because nothing was printed for as long as `exec` was told to bear."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,6 +74,22 @@ class Fetched:
     bytes: int
     notes: tuple[str, ...] = ()
     """What was left out, and why: over the size, a device, a link that points outside."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kept:
+    """A file system that was kept of a trial."""
+
+    reference: str
+    """For `SandboxSpec.kept`."""
+    job: str
+    trial: str
+    """Its node id."""
+    bundle: str
+    """Directory of the job's bundle on the machine that ran it."""
+    bytes: int
+    """What it takes beyond the image the trial began with."""
+    created: datetime.datetime
 
 
 Sink = Callable[[bytes], None]
@@ -99,8 +121,11 @@ class Sandbox(Protocol):
         user: str | None = None,
         workdir: str | None = None,
         env: Mapping[str, str] | None = None,
+        silent: float | None = None,
     ) -> ExecResult:
         """Run a command to its end or its timeout (seconds). One that timed out runs on: `end_processes`.
+
+        `silent`: it also times out when it has printed nothing for so many seconds.
 
         `sink` takes all output; `stdout`, if given, takes standard output once more, by itself: the two streams come
         in no certain order. Standard input is closed. The end of the stream is not believed until the engine gives an
@@ -130,6 +155,13 @@ class Sandbox(Protocol):
     def set_network(self, network: Network) -> None:
         """Switch between `public` and `none` while running."""
 
+    def keep(self, name: str) -> str:
+        """Keep the file system as it is now under `name`, which is unique; returns what `SandboxSpec.kept` takes.
+
+        Nothing should be running. What is in memory (tmpfs) and in volumes of the image is not part of it. Values of
+        the environment's variables are not kept with it: they may be secrets.
+        """
+
     def kill(self) -> None:
         """End it at once, from any thread; a blocked call in the trial's thread then returns. Never raises."""
 
@@ -151,6 +183,18 @@ class SandboxProvider(Protocol):
 
         """
 
+    def identify(
+        self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
+    ) -> str | None:
+        """`ImageRecord.key` of the image that these would give, without pulling, building or starting anything.
+
+        None: it cannot be told, because an image is not here. Cheap: what was found is remembered.
+
+        Raises:
+            InfrastructureError: the engine does not answer, or a Dockerfile cannot be read.
+
+        """
+
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> Sandbox:
         """Resolve or build the image, create, fill and start. Calls `on_phase` with `image`, then `start`.
 
@@ -158,6 +202,12 @@ class SandboxProvider(Protocol):
             InfrastructureError: of the class that fits.
 
         """
+
+    def kept(self) -> list[Kept]:
+        """What was kept of trials, the oldest first; by whatever process of whichever project."""
+
+    def forget_kept(self, reference: str) -> bool:
+        """Remove what was kept. False: it is not there, or cannot be removed now. Never raises."""
 
     def sweep(self) -> int:
         """Remove what dead processes of this machine left behind; returns how many things."""

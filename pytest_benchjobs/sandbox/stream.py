@@ -5,6 +5,7 @@ Every frame is a header of 8 bytes (stream, three zeros, length as big-endian 32
 
 from __future__ import annotations
 
+import enum
 import socket
 import time
 
@@ -15,12 +16,24 @@ _STDOUT = 1
 _CHUNK = 256 * 1024
 
 
-class Demultiplexer:
-    """Takes the stream in pieces of any size and hands the output on: all of it, and stdout once more. Keeps none."""
+class Drained(enum.Enum):
+    """Why no more is read."""
 
-    def __init__(self, sink: Sink, stdout: Sink | None = None) -> None:
+    ENDED = enum.auto()
+    """The stream did."""
+    LATE = enum.auto()
+    """The deadline has passed."""
+    SILENT = enum.auto()
+    """Nothing came for too long."""
+
+
+class Demultiplexer:
+    """Takes the stream in pieces of any size and hands it on: all output, and each stream once more. Keeps none."""
+
+    def __init__(self, sink: Sink, stdout: Sink | None = None, stderr: Sink | None = None) -> None:
         self._sink = sink
         self._stdout = stdout
+        self._stderr = stderr
         self._header = bytearray()
         self._left = 0
         self._is_stdout = False
@@ -40,8 +53,9 @@ class Demultiplexer:
                 self._left -= len(part)
                 content = bytes(part)
                 self._sink(content)
-                if self._is_stdout and self._stdout is not None:
-                    self._stdout(content)
+                extra = self._stdout if self._is_stdout else self._stderr
+                if extra is not None:
+                    extra(content)
                 continue
             part = view[: _HEADER - len(self._header)]
             view = view[len(part) :]
@@ -52,22 +66,25 @@ class Demultiplexer:
                 self._header.clear()
 
 
-def drain(connection: socket.socket, output: Demultiplexer, deadline: float) -> bool:
-    """Feed everything that comes to `output`. True at the end of the stream, False at the deadline (monotonic time)."""
+def drain(
+    connection: socket.socket, output: Demultiplexer, deadline: float, silent: float | None = None
+) -> Drained:
+    """Feed everything that comes to `output`, until the deadline (monotonic time) or `silent` seconds of silence."""
     buffer = bytearray(_CHUNK)
     view = memoryview(buffer)
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
-            return False
-        connection.settimeout(left)
+            return Drained.LATE
+        patience = left if silent is None else min(left, silent)
+        connection.settimeout(patience)
         try:
             count = connection.recv_into(buffer)
         except TimeoutError:
-            return False
+            return Drained.LATE if patience == left else Drained.SILENT
         except ConnectionError:
             # Whoever asks the engine for the exit status next learns what happened.
-            return True
+            return Drained.ENDED
         if not count:
-            return True
+            return Drained.ENDED
         output.feed(view[:count])

@@ -36,21 +36,22 @@ def sweep(client: docker.APIClient, me: Owner) -> Swept:
     Whether a process of this host lives is known for sure. Of another host's processes it is not: what they own is
     removed once it is past its deadline, which is when it is of no use to anybody.
     """
+    containers, networks, volumes = left_behind(client, me)
+    return Swept(
+        _remove(containers, lambda name: client.remove_container(name, force=True, v=True)),
+        _remove(networks, client.remove_network),
+        _remove(volumes, lambda name: client.remove_volume(name, force=True)),
+    )
+
+
+def left_behind(client: docker.APIClient, me: Owner) -> tuple[list[str], list[str], list[str]]:
+    """What `sweep` would remove: ids of containers and networks, and names of volumes."""
     filters = {"label": f"{LABEL}owner"}
-    containers = _remove(
-        client.containers(all=True, filters=filters),
-        me,
-        "Id",
-        lambda name: client.remove_container(name, force=True, v=True),
+    return (
+        _abandoned(client.containers(all=True, filters=filters), me, "Id"),
+        _abandoned(client.networks(filters=filters), me, "Id"),
+        _abandoned(client.volumes(filters=filters).get("Volumes") or [], me, "Name"),
     )
-    networks = _remove(client.networks(filters=filters), me, "Id", client.remove_network)
-    volumes = _remove(
-        client.volumes(filters=filters).get("Volumes") or [],
-        me,
-        "Name",
-        lambda name: client.remove_volume(name, force=True),
-    )
-    return Swept(containers, networks, volumes)
 
 
 def abandoned(labels: Mapping[str, str], me: Owner, now: float) -> bool:
@@ -72,12 +73,15 @@ def parse_owner(labels: Mapping[str, str]) -> Owner | None:
     return Owner(host=labels[LABEL + "host"], boot=parts[0], pid=int(parts[1]), started=parts[2])
 
 
-def _remove(found: Iterable[Mapping[str, Any]], me: Owner, key: str, remove: Callable[[str], object]) -> int:
+def _abandoned(found: Iterable[Mapping[str, Any]], me: Owner, key: str) -> list[str]:
+    return [thing[key] for thing in found if abandoned(thing.get("Labels") or {}, me, time.time())]
+
+
+def _remove(names: Iterable[str], remove: Callable[[str], object]) -> int:
     removed = 0
-    for thing in found:
-        if abandoned(thing.get("Labels") or {}, me, time.time()):
-            # Somebody else may be sweeping at the same time.
-            with contextlib.suppress(docker.errors.APIError):
-                remove(thing[key])
-                removed += 1
+    for name in names:
+        # Somebody else may be sweeping at the same time.
+        with contextlib.suppress(docker.errors.APIError):
+            remove(name)
+            removed += 1
     return removed

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from ..model.errors import InfrastructureError, ScorerCrashed
 from ..model.result import Failure, ScorerResult, Usage
@@ -103,15 +105,18 @@ def make_context(
     timeout: float,
     env: Mapping[str, str],
     directory: Path,
+    params: Mapping[str, Any] | None = None,
 ) -> ScoringContext:
     """What one scorer may look at. `directory` is the trial's."""
+    given = {"BENCH_PARAMS": json.dumps(dict(params))} if params else {}
     return ScoringContext(
         scenario=scenario,
         spec=spec,
         sandbox=sandbox,
         timeout=timeout,
-        env={**REPORTS, "BENCH_TESTS_DIR": "/tests", **env},
+        env={**REPORTS, "BENCH_TESTS_DIR": "/tests", **given, **env},
         directory=directory / "scorers" / spec.name,
         agent_log=directory / "agent.log",
         usage=Usage(),
+        params=params or {},
     )

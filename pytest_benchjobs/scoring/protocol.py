@@ -26,6 +26,8 @@ class ScoringContext:
     """Host directory for what the scorer wants to keep."""
     agent_log: Path
     usage: Usage
+    params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    """Of the job (`--bench-extra`, `--bench-param`, `--bench-matrix`), also as JSON in `$BENCH_PARAMS`."""
     printed: list[str] = dataclasses.field(default_factory=list)
     """What its commands have printed so far, for whoever wants to know why there is no score."""
 

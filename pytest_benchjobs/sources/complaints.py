@@ -102,7 +102,7 @@ class Complaints:
         except ValidationError as error:
             for problem in error.errors(include_url=False):
                 place = tuple(part for part in problem["loc"] if part != "[key]")
-                self.wrong(where(place), _in_words(problem, place))
+                self.wrong(where(place), in_words(problem, place))
             return None
 
 
@@ -136,7 +136,8 @@ _BOUNDS = {
 }
 
 
-def _in_words(problem: Any, place: Place) -> str:
+def in_words(problem: Any, place: Place) -> str:
+    """What pydantic found, for the person who wrote the value."""
     kind, found, context = problem["type"], problem["input"], problem.get("ctx", {})
     if kind == "missing":
         given = found.keys() if isinstance(found, dict) else ()

@@ -18,7 +18,7 @@ from .complaints import Complaints, did_you_mean, misspelt
 from .documents import Document, read_document
 from .plain import Place
 from .protocol import ScenarioRef, SourceWarning
-from .written import WrittenEnvironment, WrittenHeader, WrittenScenario
+from .written import WrittenEnvironment, WrittenHeader, WrittenScenario, WrittenVariant
 
 SUFFIXES = (".bench.yaml", ".bench.yml", ".bench.toml")
 _TABLES = frozenset({"env", "agent_env", "build_args", "files", "metadata", "requires"})
@@ -34,6 +34,8 @@ _INSTEAD = {
 _ENVIRONMENT = frozenset(WrittenEnvironment.model_fields)
 _name: TypeAdapter[str] = TypeAdapter(Name)
 _Table = Mapping[str, Any]
+_Layers = tuple[tuple[Place, _Table], ...]
+"""Where a scenario is written: its table, and that of its variant."""
 
 
 def is_manifest(path: Path) -> bool:
@@ -122,7 +124,7 @@ class _Reading:
         defaults = data.get("defaults")
         self._raw_defaults: _Table = defaults if isinstance(defaults, dict) else {}
         self._defaults = self._flat(self._raw_defaults, ("defaults",))
-        self._scenarios: list[Any] = []
+        self._scenarios: list[_Layers] = []
         self.ids: dict[str, int] = {}
         self._loaded: dict[str, Scenario] = {}
         self.kinds: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -136,24 +138,48 @@ class _Reading:
             else:
                 self.complaints.wrong((), f"scenarios: is required but missing.{misspelt('scenarios', data)}")
             return
-        self._scenarios = listed
         for index, scenario in enumerate(listed):
+            place: Place = ("scenarios", index)
             if not isinstance(scenario, dict):
-                self.complaints.wrong(
-                    ("scenarios", index), "a table of keys is expected; start it with `id:`"
-                )
+                self.complaints.wrong(place, "a table of keys is expected; start it with `id:`")
+            elif "variants" in scenario:
+                self._list_variants(place, scenario)
+            else:
+                self._add(((place, scenario),), place, scenario.get("id"))
+
+    def _list_variants(self, place: Place, scenario: _Table) -> None:
+        variants = scenario["variants"]
+        base = {key: value for key, value in scenario.items() if key != "variants"}
+        if not isinstance(variants, list) or not variants:
+            self.complaints.wrong((*place, "variants"), "must be a list of at least one variant")
+            return
+        for index, variant in enumerate(variants):
+            at = (*place, "variants", index)
+            if not isinstance(variant, dict):
+                self.complaints.wrong(at, "a table of keys is expected; start it with `id:`")
                 continue
-            try:
-                scenario_id = _name.validate_python(scenario.get("id"))
-            except ValidationError:
-                self.scenario(index)  # says what is wrong with the id, and with the rest
+            if "id" not in variant:
+                self.complaints.wrong((*at, "id"), f"is required but missing.{misspelt('id', variant)}")
                 continue
-            first = self.ids.setdefault(scenario_id, index)
-            if first != index:
-                line = self.document.line(("scenarios", first))
-                self.complaints.wrong(
-                    ("scenarios", index, "id"), f"{scenario_id!r} is taken by the scenario of line {line}"
-                )
+            scenario_id = f"{scenario.get('id')}.{variant['id']}"
+            self._add(((place, base), (at, {**variant, "id": scenario_id})), at, scenario_id)
+
+    def _add(self, layers: _Layers, place: Place, written_id: object) -> None:
+        """Take a scenario: a table, and those that are laid over it."""
+        self._scenarios.append(layers)
+        index = len(self._scenarios) - 1
+        try:
+            scenario_id = _name.validate_python(written_id)
+        except ValidationError:
+            self.scenario(index)  # says what is wrong with the id, and with the rest
+            return
+        first = self.ids.setdefault(scenario_id, index)
+        if first != index:
+            line = self.document.line(self._place(first))
+            self.complaints.wrong((*place, "id"), f"{scenario_id!r} is taken by the scenario of line {line}")
+
+    def _place(self, index: int) -> Place:
+        return self._scenarios[index][-1][0]
 
     def _flat(self, table: _Table, place: Place) -> _Table:
         """The table with the keys of its `environment` table moved up."""
@@ -167,31 +193,37 @@ class _Reading:
 
     def scenario(self, index: int) -> WrittenScenario | None:
         """One scenario with the defaults filled in; None when it is wrong, with its mistakes noted."""
-        raw: _Table = self._scenarios[index]
-        base: Place = ("scenarios", index)
-        flat = self._flat(raw, base)
+        layers = self._scenarios[index]
+        merged: _Table = self._defaults
+        given: set[str] = set()
+        for place, table in layers:
+            flat = self._flat(table, place)
+            merged = _merge(merged, flat)
+            given |= flat.keys()
 
         def where(place: Place) -> Place:
-            for table, start in ((raw, base), (self._raw_defaults, ("defaults",))):
+            for start, table in (*reversed(layers), (("defaults",), self._raw_defaults)):
                 found = _find(table, place) if place else None
                 if found is not None:
                     return (*start, *found)
-            return (*base, *place)
+            return (*layers[-1][0], *place)
 
-        written = self.complaints.check(WrittenScenario, _merge(self._defaults, flat), where)
-        faults = [] if written is None else list(find_faults(written, self.directory, flat.keys()))
+        written = self.complaints.check(WrittenScenario, dict(merged), where)
+        faults = [] if written is None else list(find_faults(written, self.directory, given))
         for place, message in faults:
             self.complaints.wrong(where(place), message)
         return None if faults else written
 
     def ref(self, index: int) -> ScenarioRef | None:
         """Validate one scenario; None when it is wrong."""
-        place: Place = ("scenarios", index)
-        self.complaints.unknown_keys(WrittenScenario, self._scenarios[index], place)
+        (base, scenario), *variant = self._scenarios[index]
+        self.complaints.unknown_keys(WrittenScenario, scenario, base)
+        for at, table in variant:
+            self.complaints.unknown_keys(WrittenVariant, table, at)
         written = self.scenario(index)
         if written is None:
             return None
-        line = self.document.line(place)
+        line = self.document.line(self._place(index))
         kinds = tuple(scorer.type for scorer in written.scorers)
         # One tuple for all that are alike: a benchmark has thousands of scenarios and a handful of kinds.
         kinds = self.kinds.setdefault(kinds, kinds)
@@ -215,7 +247,7 @@ class _Reading:
         if written is None or self.header is None:
             self.complaints.raise_errors()
             raise AssertionError("unreachable")
-        line = self.document.line(("scenarios", index))
+        line = self.document.line(self._place(index))
         try:
             return assemble(written, self.header, self.document.path, line)
         except ValidationError as error:

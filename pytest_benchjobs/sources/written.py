@@ -206,10 +206,19 @@ class WrittenDefaults(WrittenEnvironment):
     requires: WrittenRequires | None = None
 
 
+class WrittenVariant(WrittenDefaults):
+    """What is different in one variant of a scenario."""
+
+    id: Name
+    """Comes after the scenario's own and a point: `count.long`."""
+
+
 class WrittenScenario(WrittenDefaults):
     """One scenario."""
 
     id: Name
+    variants: Annotated[list[WrittenVariant], Field(min_length=1)] | None = None
+    """In place of the scenario, one for each of these."""
 
 
 class WrittenHeader(Written):

@@ -25,7 +25,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ..model.errors import InfrastructureError, InputError
-from ..model.job import JobRecord
+from ..model.job import JobConfig, JobRecord
 from ..model.result import Trial, TrialResult
 from .files import remove_tree, sync_directory, write_atomically, writing
 from .trials import (
@@ -51,6 +51,7 @@ __all__ = [
     "slug",
     "sound",
     "stored",
+    "stored_config",
 ]
 
 MARKER = ".benchjobs"
@@ -79,8 +80,12 @@ def new_job_id(now: datetime.datetime | None = None) -> str:
 
 def stored(record: JobRecord) -> JobRecord:
     """Return the record as it is kept: without the values of variables for agents, which may be secrets."""
-    hidden = {name: f"[redacted:{name}]" for name in record.config.env}
-    return record.model_copy(update={"config": record.config.model_copy(update={"env": hidden})})
+    return record.model_copy(update={"config": stored_config(record.config)})
+
+
+def stored_config(config: JobConfig) -> JobConfig:
+    """Return the configuration as it is kept and shown."""
+    return config.model_copy(update={"env": {name: f"[redacted:{name}]" for name in config.env}})
 
 
 class JobBundle:

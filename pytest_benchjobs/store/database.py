@@ -1,12 +1,13 @@
-"""SQLite as the history needs it: migrations, a probe for WAL, errors in words."""
+"""SQLite as the history needs it: opening, migrations, the journal, errors in words."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import os
 import re
-import secrets
 import sqlite3
+import time
 from collections.abc import Iterator
 from functools import cache
 from importlib import resources
@@ -14,10 +15,15 @@ from pathlib import Path
 from typing import Any
 
 from ..model.errors import InfrastructureError, InputError
-from .files import write_error
+from .files import write_error, writing
+from .filesystem import on_network, wal_works
 
 BUSY_SECONDS = 30.0
 """How long a connection waits for another one to finish writing."""
+_UPGRADE_SECONDS = 600.0
+"""How long it waits for another one to upgrade the history. A million trials take half a minute."""
+_OPEN_RETRY_SECONDS = 0.02
+_SWITCH_SECONDS = 1.0
 _STEP = re.compile(r"^(\d{4})_\w+\.sql$")
 
 
@@ -25,57 +31,69 @@ class NewerHistory(InputError):
     """A newer version of this package wrote the history."""
 
 
-def pragma(connection: sqlite3.Connection, pragma: str) -> Any:
-    """Run `PRAGMA ...`; returns the value of its first row."""
-    row = connection.execute(f"PRAGMA {pragma}").fetchone()
-    return None if row is None else row[0]
+def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
+    """Open a history, made or brought up to date if need be. For one thread at a time.
 
+    Raises:
+        InputError: there is none (`readonly`), it is no history, or a newer version wrote it; then it stays as it is.
+        DiskFull, ResultsUnwritable: the directory refuses writes.
 
-def wal_works(directory: Path) -> bool:
-    """Whether write-ahead logging works on this file system."""
-    # On network file systems WAL may be reported as on and fail at the first write, so try it on a database
-    # that nobody needs.
-    probe = directory / f".wal-probe-{secrets.token_hex(4)}"
-    try:
-        writer = sqlite3.connect(probe, isolation_level=None)
+    """
+    if not readonly:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+    elif not path.is_file():
+        raise InputError("there is no history yet; run a benchmark first", path=path)
+    _refuse_newer(path)
+    deadline = time.monotonic() + BUSY_SECONDS
+    while True:
         try:
-            if pragma(writer, "journal_mode = WAL") != "wal":
-                return False
-            writer.execute("CREATE TABLE probe (x)")
-            writer.execute("INSERT INTO probe VALUES (1)")
-            reader = sqlite3.connect(probe)
-            try:
-                return bool(reader.execute("SELECT x FROM probe").fetchall() == [(1,)])
-            finally:
-                reader.close()
-        finally:
-            writer.close()
-    except sqlite3.Error:
-        return False
-    finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
-            with contextlib.suppress(OSError):
-                probe.with_name(probe.name + suffix).unlink()
+            with explained(path):
+                return _connect(path, readonly)
+        except InfrastructureError as error:
+            # Whoever closes the file as the last one has it for itself for a moment, and lets nobody wait.
+            if not _is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(_OPEN_RETRY_SECONDS)
 
 
-@cache
 def migrations() -> tuple[str, ...]:
     """The steps of the schema, in order."""
-    files = sorted(
-        (file for file in resources.files(f"{__package__}.migrations").iterdir() if _STEP.match(file.name)),
-        key=lambda file: file.name,
-    )
-    return tuple(file.read_text(encoding="utf-8") for file in files)
+    return _steps()
 
 
-def statements(script: str) -> Iterator[str]:
-    """The statements of a step."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
+def copy_database(source: Path, target: Path) -> None:
+    """Copy a history that others may be writing, into a new file. Nothing is left beside the source.
+
+    Raises:
+        InputError: it is no history, or a newer version wrote it.
+        DiskFull, ResultsUnwritable: the target cannot be written.
+
+    """
+    _refuse_newer(source)
+    with explained(source), contextlib.closing(_open(source, readonly=True)) as reader:
+        pragma(reader, "query_only = ON")
+        foreign = reader.execute(
+            "SELECT 1 FROM sqlite_master WHERE type NOT IN ('table', 'index')"
+        ).fetchone()
+        if version_of(reader) == 0 or foreign is not None:
+            raise InputError("is not a history of pytest-benchjobs", path=source)
+        with explained(target), contextlib.closing(sqlite3.connect(target)) as writer:
+            reader.backup(writer)
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing. One that waits for its turn is not overtaken by its own reads."""
+    # IMMEDIATE: one that reads first and writes later fails at once when another one writes.
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
 
 
 @contextlib.contextmanager
@@ -85,6 +103,191 @@ def explained(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _explain(path, error) from error
+
+
+def pragma(connection: sqlite3.Connection, pragma: str) -> Any:
+    """Run `PRAGMA ...`; returns the value of its first row."""
+    row = connection.execute(f"PRAGMA {pragma}").fetchone()
+    return None if row is None else row[0]
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """How many steps of the schema a history has."""
+    return int(pragma(connection, "user_version"))
+
+
+def _connect(path: Path, readonly: bool) -> sqlite3.Connection:
+    connection = _open(path, readonly)
+    try:
+        # Nothing of the file is read before this: a write-ahead log on a network file system may not even open.
+        _choose_journal(connection, path, readonly=readonly)
+        version = version_of(connection)
+        if version > len(migrations()):
+            raise _newer(path, version)
+        if version < len(migrations()):
+            _upgrade(connection, path, readonly)
+        if readonly:
+            pragma(connection, "query_only = ON")
+        else:
+            # A rollback journal that is not synced fully can damage the file when the power fails.
+            wal = pragma(connection, "journal_mode") == "wal"
+            pragma(connection, f"synchronous = {'NORMAL' if wal else 'FULL'}")
+            pragma(connection, "foreign_keys = ON")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _open(path: Path, readonly: bool) -> sqlite3.Connection:
+    uri = path.absolute().as_uri()
+
+    def opened(parameters: str) -> sqlite3.Connection:
+        return sqlite3.connect(
+            f"{uri}?{parameters}",
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+
+    if not readonly:
+        return opened("mode=rwc")
+    if _writable(path):
+        # A connection that may not write at all leaves the files of the write-ahead log behind.
+        return opened("mode=rw")
+    connection = opened("mode=ro")
+    try:
+        version_of(connection)
+    except sqlite3.OperationalError as error:
+        connection.close()
+        refused = error.sqlite_errorname.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
+        if not refused or path.with_name(f"{path.name}-wal").exists():
+            raise
+        # There is no room for the files of a log, which nobody has open.
+        return opened("mode=ro&immutable=1")
+    return connection
+
+
+def _writable(path: Path) -> bool:
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def _upgrade(connection: sqlite3.Connection, path: Path, readonly: bool) -> None:
+    if readonly and not _writable(path):
+        raise InputError(
+            "written by an older version of pytest-benchjobs, and cannot be written to bring it up to date. "
+            "Make it writable, or copy its directory to where it is",
+            path=path,
+        )
+    pragma(connection, f"busy_timeout = {_UPGRADE_SECONDS * 1000:.0f}")
+    with transaction(connection):
+        # Read again: another process may have been faster.
+        version = version_of(connection)
+        if version > len(migrations()):
+            raise _newer(path, version)
+        for number, script in enumerate(migrations()[version:], version + 1):
+            for statement in _statements(script):
+                connection.execute(statement)
+            pragma(connection, f"user_version = {number}")
+    pragma(connection, f"busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+
+
+def _choose_journal(connection: sqlite3.Connection, path: Path, *, readonly: bool) -> None:
+    """A write-ahead log where it works, else a rollback journal."""
+    if on_network(path.parent):
+        if _writable(path):
+            _leave_log(connection)
+    elif not readonly and pragma(connection, "journal_mode") != "wal" and wal_works(path.parent):
+        _switch(connection, "WAL")
+
+
+def _leave_log(connection: sqlite3.Connection) -> None:
+    """Give up a write-ahead log that came from elsewhere, unless others have the file open."""
+    # Opening a log needs memory shared with all others, which is what is missing here, unless one has the file alone.
+    pragma(connection, "locking_mode = EXCLUSIVE")
+    try:
+        _switch(connection, "DELETE")
+    finally:
+        pragma(connection, "locking_mode = NORMAL")
+        with contextlib.suppress(sqlite3.OperationalError):
+            connection.execute("SELECT 1 FROM sqlite_master").fetchone()  # only now the lock is let go of
+
+
+def _switch(connection: sqlite3.Connection, mode: str) -> None:
+    """Change the journal. While others have the file open that is not possible: whoever comes later will."""
+    deadline = time.monotonic() + _SWITCH_SECONDS
+    pragma(connection, "busy_timeout = 0")
+    try:
+        while not _switched(connection, mode) and time.monotonic() < deadline:
+            time.sleep(_OPEN_RETRY_SECONDS)
+    finally:
+        pragma(connection, f"busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+
+
+def _switched(connection: sqlite3.Connection, mode: str) -> bool:
+    try:
+        return bool(pragma(connection, f"journal_mode = {mode}") == mode.lower())
+    except sqlite3.OperationalError as error:
+        if not error.sqlite_errorname.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise
+        return False
+
+
+def _refuse_newer(path: Path) -> None:
+    """Refuse a history of a newer version without touching a byte of it."""
+    # Not by reading the file itself: closing it would drop all locks which this process has on it.
+    version = _peek(path, "mode=ro&immutable=1")
+    with contextlib.suppress(OSError):
+        if path.with_name(f"{path.name}-wal").stat().st_size:
+            # The number may be in the log of a process that died. This way of reading leaves the log as it is.
+            version = max(version, _peek(path, "mode=ro"))
+    if version > len(migrations()):
+        raise _newer(path, version)
+
+
+def _peek(path: Path, parameters: str) -> int:
+    """The version of a history; 0 if that cannot be told now."""
+    with contextlib.suppress(sqlite3.Error):
+        uri = f"{path.absolute().as_uri()}?{parameters}"
+        reader = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)
+        try:
+            return version_of(reader)
+        finally:
+            reader.close()
+    return 0
+
+
+def _newer(path: Path, version: int) -> NewerHistory:
+    return NewerHistory(
+        f"written by a newer version of pytest-benchjobs (schema {version}, not {len(migrations())}). "
+        "Upgrade pytest-benchjobs, or choose another --bench-dir",
+        path=path,
+    )
+
+
+@cache
+def _steps() -> tuple[str, ...]:
+    files = sorted(
+        (file for file in resources.files(f"{__package__}.migrations").iterdir() if _STEP.match(file.name)),
+        key=lambda file: file.name,
+    )
+    return tuple(file.read_text(encoding="utf-8") for file in files)
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a step."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _is_busy(error: InfrastructureError) -> bool:
+    name = getattr(error.__cause__, "sqlite_errorname", None) or ""
+    return name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
 def _explain(path: Path, error: sqlite3.Error) -> InfrastructureError | InputError:

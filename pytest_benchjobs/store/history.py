@@ -3,68 +3,41 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import sqlite3
+import datetime
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ..model.errors import InputError
+from ..model.errors import ResultsUnwritable
 from ..model.job import JobRecord, JobStatus
-from ..model.result import ScorerResult, TrialResult
-from .bundle import stored
-from .database import BUSY_SECONDS, NewerHistory, explained, migrations, pragma, statements, wal_works
-from .files import writing
+from ..model.result import TrialResult
+from .database import connect, explained, transaction
+from .queries import Queries
+from .rows import (
+    JOB_COLUMNS,
+    SCORE_COLUMNS,
+    TRIAL_COLUMNS,
+    EventRow,
+    JobRow,
+    PairRow,
+    RunRow,
+    ScoreRow,
+    TrialRow,
+    as_text,
+    job_values,
+    score_values,
+    trial_values,
+)
 from .text import clean
 
+__all__ = ["FILE", "EventRow", "History", "JobRow", "PairRow", "RunRow", "ScoreRow", "TrialRow"]
+
 FILE = "history.sqlite"
-_MESSAGE_LIMIT = 2000
-_ENDED = tuple(status.value for status in JobStatus if status.ended)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class TrialRow:
-    """What the history knows of a trial; the whole result is in the bundle, at `path` of its job."""
-
-    job: str
-    node_id: str
-    benchmark: str
-    benchmark_version: str | None
-    scenario: str
-    agent: str
-    model: str | None
-    attempt: int
-    tries: int
-    outcome: str
-    class_: str | None
-    message: str | None
-    score: float | None
-    threshold: float
-    started_at: str
-    finished_at: str
-    seconds: float
-    input_tokens: int | None
-    output_tokens: int | None
-    cost_usd: float | None
-    path: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ScoreRow:
-    """What one scorer said of a trial."""
-
-    scorer: str
-    type: str
-    weight: float
-    score: float | None
-    class_: str | None
-    seconds: float
-
-
-_TRIAL_COLUMNS = tuple(field.name.rstrip("_") for field in dataclasses.fields(TrialRow))
-_SCORE_COLUMNS = tuple(field.name.rstrip("_") for field in dataclasses.fields(ScoreRow))
-_KEY = ("job", "node_id")
+_GOING_ON = tuple(status.value for status in JobStatus if not status.ended)
+_SPACING = 20
+"""Summing up a run takes at most one part in so many of the time between two saves."""
 
 
 def _upsert(table: str, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
@@ -75,19 +48,55 @@ def _upsert(table: str, columns: tuple[str, ...], key: tuple[str, ...]) -> str:
     )
 
 
-_JOB_COLUMNS = (
-    "id", "name", "status", "created_at", "finished_at", "planned",
-    "trials", "passed", "failed", "error", "cancelled", "skipped", "mean_score", "record",
-)  # fmt: skip
-_SAVE_JOB = _upsert("jobs", _JOB_COLUMNS, ("id",))
-_SAVE_TRIAL = _upsert("trials", _TRIAL_COLUMNS, _KEY)
+_SAVE_JOB = _upsert("jobs", JOB_COLUMNS, ("id",))
+_SAVE_TRIAL = _upsert("trials", (*TRIAL_COLUMNS, "run"), ("job", "node_id"))
 _SAVE_SCORE = (
-    f"INSERT INTO scores (trial, position, {', '.join(_SCORE_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
+    f"INSERT INTO scores (trial, position, {', '.join(SCORE_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 )
+_SAVE_SCENARIO = """
+    INSERT INTO scenarios (benchmark, scenario, first_seen, last_seen, content) VALUES (?1, ?2, ?3, ?4, ?5)
+    ON CONFLICT (benchmark, scenario) DO UPDATE SET
+        content = CASE WHEN excluded.last_seen >= last_seen THEN ifnull(excluded.content, content) ELSE content END,
+        first_seen = min(first_seen, excluded.first_seen), last_seen = max(last_seen, excluded.last_seen)
+"""
+_NEW_RUN = """
+    INSERT INTO runs (job, position, benchmark, agent, status, job_name)
+    SELECT ?1, 1 + (SELECT count(*) FROM runs WHERE job = ?1), ?2, ?3, status, name FROM jobs WHERE id = ?1
+"""
+# What was reused took no time and no money here; what was rescored took time.
+_SUM_UP_RUNS = """
+    UPDATE runs SET (benchmark_version, provider, model, trials, passed, failed, error, cancelled, skipped, reused,
+        scored, mean_score, cost_usd, input_tokens, output_tokens, cached_tokens, seconds, started_at, finished_at) = (
+        SELECT max(trials.benchmark_version), max(trials.provider), max(trials.model), count(*),
+            total(outcome = 'passed'), total(outcome = 'failed'), total(outcome = 'error'),
+            total(outcome = 'cancelled'), total(outcome = 'skipped'), count(trials.reused),
+            count(score), avg(score),
+            sum(CASE WHEN trials.reused IS NULL AND rescored IS NULL THEN trials.cost_usd END),
+            sum(CASE WHEN trials.reused IS NULL AND rescored IS NULL THEN trials.input_tokens END),
+            sum(CASE WHEN trials.reused IS NULL AND rescored IS NULL THEN trials.output_tokens END),
+            sum(CASE WHEN trials.reused IS NULL AND rescored IS NULL THEN trials.cached_tokens END),
+            total(CASE WHEN trials.reused IS NULL THEN trials.seconds END),
+            ifnull(min(CASE WHEN trials.reused IS NULL THEN trials.started_at END), jobs.created_at),
+            CASE WHEN jobs.finished_at IS NOT NULL
+                THEN ifnull(max(CASE WHEN trials.reused IS NULL THEN trials.finished_at END), jobs.finished_at) END
+        FROM trials, jobs WHERE trials.job = runs.job AND trials.run = runs.position AND jobs.id = runs.job
+    ), (status, job_name) = (SELECT status, name FROM jobs WHERE id = runs.job)
+    WHERE job = ?1
+"""
+_SUM_UP_JOB = """
+    UPDATE jobs SET (trials, passed, failed, error, cancelled, skipped, reused, mean_score, cost_usd) = (
+        SELECT total(trials), total(passed), total(failed), total(error), total(cancelled), total(skipped),
+            total(reused), sum(mean_score * scored) / nullif(total(scored), 0), sum(cost_usd)
+        FROM runs WHERE runs.job = jobs.id
+    ) WHERE id = ?1
+"""
 
 
-class History:
+class History(Queries):
     """One connection. Several processes may write at once; each waits up to 30 s for its turn.
+
+    Sums over the trials of a running job may be a moment behind, and its runs are numbered as their first results come
+    in. Once it has ended, sums are exact and runs are in the order they began.
 
     Raises:
         InputError: the file is no history, or a newer version of this package wrote it; it stays as it is.
@@ -97,29 +106,19 @@ class History:
 
     def __init__(self, path: Path, *, readonly: bool = False) -> None:
         self.path = path
-        if readonly:
-            if not path.is_file():
-                raise InputError("there is no history yet; run a benchmark first", path=path)
-            uri = f"{path.absolute().as_uri()}?mode=ro"
-        else:
-            with writing(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
-            uri = f"{path.absolute().as_uri()}?mode=rwc"
-        with explained(path):
-            self._connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
-        try:
-            with explained(path):
-                self._prepare(readonly)
-        except BaseException:
-            self._connection.close()
-            raise
+        self._connection = connect(path, readonly=readonly)
+        self._behind: set[str] = set()
+        """Jobs whose runs are to be summed up."""
+        self._rest_until = 0.0
 
     @classmethod
     def open_readonly(cls, path: Path) -> History:
         """Open a connection that cannot change anything, and needs no write permission for the file.
 
+        A history of an older version is brought up to date first.
+
         Raises:
-            InputError: there is no history, or another version wrote it.
+            InputError: there is no history, a newer version wrote it, or an older one did and it cannot be written.
 
         """
         return cls(path, readonly=True)
@@ -127,7 +126,7 @@ class History:
     def save_job(self, record: JobRecord) -> None:
         """Insert or update a job."""
         with self._transaction():
-            self._connection.execute(_SAVE_JOB, _job_row(record))
+            self._save_job(record)
 
     def save_trial(self, result: TrialResult) -> None:
         """Insert or update a trial of a job that was saved before, by job and node id. One commit."""
@@ -136,68 +135,47 @@ class History:
     def save_trials(self, results: Iterable[TrialResult]) -> None:
         """Insert or update many in one commit."""
         with self._transaction():
-            for result in results:
-                self._save(result)
+            self._behind.update(self._save(results))
+            if time.monotonic() >= self._rest_until:
+                self._catch_up()
 
-    def replace_job(self, record: JobRecord, results: Iterable[TrialResult]) -> int:
-        """Save a job with exactly these trials, in one commit; returns how many. `results` is read inside it."""
+    def replace_job(self, record: JobRecord, results: Iterable[TrialResult], *, bundled: bool = True) -> int:
+        """Save a job with exactly these trials, in one commit; returns how many. `results` is read inside it.
+
+        `bundled` says whether its files are here too.
+        """
         with self._transaction():
-            self._connection.execute(_SAVE_JOB, _job_row(record))
+            self._save_job(record)
+            self._connection.execute("UPDATE jobs SET bundled = ? WHERE id = ?", (bundled, record.id))
             self._connection.execute("DELETE FROM trials WHERE job = ?", (record.id,))
-            count = 0
-            for result in results:
-                self._save(result)
-                count += 1
-        return count
+            self._connection.execute("DELETE FROM runs WHERE job = ?", (record.id,))
+            self._save(results)
+            self._number_runs(record.id)
+            self._sum_up(record.id)
+            count = self._connection.execute("SELECT count(*) FROM trials WHERE job = ?", (record.id,))
+            return int(count.fetchone()[0])
 
     def forget(self, job_id: str) -> None:
         """Remove a job and its trials."""
         with self._transaction():
             self._connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
 
-    def job(self, job_id: str) -> JobRecord | None:
-        """Look a job up by its id."""
-        with explained(self.path):
-            row = self._connection.execute("SELECT record FROM jobs WHERE id = ?", (job_id,)).fetchone()
-        return None if row is None else JobRecord.model_validate_json(row[0])
-
-    def jobs(self, limit: int = -1) -> list[JobRecord]:
-        """Jobs, the newest first; at most `limit`."""
-        query = "SELECT record FROM jobs ORDER BY created_at DESC, id DESC LIMIT ?"
-        with explained(self.path):
-            rows = self._connection.execute(query, (limit,)).fetchall()
-        return [JobRecord.model_validate_json(record) for (record,) in rows]
-
-    def job_ids(self) -> set[str]:
-        """Ids of all jobs."""
-        with explained(self.path):
-            return {job_id for (job_id,) in self._connection.execute("SELECT id FROM jobs")}
-
-    def ended_jobs(self) -> set[str]:
-        """Ids of the jobs that will never change again."""
-        query = f"SELECT id FROM jobs WHERE status IN ({', '.join('?' * len(_ENDED))})"  # noqa: S608
-        with explained(self.path):
-            return {job_id for (job_id,) in self._connection.execute(query, _ENDED)}
-
-    def trials(self, job_id: str) -> list[TrialRow]:
-        """Trials of a job, in the order they were first saved."""
-        query = f"SELECT {', '.join(_TRIAL_COLUMNS)} FROM trials WHERE job = ? ORDER BY id"  # noqa: S608
-        with explained(self.path):
-            return [TrialRow(*row) for row in self._connection.execute(query, (job_id,))]
-
-    def scores(self, job_id: str, node_id: str) -> list[ScoreRow]:
-        """Scores of a trial, in the order of its scorers."""
-        query = (
-            f"SELECT {', '.join(f'scores.{column}' for column in _SCORE_COLUMNS)} FROM scores "  # noqa: S608
-            "JOIN trials ON trials.id = scores.trial WHERE trials.job = ? AND trials.node_id = ? "
-            "ORDER BY position"
-        )
-        with explained(self.path):
-            return [ScoreRow(*row) for row in self._connection.execute(query, (job_id, node_id))]
+    def add_event(self, job_id: str, kind: str, message: str, at: datetime.datetime | None = None) -> None:
+        """Note something that happened to a job as a whole, now or at another time."""
+        values = (job_id, as_text(at or datetime.datetime.now(datetime.UTC)), kind, clean(message, 2000))
+        with self._transaction():
+            self._connection.execute(
+                "INSERT INTO events (job, at, kind, message) VALUES (?, ?, ?, ?)", values
+            )
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._connection.close()
+        """Let go of the file, with all sums up to date."""
+        try:
+            if self._behind:
+                with self._transaction():
+                    self._catch_up()
+        finally:
+            self._connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -207,131 +185,86 @@ class History:
     ) -> None:
         self.close()
 
-    def _save(self, result: TrialResult) -> None:
-        row = _trial_row(result)
-        self._connection.execute(_SAVE_TRIAL, _values(row))
-        query = "SELECT id FROM trials WHERE job = ? AND node_id = ?"
-        (trial,) = self._connection.execute(query, (row.job, row.node_id)).fetchone()
-        self._connection.execute("DELETE FROM scores WHERE trial = ?", (trial,))
-        self._connection.executemany(
-            _SAVE_SCORE,
-            (
-                (trial, position, *_values(_score_row(scorer)))
-                for position, scorer in enumerate(result.scorers)
-            ),
+    def _save_job(self, record: JobRecord) -> None:
+        self._connection.execute(_SAVE_JOB, job_values(record))
+        if record.status.ended:
+            self._number_runs(record.id)
+        # The totals of a job that has ended are its own; those of one that goes on are what is here so far.
+        self._sum_up(record.id)
+
+    def _save(self, results: Iterable[TrialResult]) -> set[str]:
+        """Save trials; returns the ids of their jobs."""
+        jobs: set[str] = set()
+        runs: dict[tuple[str, str, str], int] = {}
+        for result in results:
+            values = trial_values(result)
+            benchmark = str(values[2])
+            run = (result.job, benchmark, result.agent.label)
+            if run not in runs:
+                runs[run] = self._run(*run)
+            self._connection.execute(_SAVE_TRIAL, (*values, runs[run]))
+            query = "SELECT id FROM trials WHERE job = ? AND node_id = ?"
+            (trial,) = self._connection.execute(query, values[:2]).fetchone()
+            self._connection.execute("DELETE FROM scores WHERE trial = ?", (trial,))
+            scores = ((trial, *score) for score in score_values(result.scorers))
+            self._connection.executemany(_SAVE_SCORE, scores)
+            if result.reused is None:
+                content = result.signature.parts.get("scenario") if result.signature else None
+                times = (as_text(result.started_at), as_text(result.finished_at))
+                self._connection.execute(_SAVE_SCENARIO, (benchmark, values[4], *times, content))
+            jobs.add(result.job)
+        return jobs
+
+    def _run(self, job: str, benchmark: str, agent: str) -> int:
+        """Number of a run, which is new if nobody has saved a trial of it."""
+        query = "SELECT position FROM runs WHERE job = ? AND benchmark = ? AND agent = ?"
+        for _ in range(2):
+            row = self._connection.execute(query, (job, benchmark, agent)).fetchone()
+            if row is not None:
+                return int(row[0])
+            self._connection.execute(_NEW_RUN, (job, benchmark, agent))
+        raise ResultsUnwritable(f"{self.path}: it does not know job {job}, whose files somebody has removed")
+
+    def _number_runs(self, job: str) -> None:
+        """Number the runs of a job by when they began, the same from whatever its trials were read."""
+        query = (
+            "SELECT run FROM trials WHERE job = ? GROUP BY run, benchmark, agent "
+            "ORDER BY min(started_at), benchmark, agent"
         )
-
-    def _prepare(self, readonly: bool) -> None:
-        version = self._version()
-        newest = len(migrations())
-        if version > newest:
-            raise NewerHistory(
-                f"written by a newer version of pytest-benchjobs (schema {version}, not {newest}). "
-                "Upgrade pytest-benchjobs, or choose another --bench-dir",
-                path=self.path,
-            )
-        if readonly:
-            if version < newest:
-                raise InputError(
-                    "written by an older version of pytest-benchjobs. `benchjobs db rebuild` updates it",
-                    path=self.path,
-                )
+        order = [run for (run,) in self._connection.execute(query, (job,))]
+        if order == list(range(1, len(order) + 1)):
             return
-        if pragma(self._connection, "journal_mode") != "wal" and wal_works(self.path.parent):
-            pragma(self._connection, "journal_mode = WAL")
-        pragma(self._connection, "synchronous = NORMAL")
-        pragma(self._connection, "foreign_keys = ON")
-        if version < newest:
-            self._migrate()
+        # By way of negative numbers: each is free when it is given.
+        for move, turn in (
+            (
+                "UPDATE runs SET position = ? WHERE job = ? AND position = ?",
+                "UPDATE runs SET position = -position WHERE job = ?",
+            ),
+            (
+                "UPDATE trials SET run = ? WHERE job = ? AND run = ?",
+                "UPDATE trials SET run = -run WHERE job = ?",
+            ),
+        ):
+            self._connection.executemany(
+                move, [(-position, job, run) for position, run in enumerate(order, 1)]
+            )
+            self._connection.execute(turn, (job,))
 
-    def _migrate(self) -> None:
-        with self._transaction():
-            # Read again: another process may have been faster.
-            for number, script in enumerate(migrations()[self._version() :], self._version() + 1):
-                for statement in statements(script):
-                    self._connection.execute(statement)
-                self._connection.execute(f"PRAGMA user_version = {number}")
+    def _catch_up(self) -> None:
+        began = time.monotonic()
+        for job in self._behind:
+            self._sum_up(job)
+        self._behind.clear()
+        now = time.monotonic()
+        self._rest_until = now + _SPACING * (now - began)
 
-    def _version(self) -> int:
-        return int(pragma(self._connection, "user_version"))
+    def _sum_up(self, job: str) -> None:
+        self._connection.execute(_SUM_UP_RUNS, (job,))
+        going_on = f"SELECT 1 FROM jobs WHERE id = ? AND status IN ({', '.join('?' * len(_GOING_ON))})"  # noqa: S608
+        if self._connection.execute(going_on, (job, *_GOING_ON)).fetchone() is not None:
+            self._connection.execute(_SUM_UP_JOB, (job,))
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        with explained(self.path):
-            # IMMEDIATE: one that reads first and writes later fails at once when another one writes.
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                if self._connection.in_transaction:
-                    self._connection.execute("ROLLBACK")
-                raise
-
-
-def _job_row(record: JobRecord) -> tuple[object, ...]:
-    record = stored(record)
-    totals = record.totals
-    return (
-        record.id,
-        _text(record.name),
-        record.status.value,
-        record.created_at.isoformat(),
-        record.finished_at and record.finished_at.isoformat(),
-        record.planned,
-        totals.trials,
-        totals.passed,
-        totals.failed,
-        totals.error,
-        totals.cancelled,
-        totals.skipped,
-        totals.mean_score,
-        record.model_dump_json(),
-    )
-
-
-def _trial_row(result: TrialResult) -> TrialRow:
-    failure = result.failure
-    return TrialRow(
-        job=result.job,
-        node_id=clean(result.node_id),
-        benchmark=clean(result.benchmark),
-        benchmark_version=_text(result.benchmark_version),
-        scenario=clean(result.scenario),
-        agent=result.agent.label,
-        model=_text(result.agent.model),
-        attempt=result.attempt,
-        tries=result.tries,
-        outcome=result.outcome.value,
-        class_=_text(failure.class_) if failure else None,
-        message=_text(failure.message) if failure else None,
-        score=result.score,
-        threshold=result.threshold,
-        started_at=result.started_at.isoformat(),
-        finished_at=result.finished_at.isoformat(),
-        seconds=result.seconds,
-        input_tokens=result.usage.input_tokens,
-        output_tokens=result.usage.output_tokens,
-        cost_usd=result.usage.cost_usd,
-        path=clean(result.path),
-    )
-
-
-def _score_row(scorer: ScorerResult) -> ScoreRow:
-    return ScoreRow(
-        scorer=clean(scorer.name),
-        type=clean(scorer.type),
-        weight=scorer.weight,
-        score=scorer.score,
-        class_=_text(scorer.error.class_) if scorer.error else None,
-        seconds=scorer.seconds,
-    )
-
-
-def _text(value: str | None) -> str | None:
-    return None if value is None else clean(value, _MESSAGE_LIMIT)
-
-
-def _values(row: TrialRow | ScoreRow) -> tuple[object, ...]:
-    """The fields in order. `dataclasses.astuple` copies each of them, which takes longer than the insert."""
-    return tuple(getattr(row, field.name) for field in dataclasses.fields(row))
+        with explained(self.path), transaction(self._connection):
+            yield

@@ -12,14 +12,19 @@ from pathlib import Path
 
 from ..model.errors import BenchError, InputError
 from ..model.job import JobRecord, JobStatus
-from ..model.owner import is_alive
+from ..model.owner import current_owner, is_alive
 from .bundle import BundleWarning, JobBundle
 from .database import NewerHistory
 from .files import remove_tree, writing
 from .history import FILE, History
+from .liveness import FLIGHT, hold, last_beat, still
 from .text import clean
 from .totals import totals
 
+STALE_SECONDS = 300.0
+DIED = "died while it ran"
+NEVER_BEGAN = "ended before its first trial"
+_REPORT = "junit.xml"
 _LOCK = ".recover.lock"
 _ABANDONED_SECONDS = 3600.0
 Ended = Callable[[JobBundle, JobRecord], None]
@@ -36,12 +41,15 @@ def index_job(bundle: JobBundle, history: History, warnings: list[BundleWarning]
     return history.replace_job(bundle.read(), bundle.results(warnings))
 
 
-def recover(directory: Path, history: History, ended: Ended | None = None) -> list[str]:
+def recover(
+    directory: Path, history: History, ended: Ended | None = None, stale_seconds: float = STALE_SECONDS
+) -> list[str]:
     """Close the jobs whose process died without closing them; returns a line for the user for each.
 
-    Jobs which the history knows to have ended are not looked at. While another process does the same, nothing
-    is done. `ended` is called with each job that was closed, to write its reports; what it raises is told in the
-    line of the job.
+    Whether a process of this machine is alive is known, and its age does not matter. One of another machine counts as
+    dead when it gave no sign of life for `stale_seconds`. Jobs which have ended with all their reports are not looked
+    at. While another process does the same, nothing is done. `ended` is called with each job that was closed or lacks
+    reports, to write them; what it raises is told in the line of the job.
 
     Raises:
         DiskFull, ResultsUnwritable: the directory refuses.
@@ -55,14 +63,15 @@ def recover(directory: Path, history: History, ended: Ended | None = None) -> li
             return []
         known = history.ended_jobs()
         for bundle in JobBundle.all(directory):
-            if bundle.id in known:
+            if bundle.id in known and _is_complete(bundle.root):
                 continue
             try:
-                line = _recover_job(bundle, history, ended)
+                line = _recover_job(bundle, history, ended, stale_seconds)
             except BenchError as error:
                 line = f"job {bundle.id} could not be recovered: {error}"
             if line is not None:
                 lines.append(line)
+        lines += _forget_gone(directory, history)
         _remove_abandoned(directory / "jobs")
     return lines
 
@@ -94,41 +103,114 @@ def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
     return jobs, trials, warnings
 
 
-def _recover_job(bundle: JobBundle, history: History, ended: Ended | None) -> str | None:
+def _is_complete(root: Path) -> bool:
+    """Whether a job that has ended left all it should, and nothing else."""
+    return (root / _REPORT).exists() and not (root / FLIGHT).exists()
+
+
+def _recover_job(
+    bundle: JobBundle, history: History, ended: Ended | None, stale_seconds: float
+) -> str | None:
     record = bundle.read()
-    if is_alive(record.owner):
-        return None
-    if record.status.ended:
-        # It ended properly; only the history missed it.
+    if not is_dead(bundle.root, record, stale_seconds):
+        if not record.status.ended or record.owner.host != current_owner().host:
+            return None
+        ended = (
+            None  # its process lives on, to run others or to write the reports of this one: they are its own
+        )
+    with writing(bundle.root):
+        lock = hold(bundle.root)
+    if lock is None:
+        return None  # just now somebody takes it up again
+    try:
+        record = bundle.read()
+        if record.status.ended:
+            return _complete(bundle, record, history, ended)
+        return _close(bundle, record, history, ended)
+    finally:
+        os.close(lock)
+
+
+def is_dead(root: Path, record: JobRecord, stale_seconds: float = STALE_SECONDS) -> bool:
+    """Whether the process that runs a job, in the bundle at `root`, is no more."""
+    if record.owner.host == current_owner().host:
+        return not is_alive(record.owner)
+    return last_beat(root) >= stale_seconds
+
+
+def _complete(bundle: JobBundle, record: JobRecord, history: History, ended: Ended | None) -> str | None:
+    """Do what was left to do for a job that ended properly: of what its process did last, something may be missing."""
+    _remove_signs_of_life(bundle.root)
+    if record.id not in history.ended_jobs():
         index_job(bundle, history)
+    if ended is None or (bundle.root / _REPORT).exists():
         return None
+    trouble = _reported(bundle, record, ended)
+    return f"job {record.id} had no reports{trouble or '; they were written'}"
+
+
+def _close(bundle: JobBundle, record: JobRecord, history: History, ended: Ended | None) -> str:
     removed = bundle.sweep()
     warnings: list[BundleWarning] = []
+    began = record.status is JobStatus.RUNNING
     record = _closed(bundle, record, warnings)
+    _remove_signs_of_life(bundle.root)
     bundle.write(record)
     trials = index_job(bundle, history)
-    planned = f" of {record.planned}" if record.planned is not None else ""
-    line = f"job {record.id} died while it ran (process {record.owner.pid}): kept {trials}{planned} trials"
+    owner = record.owner
+    where = "" if owner.host == current_owner().host else f" of {clean(owner.host, 100)}"
+    planned = f" of {record.planned}" if began and record.planned is not None else ""
+    what = DIED if began else NEVER_BEGAN
+    line = f"job {record.id} {what} (process {owner.pid}{where})"
+    history.add_event(record.id, "recovered", line.partition(record.id)[2].strip())
+    if began:
+        line += f": kept {trials}{planned} trials"
     if removed:
         line += f", removed {removed} unfinished"
     if warnings:
         line += f"; {len(warnings)} results are damaged: {warnings[0]}"
     if ended is not None:
-        try:
-            ended(bundle, record)
-        except Exception as error:
-            # Reports can be made again from the bundle; the session that recovers has trials of its own to run.
-            why = clean(str(error) or type(error).__name__, 500)
-            line += f"; its reports could not be written: {why}"
+        line += _reported(bundle, record, ended)
     return line
+
+
+def _reported(bundle: JobBundle, record: JobRecord, ended: Ended) -> str:
+    """Write the reports of a job; returns what went wrong, to be put behind a line."""
+    try:
+        ended(bundle, record)
+    except Exception as error:
+        # Reports can be made again from the bundle; the session that recovers has trials of its own to run.
+        return f"; its reports could not be written: {clean(str(error) or type(error).__name__, 500)}"
+    return ""
 
 
 def _closed(bundle: JobBundle, record: JobRecord, warnings: list[BundleWarning]) -> JobRecord:
     results = list(bundle.results(warnings))
     last = max((result.finished_at for result in results), default=record.created_at)
+    began = record.status is JobStatus.RUNNING
     return record.model_copy(
-        update={"status": JobStatus.FAILED, "finished_at": last, "totals": totals(results)}
+        update={
+            "status": JobStatus.FAILED,
+            "message": record.message or (DIED if began else NEVER_BEGAN),
+            "finished_at": max(last, record.created_at),
+            "totals": totals(results),
+        }
     )
+
+
+def _remove_signs_of_life(root: Path) -> None:
+    remove_tree(root / FLIGHT)
+    still(root)
+
+
+def _forget_gone(directory: Path, history: History) -> list[str]:
+    """Forget jobs that seem to go on, and whose bundle somebody has removed."""
+    lines = []
+    for job in history.job_page(statuses=[status.value for status in JobStatus if not status.ended]):
+        if not JobBundle(directory, job.id).root.exists():
+            history.forget(job.id)
+            lines.append(f"job {job.id} was removed while it ran; the history has forgotten it")
+    return lines
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 
 _GIT_SECONDS = 5.0
 _PACKAGES = ("pytest", "pytest-xdist", "pytest-benchjobs", "docker")
-_ASSIGNING = ("--bench-env", "--bench-secret")
+_ASSIGNING = ("--bench-env",)
 
 
 def reproducibility(argv: Sequence[str], directory: Path | None = None) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def reproducibility(argv: Sequence[str], directory: Path | None = None) -> dict[
 
 
 def redact_arguments(argv: Sequence[str]) -> list[str]:
-    """Copy a command line without the values given to `--bench-env` and `--bench-secret`."""
+    """Copy a command line without the values given to `--bench-env`. Those of `--bench-secret` are names."""
     redacted: list[str] = []
     previous = ""
     for argument in argv:

@@ -91,14 +91,14 @@ class TrialDirectory:
                     entry.rename(aside / entry.name)
             self._start_clean()
 
-    def commit(self, result: TrialResult) -> TrialResult:
+    def commit(self, result: TrialResult, *, durable: bool = True) -> TrialResult:
         """Write `result.json` and move all files to their place; returns the result with its `path`.
 
         A result of the same trial that is already there is replaced. Two scenarios of the same name in
-        different files get different places.
+        different files get different places. `durable`: it would cost something to have it again after a power cut.
         """
         self._remove_empty()
-        result, self._final = move_in(self._root, self.path, self._final, sound(result))
+        result, self._final = move_in(self._root, self.path, self._final, sound(result), durable=durable)
         self.path = self._final
         return result
 
@@ -132,17 +132,20 @@ def read_result(directory: Path) -> TrialResult:
         raise InputError(f"is damaged or of another version: {what_is_wrong(error)}", path=path) from error
 
 
-def move_in(root: Path, source: Path, final: Path, result: TrialResult) -> tuple[TrialResult, Path]:
+def move_in(
+    root: Path, source: Path, final: Path, result: TrialResult, *, durable: bool = True
+) -> tuple[TrialResult, Path]:
     """Write `result.json` and move the directory to its place, or to another one if a namesake has that."""
     for place in places(final, result.node_id):
         path = place.relative_to(root).as_posix()
         if result.path != path or not (source / RESULT).exists():
             result = result.model_copy(update={"path": path})
-            write_atomically(source / RESULT, as_json(result))
+            write_atomically(source / RESULT, as_json(result), durable=durable)
         with writing(place):
             place.parent.mkdir(parents=True, exist_ok=True)
             if _settle(source, place, result.node_id):
-                sync_directory(place.parent)
+                if durable:
+                    sync_directory(place.parent)
                 return result, place
     raise ResultsUnwritable(f"{final}: a trial other than {result.node_id} has this place")
 
@@ -189,13 +192,12 @@ def _rename(source: Path, target: Path) -> None:
 
 def place_of(root: Path, trial: Trial) -> Path:
     """Where a trial goes, unless a namesake is there."""
-    return (
-        root
-        / "trials"
-        / slug(trial.agent.label.replace(":", "_", 1))
-        / slug(trial.scenario.id)
-        / str(trial.attempt)
-    )
+    return place_for(root, trial.agent.label, trial.scenario.id, trial.attempt)
+
+
+def place_for(root: Path, agent: str, scenario: str, attempt: int) -> Path:
+    """Where a trial goes, by the label of its agent and the id of its scenario."""
+    return root / "trials" / slug(agent.replace(":", "_", 1)) / slug(scenario) / str(attempt)
 
 
 def places(final: Path, node_id: str) -> tuple[Path, Path, Path]:

@@ -117,3 +117,19 @@ def test_every_class_of_failure_and_error_has_a_row() -> None:
             codes.add(value.code)
     codes -= {"infrastructure"}
     assert set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE)) == codes
+
+
+def test_every_key_of_a_profile_has_a_row_with_its_other_names() -> None:
+    from pytest_benchjobs.settings.written import ALIASES, Settings
+
+    section = (DOCS / "profiles.md").read_text("utf-8").partition("\n## Keys\n")[2].partition("\n## ")[0]
+    rows = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    keys = {
+        key: set(re.findall(r"`(\w+)`", row[2])) for row in rows for key in re.findall(r"`(\w+)`", row[0])
+    }
+    assert set(keys) == set(Settings.model_fields)
+    for alias, key in ALIASES.items():
+        assert alias in keys[key], f"{alias} is another name of {key}"
+    assert {alias for aliases in keys.values() for alias in aliases} - set(Settings.model_fields) == set(
+        ALIASES
+    )

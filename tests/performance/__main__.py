@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from tests.performance import engine, memory, plugin
+from tests.performance import engine, history, memory, plugin
 
-MEASURES = {"engine": engine.measure, "memory": memory.measure, "plugin": plugin.measure}
+MEASURES = {
+    "engine": engine.measure,
+    "history": history.measure,
+    "memory": memory.measure,
+    "plugin": plugin.measure,
+}
 
 
 def main() -> None:

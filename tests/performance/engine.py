@@ -20,11 +20,12 @@ from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Outcome, Trial
 from pytest_benchjobs.model.scenario import Environment, Reference, Scenario, ScorerSpec
+from pytest_benchjobs.preparation import Services
 from pytest_benchjobs.runner import Flight, Tokens
 from pytest_benchjobs.sandbox.docker import DockerProvider
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle, new_job_id
-from pytest_benchjobs.trial import Services, run_trial
+from pytest_benchjobs.trial import run_trial
 
 IMAGE = "debian:bookworm-slim"
 AT_ONCE = 16

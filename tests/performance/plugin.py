@@ -70,7 +70,7 @@ from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
 FAIL_EVERY = {fail_every}
 NOW = datetime.datetime.now(datetime.UTC)
 
-def run_trial(trial, services, cancellation):
+def run_trial(trial, services, cancellation, **options):
     failed = FAIL_EVERY and trial.attempt % FAIL_EVERY == 0
     return TrialResult(
         job=services.bundle.id, node_id=trial.node_id, benchmark="b", scenario=trial.scenario.id, agent=trial.agent,

@@ -82,18 +82,20 @@ class Bench:
 
     def job(self) -> dict[str, Any]:
         """The report of the last job."""
-        jobs = sorted((self.path / "reports" / "jobs").iterdir())
-        return json.loads((jobs[-1] / "report.json").read_text("utf-8"))  # type: ignore[no-any-return]
+        return json.loads((self.bundle() / "report.json").read_text("utf-8"))  # type: ignore[no-any-return]
 
     def outcomes(self) -> dict[str, str]:
         """Outcome of each trial of the last job."""
         return {result["node_id"]: result["outcome"] for result in self.results()}
 
     def results(self) -> list[dict[str, Any]]:
-        jobs = sorted((self.path / "reports" / "jobs").iterdir())
-        return [
-            json.loads(path.read_text("utf-8")) for path in sorted(jobs[-1].glob("trials/*/*/*/result.json"))
-        ]
+        found = sorted(self.bundle().glob("trials/*/*/*/result.json"))
+        return [json.loads(path.read_text("utf-8")) for path in found]
+
+    def bundle(self) -> Path:
+        """The last job. Ids do not tell which of two was first in the same second."""
+        jobs = (self.path / "reports" / "jobs").glob("*/job.json")
+        return max(jobs, key=lambda path: json.loads(path.read_text("utf-8"))["created_at"]).parent
 
 
 @pytest.fixture

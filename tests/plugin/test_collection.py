@@ -142,12 +142,12 @@ def test_names_come_from_the_ini_file_and_from_hooks(bench: Bench) -> None:
             ["--bench-scenario", "solvd"],
             "--bench-scenario: no scenario is called 'solvd'; did you mean 'solved'?",
         ),
-        (["--bench-attempts", "0"], "--bench-attempts: Input should be greater than or equal to 1 (got '0')"),
+        (["--bench-attempts", "0"], "--bench-attempts: must be at least 1, not 0"),
         (
             ["--bench-threshold", "1.5"],
-            "--bench-threshold: Input should be less than or equal to 1 (got '1.5')",
+            "--bench-threshold: must be at most 1, not 1.5",
         ),
-        (["--bench-concurrency", "many"], "--bench-concurrency: Input should be a valid integer*"),
+        (["--bench-concurrency", "many"], "--bench-concurrency: a whole number is expected, not 'many'"),
         (["--bench-env", "NOVALUE"], "--bench-env: 'NOVALUE' is not of the form KEY=VALUE"),
         (["--bench-env", "1A=x"], "--bench-env: '1A' is not a name for a variable (letters, digits and '_')"),
         (

@@ -300,7 +300,7 @@ def test_unsolved_trials_stay_out_of_the_summary_that_is_quadratic(bench: Bench)
         import datetime
         from pytest_benchjobs.plugin import session
 
-        def run_trial(trial, services, cancellation):
+        def run_trial(trial, services, cancellation, **options):
             from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
             now = datetime.datetime.now(datetime.UTC)
             score = float(int(trial.scenario.id[1:]) % 2) if services.config.metadata.get("half") else 1.0
@@ -320,3 +320,73 @@ def test_unsolved_trials_stay_out_of_the_summary_that_is_quadratic(bench: Bench)
     # pytest's own sections of failures, each of which looks through all reports, are what makes this quadratic.
     assert "= FAILURES =" not in result.stdout.str()
     assert "short test summary info" not in result.stdout.str()
+
+
+MARKS = """
+import pytest
+
+def pytest_collection_modifyitems(items):
+    marks = {
+        "skipped": pytest.mark.skip(reason="not now"),
+        "hopeless": pytest.mark.xfail(reason="known", run=False),
+        "known": pytest.mark.xfail(reason="known"),
+        "surprise": pytest.mark.xfail(reason="known", strict=True),
+        "wrong": pytest.mark.skipif("nonsense"),
+    }
+    for item in items:
+        item.add_marker(marks[item.ref.id])
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "xdist"])
+def test_marks_of_pytest(bench: Bench, workers: tuple[str, ...]) -> None:
+    bench.conftest(MARKS)
+    ran = bench.path / "ran.txt"
+    scores = {"skipped": 1, "hopeless": 1, "known": 0, "surprise": 1, "wrong": 1}
+    bench.manifest({name: f"echo {name} >> {ran}; echo score={score}" for name, score in scores.items()})
+    done = bench.run("many.bench.yaml", "-v", *workers)
+    # What is not to be run costs nothing.
+    assert sorted(ran.read_text().split()) == ["known", "surprise"]
+    done.assert_outcomes(skipped=1, xfailed=2, failed=1, errors=1)
+    assert "UNSOLVED" not in done.stdout.str()
+    done.stdout.fnmatch_lines(["*XPASS(strict)*"])
+    assert {name.partition("::")[2]: outcome for name, outcome in bench.outcomes().items()} == {
+        "skipped[oracle]": "skipped",
+        "hopeless[oracle]": "skipped",
+        "known[oracle]": "failed",
+        "surprise[oracle]": "passed",
+        "wrong[oracle]": "skipped",
+    }
+    assert bench.job()["job"]["status"] == "completed"
+
+
+def test_what_is_not_to_be_run_runs_all_the_same_if_asked(bench: Bench) -> None:
+    bench.conftest(MARKS)
+    ran = bench.path / "ran.txt"
+    bench.manifest({"hopeless": f"echo hopeless >> {ran}; echo score=1"})
+    bench.run("many.bench.yaml", "--runxfail").assert_outcomes(passed=1)
+    assert ran.read_text().split() == ["hopeless"]
+
+
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_a_plugin_that_runs_failures_again_gets_new_trials(bench: Bench, attempts: int) -> None:
+    bench.conftest(
+        """
+        import pytest
+        from _pytest.runner import runtestprotocol
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_protocol(item, nextitem):
+            if any(report.failed for report in runtestprotocol(item, nextitem=nextitem, log=False)):
+                runtestprotocol(item, nextitem=nextitem, log=True)
+            return True
+        """
+    )
+    ran = bench.path / "ran.txt"
+    script = f"echo a >> {ran}; [ $(wc -l < {ran}) -gt {attempts} ] && echo score=1 || echo score=0"
+    bench.manifest({"a": script})
+    policy = ("--bench-attempts", str(attempts), "--bench-attempt-policy", "all")
+    done = bench.run("many.bench.yaml", "--bench-concurrency", "1", *policy)
+    done.assert_outcomes(passed=1)
+    assert len(ran.read_text().split()) == 2 * attempts
+    assert set(bench.outcomes().values()) == {"passed"}

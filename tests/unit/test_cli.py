@@ -11,6 +11,7 @@ import pytest
 from pytest_benchjobs.cli import main
 from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.job import Owner
+from pytest_benchjobs.report.documents import DOCUMENTS
 from pytest_benchjobs.sandbox.docker import DockerProvider
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import FILE, History
@@ -36,6 +37,10 @@ def run(*arguments: object) -> int:
             "benchjobs: there are no jobs in missing; choose another --dir",
         ),
         (["benchmarks"], "benchjobs: there is no directory benchmarks/ here; name a PATH"),
+        (
+            ["schema", "nope"],
+            f"benchjobs: there is no schema 'nope'; there are {', '.join(('manifest', 'settings', *DOCUMENTS))}",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_on_stderr(
@@ -58,7 +63,7 @@ def test_rebuild_indexes_every_bundle(capsys: pytest.CaptureFixture[str], tmp_pa
     (bundle.root / damaged.path / "result.json").write_text("{")
     assert run("db", "rebuild", "--dir", tmp_path) == 0
     out, err = capsys.readouterr()
-    assert out == "indexed 1 jobs with 1 trials\n"
+    assert out == "indexed 1 job with 1 trial\n"
     assert re.fullmatch(r"warning: .*damaged/1/result.json: is damaged .*\n", err)
     with History.open_readonly(tmp_path / FILE) as history:
         assert [row.scenario for row in history.trials(JOB)] == ["count"]
@@ -90,11 +95,11 @@ def test_gc_recovers_jobs_even_when_no_engine_answers(
     JobBundle.create(tmp_path, record(tmp_path, owner=dead))
     assert run("gc", "--dir", tmp_path) == 0
     out, err = capsys.readouterr()
-    assert out == f"job {JOB} died while it ran (process {dead.pid}): kept 0 trials\nrecovered 1 jobs\n"
+    assert out == f"job {JOB} died while it ran (process {dead.pid}): kept 0 trials\nrecovered 1 job\n"
     assert err == "containers were not looked at: no engine answers\n"
 
 
-@pytest.mark.parametrize("name", ["manifest", "result", "job"])
+@pytest.mark.parametrize("name", ["manifest", "settings", *DOCUMENTS])
 def test_schemas_are_json_schemas(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     import jsonschema
 
@@ -108,7 +113,7 @@ def test_agents_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("agents") == 0
     assert capsys.readouterr().out.split() == ["oracle", "nop", "command"]
     assert run("agents", "-o", "json") == 0
-    assert {"name": "command", "needs_model": True} in json.loads(capsys.readouterr().out)
+    assert {"name": "command", "needs_model": True} in json.loads(capsys.readouterr().out)["agents"]
 
 
 def test_benchmarks_are_listed_with_their_scenarios(
@@ -116,10 +121,35 @@ def test_benchmarks_are_listed_with_their_scenarios(
 ) -> None:
     (tmp_path / "a.bench.yaml").write_text(
         "benchmark: texts\ndefaults: {image: debian}\nscenarios:\n"
-        "  - {id: one, problem_statement: x, scorers: [{name: s, type: bash, script: echo 1}]}\n"
+        "  - {id: one, problem_statement: x, reference: 'true', scorers: [{name: s, type: bash, script: echo 1}]}\n"
     )
-    assert run("benchmarks", tmp_path, "-o", "json") == 0
-    assert json.loads(capsys.readouterr().out) == [{"benchmark": "texts", "scenarios": ["one"]}]
+    assert run("benchmarks", tmp_path, "--strict", "-o", "json") == 0
+    document = json.loads(capsys.readouterr().out)
+    (item,) = document["benchmarks"]
+    assert (item["benchmark"], item["scenarios"], item["archived"]) == ("texts", ["one"], [])
+    assert document["gaps"] == []
+
+
+def test_gaps_of_benchmarks_are_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    scorers = "scorers: [{name: s, type: bash, script: echo 1}]"
+    (tmp_path / "a.bench.yaml").write_text(
+        "benchmark: texts\ndefaults: {image: debian}\nscenarios:\n"
+        f"  - {{id: one, problem_statement: x, {scorers}}}\n"
+        f"  - {{id: old, problem_statement: x, archived: true, tagz: [a], reference: 'true', {scorers}}}\n"
+    )
+    (tmp_path / "b.bench.yaml").write_text("benchmark: broken\n")
+    assert run("benchmarks", tmp_path) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "texts  2 scenarios, 1 archived",
+        "gap: a.bench.yaml:5: scenarios[1].tagz: unknown key, ignored. did you mean 'tags'?",
+        "gap: a.bench.yaml:4: one: no reference solution, so oracle cannot show that it can be solved",
+        "gap: b.bench.yaml: scenarios: is required but missing.",
+    ]
+    assert run("benchmarks", tmp_path, "--strict", "-o", "json") == 2
+    assert len(json.loads(capsys.readouterr().out)["gaps"]) == 3
 
 
 def test_help_and_version_load_nothing_heavy() -> None:
@@ -144,7 +174,7 @@ def test_values_of_variables_are_not_in_the_recorded_command_line() -> None:
         "--bench-env",
     ]
     assert redact_arguments(argv) == [
-        "pytest", "--bench-env", "KEY=[redacted]", "--bench-env=A=[redacted]", "--bench-secret=K=[redacted]", "-k", "x=y",
+        "pytest", "--bench-env", "KEY=[redacted]", "--bench-env=A=[redacted]", "--bench-secret=K=HOST_K", "-k", "x=y",
         "--bench-env",
     ]  # fmt: skip
 

@@ -10,7 +10,7 @@ import pytest
 from pytest_benchjobs.model.errors import InputError, ResultsUnwritable
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult
-from pytest_benchjobs.store import history as history_module
+from pytest_benchjobs.store import database
 from pytest_benchjobs.store.database import NewerHistory
 from pytest_benchjobs.store.history import History, ScoreRow
 
@@ -102,6 +102,17 @@ def test_a_forgotten_job_takes_its_trials_and_scores_along(path: Path, tmp_path:
     connection.close()
 
 
+def test_trials_of_a_job_that_was_forgotten_are_one_clear_error(path: Path, tmp_path: Path) -> None:
+    with History(path) as history:
+        with pytest.raises(
+            ResultsUnwritable, match=f"does not know job {JOB}, whose files somebody has removed"
+        ):
+            history.save_trial(result())
+        history.save_job(record(tmp_path))
+        history.save_trial(result())
+        assert len(history.trials(JOB)) == 1
+
+
 WRITER = """
 import sys
 from pathlib import Path
@@ -166,24 +177,22 @@ def test_migrations_go_on_from_where_a_history_is(
 ) -> None:
     with History(path) as history:
         history.save_job(record(tmp_path))
-        steps = history_module.migrations()
-    more = (*steps, "CREATE TABLE baselines (name TEXT);\nINSERT INTO baselines VALUES ('a; b');\n")
-    monkeypatch.setattr(history_module, "migrations", lambda: more)
-    with pytest.raises(InputError, match="older version"):
-        History.open_readonly(path)
+        steps = database.migrations()
+    more = (*steps, "CREATE TABLE later (name TEXT);\nINSERT INTO later VALUES ('a; b');\n")
+    monkeypatch.setattr(database, "migrations", lambda: more)
     for _ in range(2):
         with History(path) as history:
             assert [job.id for job in history.jobs()] == [JOB]
     connection = sqlite3.connect(path)
-    assert connection.execute("SELECT * FROM baselines").fetchall() == [("a; b",)]
+    assert connection.execute("SELECT * FROM later").fetchall() == [("a; b",)]
     assert connection.execute("PRAGMA user_version").fetchone() == (len(more),)
     connection.close()
 
 
 def test_a_migration_that_fails_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     History(path).close()
-    steps = history_module.migrations()
-    monkeypatch.setattr(history_module, "migrations", lambda: (*steps, "CREATE TABLE half (x);\nNONSENSE;\n"))
+    steps = database.migrations()
+    monkeypatch.setattr(database, "migrations", lambda: (*steps, "CREATE TABLE half (x);\nNONSENSE;\n"))
     with pytest.raises(InputError):
         History(path)
     connection = sqlite3.connect(path)
@@ -209,7 +218,7 @@ def test_a_directory_that_cannot_be_made_is_an_infrastructure_error(tmp_path: Pa
 def test_without_wal_the_history_works_the_old_way(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(history_module, "wal_works", lambda directory: False)
+    monkeypatch.setattr(database, "wal_works", lambda directory: False)
     with History(path) as history:
         history.save_job(record(tmp_path))
     connection = sqlite3.connect(path)

@@ -1,23 +1,28 @@
 from __future__ import annotations
 
 import datetime
+import os
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_benchjobs.model.errors import InputError
-from pytest_benchjobs.model.job import JobStatus, Owner, Totals
+from pytest_benchjobs.model.job import JobRecord, JobStatus, Owner, Totals
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Failure, Outcome
 from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.liveness import beat, hold, join_crew
 from pytest_benchjobs.store.recover import rebuild, recover
 
-from .records import JOB, NOW, record, result, trial
+from .records import JOB, NOW, OWNER, record, result, trial
+from .test_database import make_v1
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +62,7 @@ def test_a_job_whose_process_died_is_closed_with_all_that_had_ended(
     closed = running.model_copy(
         update={
             "status": JobStatus.FAILED,
+            "message": "died while it ran",
             "finished_at": later,
             "totals": Totals(trials=2, passed=1, failed=1, mean_score=0.75),
         }
@@ -64,7 +70,9 @@ def test_a_job_whose_process_died_is_closed_with_all_that_had_ended(
     assert bundle.read() == closed
     assert history.job(JOB) == closed
     assert [row.scenario for row in history.trials(JOB)] == ["bad", "good"]
-    assert not list(bundle.root.rglob(".*"))
+    assert [path.name for path in bundle.root.rglob(".*")] == [".lock"]
+    (event,) = history.events(JOB)
+    assert (event.kind, event.message) == ("recovered", f"died while it ran (process {dead.pid})")
     assert recover(tmp_path, history) == []
 
 
@@ -133,6 +141,7 @@ def test_many_ended_jobs_cost_nothing(
         ended = record(tmp_path, id=f"job{number}", status=JobStatus.COMPLETED)
         history.save_job(ended)
         (tmp_path / "jobs" / ended.id).mkdir(parents=True)
+        (tmp_path / "jobs" / ended.id / "junit.xml").touch()
     monkeypatch.setattr(JobBundle, "read", lambda self: pytest.fail("the bundle of an ended job was read"))
     assert recover(tmp_path, history) == []
 
@@ -198,3 +207,161 @@ def test_reports_that_cannot_be_written_are_part_of_the_line(
     (line,) = recover(tmp_path, history, fail)
     assert line.endswith("; its reports could not be written: no room")
     assert recover(tmp_path, history) == []
+
+
+def test_a_job_whose_process_ended_before_its_first_trial_says_so(
+    tmp_path: Path, history: History, dead: Owner
+) -> None:
+    bundle = JobBundle.create(
+        tmp_path, record(tmp_path, owner=dead, status=JobStatus.INITIALIZING, planned=3)
+    )
+    assert recover(tmp_path, history) == [f"job {JOB} ended before its first trial (process {dead.pid})"]
+    closed = bundle.read()
+    assert (closed.status, closed.message) == (JobStatus.FAILED, "ended before its first trial")
+    assert (closed.totals.trials, closed.finished_at) == (0, NOW)
+
+
+def test_what_is_known_of_the_end_of_a_job_is_kept(tmp_path: Path, history: History, dead: Owner) -> None:
+    announced = record(tmp_path, owner=dead, status=JobStatus.INITIALIZING, message="no such benchmark")
+    bundle = JobBundle.create(tmp_path, announced)
+    recover(tmp_path, history)
+    assert bundle.read().message == "no such benchmark"
+
+
+@pytest.mark.parametrize("name", [".heartbeat", "job.json"])
+def test_a_job_of_another_machine_is_judged_by_its_heartbeat(
+    tmp_path: Path, history: History, name: str
+) -> None:
+    there = OWNER.model_copy(update={"host": "there"})
+    bundle = JobBundle.create(tmp_path, record(tmp_path, owner=there))
+    os.utime(bundle.root / "job.json", (0, 0))
+    (bundle.root / name).touch()
+    long_ago = time.time() - 400
+    assert recover(tmp_path, history) == []
+    os.utime(bundle.root / name, (long_ago, long_ago))
+    assert recover(tmp_path, history, stale_seconds=500) == []
+    (line,) = recover(tmp_path, history)
+    assert line == f"job {JOB} died while it ran (process 1 of there): kept 0 trials"
+    assert not (bundle.root / ".heartbeat").exists()
+
+
+def test_without_patience_a_job_of_another_machine_is_closed_at_once(
+    tmp_path: Path, history: History
+) -> None:
+    bundle = JobBundle.create(tmp_path, record(tmp_path, owner=OWNER.model_copy(update={"host": "there"})))
+    beat(bundle.root)
+    assert len(recover(tmp_path, history, stale_seconds=0)) == 1
+
+
+def test_the_age_of_a_job_that_is_alive_here_does_not_matter(tmp_path: Path, history: History) -> None:
+    bundle = JobBundle.create(tmp_path, record(tmp_path, owner=current_owner()))
+    beat(bundle.root)
+    os.utime(bundle.root / ".heartbeat", (0, 0))
+    os.utime(bundle.root / "job.json", (0, 0))
+    assert recover(tmp_path, history, stale_seconds=0) == []
+    assert bundle.read().status is JobStatus.RUNNING
+
+
+def test_a_job_that_somebody_just_takes_up_again_is_left_alone(
+    tmp_path: Path, history: History, dead: Owner
+) -> None:
+    bundle = JobBundle.create(tmp_path, record(tmp_path, owner=dead))
+    lock = hold(bundle.root)
+    assert lock is not None
+    assert recover(tmp_path, history) == []
+    os.close(lock)
+    assert len(recover(tmp_path, history)) == 1
+
+
+def test_a_lost_history_has_the_jobs_of_a_process_that_lives_on(tmp_path: Path, history: History) -> None:
+    # A notebook, an editor: it has run this job, and is here to run others.
+    ended = record(tmp_path, owner=current_owner(), status=JobStatus.COMPLETED)
+    bundle = JobBundle.create(tmp_path, ended)
+    bundle.begin(trial()).commit(result())
+    lock = hold(bundle.root)
+    assert lock is not None
+    recover(tmp_path, history)
+    assert history.job(JOB) is None
+    os.close(lock)
+    recover(tmp_path, history)
+    assert [row.scenario for row in history.trials(JOB)] == ["count"]
+
+
+def test_nobody_gets_a_job_whose_workers_still_write(tmp_path: Path, history: History, dead: Owner) -> None:
+    bundle = JobBundle.create(tmp_path, record(tmp_path, owner=dead))
+    (bundle.root / ".flight").mkdir()
+    crew = [join_crew(bundle.root), join_crew(bundle.root)]
+    for descriptor in crew:
+        assert descriptor is not None
+        assert hold(bundle.root) is None
+        assert recover(tmp_path, history) == []
+        os.close(descriptor)
+    assert len(recover(tmp_path, history)) == 1
+
+
+def test_what_processes_told_each_other_goes_with_them(tmp_path: Path, history: History, dead: Owner) -> None:
+    bundle = JobBundle.create(tmp_path, record(tmp_path, owner=dead))
+    beat(bundle.root)
+    (bundle.root / ".flight" / "events").mkdir(parents=True)
+    (bundle.root / ".flight" / "events" / "1.jsonl").touch()
+    recover(tmp_path, history)
+    assert sorted(path.name for path in bundle.root.iterdir()) == [".lock", "job.json", "trials"]
+
+
+def test_an_ended_job_gets_the_reports_it_lacks(tmp_path: Path, history: History, dead: Owner) -> None:
+    ended = record(tmp_path, owner=dead, status=JobStatus.COMPLETED)
+    bundle = JobBundle.create(tmp_path, ended)
+    bundle.begin(trial()).commit(result())
+    history.save_job(ended)
+
+    def reports(bundle: JobBundle, closed: JobRecord) -> None:
+        write_reports(bundle, closed, list(bundle.results()))
+
+    assert recover(tmp_path, history, reports) == [f"job {JOB} had no reports; they were written"]
+    assert {path.name for path in bundle.root.iterdir()} >= {"junit.xml", "report.json", "summary.md"}
+    assert bundle.read() == ended
+    assert recover(tmp_path, history, reports) == []
+
+
+def test_an_ended_job_whose_process_still_writes_reports_is_left_alone(
+    tmp_path: Path, history: History
+) -> None:
+    JobBundle.create(tmp_path, record(tmp_path, owner=current_owner(), status=JobStatus.COMPLETED))
+    assert recover(tmp_path, history, lambda *_: pytest.fail("not ours to write")) == []
+
+
+def test_a_job_whose_files_are_gone_is_forgotten(tmp_path: Path, history: History) -> None:
+    (tmp_path / "jobs").mkdir()
+    history.save_job(record(tmp_path))
+    history.save_job(record(tmp_path, id="ended", status=JobStatus.COMPLETED))
+    assert recover(tmp_path, history) == [f"job {JOB} was removed while it ran; the history has forgotten it"]
+    assert [job.id for job in history.jobs()] == ["ended"]
+
+
+def test_rebuild_keeps_jobs_that_came_without_files(tmp_path: Path) -> None:
+    JobBundle.create(tmp_path, record(tmp_path))
+    with History(tmp_path / FILE) as history:
+        imported = record(tmp_path, id="imported", status=JobStatus.COMPLETED)
+        history.replace_job(imported, [result(job="imported")], bundled=False)
+    assert rebuild(tmp_path) == (1, 0, [])
+    with History.open_readonly(tmp_path / FILE) as history:
+        assert {row.id: row.trials for row in history.job_page()} == {JOB: 0, "imported": 0}
+        assert len(history.trials("imported")) == 1
+
+
+@pytest.mark.parametrize("history_of", ["none", "version 1"])
+def test_rebuild_reads_bundles_of_version_1(tmp_path: Path, history_of: str) -> None:
+    shutil.copytree(Path(__file__).parent / "v1", tmp_path, dirs_exist_ok=True)
+    if history_of == "version 1":
+        make_v1(tmp_path / FILE, [])
+    assert rebuild(tmp_path) == (1, 6, [])
+    with History.open_readonly(tmp_path / FILE) as history:
+        (job,) = history.job_page()
+        assert (job.id, job.name, job.status, job.agents) == (
+            "20261121-103154-49a600", "old", "completed", ("oracle", "nop"),
+        )  # fmt: skip
+        assert (job.trials, job.passed, job.failed, job.error, job.mean_score) == (6, 1, 3, 2, 0.3125)
+        assert [(run.agent, run.passed, run.mean_score) for run in history.runs(job.id)] == [
+            ("oracle", 1, 0.625), ("nop", 0, 0.0),
+        ]  # fmt: skip
+        assert [row.signature for row in history.trials(job.id)] == [None] * 6

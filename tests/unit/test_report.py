@@ -62,7 +62,16 @@ def test_totals_never_take_an_error_for_a_zero(results: list[TrialResult]) -> No
 def test_a_row_for_each_agent(results: list[TrialResult]) -> None:
     oracle, codex = by_agent([*results, failed("zero", 0.0)])
     assert oracle == AgentRow(
-        "oracle", passed=1, skipped=1, total=2, mean_scored=1.0, mean_all=1.0, seconds=4.0
+        "oracle",
+        passed=1,
+        skipped=1,
+        total=2,
+        mean_scored=1.0,
+        mean_all=1.0,
+        seconds=4.0,
+        unpriced=1,
+        p50_seconds=2.0,
+        p95_seconds=2.0,
     )
     assert codex == AgentRow(
         "codex:gpt-5.5",
@@ -73,6 +82,10 @@ def test_a_row_for_each_agent(results: list[TrialResult]) -> None:
         mean_scored=0.125,
         mean_all=0.25 / 3,
         seconds=6.0,
+        unpriced=3,
+        p50_seconds=2.0,
+        p95_seconds=2.0,
+        classes={"below_threshold": 2, "engine_lost": 1},
     )
     assert (oracle.pass_rate, codex.pass_rate, AgentRow("x").pass_rate) == (1.0, 0.0, None)
 
@@ -250,7 +263,7 @@ def test_report_json_has_all_but_the_logs(results: list[TrialResult], tmp_path: 
     )
     text = (bundle.root / "report.json").read_text()
     report = json.loads(text)
-    assert (report["schema_version"], report["job"]["id"], report["totals"]["error"]) == (1, JOB, 1)
+    assert (report["schema_version"], report["job"]["id"], report["totals"]["error"]) == (2, JOB, 1)
     assert [row["label"] for row in report["agents"]] == ["oracle", "codex:gpt-5.5"]
     assert [one["node_id"] for one in report["results"][:4]] == [one.node_id for one in results]
     assert report["results"][1]["failure"]["class"] == "below_threshold"
@@ -374,9 +387,9 @@ def test_reports_of_many_trials_stay_small(tmp_path: Path) -> None:
 
 
 def test_results_and_jobs_obey_their_published_schemas(tmp_path: Path, results: list[TrialResult]) -> None:
-    from pytest_benchjobs.cli.commands import _schema
+    from pytest_benchjobs.report.documents import schema_of
 
     bundle = JobBundle.create(tmp_path, record(tmp_path))
-    jsonschema.validate(json.loads((bundle.root / "job.json").read_bytes()), _schema("job"))
+    jsonschema.validate(json.loads((bundle.root / "job.json").read_bytes()), schema_of("job"))
     for one in results:
-        jsonschema.validate(json.loads(one.model_dump_json(by_alias=True)), _schema("result"))
+        jsonschema.validate(json.loads(one.model_dump_json(by_alias=True)), schema_of("result"))

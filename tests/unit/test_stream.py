@@ -9,7 +9,7 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.sandbox.stream import Demultiplexer, drain
+from pytest_benchjobs.sandbox.stream import Demultiplexer, Drained, drain
 
 
 def _frame(data: bytes, stream: int = 1) -> bytes:
@@ -41,7 +41,7 @@ def test_draining_ends_with_the_stream() -> None:
     with ours:
         with theirs:
             threading.Thread(target=theirs.sendall, args=(_frame(b"a" * 1000),)).run()
-        assert drain(ours, Demultiplexer(output.extend), time.monotonic() + 5)
+        assert drain(ours, Demultiplexer(output.extend), time.monotonic() + 5) is Drained.ENDED
     assert bytes(output) == b"a" * 1000
 
 
@@ -61,7 +61,16 @@ def test_draining_ends_at_the_deadline_even_if_output_never_stops() -> None:
     with ours, theirs:
         thread.start()
         started = time.monotonic()
-        assert not drain(ours, Demultiplexer(lambda data: None), started + 0.2)
+        assert drain(ours, Demultiplexer(lambda data: None), started + 0.2) is Drained.LATE
         assert time.monotonic() - started < 1
         stop.set()
         thread.join()
+
+
+def test_draining_ends_when_nothing_came_for_too_long() -> None:
+    ours, theirs = socket.socketpair()
+    output = bytearray()
+    with ours, theirs:
+        theirs.sendall(_frame(b"x"))
+        assert drain(ours, Demultiplexer(output.extend), time.monotonic() + 60, 0.05) is Drained.SILENT
+    assert output == b"x"

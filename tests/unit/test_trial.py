@@ -37,12 +37,13 @@ from pytest_benchjobs.model.scenario import (
     Requires,
     ScorerSpec,
 )
+from pytest_benchjobs.preparation import Services
 from pytest_benchjobs.sandbox.protocol import ExecResult, SandboxSpec
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.scoring.protocol import Graded
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.testing import FakeProvider, FakeSandbox
-from pytest_benchjobs.trial import Services, run_trial
+from pytest_benchjobs.trial import run_trial
 
 from .records import OWNER, record, trial
 
@@ -381,6 +382,18 @@ def test_a_file_of_the_scenario_that_is_gone_is_an_input_error(bench: Bench, tmp
     assert "gone.txt" in result.failure.message
 
 
+# What scorers are told
+
+
+def test_scorers_of_all_kinds_have_the_parameters_of_the_job(bench: Bench) -> None:
+    bench.config = {"params": {"strict": True, "within": 1}}
+    bench.scorers = {"near": lambda context: float(context.params == {"strict": True, "within": 1})}
+    script = """test "$BENCH_PARAMS" = '{"strict": true, "within": 1}' && echo score=1 || echo score=0"""
+    near = ScorerSpec(name="near", type="near")
+    result = bench.run(scorers=(near, ScorerSpec(name="told", type="bash", script=script)))
+    assert [one.score for one in result.scorers] == [1.0, 1.0]
+
+
 # Scorers that break
 
 
@@ -628,7 +641,7 @@ def test_a_results_directory_that_is_a_file_is_an_error(bench: Bench) -> None:
 def test_a_result_that_cannot_be_committed_is_an_error_and_leaves_nothing_half_done(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*args: Any) -> None:
+    def full(*args: Any, **options: Any) -> None:
         raise DiskFull("no room")
 
     monkeypatch.setattr("pytest_benchjobs.store.trials.move_in", full)

@@ -1,0 +1,1 @@
+"""Figures over results. Pure functions."""

@@ -1,0 +1,221 @@
+"""A job while it runs: what its events add up to. Counters, so that large jobs cost no more than small ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections import Counter, deque
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+from ..model.event import Ended, Event, PhaseBegan, Planned
+from ..model.result import Outcome
+from ..store.rows import TrialRow
+from ..store.text import clean
+
+_LATELY = 100
+_RECENT = 40
+"""Trials from which the time that is left is estimated."""
+_FEWEST = 2
+_Number = TypeVar("_Number", int, float)
+
+
+class Counted(NamedTuple):
+    """What counts of a trial that has ended: little, for there may be many thousand."""
+
+    at: float
+    agent: str
+    outcome: Outcome
+    score: float | None
+    reused: bool
+    before: bool
+    cost_usd: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+
+    @classmethod
+    def of(cls, event: Ended) -> Counted:
+        """What counts of an event."""
+        return cls(*(getattr(event, name) for name in cls._fields))
+
+
+@dataclasses.dataclass(slots=True)
+class Tally:
+    """Trials of an agent, or of all. Of reused ones neither cost nor tokens count: they were spent elsewhere."""
+
+    planned: int | None = None
+    reused: int = 0
+    before: int = 0
+    """Those that had ended before the job was resumed."""
+    cost_usd: float | None = None
+    """None until it is known of any trial; so are tokens."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    _outcomes: Counter[Outcome] = dataclasses.field(default_factory=Counter)
+    _scored: int = 0
+    _sum: float = 0.0
+
+    @property
+    def done(self) -> int:
+        """Trials that have ended."""
+        return self._outcomes.total()
+
+    @property
+    def mean_score(self) -> float | None:
+        """Over the trials that have a score."""
+        return self._sum / self._scored if self._scored else None
+
+    def of(self, outcome: Outcome) -> int:
+        """Trials that ended so."""
+        return self._outcomes[outcome]
+
+    def add(self, trial: Counted) -> None:
+        """Count a trial."""
+        self._count(trial, 1)
+
+    def remove(self, trial: Counted) -> None:
+        """Take back a trial that was counted."""
+        self._count(trial, -1)
+
+    def _count(self, trial: Counted, sign: int) -> None:
+        self._outcomes[trial.outcome] += sign
+        if trial.score is not None:
+            self._scored += sign
+            self._sum += sign * trial.score
+        self.reused += sign * trial.reused
+        self.before += sign * trial.before
+        self.cost_usd = _plus(self.cost_usd, trial.cost_usd, sign)
+        self.input_tokens = _plus(self.input_tokens, trial.input_tokens, sign)
+        self.output_tokens = _plus(self.output_tokens, trial.output_tokens, sign)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Flying:
+    """A trial that runs. Times are seconds since the epoch."""
+
+    node_id: str
+    scenario: str
+    agent: str
+    attempt: int
+    phase: str
+    started: float
+    since: float
+    """When the phase began."""
+
+
+class Live:
+    """What is known of a running job. Text from it may be hostile: clean it before a terminal sees it."""
+
+    def __init__(self) -> None:
+        self.all = Tally()
+        self.agents: dict[str, Tally] = {}
+        """By label, in the order of the job."""
+        self.flying: dict[str, Flying] = {}
+        """By node id, the oldest first."""
+        self.lately: deque[Ended] = deque(maxlen=_LATELY)
+        """The last trials that ended, the newest last."""
+        self._ended: dict[str, Counted] = {}
+        self._landings: deque[float] = deque(maxlen=_RECENT + 1)
+        """When the last trials ended that ran now; before the first of them, when the first one began."""
+        self._seconds: deque[float] = deque(maxlen=_RECENT)
+
+    def take(self, event: Event) -> bool:
+        """Take notice of an event; returns whether a trial has ended that ran, or was not known.
+
+        A trial that runs again, since a plugin wants to see whether it fails again, counts as it ended last.
+        """
+        if isinstance(event, PhaseBegan):
+            self._phase(event)
+        elif isinstance(event, Ended):
+            return self._land(event)
+        else:
+            self._plan(event)
+        return False
+
+    def close(self, results: Iterable[TrialRow]) -> list[Ended]:
+        """No more events will come, and these are the results; returns those of which none had come."""
+        self.flying.clear()
+        missed = [_as_event(row) for row in results if clean(row.node_id) not in self._ended]
+        for event in missed:
+            self._land(event)
+        return missed
+
+    def seconds_left(self, now: float) -> float | None:
+        """Estimate when the last trial ends: from how fast they land and how long they take; None until known."""
+        if self.all.planned is None:
+            return None
+        remaining = self.all.planned - self.all.done
+        if remaining <= 0:
+            return 0.0
+        landed = len(self._landings) - 1
+        if landed < _FEWEST:
+            return None
+        typical = sum(self._seconds) / len(self._seconds)
+        queued = remaining - len(self.flying)
+        if queued > 0:
+            return queued * max(0.0, now - self._landings[0]) / landed + typical
+        youngest = max(trial.started for trial in self.flying.values())
+        return max(0.0, typical - (now - youngest))
+
+    def _plan(self, event: Planned) -> None:
+        self.all.planned = sum(event.agents.values())
+        for label, count in event.agents.items():
+            self.agents.setdefault(label, Tally()).planned = count
+
+    def _phase(self, event: PhaseBegan) -> None:
+        key = clean(event.node_id)
+        if key in self._ended and event.at <= self._ended[key].at:
+            return  # of a process that died
+        known = self.flying.get(key)
+        if not self._landings:
+            self._landings.append(event.at)
+        self.flying[key] = Flying(
+            node_id=event.node_id,
+            scenario=event.scenario,
+            agent=event.agent,
+            attempt=event.attempt,
+            phase=event.phase,
+            started=known.started if known is not None else event.at,
+            since=event.at,
+        )
+
+    def _land(self, event: Ended) -> bool:
+        key = clean(event.node_id)
+        flew = self.flying.pop(key, None) is not None
+        before = self._ended.get(key)
+        if before is not None and not flew:
+            return False
+        counted = self._ended[key] = Counted.of(event)
+        for tally in (self.all, self.agents.setdefault(event.agent, Tally())):
+            if before is not None:
+                tally.remove(before)
+            tally.add(counted)
+        self.lately.append(event)
+        if self._landings and not event.reused and not event.before:
+            self._landings.append(event.at)
+            self._seconds.append(event.seconds)
+        return True
+
+
+def _as_event(row: TrialRow) -> Ended:
+    """A result as the event that would have told of it."""
+    spent = row.reused is None and row.rescored is None
+    return Ended(
+        at=time.time(),
+        node_id=row.node_id,
+        scenario=row.scenario,
+        agent=row.agent,
+        attempt=row.attempt,
+        outcome=Outcome(row.outcome),
+        score=row.score,
+        seconds=row.seconds if row.reused is None else 0.0,
+        class_=row.class_,
+        cost_usd=row.cost_usd if spent else None,
+        input_tokens=row.input_tokens if spent else None,
+        output_tokens=row.output_tokens if spent else None,
+        reused=row.reused is not None,
+    )
+
+
+def _plus(total: _Number | None, more: _Number | None, sign: int) -> _Number | None:
+    return total if more is None else (total or 0) + sign * more

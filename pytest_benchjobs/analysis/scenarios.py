@@ -1,0 +1,139 @@
+"""Scenarios, each judged by all its attempts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from ..model.job import JobConfig
+from ..model.result import Outcome
+from ..store.rows import TrialRow
+from .attempts import AtK, at_k
+from .trials import grouped
+from .verdict import group_id
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScenarioSummary:
+    """All attempts of an agent at a scenario."""
+
+    node_id: str
+    """Of the attempts, without their number."""
+    benchmark: str
+    scenario: str
+    agent: str
+    attempts: int
+    """That were meant to run."""
+    trials: tuple[TrialRow, ...]
+    """Those that ended, in order."""
+    verdict: Outcome
+    """By the job's policy; `each` is taken as `all`."""
+    passed: int
+    failed: int
+    errors: int
+    mean_score: float | None
+    """Over the attempts that have one."""
+
+    @property
+    def flaky(self) -> bool:
+        """Whether some attempts passed and some failed. Errors say nothing about that."""
+        return bool(self.passed and self.failed)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdicts:
+    """Scenarios by the verdict of the attempt policy."""
+
+    total: int
+    passed: int
+    failed: int
+    partial: int
+    """Those of `failed` with a mean score above 0."""
+    errors: int
+    """Open: errors, or attempts that did not run, might have changed the verdict."""
+    skipped: int
+    mean_score: float | None
+    """Mean, over the scenarios that passed or failed, of the mean over their attempts."""
+
+    @property
+    def zero(self) -> int:
+        """Those of `failed` that are not partial."""
+        return self.failed - self.partial
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Repeats:
+    """What several attempts at each scenario say."""
+
+    at_k: tuple[AtK, ...]
+    """For k = 1 .. attempts; empty where there is one attempt."""
+    flaky: tuple[str, ...]
+    """Node ids of the scenarios with attempts that passed and attempts that failed."""
+    verdicts: Verdicts | None
+    """None where the policy makes none: each attempt counts for itself."""
+
+
+def judged(trials: Iterable[TrialRow], config: JobConfig) -> list[ScenarioSummary]:
+    """Put the attempts at each scenario together, in the order scenarios first appear."""
+    planned: dict[str, int] = {}
+
+    def key(trial: TrialRow) -> tuple[str, str, str]:
+        attempts = planned.get(trial.benchmark)
+        if attempts is None:
+            attempts = planned[trial.benchmark] = config.of(trial.benchmark).attempts
+        node_id = group_id(trial.node_id, trial.attempt) if attempts > 1 else trial.node_id
+        return node_id, trial.benchmark, trial.scenario
+
+    return [
+        _scenario(node_id, group, config, planned[benchmark])
+        for (node_id, benchmark, _), group in grouped(trials, key).items()
+    ]
+
+
+def repeats(scenarios: Sequence[ScenarioSummary], config: JobConfig) -> Repeats:
+    """Sum up what the attempts at these scenarios say."""
+    most = max((scenario.attempts for scenario in scenarios), default=1)
+    counts = ((scenario.passed + scenario.failed, scenario.passed) for scenario in scenarios)
+    return Repeats(
+        at_k=tuple(at_k(counts, most)) if most > 1 else (),
+        flaky=tuple(scenario.node_id for scenario in scenarios if scenario.flaky),
+        verdicts=_verdicts(scenarios) if config.attempt_policy.aggregates else None,
+    )
+
+
+def _scenario(node_id: str, trials: list[TrialRow], config: JobConfig, attempts: int) -> ScenarioSummary:
+    trials.sort(key=lambda trial: trial.attempt)
+    outcomes = [trial.outcome for trial in trials]
+    scores = [trial.score for trial in trials if trial.score is not None]
+    first = trials[0]
+    return ScenarioSummary(
+        node_id=node_id,
+        benchmark=first.benchmark,
+        scenario=first.scenario,
+        agent=first.agent,
+        attempts=attempts,
+        trials=tuple(trials),
+        verdict=config.attempt_policy.verdict(outcomes, attempts),
+        passed=outcomes.count(Outcome.PASSED),
+        failed=outcomes.count(Outcome.FAILED),
+        errors=outcomes.count(Outcome.ERROR),
+        mean_score=sum(scores) / len(scores) if scores else None,
+    )
+
+
+def _verdicts(found: Sequence[ScenarioSummary]) -> Verdicts:
+    counts = Counter(scenario.verdict for scenario in found)
+    decided = [scenario for scenario in found if scenario.verdict in (Outcome.PASSED, Outcome.FAILED)]
+    scores = [scenario.mean_score for scenario in decided if scenario.mean_score is not None]
+    return Verdicts(
+        total=len(found),
+        passed=counts[Outcome.PASSED],
+        failed=counts[Outcome.FAILED],
+        partial=sum(
+            1 for scenario in decided if scenario.verdict == Outcome.FAILED and (scenario.mean_score or 0) > 0
+        ),
+        errors=counts[Outcome.ERROR],
+        skipped=counts[Outcome.SKIPPED],
+        mean_score=sum(scores) / len(scores) if scores else None,
+    )

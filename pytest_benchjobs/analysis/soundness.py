@@ -1,0 +1,120 @@
+"""Whether a scenario measures anything: what its own reference and doing nothing should come to, and what they did."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Sequence
+
+from ..model.result import Outcome, TrialResult
+from ..model.scenario import Validation
+
+ORACLE, NOP = "oracle", "nop"
+_GRADED = (Outcome.PASSED, Outcome.FAILED)
+_SAME = 1e-9
+
+
+class Verdict(enum.StrEnum):
+    """What is to be said of a scenario. The first that fits."""
+
+    ERROR = "error"
+    """Something could not be run or graded."""
+    FLAKY = "flaky"
+    """The same was graded differently."""
+    UNSOLVABLE = "unsolvable"
+    """Its own reference does not pass, or it has none."""
+    PASSES_BY_ITSELF = "passes by itself"
+    """Doing nothing passes."""
+    FAILS_BY_ITSELF = "fails by itself"
+    """Doing nothing does not pass, where it should."""
+    OK = "ok"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong."""
+
+    verdict: Verdict
+    agent: str
+    attempt: int | None
+    """None: it is about all of them together."""
+    expected: str
+    found: str
+    path: str | None
+    """Of the trial's files, relative to those of its job."""
+
+
+def problems(
+    validation: Validation, *, has_reference: bool, attempts: int, results: Sequence[TrialResult]
+) -> list[Problem]:
+    """What is wrong with a scenario, given what `oracle` and `nop` came to in `attempts` attempts each.
+
+    forward: the reference passes, and doing nothing does not. reverse: what is there at the beginning passes as it is,
+    and the reference, if there is one, leaves it so. evaluation: nothing is expected, but the same of the same.
+    """
+    found: list[Problem] = []
+    for agent in (ORACLE, NOP):
+        if agent == ORACLE and not has_reference:
+            if validation is Validation.FORWARD:
+                why = "it has no reference solution"
+                found.append(Problem(Verdict.UNSOLVABLE, agent, None, "a reference that passes", why, None))
+            continue
+        mine = sorted((one for one in results if one.agent.name == agent), key=lambda one: one.attempt)
+        graded = [one for one in mine if one.outcome in _GRADED]
+        found += [_broken(agent, one) for one in mine if one.outcome not in _GRADED]
+        if len(mine) < attempts:
+            missing = f"{attempts - len(mine)} of {attempts} attempts did not run"
+            found.append(Problem(Verdict.ERROR, agent, None, "a score for each attempt", missing, None))
+        found += _flaky(agent, graded)
+        found += _unexpected(agent, validation, graded)
+    return found
+
+
+def verdict(found: Sequence[Problem]) -> Verdict:
+    """The gravest, or OK."""
+    order = list(Verdict)
+    return min((problem.verdict for problem in found), key=order.index, default=Verdict.OK)
+
+
+def _broken(agent: str, result: TrialResult) -> Problem:
+    why = result.outcome.value
+    if result.failure is not None:
+        why += f" ({result.failure.class_}): {result.failure.message}"
+    return Problem(Verdict.ERROR, agent, result.attempt, "a score", why, result.path or None)
+
+
+def _flaky(agent: str, graded: Sequence[TrialResult]) -> list[Problem]:
+    scores = [one.score or 0.0 for one in graded]
+    outcomes = {one.outcome for one in graded}
+    if len(outcomes) < 2 and max(scores, default=0.0) - min(scores, default=0.0) <= _SAME:
+        return []
+    listed = ", ".join(f"{score:g} ({one.outcome.value})" for score, one in zip(scores, graded, strict=True))
+    lowest = min(graded, key=lambda one: one.score or 0.0)
+    return [Problem(Verdict.FLAKY, agent, None, "the same score each time", listed, lowest.path or None)]
+
+
+def _unexpected(agent: str, validation: Validation, graded: Sequence[TrialResult]) -> list[Problem]:
+    if validation is Validation.EVALUATION:
+        return []
+    passes = agent == ORACLE or validation is Validation.REVERSE
+    wanted = Outcome.PASSED if passes else Outcome.FAILED
+    of_nop = Verdict.FAILS_BY_ITSELF if passes else Verdict.PASSES_BY_ITSELF
+    kind = Verdict.UNSOLVABLE if agent == ORACLE else of_nop
+    wrong = [one for one in graded if one.outcome is not wanted]
+    if not wrong:
+        return []
+    # One line is enough: others like it say the same.
+    first = wrong[0]
+    score = "" if first.score is None else f", score {first.score:g} of {first.threshold:g}"
+    times = "" if len(wrong) == 1 else f" {len(wrong)} times"
+    why = f" ({first.failure.class_})" if first.failure is not None else ""
+    return [
+        Problem(
+            kind,
+            agent,
+            first.attempt,
+            wanted.value,
+            f"{first.outcome.value}{why}{times}{score}",
+            first.path or None,
+        )
+    ]

@@ -1,0 +1,312 @@
+"""Jobs, runs and trials as people see them from Python: values, and the way to what belongs to them."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import html
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..model.errors import InputError
+from ..model.job import JobRecord
+from ..model.result import TrialResult
+from ..store.bundle import JobBundle, read_result
+from ..store.copying import inside
+from ..store.history import EventRow, JobRow, RunRow, ScoreRow, TrialRow
+from ..store.text import clean, one_line
+from .rows import Rows, cell, names_of
+
+if TYPE_CHECKING:
+    from .store import Store
+
+JOB_SHOWN = (
+    "id",
+    "name",
+    "status",
+    "created_at",
+    "ended",
+    "passed",
+    "failed",
+    "error",
+    "reused",
+    "mean_score",
+)
+RUN_SHOWN = (
+    "id",
+    "benchmark",
+    "agent",
+    "status",
+    "ended",
+    "passed",
+    "failed",
+    "error",
+    "mean_score",
+    "cost_usd",
+)
+_TRIAL_SHOWN = ("scenario", "agent", "attempt", "outcome", "score", "class_", "seconds", "cost_usd", "reused")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Job:
+    """A job as it was when it was read. Times are UTC."""
+
+    id: str
+    name: str | None
+    status: str
+    created_at: datetime.datetime
+    finished_at: datetime.datetime | None
+    planned: int | None
+    """Trials selected to run."""
+    ended: int
+    """Trials that ended; the sum of the next five."""
+    passed: int
+    failed: int
+    error: int
+    cancelled: int
+    skipped: int
+    reused: int
+    """Those of `ended` that did not run in this job."""
+    mean_score: float | None
+    """Over the trials that have a score."""
+    cost_usd: float | None
+    """Of what ran in this job; None when nobody knows of any trial."""
+    agents: tuple[str, ...]
+    benchmarks: tuple[str, ...]
+    parent: str | None
+    """The job it was made from."""
+    _store: Store = dataclasses.field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, row: JobRow, store: Store) -> Job:
+        """Make one of a row."""
+        values = (getattr(row, name) for name in names_of(row))
+        return cls(**dict(zip(names_of(cls), values, strict=True)), _store=store)
+
+    @property
+    def directory(self) -> Path:
+        """Its files."""
+        return JobBundle(self._store.directory, self.id).root
+
+    def record(self) -> JobRecord:
+        """Its configuration, and everything else that is known of it.
+
+        Raises:
+            InputError: it is gone.
+
+        """
+        with self._store.history() as history:
+            record = history.job(self.id)
+        if record is None:
+            raise InputError(f"there is no job {self.id} any more")
+        return record
+
+    def events(self) -> list[EventRow]:
+        """What happened to it as a whole, the oldest first."""
+        with self._store.history() as history:
+            return history.events(self.id)
+
+    def runs(self) -> Rows[Run]:
+        """Its runs, in the order they began."""
+        return self._store.runs(job=self.id)
+
+    def trials(
+        self,
+        *,
+        run: str | None = None,
+        agent: str | None = None,
+        scenario: str | None = None,
+        outcomes: Collection[str] = (),
+    ) -> Rows[Trial]:
+        """Its trials that ended, by run. `scenario` may also be a node id."""
+        return _trials(self._store, self.id, run=run, agent=agent, scenario=scenario, outcomes=outcomes)
+
+    def table(self) -> dict[str, list[Any]]:
+        """Its trials as columns by name, for a frame: `job.trials().table()`."""
+        return self.trials().table()
+
+    def _repr_html_(self) -> str:
+        name = f" {html.escape(one_line(self.name, 80))}" if self.name else ""
+        return (
+            f"<p>job {html.escape(self.id)}{name}: {html.escape(self.status)}</p>{self.runs()._repr_html_()}"
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """One benchmark and one agent in one job, as it was when it was read. Times are UTC.
+
+    Cost, tokens and seconds are those spent in this job, in US dollars and seconds.
+    """
+
+    id: str
+    job: str
+    job_name: str | None
+    benchmark: str
+    benchmark_version: str | None
+    agent: str
+    provider: str | None
+    model: str | None
+    status: str
+    """Of the job."""
+    ended: int
+    """Trials that ended; the sum of the next five."""
+    passed: int
+    failed: int
+    error: int
+    cancelled: int
+    skipped: int
+    reused: int
+    """Those of `ended` that did not run in this job."""
+    mean_score: float | None
+    cost_usd: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
+    seconds: float
+    started_at: datetime.datetime | None
+    finished_at: datetime.datetime | None
+    _store: Store = dataclasses.field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, row: RunRow, store: Store) -> Run:
+        """Make one of a row."""
+        values = (getattr(row, name) for name in names_of(row))
+        return cls(**dict(zip(names_of(cls), values, strict=True)), _store=store)
+
+    def trials(self, *, outcomes: Collection[str] = ()) -> Rows[Trial]:
+        """Its trials that ended."""
+        return _trials(self._store, self.job, run=self.id, outcomes=outcomes)
+
+    def table(self) -> dict[str, list[Any]]:
+        """Its trials as columns by name, for a frame: `run.trials().table()`."""
+        return self.trials().table()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Trial:
+    """A trial that ended. Times are UTC, cost is in US dollars."""
+
+    job: str
+    run: str
+    node_id: str
+    benchmark: str
+    benchmark_version: str | None
+    scenario: str
+    agent: str
+    provider: str | None
+    model: str | None
+    attempt: int
+    tries: int
+    outcome: str
+    class_: str | None
+    """Why it did not pass, in a word. The column of a table is called `class`."""
+    message: str | None
+    score: float | None
+    threshold: float
+    started_at: datetime.datetime
+    finished_at: datetime.datetime
+    seconds: float
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
+    reasoning_tokens: int | None
+    cost_usd: float | None
+    signature: str | None
+    """Of what decides its result: trials with the same one are samples of the same thing."""
+    reused: str | None
+    """The job it was taken over from: it did not run in this one."""
+    rescored: str | None
+    """The job whose trial was graded anew: no agent ran in this one."""
+    kept: str | None
+    """Image with the file system the agent left."""
+    path: str
+    """Of its files, relative to the directory of its job."""
+    _store: Store = dataclasses.field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, row: TrialRow, store: Store) -> Trial:
+        """Make one of a row."""
+        values = row._asdict()
+        for name in ("started_at", "finished_at"):
+            values[name] = datetime.datetime.fromisoformat(values[name])
+        return cls(**values, _store=store)
+
+    @property
+    def directory(self) -> Path:
+        """Its files.
+
+        Raises:
+            InputError: they are not here: it came with a history alone, or could not be written.
+
+        """
+        root = JobBundle(self._store.directory, self.job).root
+        if not self.path or not root.is_dir():
+            raise InputError(f"the files of {one_line(self.node_id, 200)} in job {self.job} are not here")
+        return inside(root, self.path)
+
+    def result(self) -> TrialResult:
+        """Everything that is known of it.
+
+        Raises:
+            InputError: its files are not here, or damaged.
+
+        """
+        return read_result(self.directory)
+
+    def scores(self) -> list[ScoreRow]:
+        """What each scorer said."""
+        with self._store.history() as history:
+            return history.scores(self.job, self.node_id)
+
+    def log(self) -> str:
+        """What the agent printed; of a trial that was taken over or graded anew, what it printed then.
+
+        Raises:
+            InputError: its files are not here. No log is no mistake: then it is empty.
+
+        """
+        directory = self.directory
+        if not (directory / "agent.log").is_file():
+            result = read_result(directory)
+            origin = result.reused or result.rescored
+            if origin is not None:
+                directory = inside(JobBundle.open(self._store.directory, origin.job).root, origin.path)
+        try:
+            return clean((directory / "agent.log").read_text("utf-8", "replace"))
+        except FileNotFoundError:
+            return ""
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", path=directory / "agent.log") from error
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th>{name.rstrip('_')}</th><td>{cell(getattr(self, name))}</td></tr>"
+            for name in names_of(self)
+        )
+        return f"<table><tbody>{rows}</tbody></table>"
+
+
+def _trials(
+    store: Store,
+    job: str,
+    *,
+    run: str | None,
+    agent: str | None = None,
+    scenario: str | None = None,
+    outcomes: Collection[str],
+) -> Rows[Trial]:
+    def read() -> Iterator[Trial]:
+        with store.history() as history:
+            for row in history.each_trial(
+                job, run=run, agent=agent, scenario=scenario, outcomes=several(outcomes)
+            ):
+                yield Trial.of(row, store)
+
+    return Rows(Trial, read, _TRIAL_SHOWN)
+
+
+def several(texts: Collection[str]) -> Collection[str]:
+    """A text alone is one of them, not a collection of letters."""
+    return (texts,) if isinstance(texts, str) else texts

@@ -1,0 +1,91 @@
+"""A results directory as people see it from Python."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..model.errors import InputError
+from ..store.find import find_job
+from ..store.history import FILE, History
+from .records import JOB_SHOWN, RUN_SHOWN, Job, Run, several
+from .rows import Rows
+
+
+class Store:
+    """The results in a directory.
+
+    Raises:
+        InputError: there are none, or a newer version of this package wrote them.
+
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        with self.history():
+            pass  # says at once what is wrong, and brings an older history up to date
+
+    def __repr__(self) -> str:
+        return f"<results in {str(self.directory)!r}>"
+
+    def _repr_html_(self) -> str:
+        return self.jobs()._repr_html_()
+
+    def jobs(
+        self, *, since: datetime.datetime | datetime.timedelta | None = None, statuses: Collection[str] = ()
+    ) -> Rows[Job]:
+        """Jobs, the newest first: those that began at `since` or later (or so long ago), with one of `statuses`."""
+        if isinstance(since, datetime.timedelta):
+            since = datetime.datetime.now(datetime.UTC) - since
+
+        def read() -> Iterator[Job]:
+            with self.history() as history:
+                for row in history.each_job(since=since, statuses=several(statuses)):
+                    yield Job.of(row, self)
+
+        return Rows(Job, read, JOB_SHOWN)
+
+    def job(self, text: str = "last") -> Job:
+        """Find a job by its id or the beginning of it, by its name, or as `last` or `last~N`.
+
+        Raises:
+            InputError: there is none, or several ids begin so.
+
+        """
+        with self.history() as history:
+            row = history.job_row(find_job(history, text))
+        if row is None:
+            raise InputError(f"there is no job {text!r} any more")
+        return Job.of(row, self)
+
+    def runs(
+        self,
+        *,
+        job: str | None = None,
+        benchmark: str | None = None,
+        agent: str | None = None,
+        statuses: Collection[str] = (),
+    ) -> Rows[Run]:
+        """Runs of all jobs, the oldest first: each is one benchmark and one agent in one job. `job` is an id."""
+
+        def read() -> Iterator[Run]:
+            with self.history() as history:
+                for row in history.each_run(
+                    job=job, benchmark=benchmark, agent=agent, statuses=several(statuses)
+                ):
+                    yield Run.of(row, self)
+
+        return Rows(Run, read, RUN_SHOWN)
+
+    def table(self) -> dict[str, list[Any]]:
+        """All runs as columns by name, for a frame: `store.runs().table()`."""
+        return self.runs().table()
+
+    @contextlib.contextmanager
+    def history(self) -> Iterator[History]:
+        """The index itself, open inside the block."""
+        with History.open_readonly(self.directory / FILE) as history:
+            yield history

@@ -1,0 +1,133 @@
+"""The process behind `run --detach`: makes the bundle of a job, becomes pytest, and closes a job that never began.
+
+It reads its order from stdin, answers `ok` or what is wrong in a line, and has no terminal. A child makes the bundle
+and becomes pytest, so that the owner of the job is the process that runs it. The parent waits for it, since whoever
+ends because of a wrong option ends before there is a job which could be closed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+LOG = "pytest.log"
+_HEAD = 1 << 20
+
+
+def main() -> None:
+    """Do what the order says."""
+    order = json.load(sys.stdin)
+    _redirect(0, os.open(os.devnull, os.O_RDONLY))
+    child = os.fork()
+    if child == 0:
+        _become_pytest(order)
+    _redirect(1, os.open(os.devnull, os.O_WRONLY))
+    _, status = os.waitpid(child, 0)
+    _close(order, os.waitstatus_to_exitcode(status))
+
+
+def _become_pytest(order: dict[str, Any]) -> NoReturn:
+    try:
+        log = _announce(order)
+    except BaseException as error:
+        os.write(1, str(error).replace("\n", " ").encode("utf-8", "replace"))
+        os._exit(1)
+    os.write(1, b"ok")
+    _redirect(1, log)
+    os.dup2(1, 2)
+    os.execv(order["command"][0], order["command"])  # noqa: S606
+
+
+def _announce(order: dict[str, Any]) -> int:
+    """Make the bundle of a job that has not begun; returns a descriptor of its log."""
+    import datetime
+
+    from ..model.job import Invocation, JobConfig, JobRecord, JobStatus
+    from ..model.owner import current_owner
+    from ..store.bundle import JobBundle
+    from ..store.history import FILE, History
+    from ..store.reproducibility import redact_arguments, reproducibility
+
+    directory, here = Path(order["directory"]), Path(order["cwd"])
+    record = JobRecord(
+        id=order["job"],
+        name=order["name"],
+        status=JobStatus.INITIALIZING,
+        created_at=datetime.datetime.now(datetime.UTC),
+        owner=current_owner(),
+        config=JobConfig(directory=directory, name=order["name"]),
+        invocation=Invocation(
+            arguments=tuple(redact_arguments(order["arguments"])), directory=here, rootdir=here
+        ),
+        reproducibility=reproducibility(["pytest", *order["arguments"]], here),
+    )
+    bundle = JobBundle.create(directory, record)
+    with History(directory / FILE) as history:
+        history.save_job(record)
+    return os.open(bundle.root / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+
+
+def _close(order: dict[str, Any], status: int) -> None:
+    """Say why a job never began, if it did not."""
+    import datetime
+
+    from ..model.errors import InputError
+    from ..model.job import JobStatus
+    from ..store.bundle import JobBundle
+    from ..store.history import FILE, History
+
+    directory = Path(order["directory"])
+    try:
+        bundle = JobBundle.open(directory, order["job"])
+    except InputError:
+        return
+    record = bundle.read()
+    if record.status is not JobStatus.INITIALIZING:
+        return
+    record = record.model_copy(
+        update={
+            "status": JobStatus.FAILED,
+            "finished_at": datetime.datetime.now(datetime.UTC),
+            "message": why_it_ended(bundle.root / LOG, status),
+        }
+    )
+    bundle.write(record)
+    with History(directory / FILE) as history:
+        history.save_job(record)
+
+
+def why_it_ended(log: Path, status: int) -> str:
+    """The first line of what pytest printed that says what was wrong."""
+    from ..store.text import one_line
+
+    with log.open("rb") as file:
+        lines = file.read(_HEAD).decode("utf-8", "replace").splitlines()
+    for index, line in enumerate(lines):
+        if line.startswith("ERROR: usage: "):
+            continue  # an unknown option; what is wrong with it comes next
+        if ": error: " in line and index and lines[index - 1].startswith("ERROR: usage: "):
+            return one_line(line.partition(": error: ")[2], 1000)
+        if line.startswith("ERROR: "):
+            return one_line(line.removeprefix("ERROR: "), 1000)
+        if " ERROR collecting " in line:
+            return one_line(next((more for more in lines[index + 1 :] if more.strip()), line), 1000)
+        if line.startswith("E   "):
+            return one_line(line.removeprefix("E").strip(), 1000)
+    if status == 5:
+        return "there is nothing to run"
+    if status < 0:
+        return f"pytest was killed by signal {-status} before the job began"
+    last = next((line for line in reversed(lines) if line.strip()), "")
+    return one_line(f"pytest ended with status {status} before the job began: {last}".rstrip(": "), 1000)
+
+
+def _redirect(number: int, descriptor: int) -> None:
+    os.dup2(descriptor, number)
+    os.close(descriptor)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,175 @@
+"""`check`: whether a benchmark measures anything, before anybody is measured with it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .asking import VariadicCommand
+from .common import emit, output_option
+from .invoke import Call, call_pytest
+from .units import counted
+
+if TYPE_CHECKING:
+    from ..model.result import TrialResult
+    from ..report.documents.acting import CheckDocument, CheckedScenario
+    from ..report.documents.plan import PlannedTrial
+
+_INTERRUPTED, _INTERNAL, _USAGE_ERROR = 2, 3, 4
+_MESSAGE = 300
+
+
+@click.command(cls=VariadicCommand)
+@click.argument("benchmarks", nargs=-1, required=True, metavar="PATH|BENCHMARK...")
+@click.option(
+    "--scenarios",
+    "--scenario",
+    "scenarios",
+    multiple=True,
+    metavar="ID",
+    help="Only this scenario, repeatable; --scenarios takes several.",
+)
+@click.option(
+    "--attempts",
+    type=click.IntRange(1, 1000),
+    default=2,
+    show_default=True,
+    help="How often the same is tried.",
+)
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where results go.  [default: a temporary directory, which stays when something is wrong]",
+)
+@output_option
+def check(
+    *,
+    benchmarks: tuple[str, ...],
+    scenarios: tuple[str, ...],
+    attempts: int,
+    directory: Path | None,
+    rest: tuple[str, ...],
+    output: str,
+) -> int:
+    """Check benchmarks: the reference of each scenario passes, doing nothing does not, and repeats agree.
+
+    A scenario with `validation: reverse` passes untouched; one with `validation: evaluation` need only be graded the
+    same each time. What follows `--` goes to pytest. Exit status 1 when anything is wrong.
+    """
+    place = (
+        directory.absolute() if directory is not None else Path(tempfile.mkdtemp(prefix="benchjobs-check-"))
+    )
+    document = None
+    try:
+        document = _checked(_call(benchmarks, scenarios, attempts, place, rest), place, attempts)
+        if directory is None and document.ok:
+            document = document.model_copy(update={"directory": None})
+    finally:
+        if directory is None and (document is None or document.ok):
+            shutil.rmtree(place, ignore_errors=True)
+    shown = document
+    emit(shown, lambda: _lines(shown), output)
+    return 0 if shown.ok else 1
+
+
+def _call(
+    benchmarks: Sequence[str], scenarios: Sequence[str], attempts: int, place: Path, rest: Sequence[str]
+) -> Call:
+    arguments = [
+        *(f"--bench={name}" for name in benchmarks),
+        *(f"--bench-scenario={scenario}" for scenario in scenarios),
+        *("--bench-agent", "oracle", "--bench-agent", "nop"),
+        *("--bench-attempts", str(attempts), "--bench-attempt-policy", "each", "--bench-force"),
+        # In one word: pytest would take a path of its own for a place where tests are, and its rootdir from there.
+        *(f"--bench-dir={place}", "--bench-job-name", "check"),
+        *rest,
+    ]
+    return Call(tuple(arguments), Path.cwd())
+
+
+def _checked(call: Call, place: Path, attempts: int) -> CheckDocument:
+    """Run it, and judge what came of it.
+
+    Raises:
+        InputError: there is nothing to check, or something is wrong with the call.
+
+    """
+    from ..model.errors import InputError
+    from ..report.documents.acting import CheckDocument
+    from ..store.bundle import JobBundle, new_job_id
+    from .plan import planned
+
+    _, trials = planned(call)
+    if not trials:
+        raise InputError("there is nothing to check: no scenario was found")
+    job = new_job_id()
+    arguments = ("-q", "--bench-job-id", job, *call.arguments)
+    # Everything pytest has to say is talk: the verdicts are what was asked for.
+    status = call_pytest(call._replace(arguments=arguments), stdout=sys.stderr.fileno())
+    if status in (_INTERRUPTED, _INTERNAL, _USAGE_ERROR) or status > 5:
+        raise InputError(f"the check did not come to its end: pytest exited with status {status}")
+    bundle = JobBundle.open(place, job)
+    checked = list(_verdicts(trials, list(bundle.results()), attempts, bundle.root))
+    return CheckDocument(
+        directory=str(bundle.root),
+        attempts=attempts,
+        ok=all(scenario.verdict == "ok" for scenario in checked),
+        scenarios=tuple(checked),
+    )
+
+
+def _verdicts(
+    trials: Sequence[PlannedTrial], results: Sequence[TrialResult], attempts: int, root: Path
+) -> Iterator[CheckedScenario]:
+    from ..analysis.soundness import problems, verdict
+    from ..report.documents.acting import CheckedScenario, CheckProblem
+
+    ended: dict[tuple[str, str], list[TrialResult]] = {}
+    for result in results:
+        ended.setdefault((result.benchmark, result.scenario), []).append(result)
+    for about in {(trial.benchmark, trial.scenario): trial for trial in trials}.values():
+        found = problems(
+            about.validation,
+            has_reference=about.has_reference,
+            attempts=attempts,
+            results=ended.get((about.benchmark, about.scenario), []),
+        )
+        yield CheckedScenario(
+            benchmark=about.benchmark,
+            scenario=about.scenario,
+            validation=about.validation,
+            verdict=verdict(found),
+            problems=tuple(
+                CheckProblem(
+                    agent=problem.agent,
+                    attempt=problem.attempt,
+                    expected=problem.expected,
+                    found=problem.found,
+                    files=None if problem.path is None else str(root / problem.path),
+                )
+                for problem in found
+            ),
+        )
+
+
+def _lines(document: CheckDocument) -> Iterator[str]:
+    from ..store.text import one_line
+
+    width = max(len(scenario.verdict.value) for scenario in document.scenarios)
+    for scenario in document.scenarios:
+        yield f"{scenario.verdict.value:{width}}  {one_line(f'{scenario.benchmark}::{scenario.scenario}', 200)}"
+        for problem in scenario.problems:
+            attempt = "" if problem.attempt is None else f", attempt {problem.attempt}"
+            line = f"  {problem.agent}{attempt}: expected {problem.expected}, found {one_line(problem.found, _MESSAGE)}"
+            yield line if problem.files is None else f"{line}; see {one_line(problem.files)}"
+    counts = Counter(scenario.verdict.value for scenario in document.scenarios)
+    listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    yield f"{counted(len(document.scenarios), 'scenario')}: {listed}"

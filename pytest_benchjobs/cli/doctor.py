@@ -1,0 +1,110 @@
+"""`doctor`: what would keep trials from running, before anything is spent on them."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .common import directory_option, emit, output_option
+
+if TYPE_CHECKING:
+    from ..report.documents.acting import Finding
+
+_STEP = 1.0
+
+
+@click.command()
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
+@click.option(
+    "--agent", "agents", multiple=True, metavar="AGENT", help="Look for its keys as well; repeatable."
+)
+@directory_option
+@output_option
+def doctor(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path, output: str) -> int:
+    """Look for what would keep trials from running, and say how to cure it.
+
+    PATHS are benchmarks; by default those of the current directory. Changes nothing; a container is started and removed
+    to see whether limits hold. Exit status 1 when there is any problem.
+    """
+    from ..report.documents.acting import DoctorDocument, Health
+
+    findings = tuple(_findings(paths or (Path(),), agents, directory))
+    document = DoctorDocument(
+        ok=not any(finding.health is Health.PROBLEM for finding in findings), findings=findings
+    )
+    emit(document, lambda: _lines(document.findings), output)
+    return 0 if document.ok else 1
+
+
+def _findings(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path) -> Iterator[Finding]:
+    from ..store.history import FILE
+    from . import findings
+
+    wall, steady = time.time(), time.monotonic()
+    asked = [findings.keys(agent) for agent in agents]
+    yield findings.versions()
+    yield from _of_engine()
+    yield from findings.results(directory)
+    yield findings.history(directory / FILE)
+    yield findings.dead_jobs(directory)
+    yield findings.agents()
+    yield from asked
+    yield from findings.data(paths)
+    stepped = (time.time() - wall) - (time.monotonic() - steady)
+    if abs(stepped) > _STEP:
+        yield findings.problem(
+            "clock",
+            f"it jumped by {stepped:+.0f} s just now",
+            "let one program set the clock, in small steps",
+        )
+    else:
+        yield findings.clock(_newest_job(directory))
+
+
+def _of_engine() -> Iterator[Finding]:
+    from ..model.errors import InfrastructureError
+    from ..model.owner import current_owner
+    from ..sandbox.docker import DockerProvider
+    from ..sandbox.health import engine_facts, limits_missing
+    from . import findings
+
+    me = current_owner()
+    provider = DockerProvider(me)
+    try:
+        provider.check()
+        facts = engine_facts(provider, me)
+        yield from findings.engine(facts)
+        yield findings.limits(facts.unsupported, limits_missing(provider, facts.images))
+        yield findings.kept([one.bytes for one in provider.kept()])
+    except InfrastructureError as error:
+        # The message of an engine that does not answer says what to do about it, behind the colon.
+        found, _, cure = str(error).rpartition(": ")
+        yield findings.problem("engine", found or str(error), cure)
+    finally:
+        provider.close()
+
+
+def _newest_job(directory: Path) -> datetime.datetime | None:
+    from ..model.errors import InputError
+    from ..store.bundle import JobBundle
+
+    newest = max((bundle.id for bundle in JobBundle.all(directory)), default=None)
+    if newest is not None:
+        with contextlib.suppress(InputError):
+            return JobBundle.open(directory, newest).read().created_at
+    return None
+
+
+def _lines(findings: tuple[Finding, ...]) -> Iterator[str]:
+    from ..store.text import one_line
+
+    width = max(len(finding.check) for finding in findings)
+    for finding in findings:
+        line = f"{finding.health.value:8} {finding.check:{width}}  {one_line(finding.found, 500)}"
+        yield f"{line} -> {finding.cure}" if finding.cure else line

@@ -1,0 +1,315 @@
+"""What `doctor` looks at. Each function looks at one thing and returns what it found, and the cure of what is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import os
+import platform
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..report.documents.acting import Finding, Health
+from .units import counted, size
+
+if TYPE_CHECKING:
+    from ..sandbox.health import EngineFacts
+
+_GB = 1 << 30
+ROOM_FOR_IMAGES = 5 * _GB
+ROOM_FOR_RESULTS = 1 * _GB
+SKEW = 5.0
+"""Seconds between the engine's clock and ours that nobody minds."""
+
+
+def ok(check: str, found: str) -> Finding:
+    """Nothing is wrong."""
+    return Finding(check=check, health=Health.OK, found=found)
+
+
+def problem(check: str, found: str, cure: str) -> Finding:
+    """Something is."""
+    return Finding(check=check, health=Health.PROBLEM, found=found, cure=cure)
+
+
+def skipped(check: str, found: str) -> Finding:
+    """It cannot be told from here."""
+    return Finding(check=check, health=Health.SKIPPED, found=found)
+
+
+def versions() -> Finding:
+    """Python and what else takes part, and whether pytest knows our plugin."""
+    names = ("pytest-benchjobs", "pytest", "pytest-xdist", "docker", "pydantic")
+    found = [f"Python {platform.python_version()}"]
+    for name in names:
+        try:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            return problem("versions", f"{name} is not installed", f"pip install {name}")
+    if not any(point.name == "benchjobs" for point in metadata.entry_points(group="pytest11")):
+        return problem(
+            "versions", "pytest does not find the plugin", "pip install --force-reinstall pytest-benchjobs"
+        )
+    if os.environ.get("PYTEST_DISABLE_PLUGIN_AUTOLOAD"):
+        return problem(
+            "versions",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD keeps the plugin out",
+            "unset PYTEST_DISABLE_PLUGIN_AUTOLOAD",
+        )
+    return ok("versions", ", ".join(found))
+
+
+def clock(newest_job: datetime.datetime | None) -> Finding:
+    """The clock of this machine, against what must have been before now."""
+    now = time.time()
+    installed = Path(__file__).stat().st_mtime
+    cure = "set the clock (sudo timedatectl set-ntp true)"
+    if now < installed - 86_400:
+        when = datetime.datetime.fromtimestamp(now, datetime.UTC)
+        return problem("clock", f"it says {when:%Y-%m-%d %H:%M} UTC, before this package was installed", cure)
+    if newest_job is not None and newest_job.timestamp() > now + 60:
+        return problem(
+            "clock", f"the newest job began in the future, at {newest_job:%Y-%m-%d %H:%M} UTC", cure
+        )
+    return ok("clock", f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M:%S} UTC")
+
+
+def engine(facts: EngineFacts) -> Iterator[Finding]:
+    """An engine that answers: what it is, its clock, its disk, its limits, and what dead processes left in it."""
+    yield ok(
+        "engine",
+        f"Docker Engine {facts.version}, API {facts.api}, {facts.storage_driver}, {counted(facts.cpus, 'CPU')}, "
+        f"{size(facts.memory)} of memory",
+    )
+    if abs(facts.skew) > SKEW:
+        yield problem(
+            "engine clock",
+            f"{abs(facts.skew):.0f} s {'ahead of' if facts.skew > 0 else 'behind'} this machine's",
+            "set the clock of the engine's machine (sudo timedatectl set-ntp true)",
+        )
+    else:
+        yield ok("engine clock", f"within {SKEW:g} s of this machine's")
+    yield _engine_disk(facts)
+    if facts.abandoned:
+        yield problem(
+            "left-overs",
+            f"{counted(facts.abandoned, 'thing')} of dead processes in the engine",
+            "benchjobs gc",
+        )
+    else:
+        yield ok("left-overs", "none in the engine")
+
+
+def limits(unsupported: Sequence[str], missing: Sequence[str] | None) -> Finding:
+    """Limits of containers: what the engine says of them, and what became of a try."""
+    not_there = sorted({*unsupported, *(missing or ())})
+    if not_there:
+        return problem(
+            "limits",
+            f"no effect: {', '.join(not_there)}; agents are not held to what scenarios say",
+            "run the engine as root with cgroup controllers (see `docker info` for its warnings)",
+        )
+    if missing is None:
+        return skipped(
+            "limits", "the engine knows memory, cpus and pids; there is no image here to try them with"
+        )
+    return ok("limits", "memory, cpus and pids hold in a container")
+
+
+def results(directory: Path) -> Iterator[Finding]:
+    """The results directory: can it be written, how much room is there, what kind of file system it is on."""
+    place = next(path for path in (directory.absolute(), *directory.absolute().parents) if path.exists())
+    refusal = _write(place)
+    if refusal is not None:
+        yield problem(
+            "results", f"{place}: {refusal}", "choose another directory with --dir or ini key bench_dir"
+        )
+        return
+    where = f"{directory} can be written" if place == directory.absolute() else f"{directory} can be made"
+    yield ok("results", f"{where}; {_file_system(place)}")
+    free = shutil.disk_usage(place).free
+    if free < ROOM_FOR_RESULTS:
+        yield problem(
+            "results disk",
+            f"{size(free)} free, less than {size(ROOM_FOR_RESULTS)}",
+            f"remove old jobs from {directory / 'jobs'}, then benchjobs db rebuild",
+        )
+    else:
+        yield ok("results disk", f"{size(free)} free")
+
+
+def history(path: Path) -> Finding:
+    """The history: its version, whether it is whole, whether it has all jobs."""
+    from ..store.bundle import JobBundle
+    from ..store.database import migrations
+
+    bundles = {bundle.id for bundle in JobBundle.all(path.parent)}
+    if not path.exists():
+        if bundles:
+            return problem(
+                "history", f"{counted(len(bundles), 'job')}, but no history", "benchjobs db rebuild"
+            )
+        return ok("history", "none yet")
+    try:
+        with contextlib.closing(
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=10)
+        ) as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version > len(migrations()):
+                return problem(
+                    "history",
+                    f"schema {version} is of a newer version",
+                    "pip install --upgrade pytest-benchjobs",
+                )
+            (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            known = {job for (job,) in connection.execute("SELECT id FROM jobs")} if version else set()
+    except sqlite3.Error as error:
+        return problem("history", f"{path}: {error}", "benchjobs db rebuild")
+    if state != "ok":
+        return problem("history", f"{path} is damaged: {state}", "benchjobs db rebuild")
+    if version < len(migrations()):
+        return problem(
+            "history",
+            f"schema {version}, where this version has {len(migrations())}",
+            "benchjobs list (upgrades it)",
+        )
+    if missing := bundles - known:
+        return problem("history", f"it lacks {counted(len(missing), 'job')}", "benchjobs db rebuild")
+    return ok("history", f"schema {version}, {counted(len(known), 'job')}, whole")
+
+
+def dead_jobs(directory: Path) -> Finding:
+    """Jobs that are said to run, and do not."""
+    from ..model.errors import InputError
+    from ..store.bundle import JobBundle
+    from ..store.recover import is_dead
+
+    dead = []
+    for bundle in JobBundle.all(directory):
+        with contextlib.suppress(InputError):
+            record = bundle.read()
+            if not record.status.ended and is_dead(bundle.root, record):
+                dead.append(record.id)
+    if dead:
+        names = ", ".join(dead[:3]) + (", ..." if len(dead) > 3 else "")
+        return problem(
+            "jobs", f"{counted(len(dead), 'job')} died while running: {names}", "benchjobs recover"
+        )
+    return ok("jobs", "none died while running")
+
+
+def keys(agent: str) -> Finding:
+    """The variables an agent needs."""
+    from ..agents.builtin import builtin_agents
+    from ..agents.keys import KEYS
+    from ..model.agent import AgentSpec
+
+    spec = AgentSpec.parse(agent)
+    check = f"agent {spec.name}"
+    variables = KEYS.get(spec.name)
+    if variables is None:
+        if spec.name in {built_in.name for built_in in builtin_agents()}:
+            return ok(check, "built in; needs no key")
+        return skipped(check, "not known here: what it needs, whoever brings it knows")
+    there = [name for name in variables if os.environ.get(name)]
+    if there:
+        return ok(check, f"{', '.join(there)} is set")
+    if spec.base_url is not None:
+        return ok(check, f"no key is set; {spec.base_url} may need none")
+    return problem(
+        check,
+        f"it needs {'one of ' if len(variables) > 1 else ''}{', '.join(variables)}",
+        f"export {variables[0]}=...",
+    )
+
+
+def agents() -> Finding:
+    """The agents that are there."""
+    from ..agents.builtin import builtin_agents
+
+    names = ", ".join(agent.name for agent in builtin_agents())
+    return ok("agents", f"built in: {names}; a conftest.py or plugin may bring more")
+
+
+def data(paths: Sequence[Path]) -> Iterator[Finding]:
+    """Benchmarks: can they be read."""
+    from ..model.errors import InputError, InputErrors
+    from ..sources import find_sources
+
+    scenarios = broken = sources = 0
+    for path in paths:
+        try:
+            found = find_sources(path)
+        except InputError as error:
+            broken += 1
+            yield problem("data", str(error), "mend the file, or name another path")
+            continue
+        for source in found:
+            sources += 1
+            try:
+                scenarios += len(source.refs())
+            except InputError as error:
+                mistakes = error.errors if isinstance(error, InputErrors) else [error]
+                broken += len(mistakes)
+                for mistake in mistakes:
+                    yield problem("data", str(mistake), "mend the file")
+    if not broken:
+        where = f"{counted(scenarios, 'scenario')} in {counted(sources, 'file or task', 'files and tasks')}"
+        yield ok("data", where) if sources else skipped("data", "no benchmarks here; name a PATH")
+
+
+def kept(bytes_each: Sequence[int]) -> Finding:
+    """What was kept of trials."""
+    if not bytes_each:
+        return ok("kept", "no file systems of trials")
+    return ok(
+        "kept",
+        f"{counted(len(bytes_each), 'file system')} of trials, {size(sum(bytes_each))}; "
+        "`benchjobs gc --kept` removes them",
+    )
+
+
+def _engine_disk(facts: EngineFacts) -> Finding:
+    if not facts.local:
+        return skipped("engine disk", "it is not on this machine")
+    try:
+        free = shutil.disk_usage(facts.root).free
+    except OSError as error:
+        return skipped("engine disk", f"{facts.root}: {error.strerror}")
+    if free < ROOM_FOR_IMAGES:
+        return problem(
+            "engine disk",
+            f"{size(free)} free in {facts.root}, less than {size(ROOM_FOR_IMAGES)}",
+            "docker image prune, or benchjobs gc --kept",
+        )
+    return ok("engine disk", f"{size(free)} free in {facts.root}")
+
+
+def _write(place: Path) -> str | None:
+    """Why nothing can be written there."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=place, prefix=".benchjobs-probe-") as file:
+            file.write(b"probe")
+            file.flush()
+            os.fsync(file.fileno())
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.strerror or str(error)
+    return None
+
+
+def _file_system(place: Path) -> str:
+    from ..store.filesystem import filesystem_of, on_network, wal_works
+
+    kind = filesystem_of(place) or "an unknown file system"
+    if on_network(place):
+        return f"{kind}, over the network: slower, and safe for several machines"
+    return kind if wal_works(place) else f"{kind}, where the history cannot use a write-ahead log: slower"

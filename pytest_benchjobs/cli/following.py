@@ -1,0 +1,158 @@
+"""A job seen from another process: its record, its events, and whether whoever runs it is still there."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from ..analysis.live import Live
+from ..analysis.scenarios import judged
+from ..model.event import Ended
+from ..model.job import JobStatus
+from ..model.result import Outcome
+from ..store.bundle import JobBundle
+from ..store.events import EventReader
+from ..store.history import FILE, History
+from ..store.liveness import last_beat
+from ..store.recover import is_dead
+from ..store.rows import TrialRow
+from ..store.text import one_line
+from .background import LOG
+
+# Who starts a job in the background closes it when pytest has died of a wrong option; that takes a moment.
+_GRACE_SECONDS = 1.0
+_PATIENCE_SECONDS = 5.0
+_POLL_SECONDS = 0.05
+_TAIL = 16_384
+_LINE_LIMIT = 500
+
+
+class Landed(NamedTuple):
+    """A trial that has ended, and how many had then."""
+
+    event: Ended
+    number: int
+
+
+class Following:
+    """`look` now and then; the rest is as it was at the last look.
+
+    Raises:
+        InputError: there is no such job, or its `job.json` is damaged.
+
+    """
+
+    def __init__(self, directory: Path, job_id: str) -> None:
+        self.bundle = JobBundle.open(directory, job_id)
+        self.record = self.bundle.read()
+        self.died = False
+        """Whoever ran it is gone, though its status says that it runs."""
+        self._history = directory / FILE
+        self._stamp: tuple[int, ...] = ()
+        self._dead_since: float | None = None
+        self._closed = False
+        self._begin()
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing will change any more."""
+        return self.died or self.record.status.ended
+
+    @property
+    def began(self) -> bool:
+        """Whether a trial has begun."""
+        return bool(self.live.flying or self.live.all.done)
+
+    def look(self) -> list[Landed]:
+        """See what is new; returns the trials that have ended since the last look.
+
+        Raises:
+            InputError: `job.json` is gone or damaged.
+
+        """
+        self._read()
+        landed = [
+            Landed(event, self.live.all.done)
+            for batch in self._reader.batches()
+            for event in batch
+            if self.live.take(event) and isinstance(event, Ended)
+        ]
+        if self.record.planned is not None:
+            self.live.all.planned = self.record.planned
+        if not self.record.status.ended and self._is_gone():
+            self._read()  # it may have ended properly just before
+            self.died = not self.record.status.ended
+        return landed + self._close() if self.record.status.ended else landed
+
+    def silence(self) -> float:
+        """Seconds since the process that runs the job last said that it is alive; 0 before it has begun to."""
+        return last_beat(self.bundle.root) if self.record.status is JobStatus.RUNNING else 0.0
+
+    @property
+    def log_file(self) -> Path | None:
+        """Where a job in the background prints to."""
+        path = self.bundle.root / LOG
+        return path if path.is_file() else None
+
+    def log(self, lines: int) -> tuple[str, ...]:
+        """The last lines of that."""
+        try:
+            with (self.bundle.root / LOG).open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+                text = file.read().decode("utf-8", "replace")
+        except OSError:
+            return ()
+        cleaned = (one_line(line, _LINE_LIMIT) for line in text.splitlines())
+        return tuple(line for line in cleaned if line)[-lines:]
+
+    def unsolved(self) -> int:
+        """Scenarios, each with an agent, that were not passed; after the job has ended."""
+        passed = (Outcome.PASSED, Outcome.SKIPPED)
+        return sum(scenario.verdict not in passed for scenario in judged(self._rows(), self.record.config))
+
+    def _begin(self) -> None:
+        self.live = Live()
+        self._reader = EventReader(self.bundle.root)
+
+    def _read(self) -> None:
+        """Read `job.json` again if it is another one. A job that is taken up again tells everything anew."""
+        with contextlib.suppress(OSError):
+            stat = (self.bundle.root / "job.json").stat()
+            stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+            if stamp == self._stamp:
+                return
+            self._stamp = stamp
+        before, self.record = self.record, self.bundle.read()
+        if self.record.resumed_at != before.resumed_at:
+            self._begin()
+
+    def _is_gone(self) -> bool:
+        """Whether whoever runs the job has been gone for a moment."""
+        if not is_dead(self.bundle.root, self.record):
+            self._dead_since = None
+            return False
+        now = time.monotonic()
+        self._dead_since = now if self._dead_since is None else self._dead_since
+        return now - self._dead_since >= _GRACE_SECONDS
+
+    def _close(self) -> list[Landed]:
+        """Learn from the history what the events no longer said: they go with the job."""
+        if self._closed:
+            return []
+        self._closed = True
+        known = self.live.all.done
+        missed = self.live.close(self._rows())
+        return [Landed(event, number) for number, event in enumerate(missed, known + 1)]
+
+    def _rows(self) -> list[TrialRow]:
+        """What the history knows of the job, once that has ended there too: it is written a moment after the bundle."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        with History.open_readonly(self._history) as history:
+            while True:
+                row = history.job_row(self.record.id)
+                if (row is not None and row.finished_at is not None) or time.monotonic() > deadline:
+                    return history.trials(self.record.id)
+                time.sleep(_POLL_SECONDS)

@@ -1,0 +1,131 @@
+"""`gc`: what nobody needs any more, in the engine and on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .acting import recover_jobs
+from .common import directory_option
+from .units import counted, size
+
+if TYPE_CHECKING:
+    from ..model.job import JobRecord
+    from ..sandbox.protocol import Kept
+
+_DAY = 86_400.0
+_DETACHED_LOGS = "pytest*.log"
+
+
+@click.command()
+@click.option("--kept", "all_kept", is_flag=True, help="File systems kept of trials as well (--keep).")
+@click.option(
+    "--older-than",
+    type=click.FloatRange(min=0),
+    metavar="DAYS",
+    help="Of kept file systems only those; and logs of detached jobs that ended so long ago.",
+)
+@directory_option
+def gc(all_kept: bool, older_than: float | None, directory: Path) -> None:
+    """Remove what dead processes left behind, and what nobody needs.
+
+    Containers and networks of dead processes of this machine; unfinished trials of dead jobs; file systems that were
+    kept of jobs which are deleted, with --kept of all jobs in DIR. Jobs that are alive are left alone. Trials which had
+    ended are kept and indexed.
+    """
+    from ..store.recover import STALE_SECONDS
+
+    _in_engine(lambda kept: _unneeded(kept, directory, all_kept=all_kept, older_than=older_than))
+    if not (directory / "jobs").is_dir():
+        click.echo(f"no jobs in {directory}", err=True)
+        return
+    if older_than is not None:
+        removed = _remove_logs(directory, older_than)
+        click.echo(f"removed {counted(removed, 'log of a detached job', 'logs of detached jobs')}")
+    done = recover_jobs(directory, STALE_SECONDS)
+    for line in (*(job.message for job in (*done.recovered, *done.repaired)), *done.problems):
+        click.echo(line)
+    click.echo(f"recovered {counted(len(done.recovered), 'job')}")
+
+
+def _in_engine(unneeded: Callable[[list[Kept]], list[Kept]]) -> None:
+    """Containers, networks and images; says so when no engine answers."""
+    from ..model.errors import EngineUnavailable
+    from ..model.owner import current_owner
+    from ..sandbox.docker import DockerProvider
+
+    provider = DockerProvider(current_owner())
+    try:
+        provider.check()
+        click.echo(f"removed {provider.sweep()} containers and networks")
+        wanted = unneeded(provider.kept())
+        removed = [one for one in wanted if provider.forget_kept(one.reference)]
+    except EngineUnavailable as error:
+        click.echo(f"containers were not looked at: {error}", err=True)
+        return
+    finally:
+        provider.close()
+    freed = sum(one.bytes for one in removed)
+    if removed:
+        click.echo(f"removed {counted(len(removed), 'kept file system')}, {size(freed)}")
+    if len(removed) < len(wanted):
+        click.echo(
+            f"{counted(len(wanted) - len(removed), 'kept file system')} cannot be removed now", err=True
+        )
+
+
+def _unneeded(kept: list[Kept], directory: Path, *, all_kept: bool, older_than: float | None) -> list[Kept]:
+    """Those of jobs of this directory that can go. `kept` is asked for first: later jobs have nothing in it."""
+    records = list(_records(directory))
+    live = {record.id for record in records if _lives(directory, record)}
+    # A job that grades another one's trials anew needs what was kept of them.
+    needed = live | {record.parent for record in records if record.id in live}
+    children = {record.parent for record in records}
+    newest = time.time() - (older_than or 0.0) * _DAY
+
+    def can_go(one: Kept) -> bool:
+        here = (directory / "jobs" / one.job).is_dir()
+        if one.job in needed or not (here or _was_of(directory, one)):
+            return False
+        deleted = not here and one.job not in children
+        return deleted or (all_kept and one.created.timestamp() <= newest)
+
+    return [one for one in kept if can_go(one)]
+
+
+def _was_of(directory: Path, kept: Kept) -> bool:
+    """Whether the job that it was kept of had its bundle in this directory."""
+    return kept.bundle != "" and Path(kept.bundle).parent.parent == directory.resolve()
+
+
+def _remove_logs(directory: Path, days: float) -> int:
+    """Remove what detached jobs printed, of those that have ended; returns of how many."""
+    removed = 0
+    live = {record.id for record in _records(directory) if _lives(directory, record)}
+    for path in (directory / "jobs").glob(f"*/{_DETACHED_LOGS}"):
+        with contextlib.suppress(OSError):
+            if path.parent.name not in live and path.stat().st_mtime <= time.time() - days * _DAY:
+                path.unlink()
+                removed += 1
+    return removed
+
+
+def _records(directory: Path) -> Iterator[JobRecord]:
+    from ..model.errors import InputError
+    from ..store.bundle import JobBundle
+
+    for bundle in JobBundle.all(directory):
+        with contextlib.suppress(InputError):
+            yield bundle.read()
+
+
+def _lives(directory: Path, record: JobRecord) -> bool:
+    from ..store.bundle import JobBundle
+    from ..store.recover import is_dead
+
+    return not (record.status.ended or is_dead(JobBundle(directory, record.id).root, record))

@@ -1,0 +1,270 @@
+"""`logs`: the logs of a job, in a directory to look around in."""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .common import directory_option, emit
+from .table import marks
+
+if TYPE_CHECKING:
+    from ..model.job import JobConfig
+    from ..model.result import TrialResult
+    from ..report.documents.logs import CopiedTrial, TrialLog
+    from ..store.copying import Copied
+    from ..store.history import History
+    from ..store.rows import TrialRow
+
+RESULTS = "results.json"
+_OURS = frozenset({RESULTS, "result.json"})
+_AGENTS_FILES = ("agent.log", "trajectory.jsonl")
+
+
+@click.command()
+@click.argument("job", default="last")
+@click.option(
+    "-o",
+    "--output-dir",
+    "target",
+    type=click.Path(file_okay=False, path_type=Path),
+    show_default="./logs/JOB",
+    help="Where to.",
+)
+@click.option("--run", help="Only this run: its id, as `benchjobs runs` has it, or its number in the job.")
+@click.option("--scenario", help="Only this scenario, or the trial with this node id.")
+@click.option(
+    "--output",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    show_default=True,
+    help="How to print what was copied.",
+)
+@directory_option
+@click.pass_context
+def logs(
+    ctx: click.Context,
+    job: str,
+    target: Path | None,
+    run: str | None,
+    scenario: str | None,
+    output: str,
+    directory: Path,
+) -> None:
+    """Copy the logs, scores and artifacts of JOB: an id, the beginning of one, a name, or last.
+
+    A directory for each trial, DIR/AGENT_MODEL/SCENARIO, with results.json and what the trial left. Several attempts
+    end in -1, -2, ... Exit status 1: something could not be copied.
+    """
+    from ..report.documents.logs import LogsDocument
+    from ..store.find import find_job
+    from ..store.history import FILE, History
+
+    with History.open_readonly(directory / FILE) as history:
+        job_id = find_job(history, job)
+        rows = history.trials(job_id)
+        record = history.job(job_id)
+        chosen = _chosen(history, job_id, rows, run, scenario)
+    assert record is not None  # noqa: S101  it was just found
+    target = target or Path("logs") / job_id
+    if not rows:
+        click.echo(f"job {job_id} has no trials yet", err=True)
+    elif output == "text":
+        click.echo(f"Copying logs of {_count(len(chosen), 'trial')} to {target}", err=True)
+    places = _places(rows, record.config)
+    signs = marks()
+    copied = []
+    for row in chosen:
+        one = _copy(directory, row, target, places[row.node_id])
+        copied.append(one)
+        if output == "text":
+            for line in _lines(one, row, signs):
+                click.echo(line)
+    whole = sum(1 for one in copied if one.status == "copied")
+    document = LogsDocument(job=job_id, directory=str(target), copied=whole, trials=tuple(copied))
+    emit(document, lambda: [f"Copied logs of {whole}/{_count(len(copied), 'trial')} to {target}"], output)
+    if whole < len(copied):
+        ctx.exit(1)
+
+
+def _chosen(
+    history: History, job_id: str, rows: Sequence[TrialRow], run: str | None, scenario: str | None
+) -> list[TrialRow]:
+    from ..model.errors import InputError
+
+    if run is not None:
+        runs = [row.id for row in history.runs(job_id)]
+        run = f"{job_id}.{run}" if f"{job_id}.{run}" in runs else run
+        if run not in runs:
+            there = f"it has {', '.join(runs)}" if runs else "it has none yet"
+            raise InputError(f"there is no run {run!r} in job {job_id}: {there}")
+    chosen = [
+        row
+        for row in rows
+        if (run is None or row.run == run) and (scenario is None or scenario in (row.scenario, row.node_id))
+    ]
+    if scenario is not None and not chosen:
+        of = f"run {run}" if run is not None else f"job {job_id}"
+        near = _near(scenario, {row.scenario for row in rows})
+        raise InputError(f"there is no trial of scenario {scenario!r} in {of}{near}")
+    return chosen
+
+
+def _near(word: str, known: set[str]) -> str:
+    close = difflib.get_close_matches(word, sorted(known), n=5)
+    return f". Did you mean {', '.join(close)}?" if close else ""
+
+
+def _places(rows: Sequence[TrialRow], config: JobConfig) -> dict[str, Path]:
+    """Node id -> directory: the same for a trial, whatever else is chosen. No two are the same, whatever the case."""
+    from ..store.copying import directory_name
+
+    agents: dict[str, str] = {}
+    names: dict[tuple[str, str], list[TrialRow]] = {}
+    for row in rows:
+        if row.agent not in agents:
+            name = directory_name(row.agent.replace(":", "_", 1))
+            agents[row.agent] = _free(name, {taken.casefold() for taken in agents.values()})
+        names.setdefault((row.agent, directory_name(row.scenario).casefold()), []).append(row)
+    taken: dict[str, set[str]] = {}
+    places = {}
+    for (agent, _), group in names.items():
+        attempts = [row.attempt for row in group]
+        alone = len(group) == 1 and config.of(group[0].benchmark).attempts == 1
+        for number, row in enumerate(group, 1):
+            ending = row.attempt if len(set(attempts)) == len(attempts) else number
+            wanted = directory_name(row.scenario) + ("" if alone else f"-{ending}")
+            name = _free(wanted, taken.setdefault(agent, set()))
+            taken[agent].add(name.casefold())
+            places[row.node_id] = Path(agents[agent]) / name
+    return places
+
+
+def _free(name: str, taken: set[str]) -> str:
+    while name.casefold() in taken:
+        name += "_"
+    return name
+
+
+def _copy(directory: Path, row: TrialRow, target: Path, place: Path) -> CopiedTrial:
+    """Copy one trial. Whatever goes wrong is in what comes back."""
+    from ..model.errors import BenchError
+    from ..report.documents.logs import CopiedTrial
+    from ..store.copying import Copied, Staging
+    from ..store.text import one_line
+
+    copied = Copied()
+    try:
+        staging = Staging(target / place, RESULTS)
+        try:
+            result = _files(directory, row, staging.path, copied)
+            content = _log(row, result).model_dump_json(indent=1, by_alias=True)
+            (staging.path / RESULTS).write_text(content + "\n", "utf-8")
+            copied.files += 1
+            copied.bytes += len(content.encode()) + 1
+            staging.commit()
+        finally:
+            staging.discard()
+    except (BenchError, OSError) as error:
+        copied.problems.append(str(error))
+    return CopiedTrial(
+        node_id=row.node_id,
+        run=row.run,
+        status="incomplete" if copied.problems else "copied",
+        directory=str(place),
+        files=copied.files,
+        bytes=copied.bytes,
+        problem=one_line(copied.problems[0], 500) if copied.problems else None,
+    )
+
+
+def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> TrialResult | None:
+    """Copy the files of a trial; returns what its result.json says. What is missing goes to `copied.problems`.
+
+    A result that was taken over is a result.json and no more: the files are in the job that ran it. One that was
+    graded anew has what graders left; what the agent printed is in the job it worked in.
+    """
+    from ..model.errors import InputError
+    from ..store.bundle import JobBundle, read_result
+    from ..store.copying import copy_file, copy_tree, inside
+
+    if not row.path:
+        return None  # it never had any: its job could not write
+    place = inside(JobBundle.open(directory, row.job).root, row.path)
+    if not place.is_dir():
+        copied.problems.append(f"{place}: is not there")
+        return None
+    result = None
+    try:
+        result = read_result(place)
+    except InputError as error:
+        copied.problems.append(str(error))
+    copy_tree(place, target, copied, leave=_OURS)
+    origin = result and (result.reused or result.rescored)
+    if result is None or origin is None:
+        return result
+    there = inside(JobBundle.open(directory, origin.job).root, origin.path)
+    if not there.is_dir():
+        copied.problems.append(f"{there}: is not there, and had the files of this trial")
+    elif result.reused is not None:
+        copy_tree(there, target, copied, leave=_OURS)
+    else:
+        for name in _AGENTS_FILES:
+            if (there / name).exists() and not (target / name).exists():
+                copy_file(there / name, target / name, copied)
+    return result
+
+
+def _log(row: TrialRow, result: TrialResult | None) -> TrialLog:
+    from ..report.documents.logs import Reason, ScorerLog, TrialLog
+
+    return TrialLog(
+        job=row.job,
+        run=row.run,
+        node_id=row.node_id,
+        benchmark=row.benchmark,
+        scenario=row.scenario,
+        agent=row.agent,
+        model=row.model,
+        attempt=row.attempt,
+        outcome=row.outcome,
+        score=row.score,
+        seconds=row.seconds,
+        started_at=datetime.datetime.fromisoformat(row.started_at),
+        finished_at=datetime.datetime.fromisoformat(row.finished_at),
+        failure=Reason(class_=row.class_, message=row.message or "") if row.class_ else None,
+        scorers=tuple(
+            ScorerLog(
+                name=scorer.name,
+                type=scorer.type,
+                weight=scorer.weight,
+                score=scorer.score,
+                status="complete" if scorer.error is None else "error",
+                output=scorer.output,
+                error=None
+                if scorer.error is None
+                else Reason(class_=scorer.error.class_, message=scorer.error.message),
+            )
+            for scorer in (result.scorers if result else ())
+        ),
+        reused=row.reused,
+    )
+
+
+def _lines(one: CopiedTrial, row: TrialRow, signs: dict[str, str]) -> Iterator[str]:
+    from ..store.text import one_line
+
+    sign = signs["passed" if one.status == "copied" else "failed"]
+    attempt = f" {row.attempt}" if not one.directory.endswith(row.scenario) else ""
+    yield f"  {sign} {one_line(row.agent, 100)} / {one_line(row.scenario, 100)}{attempt}"
+    if one.problem is not None:
+        yield f"      {one_line(one.problem, 500)}"
+
+
+def _count(of: int, what: str) -> str:
+    return f"{of} {what}" if of == 1 else f"{of} {what}s"

@@ -1,0 +1,187 @@
+"""`merge`: jobs of other machines and of CI shards."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .common import directory_option, emit, output_option
+
+if TYPE_CHECKING:
+    from ..model.job import JobRecord
+    from ..report.documents.merge import MergedJUnit, MergeDocument
+    from ..store.bundle import JobBundle
+    from ..store.merge import Merged
+
+_SQLITE = b"SQLite format 3\0"
+
+
+@dataclasses.dataclass(slots=True)
+class _Sources:
+    """What was named on the command line."""
+
+    bundles: list[Path] = dataclasses.field(default_factory=list)
+    histories: list[Path] = dataclasses.field(default_factory=list)
+    indexes: list[Path] = dataclasses.field(default_factory=list)
+    """Histories with bundles beside them, which may know more jobs than there are bundles."""
+    junit: list[Path] = dataclasses.field(default_factory=list)
+
+
+@click.command()
+@click.argument(
+    "sources", nargs=-1, required=True, metavar="SOURCE...", type=click.Path(exists=True, path_type=Path)
+)
+@click.option("--as-job", metavar="NAME", help="Make one job of them: shards of a benchmark, or a CI matrix.")
+@click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="OUT.xml",
+    help="Join the JUnit files of all SOURCEs into this one.",
+)
+@directory_option
+@output_option
+def merge(
+    sources: tuple[Path, ...], as_job: str | None, junit: Path | None, directory: Path, output: str
+) -> int:
+    """Bring in jobs of other machines. Doing it again changes nothing.
+
+    SOURCE is a results directory, the directory of one job, a history.sqlite without jobs beside it, or, with --junit,
+    a JUnit file. Of a job that is here already, what is new is added. Exit status 1 when a job was refused.
+    """
+    from ..report.documents.merge import MergedJob, MergeDocument
+
+    found = _sorted_out(sources, directory)
+    if found.junit and junit is None:
+        raise click.ClickException(
+            f"{found.junit[0]} is a JUnit file; say with --junit OUT.xml where they go"
+        )
+    if as_job is not None and (found.histories or not found.bundles):
+        named = found.histories or list(sources)
+        raise click.ClickException(f"--as-job needs the directories of jobs; there are none in {named[0]}")
+    jobs: list[Merged] = []
+    problems: list[str] = []
+    if found.bundles or found.histories:
+        jobs, problems = _merge_jobs(found, as_job, directory)
+    written = None
+    if junit is not None:
+        reports = [directory / "jobs" / job.job / "junit.xml" for job in jobs if job.action != "refused"]
+        written = _merge_junit([*found.junit, *(path for path in reports if path.is_file())], junit)
+    document = MergeDocument(
+        directory=str(directory) if found.bundles or found.histories else None,
+        jobs=tuple(
+            MergedJob(
+                job=job.job, name=job.name, action=job.action, trials=job.trials, message=job.message or None
+            )
+            for job in jobs
+        ),
+        problems=tuple(problems),
+        junit=written,
+    )
+    emit(document, lambda: _lines(document), output)
+    for line in _complaints(document):
+        click.echo(line, err=True)
+    return 1 if any(job.action == "refused" for job in jobs) else 0
+
+
+def _sorted_out(sources: tuple[Path, ...], directory: Path) -> _Sources:
+    found = _Sources()
+    for source in sources:
+        if source.resolve() in (directory.resolve(), (directory / "history.sqlite").resolve()):
+            raise click.ClickException(f"{source} is where jobs are merged into; choose another --dir")
+        if source.is_dir():
+            _sort_directory(source, found)
+        elif source.suffix.lower() == ".xml":
+            found.junit.append(source)
+        elif not _is_sqlite(source):
+            raise click.ClickException(
+                f"{source} is neither a directory with jobs, nor a history, nor a JUnit file (*.xml)"
+            )
+        elif (source.parent / "jobs").is_dir():
+            _sort_directory(source.parent, found)
+        else:
+            found.histories.append(source)
+    return found
+
+
+def _sort_directory(source: Path, found: _Sources) -> None:
+    from ..store.bundle import JobBundle
+    from ..store.history import FILE
+
+    if (source / "job.json").is_file():
+        found.bundles.append(source)
+        return
+    bundles = [bundle.root for bundle in JobBundle.all(source)]
+    found.bundles += bundles
+    if (source / FILE).is_file():
+        (found.indexes if bundles else found.histories).append(source / FILE)
+    elif not bundles:
+        raise click.ClickException(
+            f"there are no jobs in {source}; a results directory has jobs/, the directory of a job has job.json"
+        )
+
+
+def _is_sqlite(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_SQLITE)) == _SQLITE
+    except OSError:
+        return False
+
+
+def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[list[Merged], list[str]]:
+    from ..store.history import FILE
+    from ..store.imports import Import
+    from ..store.merge import Merge
+
+    with Import(directory / FILE) as history:
+        merging = Merge(directory, history, _write_reports)
+        if as_job is not None:
+            return [merging.make_one(as_job, found.bundles)], merging.problems
+        jobs = [merging.bring_in(root) for root in found.bundles]
+        seen = {job.job for job in jobs}
+        for source in (*found.indexes, *found.histories):
+            jobs += history.take_in(source, seen)
+        return jobs, merging.problems
+
+
+def _merge_junit(paths: list[Path], out: Path) -> MergedJUnit:
+    from ..report.documents.merge import MergedJUnit
+    from ..report.junit_merge import merge_junit
+    from ..store.files import write_atomically
+
+    content, cases = merge_junit(paths)
+    write_atomically(out, content)
+    return MergedJUnit(path=str(out), files=len(paths), cases=cases)
+
+
+def _write_reports(bundle: JobBundle, record: JobRecord) -> None:
+    from ..report import write_reports
+
+    write_reports(bundle, record, list(bundle.results()))
+
+
+def _lines(document: MergeDocument) -> Iterator[str]:
+    from ..store.text import one_line
+    from .units import counted
+
+    for job in document.jobs:
+        if job.action != "refused":
+            name = f"  {one_line(job.name, 60)}" if job.name else ""
+            yield f"{job.action:9}  {job.job}{name}  {counted(job.trials, 'trial')}"
+    if document.junit is not None:
+        files = counted(document.junit.files, "file")
+        yield f"{one_line(document.junit.path)}: {counted(document.junit.cases, 'case')} of {files}"
+
+
+def _complaints(document: MergeDocument) -> Iterator[str]:
+    from ..store.text import one_line
+
+    for job in document.jobs:
+        if job.action == "refused":
+            yield f"refused    {one_line(job.job, 100)}: {one_line(job.message or '', 300)}"
+    for problem in document.problems:
+        yield one_line(problem, 500)

@@ -1,0 +1,326 @@
+"""What `watch` shows of a running job, for a screen of any size. Names are cleaned; nothing in them is markup."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rich.cells import set_cell_size
+from rich.text import Text
+
+from ..analysis.live import Flying, Live, Tally
+from ..model.event import Ended
+from ..model.job import JobRecord
+from ..model.result import Outcome
+from ..report.console import duration, number
+from ..report.documents.watch import elapsed
+from ..store.text import one_line
+from .reading import cost
+from .table import Cell, Column, marks, render
+
+_SILENT_SECONDS = 30.0
+_ROOMY = 20
+"""Rows from which on there are blank lines between the parts."""
+_TWO_COLUMNS = 150
+"""Columns from which on the lists are side by side."""
+_WIDE = 90
+"""Columns of a list from which on it also has the age of the phase."""
+_NARROW = 70
+"""Columns of a list below which it does not say why a trial did not pass."""
+_GAP = "  "
+_COLOURS = {Outcome.PASSED: "green", Outcome.FAILED: "red", Outcome.ERROR: "yellow"}
+_FOOT = "q or Ctrl-C: stop watching; the job goes on"
+_WAITING = "Waiting for the first trial"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class View:
+    """A job as it is at a moment."""
+
+    record: JobRecord
+    live: Live
+    now: datetime.datetime
+    silence: float = 0.0
+    """Seconds since it gave a sign of life."""
+    log: tuple[str, ...] = ()
+    """Before the first trial: the last lines of what pytest printed."""
+
+
+def picture(view: View, width: int, height: int, *, ascii_only: bool = False) -> list[Text]:
+    """`height` lines of at most `width` columns."""
+    lines = _lines(view, width, height, ascii_only)[:height]
+    for line in lines:
+        line.truncate(width)
+    return [*lines, *[Text()] * (height - len(lines))]
+
+
+def progress(view: View) -> str:
+    """The same in a line."""
+    live = view.live
+    if not live.flying and not live.all.done:
+        return ": ".join([_WAITING, *view.log[-1:]])
+    tally = live.all
+    counts = [f"{tally.of(outcome)} {word}" for outcome, word in _words(tally)]
+    if tally.reused:
+        counts.append(f"{tally.reused} reused")
+    mean = "-" if tally.mean_score is None else f"{tally.mean_score:.3f}"
+    parts = (
+        f"{_done(tally)} trials ({', '.join(counts)})",
+        f"{len(live.flying)} running",
+        f"mean {mean}",
+        f"spend {cost(tally.cost_usd)}",
+        f"elapsed {_clock(elapsed(view.record, view.now))}",
+        f"ETA {_eta(view)}",
+    )
+    return ", ".join(parts)
+
+
+def ended(event: Ended, count: int, planned: int | None) -> str:
+    """A trial that has ended, the `count`th of those planned, in a line."""
+    score = "-" if event.score is None else number(event.score)
+    took = _took(event)
+    why = f" ({one_line(event.class_, 60)})" if event.class_ else ""
+    trial = f"{one_line(event.scenario, 200)} {one_line(event.agent, 80)} a{event.attempt}"
+    place = f"{count}/{'?' if planned is None else planned}"
+    return f"{place} {event.outcome.value} {trial} score {score}{why} {took}"
+
+
+def agents(live: Live, room: int) -> list[str]:
+    """A row for each agent, and one for all of several."""
+    rows = list(live.agents.items())
+    if len(rows) != 1:
+        rows.append(("all", live.all))
+    everything = [tally for _, tally in rows]
+    columns = [Column("Agent", least=12), Column("Done", number=True)]
+    cells: list[list[str | Cell]] = [[label, _done(tally)] for label, tally in rows]
+    for outcome, word in _words(live.all):
+        columns.append(Column(word.capitalize(), number=True))
+        for row, tally in zip(cells, everything, strict=True):
+            count = tally.of(outcome)
+            row.append(Cell(str(count), _COLOURS.get(outcome) if count else None))
+    columns += [Column("Reused", number=True, spare=True), Column("Mean", number=True)]
+    columns += [Column("Spend", number=True, spare=True), Column("Tokens", number=True, spare=True)]
+    for row, tally in zip(cells, everything, strict=True):
+        mean = "-" if tally.mean_score is None else f"{tally.mean_score:.3f}"
+        row += [str(tally.reused), mean, cost(tally.cost_usd), _tokens(tally)]
+    return list(render(columns, cells, room))
+
+
+def _lines(view: View, width: int, height: int, ascii_only: bool) -> list[Text]:
+    blank = [Text()] if height >= _ROOMY else []
+    lines = [_title(view, width), _counts(view, width), _bar(view.live.all, width, ascii_only)]
+    foot = [*blank, Text(_FOOT[:width], style="dim")] if blank else []
+    if not view.live.flying and not view.live.all.done:
+        waiting = _waiting(view, width, height - len(lines) - len(blank) - len(foot))
+        return [*lines, *blank, *waiting, *foot]
+    lines += [*blank, *_agents(view.live, width, max(1, (height - len(lines)) // 3)), *blank]
+    room = height - len(lines) - len(foot)
+    attempts = _attempts(view.record)
+    if width >= _TWO_COLUMNS:
+        half = (width - 3) // 2
+        left, right = _flying(view, half, room, attempts), _lately(view, half, room, attempts)
+        lines += _beside(left, right, half, room)
+    else:
+        # The one list does not move when a trial lands in the other.
+        most = max(view.record.config.concurrency, len(view.live.flying))
+        below = max(2, room // 3, room - 1 - most - len(blank))
+        above = _flying(view, width, room - below - len(blank), attempts)
+        lines += [*above, *blank, *_lately(view, width, below, attempts)]
+    missing = height - len(lines) - len(foot)
+    return [*lines, *[Text()] * max(0, missing), *foot]
+
+
+def _title(view: View, width: int) -> Text:
+    record = view.record
+    status = _Part(f"{record.status.value} {_clock(elapsed(record, view.now))}", style="bold")
+    if view.silence > _SILENT_SECONDS:
+        status = _Part(f"no sign of life for {_clock(view.silence)}", style="bold yellow")
+    name = one_line(record.name or "", 100)
+    full = f"{name} ({record.id})" if name else record.id
+    fits = len(full) + len(_GAP) + len(status.text) <= width
+    return _apart(_Part(full if fits or not name else name, style="bold"), status, width)
+
+
+def _counts(view: View, width: int) -> Text:
+    live = view.live
+    before = f", {live.all.before} had ended before" if live.all.before else ""
+    left = f"{_done(live.all)} trials{before}, {len(live.flying)} running of at most {view.record.config.concurrency}"
+    return _apart(_Part(left), _Part(f"ETA {_eta(view)}"), width)
+
+
+def _bar(tally: Tally, width: int, ascii_only: bool) -> Text:
+    full, empty = ("#", "-") if ascii_only else ("━", "─")
+    percent = f"{100 * tally.done // tally.planned if tally.planned else 0:>4}%"
+    room = max(0, width - len(percent))
+    whole = max(tally.planned or 0, tally.done, 1)
+    pieces: list[tuple[str, str]] = []
+    counted = drawn = 0
+    for outcome in Outcome:
+        counted += tally.of(outcome)
+        length = room * counted // whole - drawn
+        drawn += length
+        pieces.append((full * length, _COLOURS.get(outcome, "dim")))
+    return Text.assemble(*pieces, (empty * (room - drawn), "dim"), percent)
+
+
+def _agents(live: Live, width: int, room: int) -> list[Text]:
+    """As many agents as there is room for, after the titles; all together in any case."""
+    titles, *rows = agents(live, width)
+    if len(rows) > room:
+        left_out = len(rows) - max(1, room - 1)
+        rows = [*rows[: max(0, room - 2)], *([f"... and {left_out} more"] if room > 2 else []), rows[-1]]
+    return [Text(titles, style="dim"), *(Text.from_ansi(row) for row in rows)]
+
+
+def _waiting(view: View, width: int, room: int) -> list[Text]:
+    log = view.log[-max(1, room - 1) :]
+    lines = [Text(_cut(_WAITING, width)), *(Text(f"  {_cut(line, width)}", style="dim") for line in log)]
+    return [*lines, *[Text()] * (room - len(lines))]
+
+
+def _flying(view: View, width: int, room: int, attempts: bool) -> list[Text]:
+    trials = list(view.live.flying.values())
+    agent = _agent_width(view, width)
+    titles = [_Part(f"Running {len(trials)}"), _Part("Agent", agent)]
+    titles += [_Part("Phase", 12), *([_Part("For", 7, right=True)] if width >= _WIDE else [])]
+    titles += [_Part("Age", 7, right=True)]
+    if attempts:
+        titles.insert(2, _Part("No.", 3, right=True))
+
+    def line(trial: Flying) -> Text:
+        parts = [_Part(trial.scenario), _Part(trial.agent, agent), _Part(trial.phase, 12)]
+        if width >= _WIDE:
+            parts.append(_Part(_clock(view.now.timestamp() - trial.since), 7, right=True))
+        parts.append(_Part(_clock(view.now.timestamp() - trial.started), 7, right=True))
+        if attempts:
+            parts.insert(2, _Part(str(trial.attempt), 3, right=True))
+        return _row(parts, width)
+
+    fit = room - 1 if len(trials) < room else max(0, room - 2)
+    lines = [_row(titles, width, "dim"), *(line(trial) for trial in trials[:fit])]
+    if len(trials) > fit:
+        lines.append(Text(_cut(f"... and {len(trials) - fit} more", width), style="dim"))
+    return [*lines, *[Text()] * (room - len(lines))][: max(0, room)]
+
+
+def _lately(view: View, width: int, room: int, attempts: bool) -> list[Text]:
+    signs = marks()
+    agent = _agent_width(view, width)
+    titles = [_Part("", 1), _Part("Last ended"), _Part("Agent", agent)]
+    titles += [_Part("Score", 6, right=True), _Part("Time", 7, right=True)]
+    titles += [_Part("", 15)] if width >= _NARROW else []
+    if attempts:
+        titles.insert(3, _Part("No.", 3, right=True))
+
+    def line(event: Ended) -> Text:
+        colour = _COLOURS.get(event.outcome, "dim")
+        why = event.class_ or ("" if event.outcome is Outcome.PASSED else event.outcome.value)
+        parts = [
+            _Part(signs[event.outcome.value], 1, colour),
+            _Part(event.scenario),
+            _Part(event.agent, agent),
+        ]
+        parts += [_Part("-" if event.score is None else number(event.score), 6, right=True)]
+        parts += [_Part(_took(event), 7, right=True)]
+        parts += [_Part(why, 15, colour)] if width >= _NARROW else []
+        if attempts:
+            parts.insert(3, _Part(str(event.attempt), 3, right=True))
+        return _row(parts, width)
+
+    last = list(view.live.lately)[-max(1, room - 1) :]
+    return [_row(titles, width, "dim"), *map(line, reversed(last))][: max(0, room)]
+
+
+def _beside(left: Sequence[Text], right: Sequence[Text], half: int, room: int) -> list[Text]:
+    lines = []
+    for index in range(room):
+        line = left[index].copy() if index < len(left) else Text()
+        line.append(" " * (half + 3 - line.cell_len))
+        lines.append(line.append_text(right[index]) if index < len(right) else line)
+    return lines
+
+
+class _Part(NamedTuple):
+    """A cell of a line; without a size, one that takes what the others leave."""
+
+    text: str
+    size: int | None = None
+    style: str = ""
+    right: bool = False
+
+
+def _row(parts: Sequence[_Part], width: int, style: str = "") -> Text:
+    fixed = sum(part.size for part in parts if part.size is not None) + len(_GAP) * (len(parts) - 1)
+    rest = max(0, width - fixed)
+    pieces: list[str | tuple[str, str]] = []
+    for part in parts:
+        size = rest if part.size is None else part.size
+        text = one_line(part.text, size)
+        text = f"{text:>{size}}" if part.right else set_cell_size(text, size)
+        pieces += [*([_GAP] if pieces else []), (text, part.style or style)]
+    return Text.assemble(*pieces)
+
+
+def _apart(left: _Part, right: _Part, width: int) -> Text:
+    """The one at the left margin, the other at the right one, which goes first where there is no room for both."""
+    if len(right.text) + len(_GAP) + 8 > width:
+        return _row([left], width)
+    return _row([left, right._replace(size=len(right.text))], width)
+
+
+def _cut(text: str, width: int) -> str:
+    return set_cell_size(one_line(text, width), width)
+
+
+def _agent_width(view: View, width: int) -> int:
+    """The same for both lists, whatever is in them: columns that jump about cannot be read."""
+    labels = [*(agent.label for agent in view.record.config.agents), *view.live.agents]
+    return min(max(map(len, labels)), max(8, width // 4))
+
+
+def _attempts(record: JobRecord) -> bool:
+    """Whether the number of an attempt says anything."""
+    config = record.config
+    return max(config.attempts, *(other.attempts or 1 for other in config.per_benchmark.values()), 1) > 1
+
+
+def _words(tally: Tally) -> list[tuple[Outcome, str]]:
+    """Outcomes worth a column."""
+    words = [(Outcome.PASSED, "passed"), (Outcome.FAILED, "failed"), (Outcome.ERROR, "errors")]
+    rare = ((outcome, outcome.value) for outcome in (Outcome.CANCELLED, Outcome.SKIPPED))
+    return words + [(outcome, word) for outcome, word in rare if tally.of(outcome)]
+
+
+def _done(tally: Tally) -> str:
+    return f"{tally.done}/{'?' if tally.planned is None else tally.planned}"
+
+
+def _eta(view: View) -> str:
+    left = view.live.seconds_left(view.now.timestamp())
+    if left is None:
+        return "-"
+    return _clock(left) if left >= 1 else "soon"
+
+
+def _took(event: Ended) -> str:
+    if event.reused:
+        return "reused"
+    return "before" if event.before else duration(event.seconds)
+
+
+def _clock(seconds: float) -> str:
+    """`7s`, `4m12s`, `2h05m`."""
+    return f"{max(0, int(seconds))}s" if seconds < 60 else duration(seconds)
+
+
+def _tokens(tally: Tally) -> str:
+    """`950`, `12k`, `3.4M`: what went in and what came out."""
+    if tally.input_tokens is None and tally.output_tokens is None:
+        return "-"
+    count = float((tally.input_tokens or 0) + (tally.output_tokens or 0))
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.3g}{letter}"
+    return f"{count:.0f}"

@@ -1,0 +1,331 @@
+"""`resume`, `rerun` and `rescore`: calls of pytest made of that of an earlier job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from .acting import recover_jobs
+from .asking import Asked, VariadicCommand
+from .common import directory_option, output_option
+from .invoke import Call, again, call_pytest
+from .units import counted
+from .variables import variables
+
+if TYPE_CHECKING:
+    from ..model.job import JobConfig, JobRecord, Overrides
+    from ..store.history import History
+    from ..store.rows import TrialRow
+
+_REUSE = {
+    "--bench-reuse",
+    "--bench-rerun-failed",
+    "--bench-rerun-errors",
+    "--bench-force",
+    "--bench-explain-reuse",
+}
+_DRAWN = ("--bench-sample=100%", "--bench-max-examples=1000000000")
+"""All there are: those of the earlier job are named one by one."""
+_USAGE_ERROR = 4
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class _Job(NamedTuple):
+    """An earlier job, and what its command was given."""
+
+    directory: Path
+    record: JobRecord
+    trials: list[TrialRow]
+
+
+def _common(command: _Command) -> _Command:
+    """What the three have in common."""
+    for option in (
+        output_option,
+        directory_option,
+        click.option(
+            "--env-vars", multiple=True, metavar="KEY=value...",
+            help="Variables for agents. Their values are kept nowhere, so they have to be given again.",
+        ),
+        click.option("--print-command", is_flag=True, help="Show the call of pytest, and run nothing."),
+        click.option("--detach", is_flag=True, help="Return at once, with the id of the job."),
+        click.argument("job"),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+_scenarios_option = click.option(
+    "--scenario",
+    "--scenarios",
+    "scenarios",
+    multiple=True,
+    metavar="ID",
+    help="Only this scenario, repeatable; --scenarios takes several.",
+)
+
+
+@click.command(cls=VariadicCommand)
+@_common
+def resume(*, job: str, directory: Path, rest: tuple[str, ...], **how: Any) -> int:
+    """Finish JOB, which died or was cancelled, under its own id: what is missing, or ended in an error.
+
+    What passed or failed stays as it is. Exit status: that of pytest.
+    """
+    found = _find(directory, job)
+    record = found.record
+    if _is_finished(found):
+        click.echo(
+            f"job {record.id} has nothing left to do: {counted(len(found.trials), 'trial')} ended", err=True
+        )
+        return 0
+    _refuse_rescored(record)
+    call = _again(found, how["env_vars"], "--bench-resume", record.id, *_its_trials(found), *rest)
+    if how["print_command"]:
+        click.echo(call.shown())
+        return 0
+    if how["detach"]:
+        from .resuming import start
+
+        return start(call, found.directory, record, how["output"])
+    return _run(call, found, how["output"], record.id)
+
+
+@click.command(cls=VariadicCommand)
+@_common
+@click.option("--failed", is_flag=True, help="Only what failed.")
+@click.option("--errors", is_flag=True, help="Only what ended in an error.")
+@_scenarios_option
+def rerun(
+    *,
+    job: str,
+    failed: bool,
+    errors: bool,
+    scenarios: tuple[str, ...],
+    directory: Path,
+    rest: tuple[str, ...],
+    **how: Any,
+) -> int:
+    """Run the trials of JOB again, as a job of its own, whatever their results were.
+
+    With --failed and --errors only those. Nothing is reused. Exit status: that of pytest.
+    """
+    found = _find(directory, job)
+    states = [state for state, wanted in (("failed", failed), ("error", errors)) if wanted]
+    trials = _of_scenarios(found, scenarios)
+    if states and not any(row.outcome in states for row in trials):
+        what = " or ".join("failed" if state == "failed" else "ended in an error" for state in states)
+        click.echo(f"no trial of job {found.record.id} {what}: there is nothing to do", err=True)
+        return 0
+    which = f"{found.record.id}:{','.join(states)}" if states else found.record.id
+    call = _again(
+        found,
+        how["env_vars"],
+        *("--bench-from", which, "--bench-force", "--bench-parent", found.record.id),
+        *_all_there_are(found.record),
+        *(f"--bench-scenario={scenario}" for scenario in scenarios),
+        *rest,
+        without=_REUSE,
+        scenarios=not scenarios,
+    )
+    return _begin(call, found, how)
+
+
+@click.command(cls=VariadicCommand)
+@_common
+@_scenarios_option
+def rescore(
+    *, job: str, scenarios: tuple[str, ...], directory: Path, rest: tuple[str, ...], **how: Any
+) -> int:
+    """Grade the trials of JOB again with the scorers as they are now, as a job of its own. No agent runs.
+
+    Only trials that were kept (--keep) can be graded again. Exit status: that of pytest.
+    """
+    from ..model.errors import InputError
+
+    found = _find(directory, job)
+    trials = _of_scenarios(found, scenarios)
+    kept = sum(row.kept is not None for row in trials)
+    if not kept:
+        raise InputError(
+            f"nothing was kept of job {found.record.id}, so there is nothing to grade; "
+            "run it with --keep always (pytest: --bench-keep always)"
+        )
+    if kept < len(trials):
+        click.echo(
+            f"{kept} of {counted(len(trials), 'trial')} were kept; the others cannot be graded again and are skipped",
+            err=True,
+        )
+    call = _again(
+        found,
+        how["env_vars"],
+        *("--bench-rescore", found.record.id, "--bench-from", found.record.id),
+        *_all_there_are(found.record),
+        *(f"--bench-scenario={scenario}" for scenario in scenarios),
+        *rest,
+        without=_REUSE,
+        scenarios=not scenarios,
+    )
+    return _begin(call, found, how)
+
+
+def _find(directory: Path, text: str) -> _Job:
+    """The job, which does not run. One whose process died is closed first, so that all its trials are known.
+
+    Raises:
+        InputError: there is none, or it runs.
+
+    """
+    from ..model.errors import InputError
+    from ..store.bundle import JobBundle
+    from ..store.find import find_job
+    from ..store.history import FILE, History
+    from ..store.recover import STALE_SECONDS, is_dead
+
+    with History.open_readonly(directory / FILE) as history:
+        bundle = JobBundle.open(directory, find_job(history, text))
+        record = bundle.read()
+        if not record.status.ended:
+            if not is_dead(bundle.root, record):
+                raise InputError(f"job {record.id} is running; see `benchjobs watch {record.id}`")
+            recover_jobs(directory, STALE_SECONDS)
+            record = bundle.read()
+        return _Job(directory, record, history.trials(record.id))
+
+
+def _is_finished(job: _Job) -> bool:
+    from ..model.job import JobStatus
+
+    record = job.record
+    missing = record.planned is None or len(job.trials) < record.planned
+    errors = any(row.outcome in ("error", "cancelled") for row in job.trials)
+    return record.status is JobStatus.COMPLETED and not missing and not errors
+
+
+def _refuse_rescored(record: JobRecord) -> None:
+    from ..model.errors import InputError
+
+    arguments = record.invocation.arguments if record.invocation is not None else ()
+    if any(argument.partition("=")[0] == "--bench-rescore" for argument in arguments):
+        raise InputError(
+            f"job {record.id} graded trials again, which is quicker done anew: benchjobs rescore {record.parent}"
+        )
+
+
+def _its_trials(job: _Job) -> tuple[str, ...]:
+    """Which trials of yet another job it was to run, if it was made so."""
+    from ..model.result import Outcome
+    from ..store.history import FILE, History
+
+    arguments = job.record.invocation.arguments if job.record.invocation is not None else ()
+    which = _value(arguments, "--bench-from")
+    if which is None:
+        return ()
+    name, colon, states = which.rpartition(":")
+    if not colon or not {state.strip().lower() for state in states.split(",")} <= set(Outcome):
+        name, colon, states = which, "", ""  # a name may have a colon
+    with History.open_readonly(job.directory / FILE) as history:
+        return ("--bench-from", _as_of(history, name, job.record) + colon + states)
+
+
+def _as_of(history: History, text: str, record: JobRecord) -> str:
+    """Id of the job that `text` named when another one began: `last` was another job then."""
+    from ..store.find import LAST, find_job
+
+    older = [job for job in history.job_page() if (job.created_at, job.id) < (record.created_at, record.id)]
+    last = LAST.match(text)
+    if last is not None and int(last[1] or 0) < len(older):
+        return older[int(last[1] or 0)].id
+    if all(job.id != text for job in older):
+        for job in older:
+            if job.name == text:
+                return job.id
+    return find_job(history, text)
+
+
+def _value(arguments: Sequence[str], flag: str) -> str | None:
+    found = None
+    for place, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
+        if name == flag:
+            found = value if equals else next(iter(arguments[place + 1 :]), None)
+    return found
+
+
+def _of_scenarios(job: _Job, scenarios: Iterable[str]) -> list[TrialRow]:
+    """The job's trials of these scenarios; all, if none is named.
+
+    Raises:
+        InputError: the job has none of one of them.
+
+    """
+    from ..model.errors import InputError
+    from ..sources import did_you_mean
+
+    known = {row.scenario for row in job.trials}
+    for scenario in scenarios:
+        if scenario not in known:
+            hint = did_you_mean(scenario, known).strip()
+            raise InputError(
+                f"job {job.record.id} has no trial of scenario {scenario!r}" + (f"; {hint}" if hint else "")
+            )
+    wanted = set(scenarios) or known
+    return [row for row in job.trials if row.scenario in wanted]
+
+
+def _all_there_are(record: JobRecord) -> tuple[str, ...]:
+    """Undo what drew a part of the scenarios: of those it drew, it would draw a part again."""
+    configurations: list[JobConfig | Overrides] = [record.config, *record.config.per_benchmark.values()]
+    return _DRAWN if any(one.sample or one.max_examples for one in configurations) else ()
+
+
+def _again(
+    job: _Job,
+    env_vars: Iterable[str],
+    *more: str,
+    without: Iterable[str] = (),
+    scenarios: bool = True,
+) -> Call:
+    """The call of the job, without those flags, and without `--bench-scenario` unless `scenarios`."""
+    here = job.directory.absolute()
+    moved = here.resolve() != job.record.config.directory.resolve()
+    call = again(job.record, env=variables("--env-vars", env_vars), directory=here if moved else None)
+    kept: list[str] = []
+    rest = iter(call.arguments)
+    for argument in rest:
+        if argument in without:
+            continue
+        if not scenarios and argument.partition("=")[0] == "--bench-scenario":
+            if "=" not in argument:
+                next(rest, None)
+            continue
+        kept.append(argument)
+    return call._replace(arguments=(*kept, *more))
+
+
+def _begin(call: Call, job: _Job, how: dict[str, Any]) -> int:
+    """Start a job with the call, in the way that was asked for."""
+    from ..store.bundle import new_job_id
+    from .run import start_detached, with_id
+
+    if how["print_command"]:
+        click.echo(call.shown())
+        return 0
+    if how["detach"]:
+        config = job.record.config
+        return start_detached(Asked(call, job.directory, config.name, config.agent_timeout), how["output"])
+    job_id = new_job_id()
+    return _run(with_id(call, job_id), job, how["output"], job_id)
+
+
+def _run(call: Call, job: _Job, output: str, job_id: str) -> int:
+    """Make the call; with JSON or YAML print the summary of the job afterwards."""
+    from .run import call_and_summarise
+
+    status = (
+        call_pytest(call) if output == "text" else call_and_summarise(call, job.directory, job_id, output)
+    )
+    return 2 if status == _USAGE_ERROR else status

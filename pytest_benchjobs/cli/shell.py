@@ -1,0 +1,184 @@
+"""`shell`: into what a trial left."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .common import directory_option
+from .variables import variables
+
+if TYPE_CHECKING:
+    from ..sandbox.docker import DockerProvider
+    from ..store.history import History
+    from ..store.rows import TrialRow
+
+_KEPT_HERE = "benchjobs-kept:"
+_SHOWN = 5
+_JOBS = 1000
+# A shell that nobody comes back to ends by itself.
+_LIFETIME = 24 * 3600.0
+_START_SHELL = "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi"
+
+
+@click.command()
+@click.argument("what", metavar="TRIAL|JOB")
+@click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
+@click.option("--scenario", metavar="ID", help="Of the job's trials, that of this scenario.")
+@click.option("--agent", metavar="AGENT", help="... and of this agent.")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="... and of this attempt.")
+@click.option(
+    "--user", metavar="USER", help="Who you are in there.  [default: who set-up steps of the trial were]"
+)
+@click.option("--env", "given", multiple=True, metavar="KEY=VALUE", help="A variable, repeatable.")
+@click.option(
+    "--network",
+    type=click.Choice(["none", "public"]),
+    default="none",
+    show_default=True,
+    help="What is reached.",
+)
+@directory_option
+def shell(
+    what: str,
+    command: tuple[str, ...],
+    scenario: str | None,
+    agent: str | None,
+    attempt: int | None,
+    user: str | None,
+    given: tuple[str, ...],
+    network: str,
+    directory: Path,
+) -> int:
+    """Open a shell in what a trial left, as it was before it was graded.
+
+    TRIAL is a pytest node id, or the id of a scenario; of JOB, one trial is kept or the options say which. Each shell
+    begins with what was kept: what it changes is gone when it ends. Without a terminal the shell reads commands from
+    standard input. A COMMAND runs instead of the shell; the exit status is its own.
+    """
+    env = variables("--env", given)
+    row = _kept_trial(directory, what, scenario, agent, attempt)
+    from ..model.owner import current_owner
+    from ..sandbox.docker import DockerProvider
+    from ..sandbox.terminal import ended_by_signals
+
+    provider = DockerProvider(current_owner())
+    try:
+        with ended_by_signals():
+            return _visit(provider, row, command, user, env, network)
+    finally:
+        provider.close()
+
+
+def _visit(
+    provider: DockerProvider,
+    row: TrialRow,
+    command: tuple[str, ...],
+    user: str | None,
+    env: dict[str, str],
+    network: str,
+) -> int:
+    """Run the command in a container of its own; returns its exit status."""
+    from ..sandbox.protocol import SandboxSpec
+    from ..sandbox.terminal import interact, is_interactive
+    from ..store.text import one_line
+
+    if row.kept is None:
+        raise AssertionError("unreachable")
+    environment = provider.kept_environment(row.kept).model_copy(update={"network": network})
+    interactive = is_interactive()
+    if provider.engine.encrypted and not interactive and not command:
+        raise click.ClickException(
+            "commands on standard input cannot be passed to an engine behind TLS; give one after --"
+        )
+    if interactive and not command:
+        click.echo(f"{one_line(row.node_id)} as it was before it was graded; leave with `exit`", err=True)
+    spec = SandboxSpec(
+        environment=environment,
+        labels={"job": row.job, "trial": row.node_id, "shell": "1"},
+        network=environment.network,
+        deadline=_LIFETIME,
+        kept=row.kept,
+    )
+    sandbox = provider.start(spec, lambda _phase: None)
+    try:
+        return interact(
+            provider.engine,
+            sandbox.id,
+            command or ("/bin/sh", "-c", _START_SHELL),
+            user=user or environment.user,
+            env={**_of_terminal(interactive), **env},
+        )
+    except BrokenPipeError:
+        # Whoever read our output has seen enough. The status is that of a program which SIGPIPE ended.
+        return 141
+    finally:
+        sandbox.remove()
+
+
+def _of_terminal(interactive: bool) -> dict[str, str]:
+    return {"TERM": os.environ["TERM"]} if interactive and os.environ.get("TERM") else {}
+
+
+def _kept_trial(
+    directory: Path, what: str, scenario: str | None, agent: str | None, attempt: int | None
+) -> TrialRow:
+    """The one trial that is meant, of which something was kept.
+
+    Raises:
+        InputError: there is none, nothing of it was kept, or there are several.
+
+    """
+    from ..model.errors import InputError
+    from ..store.find import find_job
+    from ..store.history import FILE, History
+
+    def fits(row: TrialRow) -> bool:
+        return (
+            (scenario is None or row.scenario == scenario)
+            and (agent is None or agent in (row.agent, row.agent.partition(":")[0]))
+            and (attempt is None or row.attempt == attempt)
+        )
+
+    with History.open_readonly(directory / FILE) as history:
+        try:
+            job = find_job(history, what)
+            rows = history.trials(job, scenario=scenario)
+        except InputError:
+            # No job is called so: then it is a trial.
+            rows = _of_newest_job(history, what)
+            if not rows:
+                raise
+    found = [row for row in rows if fits(row)]
+    kept = [row for row in found if row.kept is not None]
+    if len(kept) == 1:
+        if not str(kept[0].kept).startswith(_KEPT_HERE):
+            raise InputError(
+                f"{kept[0].node_id} ran in a sandbox that is not of Docker: there is no shell for it"
+            )
+        return kept[0]
+    if not found:
+        raise InputError(f"no trial of job {rows[0].job if rows else job} fits; see `benchjobs summary -e`")
+    if not kept:
+        raise InputError(
+            f"nothing was kept of {found[0].node_id if len(found) == 1 else f'job {found[0].job}'}; "
+            "run it again with --keep failed or --keep always (pytest: --bench-keep)"
+        )
+    names = ", ".join(row.node_id for row in kept[:_SHOWN]) + (", ..." if len(kept) > _SHOWN else "")
+    raise InputError(
+        f"{len(kept)} trials of job {kept[0].job} were kept; say which, by --scenario, --agent and --attempt: {names}"
+    )
+
+
+def _of_newest_job(history: History, trial: str) -> list[TrialRow]:
+    """The trials of a scenario id or node id in the newest job where any of them was kept, else in the newest."""
+    newest: list[TrialRow] = []
+    for job in history.job_page(limit=_JOBS):
+        rows = history.trials(job.id, scenario=trial)
+        if any(row.kept is not None for row in rows):
+            return rows
+        newest = newest or rows
+    return newest

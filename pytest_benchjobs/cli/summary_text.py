@@ -1,0 +1,277 @@
+"""The text of `summary`."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..report.console import duration, number
+from ..report.summary import percent
+from ..store.text import clean, one_line
+from .reading import cost
+from .table import Cell, Column, marks, render
+
+if TYPE_CHECKING:
+    from ..report.documents.summary import (
+        AgentFigures,
+        AtK,
+        RunFigures,
+        SummaryDocument,
+        SummaryScenario,
+        SummaryTrial,
+    )
+
+_COLOURS = {"passed": "green", "failed": "red", "error": "yellow"}
+_ENDED = ("completed", "failed", "cancelled", "timeout")
+_SHOWN_IN_FLIGHT = 10
+_SHOWN_ATTEMPTS = 5
+_SILENT_SECONDS = 60.0
+
+
+def summary_lines(document: SummaryDocument, room: int, *, config: bool) -> Iterator[str]:
+    """Everything, for a terminal of so many columns. Names are cleaned."""
+    yield from _head(document)
+    yield ""
+    if document.status in _ENDED:
+        yield from _results(document, room)
+    else:
+        yield from _progress(document, room)
+    if any(run.by_scenario is not None for run in document.runs):
+        yield from _extended(document, room)
+    if config:
+        yield ""
+        yield "Configuration:"
+        yield from _configuration(document)
+
+
+def _head(document: SummaryDocument) -> Iterator[str]:
+    totals = document.totals
+    yield "Benchmark Job Results" if document.status in _ENDED else "Benchmark Job"
+    took = ""
+    if document.finished_at is not None:
+        took = f", took {duration((document.finished_at - document.created_at).total_seconds())}"
+    trials = f"{totals.trials} of {'?' if document.planned is None else document.planned} ended"
+    if totals.reused:
+        trials += f", {totals.reused} reused from earlier jobs"
+    lines = [
+        ("Job ID", document.id),
+        ("Name", document.name),
+        ("Status", document.status + (f": {document.message}" if document.message else "")),
+        ("Started", f"{document.created_at:%Y-%m-%d %H:%M} UTC{took}"),
+        ("Resumed", ", ".join(f"{at:%Y-%m-%d %H:%M} UTC" for at in document.resumed_at)),
+        ("Made from", document.parent),
+        ("Metadata", ", ".join(f"{key}={value}" for key, value in document.metadata.items())),
+        ("Trials", trials),
+        ("Attempts", _policy(document) if document.attempts > 1 else None),
+    ]
+    for title, text in lines:
+        if text:
+            yield f"{title + ':':<11}{one_line(text, 1000)}"
+
+
+def _policy(document: SummaryDocument) -> str:
+    if document.attempt_policy == "each":
+        return f"{document.attempts}, each counts"
+    return f"{document.attempts}, policy {document.attempt_policy}: a scenario counts once, by its verdict"
+
+
+def _results(document: SummaryDocument, room: int) -> Iterator[str]:
+    if not document.agents:
+        yield "No benchmark outcomes found"
+        return
+    yield from _tables([(figures.agent, figures) for figures in document.agents], room)
+    benchmarks = list(dict.fromkeys(run.benchmark for run in document.runs))
+    if len(benchmarks) > 1:
+        for benchmark in benchmarks:
+            yield ""
+            yield one_line(benchmark, 200)
+            of_benchmark = [run for run in document.runs if run.benchmark == benchmark]
+            yield from _tables([(run.agent, run) for run in of_benchmark], room)
+    if any(figures.verdicts is not None and figures.error for figures in document.agents):
+        yield "Scenarios without a verdict are not in the mean."
+    flaky = [figures for figures in document.agents if figures.flaky]
+    if flaky:
+        yield ""
+        yield "Flaky scenarios, with attempts that passed and attempts that failed:"
+        for figures in flaky:
+            yield f"  {one_line(figures.agent, max(16, room - 16))}: {len(figures.flaky)} of {figures.scenarios}"
+
+
+def _tables(rows: Sequence[tuple[str, AgentFigures | RunFigures]], room: int) -> Iterator[str]:
+    """One table, or two where pass@k and pass^k do not fit."""
+    label = [Column("Agent / Model", least=10)]
+    labels: list[list[str | Cell]] = [[text] for text, _ in rows]
+    counts, count_cells = _counts([figures for _, figures in rows])
+    at_k, at_k_cells = _at_k([figures for _, figures in rows])
+    short = any("*" in str(cell) for row in at_k_cells for cell in row)
+    spent = [Column("Cost", number=True), Column("Time", number=True)]
+    spent_cells: list[list[str | Cell]] = [
+        [cost(figures.cost_usd, more=bool(figures.unpriced)), duration(figures.seconds)]
+        for _, figures in rows
+    ]
+    whole = list(
+        render([*label, *counts, *at_k, *spent], _join(labels, count_cells, at_k_cells, spent_cells), room)
+    )
+    if not at_k or max(map(_visible, whole)) <= room:
+        yield from whole
+    else:
+        yield from render([*label, *counts, *spent], _join(labels, count_cells, spent_cells), room)
+        yield ""
+        yield from render([*label, *at_k], _join(labels, at_k_cells), room)
+    if short:
+        yield "* without scenarios that have fewer attempts; an error is none"
+
+
+def _counts(
+    rows: Sequence[AgentFigures | RunFigures],
+) -> tuple[list[Column], list[list[str | Cell]]]:
+    """Of verdicts where there are any, else of trials."""
+    figures = [row.verdicts or row for row in rows]
+    columns = ["Passed", "Partial", "Failed (0.0)", "Failed (error)"]
+    cells: list[list[str | Cell]] = [
+        [
+            Cell(str(row.passed), "green" if row.passed else None),
+            str(row.partial),
+            Cell(str(row.zero), "red" if row.zero else None),
+            Cell(str(row.error), "yellow" if row.error else None),
+        ]
+        for row in figures
+    ]
+    for title, numbers in (
+        ("Cancelled", [getattr(row, "cancelled", 0) for row in figures]),
+        ("Skipped", [row.skipped for row in figures]),
+        ("Reused", [0 if row.verdicts else row.reused for row in rows]),
+    ):
+        if any(numbers):
+            columns.append(title)
+            for row, count in zip(cells, numbers, strict=True):
+                row.append(str(count))
+    columns += ["Total", "Mean"]
+    for row, figure in zip(cells, figures, strict=True):
+        mean = figure.mean_score if hasattr(figure, "mean_score") else figure.mean_scored
+        row += [str(figure.total), "-" if mean is None else f"{mean:.3f}"]
+    return [Column(title, number=True) for title in columns], cells
+
+
+def _at_k(
+    rows: Sequence[AgentFigures | RunFigures],
+) -> tuple[list[Column], list[list[str | Cell]]]:
+    from ..analysis.attempts import shown
+
+    curves = [{point.k: point for point in row.at_k} for row in rows]
+    ks = shown(max((len(curve) for curve in curves), default=0))
+    columns = [f"pass@{k}" for k in ks] + [f"pass^{k}" for k in ks if k > 1]
+    cells: list[list[str | Cell]] = [
+        [
+            *(_rate(curve.get(k), "pass_at_k", row.scenarios) for k in ks),
+            *(_rate(curve.get(k), "pass_hat_k", row.scenarios) for k in ks if k > 1),
+        ]
+        for row, curve in zip(rows, curves, strict=True)
+    ]
+    return [Column(title, number=True) for title in columns], cells
+
+
+def _rate(point: AtK | None, name: str, scenarios: int) -> str:
+    value = None if point is None else getattr(point, name)
+    if point is None or value is None:
+        return "-"
+    return f"{value:.3f}{'' if point.scenarios == scenarios else '*'}"
+
+
+def _progress(document: SummaryDocument, room: int) -> Iterator[str]:
+    silent = document.silent_seconds
+    if silent is None or silent > _SILENT_SECONDS:
+        since = "" if silent is None else f" for {duration(silent)}"
+        yield f"Nothing was heard of its process{since}: if it died, `benchjobs recover` closes the job."
+    yield "Progress:"
+    if not document.agents:
+        yield "  waiting for trials to start"
+    labels = [one_line(figures.agent, max(16, room - 60)) for figures in document.agents]
+    longest = max(map(len, labels), default=0)
+    for label, figures in zip(labels, document.agents, strict=True):
+        parts = [f"{figures.ended}/{'?' if figures.planned is None else figures.planned} complete"]
+        if figures.running:
+            parts.append(f"{figures.running} running")
+        pending = (figures.planned or 0) - figures.ended - figures.running
+        if pending > 0:
+            parts.append(f"{pending} pending")
+        if figures.error:
+            parts.append(f"{figures.error} errors")
+        if figures.mean_scored is not None:
+            parts.append(f"score {percent(figures.mean_scored)}")
+        yield f"  {label:<{longest}}  {', '.join(parts)}"
+    now = datetime.datetime.now(datetime.UTC)
+    for trial in document.in_flight[:_SHOWN_IN_FLIGHT]:
+        since = duration((now - trial.phase_since).total_seconds())
+        yield f"    {one_line(trial.node_id, max(20, room - 30))}: {trial.phase}, {since}"
+    if len(document.in_flight) > _SHOWN_IN_FLIGHT:
+        yield f"    ... and {len(document.in_flight) - _SHOWN_IN_FLIGHT} more"
+
+
+def _extended(document: SummaryDocument, room: int) -> Iterator[str]:
+    several = len({run.benchmark for run in document.runs}) > 1
+    for run in document.runs:
+        if not run.by_scenario:
+            continue
+        yield ""
+        title = f"{run.benchmark}: {run.agent}" if several else run.agent
+        yield f"{one_line(title, max(30, room - 30))} ({run.id})"
+        yield from _scenario_lines(run, room)
+    if document.left_out:
+        yield ""
+        yield f"... and {_count(document.left_out, 'scenario')} more"
+
+
+def _scenario_lines(run: RunFigures, room: int) -> Iterator[str]:
+    trials = {trial.node_id: trial for trial in run.trials or ()}
+    signs = marks()
+    rows: list[list[str | Cell]] = []
+    for scenario in run.by_scenario or ():
+        of_scenario = [trials[node_id] for node_id in scenario.trials]
+        failures = [trial.failure.class_ for trial in of_scenario if trial.failure is not None]
+        remarks = [*dict.fromkeys(failures), *(["flaky"] if scenario.flaky else [])]
+        for remark in ("reused", "rescored", "kept"):
+            count = sum(1 for trial in of_scenario if getattr(trial, remark) is not None)
+            if count:
+                remarks.append(remark if count == len(of_scenario) else f"{count} {remark}")
+        mark = Cell(signs[scenario.outcome], _COLOURS.get(scenario.outcome))
+        rows.append([mark, scenario.scenario, _scores(scenario, of_scenario), ", ".join(remarks)])
+    columns = [Column(""), Column("", least=16), Column("", least=12), Column("", least=12)]
+    for line in render(columns, rows, room - 2):
+        yield f"  {line}"
+
+
+def _scores(scenario: SummaryScenario, trials: Sequence[SummaryTrial]) -> str:
+    if len(trials) == 1 and scenario.mean_score is None:
+        return trials[0].outcome
+    mean = "-" if scenario.mean_score is None else number(scenario.mean_score)
+    if len(trials) == 1:
+        return f"score={mean}"
+    if len(trials) > _SHOWN_ATTEMPTS:
+        return f"score={mean} ({scenario.passed} of {len(trials)} passed)"
+    signs = marks()
+    each = " ".join(signs[trial.outcome] if trial.score is None else number(trial.score) for trial in trials)
+    return f"score={mean} ({each})"
+
+
+def _configuration(document: SummaryDocument) -> Iterator[str]:
+    import yaml
+
+    data = document.config.model_dump(mode="json", exclude_none=True)
+    for line in yaml.safe_dump(data, sort_keys=False, allow_unicode=True).splitlines():
+        yield f"  {clean(line)}"
+
+
+def _join(*parts: Sequence[Sequence[str | Cell]]) -> list[list[str | Cell]]:
+    return [[cell for row in rows for cell in row] for rows in zip(*parts, strict=True)]
+
+
+def _visible(line: str) -> int:
+    import click
+
+    return len(click.unstyle(line))
+
+
+def _count(of: int, what: str) -> str:
+    return f"{of} {what}" if of == 1 else f"{of} {what}s"

@@ -1,0 +1,140 @@
+"""Tables for the terminal: aligned, as wide as the terminal and no wider."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterator, Sequence
+
+import click
+
+from ..store.text import one_line
+
+_GAP = "  "
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Column:
+    """A column. `title` may be broken at its last space where the table is too wide."""
+
+    title: str
+    number: bool = False
+    """Aligned at the right."""
+    least: int | None = None
+    """Where the table is too wide, cells are cut in the middle, down to so many characters. None: never."""
+    spare: bool = False
+    """Left out where that is not enough."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Cell:
+    """Text with a colour."""
+
+    text: str
+    colour: str | None = None
+
+
+def width() -> int:
+    """Columns of the terminal; without one all there may ever be, so that nothing is cut in a file or a pipe."""
+    return shutil.get_terminal_size(fallback=(10_000, 24)).columns
+
+
+def paint(text: str, colour: str | None) -> str:
+    """The text in a colour, but not with NO_COLOR. Where there is no terminal, `click.echo` removes it again."""
+    return text if colour is None or os.environ.get("NO_COLOR") else click.style(text, fg=colour)
+
+
+def marks() -> dict[str, str]:
+    """Outcome -> mark, in ASCII where stdout can do no better."""
+    try:
+        "✓✗".encode(sys.stdout.encoding or "ascii")
+    except UnicodeError:
+        passed, failed = "+", "x"
+    else:
+        passed, failed = "✓", "✗"
+    return {"passed": passed, "failed": failed, "error": "!", "cancelled": "-", "skipped": "-"}
+
+
+def render(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]], room: int) -> Iterator[str]:
+    """Lines of the table, first the titles if there are any; at most `room` wide as far as columns may give way."""
+    cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
+    cells = [[Cell(one_line(cell.text), cell.colour) for cell in row] for row in cells]
+    kept = list(range(len(columns)))
+    titles: list[tuple[str, ...]] = [(column.title,) for column in columns]
+    sizes = _sizes(titles, cells)
+    if _total(sizes, kept) > room:
+        titles = [_broken(column.title) for column in columns]
+        sizes = _sizes(titles, cells)
+    for index in reversed(range(len(columns))):
+        smallest = [min(size, columns[i].least or size) for i, size in enumerate(sizes)]
+        if _total(smallest, kept) > room and columns[index].spare:
+            kept.remove(index)
+    sizes = _squeezed(columns, sizes, kept, room)
+    height = max(len(title) for title in titles) if any(column.title for column in columns) else 0
+    for line in range(height):
+        # Broken titles stand on the line of the others.
+        words = [("",) * (height - len(titles[i])) + titles[i] for i in kept]
+        yield _line([(columns[i], sizes[i], Cell(word[line])) for i, word in zip(kept, words, strict=True)])
+    for row in cells:
+        yield _line([(columns[i], sizes[i], row[i]) for i in kept])
+
+
+def _broken(title: str) -> tuple[str, ...]:
+    head, _, tail = title.rpartition(" ")
+    return (head, tail) if head and "/" not in title else (title,)
+
+
+def _sizes(titles: Sequence[Sequence[str]], rows: Sequence[Sequence[Cell]]) -> list[int]:
+    return [
+        max([*map(_cells, title), *(_cells(row[index].text) for row in rows)])
+        for index, title in enumerate(titles)
+    ]
+
+
+def _total(sizes: Sequence[int], kept: Sequence[int]) -> int:
+    return sum(sizes[index] for index in kept) + len(_GAP) * (len(kept) - 1)
+
+
+def _squeezed(columns: Sequence[Column], sizes: list[int], kept: Sequence[int], room: int) -> list[int]:
+    """Sizes that fit: the widest column that may give way does so first."""
+    sizes = list(sizes)
+    excess = _total(sizes, kept) - room
+    while excess > 0:
+        giving = [i for i in kept if sizes[i] > (columns[i].least or sizes[i])]
+        if not giving:
+            break
+        sizes[max(giving, key=lambda index: sizes[index])] -= 1
+        excess -= 1
+    return sizes
+
+
+def _line(parts: Sequence[tuple[Column, int, Cell]]) -> str:
+    texts = []
+    for column, size, cell in parts:
+        text = _fit(cell.text, size)
+        blank = " " * (size - _cells(text))
+        text = paint(text, cell.colour)
+        texts.append(blank + text if column.number else text + blank)
+    return _GAP.join(texts).rstrip()
+
+
+def _fit(text: str, size: int) -> str:
+    limit = size
+    shorter = text
+    while _cells(shorter) > size and limit > 0:
+        shorter = one_line(text, limit)
+        limit -= 1
+    return shorter
+
+
+def _cells(text: str) -> int:
+    """Columns on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in text
+    )

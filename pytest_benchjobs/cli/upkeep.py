@@ -1,0 +1,29 @@
+"""`db`: looking after the history."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from .common import directory_option
+from .units import counted
+
+
+@click.group(no_args_is_help=False)
+def db() -> None:
+    """Look after the history, which is an index of the job bundles."""
+
+
+@db.command()
+@directory_option
+def rebuild(directory: Path) -> None:
+    """Make the history anew from the bundles. Jobs that run meanwhile lose nothing."""
+    from ..store.recover import rebuild as rebuild_history
+
+    if not (directory / "jobs").is_dir():
+        raise click.ClickException(f"there are no jobs in {directory}; choose another --dir")
+    jobs, trials, warnings = rebuild_history(directory)
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
+    click.echo(f"indexed {counted(jobs, 'job')} with {counted(trials, 'trial')}")

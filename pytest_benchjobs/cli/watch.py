@@ -1,0 +1,222 @@
+"""`watch`: a job while it runs, from any process that sees its files."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .common import default_directory, directory_option, output_option
+
+if TYPE_CHECKING:
+    from ..model.job import JobRecord
+    from .following import Following, Landed
+    from .picture import View
+
+_LOOK_SECONDS = 0.25
+_INTERVAL = 30.0
+_LOG_LINES = 100
+_QUIT = frozenset("qQ")
+_INTERRUPTED = 130
+
+
+@click.command()
+@click.argument("job", default="last")
+@directory_option
+@output_option
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=_INTERVAL,
+    show_default=True,
+    metavar="SECONDS",
+    help="Between two lines of progress, or two documents. The full screen does not wait for it.",
+)
+@click.option("--fail-on-unsolved", is_flag=True, help="Exit status 1 also when a scenario was not passed.")
+def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsolved: bool) -> int:
+    """Watch JOB until it has ended: an id, the beginning of one, a name, or last. It does not matter who runs it.
+
+    On a terminal it fills the screen; elsewhere it prints a line for each trial that has ended, and one of progress now
+    and then. With -o json it prints a document on each line, and a last one at the end.
+
+    Exit status 0: the job completed, whatever its scores; 1: it failed, was cancelled, timed out or died; 130: you
+    stopped watching. The job goes on then.
+    """
+    from ..store.find import find_job
+    from ..store.history import FILE, History
+    from .following import Following
+
+    with History.open_readonly(directory / FILE) as history:
+        following = Following(directory, find_job(history, job))
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    try:
+        if output == "text":
+            stayed = _as_text(following, interval)
+        else:
+            _as_documents(following, interval, output)
+            stayed = True
+    except KeyboardInterrupt:
+        stayed = False
+    if not stayed:
+        command = _command("watch", following.record, directory)
+        click.echo(f"The job goes on. `{command}` comes back to it.", err=True)
+        return _INTERRUPTED
+    if output == "text":
+        _print_results(directory, following)
+    return _status(directory, following, fail_on_unsolved)
+
+
+def _as_text(following: Following, interval: float) -> bool:
+    """Until the job is over; returns whether the user had the patience."""
+    from . import screen
+
+    landed = following.look()
+    if following.over:
+        return True
+    if screen.is_possible():
+        return _on_screen(following)
+    _as_lines(following, interval, landed)
+    click.echo()
+    return True
+
+
+def _on_screen(following: Following) -> bool:
+    from .picture import picture
+    from .screen import full_screen
+
+    with full_screen() as screen:
+        while not following.over:
+            width, height = screen.size
+            screen.show(picture(_view(following), width, height, ascii_only=not screen.can_draw))
+            if _QUIT.intersection(screen.wait(_LOOK_SECONDS)):
+                return False
+            following.look()
+    return True
+
+
+def _as_lines(following: Following, interval: float, landed: list[Landed]) -> None:
+    from . import picture
+
+    for due in _looks(interval):
+        landed += following.look()
+        for event, number in landed:
+            click.echo(picture.ended(event, number, following.live.all.planned))
+        landed = []
+        if following.over:
+            return
+        if due:
+            click.echo(picture.progress(_view(following)))
+
+
+def _as_documents(following: Following, interval: float, output: str) -> None:
+    for due in _looks(interval):
+        following.look()
+        if due or following.over:
+            _print_document(following, output)
+        if following.over:
+            return
+
+
+def _looks(interval: float) -> Iterator[bool]:
+    """Come round every moment; true when something should be said again."""
+    said = float("-inf")
+    while True:
+        now = time.monotonic()
+        due = now - said >= interval
+        yield due
+        said = now if due else said
+        time.sleep(min(_LOOK_SECONDS, interval))
+
+
+def _print_document(following: Following, output: str) -> None:
+    from ..report.documents.watch import watch_document
+    from ..store.text import plain
+
+    document = watch_document(
+        following.record,
+        following.live,
+        datetime.datetime.now(datetime.UTC),
+        died=following.died,
+        log=() if following.began else following.log(_LOG_LINES),
+    )
+    data = plain(document.model_dump(mode="json", by_alias=True))
+    if output == "json":
+        click.echo(json.dumps(data))
+        return
+    import yaml
+
+    click.echo(f"---\n{yaml.safe_dump(data, sort_keys=False, allow_unicode=True)}", nl=False)
+
+
+def _print_results(directory: Path, following: Following) -> None:
+    """What came out, and where to look next."""
+    from . import picture
+    from .table import width
+
+    record = following.record
+    if following.died:
+        for line in picture.agents(following.live, width()):
+            click.echo(line)
+        return
+    from ..report.overview import summary_document
+    from ..store.history import FILE, History
+    from .summary_text import summary_lines
+
+    with History.open_readonly(directory / FILE) as history:
+        document = summary_document(directory, history, record.id)
+    for line in summary_lines(document, width(), config=False):
+        click.echo(line)
+    if document.totals.trials:
+        click.echo(f"Every scenario: `{_command('summary -e', record, directory)}`", err=True)
+
+
+def _status(directory: Path, following: Following, fail_on_unsolved: bool) -> int:
+    """Exit status; says on stderr why it is not 0."""
+    from ..model.job import JobStatus
+    from ..store.text import one_line
+
+    record = following.record
+    if following.died:
+        owner = record.owner
+        why = f"died: process {owner.pid} of {one_line(owner.host, 100)} is gone"
+    elif record.status is not JobStatus.COMPLETED:
+        why = record.status.value + (f": {one_line(record.message, 1000)}" if record.message else "")
+    else:
+        unsolved = following.unsolved() if fail_on_unsolved else 0
+        if unsolved:
+            click.echo(
+                f"{unsolved} {'scenario was' if unsolved == 1 else 'scenarios were'} not passed", err=True
+            )
+        return 1 if unsolved else 0
+    click.echo(f"job {record.id} {why}", err=True)
+    if record.status is not JobStatus.INITIALIZING and record.planned:
+        click.echo(f"`{_command('resume', record, directory)}` runs what is missing", err=True)
+    elif (log := following.log_file) is not None:
+        click.echo(f"what pytest printed is in {log}", err=True)
+    return 1
+
+
+def _view(following: Following) -> View:
+    from .picture import View
+
+    return View(
+        following.record,
+        following.live,
+        datetime.datetime.now(datetime.UTC),
+        silence=following.silence(),
+        log=() if following.began else following.log(_LOG_LINES),
+    )
+
+
+def _command(verb: str, record: JobRecord, directory: Path) -> str:
+    """What to type for this job, here."""
+    where = "" if directory == default_directory() else f" --dir {shlex.quote(str(directory))}"
+    return f"benchjobs {verb} {record.id}{where}"

@@ -1,0 +1,67 @@
+"""How long everything in a trial may take, and the score it has to reach: scenario, job and multiplier together."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from .model.job import JobConfig
+from .model.scenario import DEFAULT_AGENT_TIMEOUT, Scenario, ScorerSpec
+
+_GRACE = 300.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """Of one scenario in one job. Times in seconds."""
+
+    scenario: Scenario
+    config: JobConfig
+    """As it is for the scenario's benchmark."""
+
+    @property
+    def threshold(self) -> float:
+        """The score that passes."""
+        return self.config.threshold if self.scenario.threshold is None else self.scenario.threshold
+
+    @property
+    def agent_timeout(self) -> float:
+        """For the agent."""
+        own = self.config.agent_timeout or self.scenario.agent_timeout or DEFAULT_AGENT_TIMEOUT
+        return own * self.config.timeout_multiplier
+
+    @property
+    def silent_timeout(self) -> float | None:
+        """For an agent that prints nothing."""
+        silent = self.config.silent_timeout
+        return None if silent is None else silent * self.config.timeout_multiplier
+
+    @property
+    def setup_timeout(self) -> float:
+        """For each set-up step."""
+        return self.scenario.environment.setup_timeout * self.config.timeout_multiplier
+
+    def scorer_timeout(self, spec: ScorerSpec) -> float:
+        """For one scorer."""
+        own = self.config.scorer_timeout or spec.timeout or self.scenario.scorer_timeout
+        return own * self.config.timeout_multiplier
+
+    @property
+    def deadline(self) -> float:
+        """After which the container ends itself: everything it may take, and some grace."""
+        environment = self.scenario.environment
+        health = environment.healthcheck
+        multiplier = self.config.timeout_multiplier
+        # One more for the owner of the files.
+        steps = self.setup_timeout * (len(environment.setup) + 1)
+        waiting = pauses = 0.0
+        if health is not None:
+            waiting = (health.start_period + health.timeout * (health.retries + 1)) * multiplier
+            pauses = health.start_interval + health.interval * health.retries
+        collecting = multiplier * sum(
+            float(hook["timeout_sec"])
+            for spec in self.scenario.scorers
+            if spec.type == "harbor"
+            for hook in spec.params.get("collect", ())
+        )
+        scoring = sum(self.scorer_timeout(spec) for spec in self.scenario.scorers)
+        return steps + waiting + pauses + self.agent_timeout + collecting + scoring + _GRACE

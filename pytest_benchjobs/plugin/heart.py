@@ -1,0 +1,65 @@
+"""The thread that stands for a job towards the world while pytest works: it beats, and listens for requests to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+from ..model.job import JobStatus
+from ..store.liveness import BEAT_SECONDS, asked_to_cancel, beat
+
+_POLL_SECONDS = 0.5
+
+
+class Heart:
+    """Of the process that began the job. `reason` says why it stopped the job, if it did.
+
+    It stops the job by a signal, so only while somebody waits for that: from the beginning until `deafen`.
+    """
+
+    def __init__(self, root: Path, timeout: float | None) -> None:
+        self.reason: JobStatus | None = None
+        self._root = root
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._stopped = threading.Event()
+        self._deaf = False
+        self._lock = threading.Lock()
+        beat(root)
+        self._thread = threading.Thread(target=self._run, name="bench-heart", daemon=True)
+        self._thread.start()
+
+    def deafen(self) -> None:
+        """Beat on, but stop nothing any more: what there was to stop has ended."""
+        with self._lock:
+            self._deaf = True
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        last = time.monotonic()
+        while not self._stopped.wait(_POLL_SECONDS):
+            now = time.monotonic()
+            if now - last >= BEAT_SECONDS:
+                beat(self._root)
+                last = now
+            if self.reason is not None or self._deaf:
+                continue
+            if asked_to_cancel(self._root):
+                self._end(JobStatus.CANCELLED)
+            elif self._deadline is not None and now > self._deadline:
+                self._end(JobStatus.TIMEOUT)
+
+    def _end(self, reason: JobStatus) -> None:
+        with self._lock:
+            # In the loop of another plugin nobody would take it for more than the end of pytest.
+            if self._deaf or signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                return
+            self.reason = reason
+            # Our loops take it for Ctrl-C. SIGINT itself is ignored by what a shell started in the background.
+            os.kill(os.getpid(), signal.SIGTERM)

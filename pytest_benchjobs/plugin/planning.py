@@ -1,0 +1,161 @@
+"""`--bench-plan`: what would run, and what would be taken over from earlier jobs. Runs nothing, and writes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from ..limits import Limits
+from ..model.errors import BenchError, InputError
+from ..preparation import Services, prepare
+from ..reuse import Decision, Reuse
+from ..store.bundle import JobBundle, new_job_id, stored_config
+from ..store.history import FILE
+from ..store.text import clean
+from .asked import asked as read
+from .items import TrialItem
+from .registry import agents_of, provider_of, scorers_of
+
+if TYPE_CHECKING:
+    from ..model.result import Trial
+    from ..sandbox.protocol import SandboxProvider
+
+OUT = "BENCHJOBS_PLAN_OUT"
+"""Variable with the path of a file for the plan, as JSON lines: the configuration, then a line for each trial.
+Without it the plan is printed."""
+
+
+def plan(session: pytest.Session) -> bool:
+    """Decide about every trial of the session.
+
+    Raises:
+        pytest.UsageError: under xdist; there is no such sandbox.
+    """
+    if hasattr(session.config, "workerinput"):
+        raise pytest.UsageError("--bench-plan runs nothing, so it needs no workers: leave -n out")
+    items = [item for item in session.items if isinstance(item, TrialItem)]
+    out = os.environ.get(OUT)
+    if out:
+        with Path(out).open("w", encoding="utf-8") as file:
+            config = stored_config(read(session.config).job)
+            file.write(json.dumps({"config": config.model_dump(mode="json")}) + "\n")
+            file.writelines(json.dumps(row) + "\n" for row in _rows(session.config, items))
+        return True
+    terminal = session.config.pluginmanager.get_plugin("terminalreporter")
+    counts: Counter[str] = Counter()
+    for row in _rows(session.config, items):
+        counts["reused" if row["reused"] else "runs"] += 1
+        if terminal is not None:
+            word = "reused" if row["reused"] else "runs"
+            terminal.write_line(
+                clean(f"{word}: {row['node_id']}" + (f": {row['why']}" if row["why"] else ""))
+            )
+    if terminal is not None:
+        terminal.write_line(f"{counts['runs']} trials would run, {counts['reused']} would be reused")
+    return True
+
+
+def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[dict[str, Any]]:
+    with _decisions(config) as look:
+        for item in items:
+            for ticket in item.tickets():
+                try:
+                    trial = item.trial(ticket.attempt)
+                except InputError as error:
+                    # It was right when it was collected, so somebody writes it just now.
+                    raise pytest.UsageError(f"--bench-plan: {error}") from None
+                seen = look(trial)
+                decision = seen.decision
+                yield {
+                    "node_id": trial.node_id,
+                    "benchmark": trial.scenario.benchmark,
+                    "scenario": trial.scenario.id,
+                    "agent": trial.agent.label,
+                    "attempt": trial.attempt,
+                    "reused": decision.result is not None,
+                    "why": decision.why,
+                    "problem": seen.problem,
+                    "image": _image(trial),
+                    "image_state": seen.image_state,
+                    "validation": trial.scenario.validation.value,
+                    "has_reference": trial.scenario.reference is not None,
+                    "timeout": Limits(trial.scenario, read(config).job.of(trial.scenario.benchmark)).deadline,
+                }
+
+
+def _image(trial: Trial) -> str | None:
+    environment = trial.scenario.environment
+    return environment.image or (str(environment.dockerfile) if environment.dockerfile else None)
+
+
+class _Seen(NamedTuple):
+    """What is known of a trial before it runs."""
+
+    decision: Decision
+    problem: str | None
+    """Why it would end in an error."""
+    image_state: str | None
+    """`here`, `build` or `pull`: what has to be done for its image. None: nobody can tell."""
+
+
+def _image_state(provider: SandboxProvider, trial: Trial, key: str | None) -> str:
+    environment = trial.scenario.environment
+    if key is None:
+        return "pull" if environment.image is not None else "build"
+    # What is built has its recipe for a key, and that for a name.
+    built = environment.dockerfile is not None and environment.image is None
+    is_there = not built or provider.identify(environment.model_copy(update=_named(key)), {}, {}) is not None
+    return "here" if is_there else "build"
+
+
+def _named(image: str) -> dict[str, Any]:
+    return {"image": image, "dockerfile": None, "context": None}
+
+
+@contextlib.contextmanager
+def _decisions(config: pytest.Config) -> Iterator[Callable[[Trial], _Seen]]:
+    """What looks at a trial, with the engine and the history it needs."""
+    asked = read(config)
+    job = asked.job
+    provider = provider_of(config, job.sandbox)
+    reuse: Reuse | None = None
+    bundle = JobBundle(job.directory, new_job_id())  # of a job that never begins: nothing is written
+    services = Services(
+        config=job,
+        bundle=bundle,
+        provider=provider,
+        agents=agents_of(config),
+        scorers=scorers_of(config),
+        secrets=asked.secrets,
+    )
+    try:
+        if job.reuse and (job.directory / FILE).is_file():
+            reuse = Reuse(job.directory, bundle.id, job)
+
+        def look(trial: Trial) -> _Seen:
+            state = None
+            try:
+                prepared = prepare(trial, services)
+                key = provider.identify(trial.scenario.environment, job.image_map, job.build_args)
+                state = _image_state(provider, trial, key)
+                if reuse is None:
+                    return _Seen(Decision(None, "it has never run here" if job.reuse else ""), None, state)
+                return _Seen(reuse.decide(trial, prepared.parts, key), None, state)
+            except (BenchError, OSError) as error:
+                why = f"it would end in an error: {error}"
+                return _Seen(Decision(None, why), clean(str(error), 2000), state)
+
+        yield look
+    except InputError as error:
+        raise pytest.UsageError(str(error)) from None
+    finally:
+        if reuse is not None:
+            reuse.close()
+        provider.close()

@@ -1,0 +1,238 @@
+"""Which of the trials that are there are to run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..model.errors import BenchError, InputError
+from ..settings.sampling import in_shard, sampled
+from ..sources import did_you_mean
+from ..store.text import clean
+from .asked import Asked
+from .asked import asked as read
+from .items import TrialItem
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+CHOSEN = pytest.StashKey[dict[str, set[str]]]()
+"""Node id of a task directory or a benchmark -> names of the trials that were asked for by their own node ids."""
+LEFT_OUT = pytest.StashKey[dict[tuple[str, str], None]]()
+"""Benchmark and agent of every cell that the matrix excludes."""
+_SOME = pytest.StashKey[bool]()
+"""Whether trials were left out by anything but their node ids."""
+
+
+def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
+    """Leave out what is not to run; returns what is wrong with the selection, if anything is."""
+    kept, deselected = _without_copies(config, items)
+    asked = read(config)
+    try:
+        kept, more = _from_job(asked, kept)
+    except BenchError as error:
+        return f"--bench-from: {error}"
+    deselected += more
+    kept, more = _drawn(asked, kept)
+    deselected += more
+    if deselected:
+        config.stash[_SOME] = True
+        config.hook.pytest_deselected(items=deselected)
+    items[:] = kept
+    return None
+
+
+_Split = tuple[list[pytest.Item], list[pytest.Item]]
+
+
+def _without_copies(config: pytest.Config, items: Sequence[pytest.Item]) -> _Split:
+    """Without what is archived, was collected twice, or is a neighbour of what was asked for by its node id."""
+    kept: list[pytest.Item] = []
+    archived: list[pytest.Item] = []
+    chosen = config.stash.get(CHOSEN, {})
+    twice = _met_twice(items)
+    if not (chosen or twice or any(isinstance(item, TrialItem) and item.ref.archived for item in items)):
+        return [*items], []
+    first: dict[tuple[str, str], pytest.Collector | None] = {}
+    for item in items:
+        if not isinstance(item, TrialItem):
+            kept.append(item)
+        elif chosen and not _is_chosen(chosen, item):
+            continue
+        elif item.ref.archived:
+            archived.append(item)
+        elif _comes_first(item, twice, first):
+            kept.append(item)
+    return kept, archived
+
+
+def _comes_first(
+    item: TrialItem, twice: Mapping[int, str], first: dict[tuple[str, str], pytest.Collector | None]
+) -> bool:
+    """Whether no other collector had the same scenario before."""
+    place = twice.get(id(item.source))
+    return place is None or first.setdefault((place, item.ref.id), item.parent) is item.parent
+
+
+def _met_twice(items: Sequence[pytest.Item]) -> dict[int, str]:
+    """Sources of which several collectors made trials, by `id()`, and where they are: by path, and by `--bench`."""
+    if len({id(item.parent) for item in items}) < 2:
+        return {}
+    met: dict[tuple[int, int], TrialItem] = {}
+    for item in items:
+        if isinstance(item, TrialItem):
+            met.setdefault((id(item.source), id(item.parent)), item)
+    where = {id(item.source): os.path.realpath(item.source.path) for item in met.values()}
+    places = [where[source] for source, _ in met]
+    return {source: place for source, place in where.items() if places.count(place) > 1}
+
+
+def _is_chosen(chosen: dict[str, set[str]], item: TrialItem) -> bool:
+    """Whether no trial of the same place was asked for by its node id, or this one was."""
+    names = chosen.get(item.parent.nodeid) if item.parent is not None else None
+    return names is None or item.name in names or item.ref.id in names
+
+
+def _from_job(asked: Asked, items: list[pytest.Item]) -> _Split:
+    """Those that an earlier job had, in the states asked for."""
+    if asked.from_job is None:
+        return items, []
+    from ..store.find import find_job
+    from ..store.history import FILE, History
+
+    path = asked.job.directory / FILE
+    if not path.is_file():
+        raise InputError(f"there are no jobs in {asked.job.directory} yet")
+    with History.open_readonly(path) as history:
+        job_id = find_job(history, asked.from_job.job)
+        rows = history.trials(job_id)
+    states = asked.from_job.states
+    wanted = {row.node_id for row in rows if not states or row.outcome in states}
+    kept, rest = _parted(
+        items,
+        lambda item: any(item.trial_id(ticket.attempt) in wanted for ticket in item.tickets()),
+    )
+    if wanted and not any(isinstance(item, TrialItem) for item in kept):
+        raise InputError(
+            f"none of the {len(wanted)} trials of job {job_id} is here; name its benchmarks, agents and attempts"
+        )
+    return kept, rest
+
+
+def _drawn(asked: Asked, items: list[pytest.Item]) -> _Split:
+    """The sample, the first ones, and the part of them that is ours."""
+    job = asked.job
+    changed = [changes for changes in job.per_benchmark.values() if changes.sample or changes.max_examples]
+    if not (job.sample or job.max_examples or job.shard or changed):
+        return items, []
+    tags: dict[str, dict[str, tuple[str, ...]]] = {}
+    for item in items:
+        if isinstance(item, TrialItem):
+            tags.setdefault(item.source.benchmark, {}).setdefault(item.ref.id, item.ref.tags)
+    wanted: dict[str, set[str]] = {}
+    for benchmark, scenarios in tags.items():
+        here = asked.of(benchmark).job
+        ids: Sequence[str] = list(scenarios)
+        if here.sample is not None:
+            ids = sampled(benchmark, scenarios, here.sample, here.seed)
+        ids = ids[: here.max_examples]
+        if here.shard is not None:
+            ids = [scenario for scenario in ids if in_shard(benchmark, scenario, here.shard)]
+        wanted[benchmark] = set(ids)
+    return _parted(items, lambda item: item.ref.id in wanted[item.source.benchmark])
+
+
+def _parted(items: Iterable[pytest.Item], wanted: Callable[[TrialItem], bool]) -> _Split:
+    """Ordinary tests and trials that are wanted, and the others."""
+    kept: list[pytest.Item] = []
+    rest: list[pytest.Item] = []
+    for item in items:
+        (kept if not isinstance(item, TrialItem) or wanted(item) else rest).append(item)
+    return kept, rest
+
+
+def not_found(session: pytest.Session) -> str | None:
+    """A trial that was asked for by its node id, and is not there."""
+    stash, option = session.config.stash, session.config.option
+    chosen = stash.get(CHOSEN, {})
+    if not chosen or option.keyword or option.markexpr or getattr(option, "lf", False) or _SOME in stash:
+        return None
+    present = set()
+    for item in session.items:
+        if isinstance(item, TrialItem) and item.parent is not None:
+            present |= {item.nodeid, f"{item.parent.nodeid}::{item.ref.id}"}
+    wanted = (f"{place}::{name}" for place, names in chosen.items() for name in sorted(names))
+    return next((f"not found: {node_id}" for node_id in wanted if node_id not in present), None)
+
+
+class Filters:
+    """`--bench-filter`, and what it met."""
+
+    def __init__(self, filters: Sequence[tuple[str, str]]) -> None:
+        self._filters = filters
+        self._met = dict.fromkeys(filters, False)
+        self._keys: set[str] = set()
+        self._any = False
+
+    def fit(self, metadata: Mapping[str, object]) -> bool:
+        """Whether the metadata of a scenario are what is asked for."""
+        self._keys.update(metadata)
+        fits = [key in metadata and _same(metadata[key], value) for key, value in self._filters]
+        for pair, one in zip(self._filters, fits, strict=True):
+            self._met[pair] = self._met[pair] or one
+        self._any = self._any or all(fits)
+        return all(fits)
+
+    def nothing(self) -> str | None:
+        """That nothing was what was asked for, with a hint; None if something was."""
+        if self._any or not self._filters:
+            return None
+        missed = next((pair for pair, met in self._met.items() if not met), None)
+        if missed is None:
+            return "--bench-filter: no scenario has all of " + ", ".join(map("=".join, self._filters))
+        key, value = missed
+        hint = ""
+        if key not in self._keys:
+            hint = (
+                did_you_mean(key, self._keys)
+                or f" metadata here have {', '.join(sorted(self._keys)) or 'no keys'}"
+            )
+        return f"--bench-filter: no scenario has {key}={value}" + (f";{hint}" if hint else "")
+
+
+def _same(found: object, value: str) -> bool:
+    if isinstance(found, list | tuple):
+        return any(_same(one, value) for one in found)
+    if isinstance(found, bool):
+        return value.lower() == str(found).lower()
+    return str(found) == value
+
+
+def leave_out(config: pytest.Config, benchmark: str, labels: Iterable[str]) -> None:
+    """Note agents that the matrix excludes from a benchmark."""
+    config.stash.setdefault(LEFT_OUT, {}).update(dict.fromkeys((benchmark, label) for label in labels))
+
+
+def all_left_out(config: pytest.Config) -> str | None:
+    """That the matrix left nothing to run, if so."""
+    asked = read(config)
+    left_out = config.stash.get(LEFT_OUT, {})
+    if not left_out or any(asked.of(benchmark).agents for benchmark, _ in left_out):
+        return None
+    return "the matrix excludes every agent from every benchmark here; nothing is left to run"
+
+
+def tell_left_out(terminal: TerminalReporter, config: pytest.Config) -> None:
+    """What the matrix excluded: a line of how much, or with `--bench-show-incompatible` all of it."""
+    cells = config.stash.get(LEFT_OUT, {})
+    if not cells:
+        return
+    if not read(config).show_incompatible:
+        what = "cell of the matrix is" if len(cells) == 1 else "cells of the matrix are"
+        terminal.write_line(f"{len(cells)} {what} incompatible; --bench-show-incompatible lists them")
+        return
+    for benchmark, label in cells:
+        terminal.write_line(clean(f"skipped: {benchmark} [{label}]: incompatible: excluded by the matrix"))

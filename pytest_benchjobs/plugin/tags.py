@@ -1,0 +1,72 @@
+"""Tags of scenarios, as pytest knows them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import pytest
+
+from ..store.text import clean
+
+_TAG = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
+# Markers that make pytest or a common plugin do something: a tag of a benchmark must not.
+_BEHAVIOUR = frozenset(
+    [
+        "parametrize",
+        "usefixtures",
+        "skip",
+        "skipif",
+        "xfail",
+        "filterwarnings",
+        "tryfirst",
+        "trylast",
+        "hookwrapper",
+        "timeout",
+        "flaky",
+        "rerun_except",
+        "only_on",
+        "xdist_group",
+        "asyncio",
+        "anyio",
+        "trio",
+        "twisted",
+        "django_db",
+        "benchmark",
+        "order",
+        "run",
+        "dependency",
+        "depends",
+        "forked",
+        "repeat",
+        "incremental",
+        "pytestmark",
+        "bench_trial",
+        "and",
+        "or",
+        "not",
+        "True",
+        "False",
+        "None",
+    ]
+)
+_MARKS = pytest.StashKey[dict[str, pytest.MarkDecorator | None]]()
+
+
+def tags(config: pytest.Config, of_scenario: Sequence[str]) -> tuple[list[pytest.MarkDecorator], list[str]]:
+    """Tags as marks where they can be marks, and else as words for `-k`."""
+    known = config.stash.setdefault(_MARKS, {})
+    marks, words = [], []
+    for tag in of_scenario:
+        if tag not in known:
+            fit = _TAG.match(tag) is not None and tag not in _BEHAVIOUR
+            if fit:
+                # Registered first, so that --strict-markers has nothing to say.
+                config.addinivalue_line("markers", f"{tag}: tag of a scenario")
+            known[tag] = getattr(pytest.mark, tag) if fit else None
+        mark = known[tag]
+        if mark is None:
+            words.append(clean(tag))
+        else:
+            marks.append(mark)
+    return marks, words

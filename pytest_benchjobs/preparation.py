@@ -1,0 +1,109 @@
+"""What has to be there before anything is spent on a trial, and what decides its result."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+from collections.abc import Callable, Mapping
+
+from .agents.protocol import Agent, AgentCall, AgentCommand
+from .limits import Limits
+from .model.errors import AgentSetupFailed, InputError
+from .model.job import JobConfig
+from .model.result import Trial
+from .sandbox.protocol import SandboxProvider
+from .scoring.protocol import Scorer
+from .secrecy import secrets_of
+from .signature import parts_of
+from .sources.template import fill
+from .store.bundle import JobBundle
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Services:
+    """What all trials of a process share."""
+
+    config: JobConfig
+    bundle: JobBundle
+    provider: SandboxProvider
+    agents: Mapping[str, Agent]
+    scorers: Mapping[str, Scorer]
+    secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Variable of the agent -> value. Values are redacted wherever we write."""
+    on_phase: Callable[[Trial, str], None] = lambda _trial, _phase: None
+    """Called when a trial enters a phase, in its thread."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Prepared:
+    """A trial that could start."""
+
+    agent: Agent
+    command: AgentCommand | None
+    env: Mapping[str, str]
+    """For the agent, filled in from the host."""
+    secrets: Mapping[str, str]
+    parts: Mapping[str, str]
+    """Of its signature; all but the image's."""
+
+
+def prepare(trial: Trial, services: Services) -> Prepared:
+    """Look for everything a trial needs, and ask the agent how it wants to be called.
+
+    Raises:
+        InputError: there is no such agent or kind of scorer, or a variable of the host is missing.
+        AgentSetupFailed: a requirement of the scenario, or something the agent needs, is missing.
+        OSError: a file of the scenario cannot be read.
+
+    """
+    scenario, spec = trial.scenario, trial.agent
+    config = services.config.of(scenario.benchmark)
+    limits = Limits(scenario, config)
+    agent = services.agents.get(spec.name)
+    if agent is None:
+        raise InputError(f"there is no agent {spec.name!r}; there are: {', '.join(sorted(services.agents))}")
+    _check_scorers(trial, services)
+    _check_requirements(trial, services)
+    env = fill({**scenario.agent_env, **config.env}, os.environ)
+    call = AgentCall(
+        scenario=scenario,
+        spec=spec,
+        env=env,
+        timeout=limits.agent_timeout,
+        params={**config.params, **spec.params},
+    )
+    command = agent.prepare(call)
+    secrets = secrets_of(scenario, config, services.secrets)
+    parts = parts_of(scenario, limits, spec, command, services.scorers, secrets, services.secrets)
+    return Prepared(agent=agent, command=command, env=env, secrets=secrets, parts=parts)
+
+
+def _check_scorers(trial: Trial, services: Services) -> None:
+    scenario = trial.scenario
+    for scorer in scenario.scorers:
+        if scorer.type not in services.scorers:
+            known = ", ".join(sorted(services.scorers))
+            raise InputError(
+                f"scorer {scorer.name!r} is of type {scorer.type!r}, which nobody provides; there are: {known}",
+                path=scenario.source,
+                line=scenario.line,
+            )
+        fill(scorer.env, os.environ)
+    fill(scenario.environment.env, os.environ)
+
+
+def _check_requirements(trial: Trial, services: Services) -> None:
+    scenario = trial.scenario
+    missing = [name for name in scenario.requires.env if name not in os.environ]
+    missing += [name for name in scenario.requires.secrets if name not in services.secrets]
+    if missing:
+        raise AgentSetupFailed(
+            f"scenario {scenario.id!r} requires {', '.join(missing)}: "
+            "set it in the environment, or pass it with --bench-secret"
+        )
+    programs = [name for name in scenario.requires.commands if shutil.which(name) is None]
+    if programs:
+        raise AgentSetupFailed(
+            f"scenario {scenario.id!r} requires the program {', '.join(programs)} on this machine's PATH"
+        )

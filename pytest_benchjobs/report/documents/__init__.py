@@ -1,0 +1,64 @@
+"""What commands print with `-o json` and `-o yaml`: a versioned model each. `benchjobs schema NAME` prints its schema.
+
+A model goes into a module of this package, derives from `Document`, and gets a line in `DOCUMENTS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from pydantic import BaseModel
+
+from ...model.base import Model
+
+DOCUMENTS = {
+    "result": ("pytest_benchjobs.model.result", "TrialResult"),
+    "job": ("pytest_benchjobs.model.job", "JobRecord"),
+    "watch": ("pytest_benchjobs.report.documents.watch", "WatchDocument"),
+    "list": ("pytest_benchjobs.report.documents.reading", "ListDocument"),
+    "runs": ("pytest_benchjobs.report.documents.reading", "RunsDocument"),
+    "summary": ("pytest_benchjobs.report.documents.summary", "SummaryDocument"),
+    "detach": ("pytest_benchjobs.report.documents.detach", "DetachDocument"),
+    "logs": ("pytest_benchjobs.report.documents.logs", "LogsDocument"),
+    "export": ("pytest_benchjobs.report.documents.export", "ExportRow"),
+    "cancel": ("pytest_benchjobs.report.documents.acting", "CancelDocument"),
+    "recover": ("pytest_benchjobs.report.documents.acting", "RecoverDocument"),
+    "plan": ("pytest_benchjobs.report.documents.plan", "PlanDocument"),
+    "check": ("pytest_benchjobs.report.documents.acting", "CheckDocument"),
+    "doctor": ("pytest_benchjobs.report.documents.acting", "DoctorDocument"),
+    "merge": ("pytest_benchjobs.report.documents.merge", "MergeDocument"),
+    "agents": ("pytest_benchjobs.report.documents.catalogue", "AgentsDocument"),
+    "benchmarks": ("pytest_benchjobs.report.documents.catalogue", "BenchmarksDocument"),
+}
+"""Name -> module and class. The module is imported when its schema is asked for."""
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class Document(Model):
+    """One document on stdout. A key that changes its meaning, or goes, makes a new `schema_version`."""
+
+    schema_version: int = 1
+
+
+def document_class(name: str) -> type[BaseModel]:
+    """Return the model with a name of `DOCUMENTS`.
+
+    Raises:
+        KeyError: there is none.
+
+    """
+    module, class_name = DOCUMENTS[name]
+    found: type[BaseModel] = getattr(importlib.import_module(module), class_name)
+    return found
+
+
+def schema_of(name: str) -> dict[str, Any]:
+    """JSON Schema of what is printed under a name of `DOCUMENTS`.
+
+    Raises:
+        KeyError: there is none.
+
+    """
+    schema = document_class(name).model_json_schema(by_alias=True, mode="serialization")
+    return {"$schema": DIALECT, **schema}

@@ -1,0 +1,40 @@
+"""The document of `merge`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ...model.base import Model
+from . import Document
+
+
+class MergedJob(Model):
+    """What became of a job that came in."""
+
+    job: str
+    name: str | None
+    action: Literal["added", "updated", "unchanged", "refused"]
+    trials: int
+    """That it has here now; of a refused one, that it has where it comes from."""
+    message: str | None
+    """Why it was refused."""
+
+
+class MergedJUnit(Model):
+    """The JUnit file that was written."""
+
+    path: str
+    files: int
+    """That were merged."""
+    cases: int
+
+
+class MergeDocument(Document):
+    """`benchjobs merge`."""
+
+    directory: str | None
+    """Where the jobs are now; None when only JUnit files were merged."""
+    jobs: tuple[MergedJob, ...]
+    problems: tuple[str, ...]
+    """Files that were left out, and why."""
+    junit: MergedJUnit | None

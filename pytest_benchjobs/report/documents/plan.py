@@ -1,0 +1,102 @@
+"""The document of `plan`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ...model.base import Model
+from ...model.job import JobConfig
+from ...model.scenario import Validation
+from . import Document
+
+
+class PlannedTrial(Model):
+    """A trial that was selected."""
+
+    node_id: str
+    benchmark: str
+    scenario: str
+    agent: str
+    attempt: int
+    reused: bool
+    """It would not run: a result of an earlier job would be taken over."""
+    why: str
+    """Why it is reused, or why it is not; empty without reuse."""
+    problem: str | None
+    """Why it would end in an error."""
+    image: str | None
+    image_state: Literal["here", "build", "pull"] | None
+    validation: Validation
+    has_reference: bool
+    timeout: float
+    """Seconds after which it ends in any case."""
+
+
+class PlannedRun(Model):
+    """A benchmark and an agent."""
+
+    benchmark: str
+    agent: str
+    trials: int
+    reused: int
+    runs: int
+    problems: int
+    """Those of `runs` that would end in an error."""
+    expected_seconds: float | None
+    """Sum of what its trials took when they ran before; None: none did."""
+    expected_usd: float | None
+
+
+class Reason(Model):
+    """Why trials are reused or run."""
+
+    reused: bool
+    why: str
+    trials: int
+
+
+class PlannedImage(Model):
+    """An image that trials would run in."""
+
+    image: str
+    state: Literal["here", "build", "pull"] | None
+    """What has to be done for it. None: nobody can tell."""
+    trials: int
+
+
+class PlannedTime(Model):
+    """How long it takes, in seconds, with as many trials at a time as the job has."""
+
+    at_most: float
+    """When every trial uses all the time it has. Pulling and building images comes on top."""
+    expected: float | None
+    """From what the same trials took before."""
+    unknown: int
+    """Trials that are in no expectation: they have not run before."""
+
+
+class PlannedCost(Model):
+    """What it costs, in USD."""
+
+    expected: float | None
+    """From what the same trials cost before."""
+    unknown: int
+    """Trials that are in no expectation: nobody knows what they cost."""
+
+
+class PlanDocument(Document):
+    """`benchjobs plan`: what would run. Nothing has."""
+
+    trials: int
+    reused: int
+    runs: int
+    problems: int
+    concurrency: int
+    groups: tuple[PlannedRun, ...]
+    reasons: tuple[Reason, ...]
+    images: tuple[PlannedImage, ...]
+    time: PlannedTime
+    cost: PlannedCost
+    config: JobConfig
+    """The effective configuration: options, files and defaults together."""
+    selected: tuple[PlannedTrial, ...]

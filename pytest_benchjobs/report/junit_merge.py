@@ -1,0 +1,107 @@
+"""Joining JUnit files, ours or those of others, such as the ones of CI shards."""
+
+# mypy: disable-error-code="no-untyped-call"
+# junitparser is typed, but for the methods that have nothing to annotate.
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from junitparser import JUnitXml, JUnitXmlError, TestCase, TestSuite
+
+from ..model.errors import InputError
+from .junit import DECLARATION
+
+_Key = tuple[str | None, str | None]
+
+
+@dataclasses.dataclass(slots=True)
+class _Suite:
+    """A suite out of those with the same name."""
+
+    first: TestSuite
+    properties: dict[tuple[str, str], None] = dataclasses.field(default_factory=dict)
+    cases: dict[_Key, list[TestCase]] = dataclasses.field(default_factory=dict)
+    """A file may have a case twice: pytest writes one more for an error in a fixture. They belong together."""
+    suites: dict[str | None, _Suite] = dataclasses.field(default_factory=dict)
+
+    def add(self, suite: TestSuite) -> None:
+        """Join one of a later file."""
+        self.properties.update(
+            dict.fromkeys((str(each.name), str(each.value)) for each in suite.properties())
+        )
+        cases: dict[_Key, list[TestCase]] = {}
+        for case in suite.iterchildren(TestCase):
+            cases.setdefault((case.classname, case.name), []).append(case)
+        self.cases.update(cases)
+        _add_all(self.suites, suite.testsuites())
+
+    def joined(self) -> TestSuite:
+        """Return it as one."""
+        suite = TestSuite(self.first.name)
+        for name in ("hostname", "timestamp"):
+            if getattr(self.first, name) is not None:
+                setattr(suite, name, getattr(self.first, name))
+        for name, value in self.properties:
+            suite.add_property(name, value)
+        for cases in self.cases.values():
+            suite.extend(cases)
+        suite.extend([nested.joined() for nested in self.suites.values()])
+        suite.update_statistics()
+        return suite
+
+
+def merge_junit(paths: Sequence[Path]) -> tuple[bytes, int]:
+    """One file out of several, and how many cases it has.
+
+    Suites of the same name become one. A case which is in several files is as in the last of them.
+
+    Raises:
+        InputError: one is no JUnit file, with its path and line.
+
+    """
+    suites: dict[str | None, _Suite] = {}
+    name = None
+    for path in paths:
+        document = _read(path)
+        name = name or document.name
+        _add_all(suites, document)
+    merged = JUnitXml(name)
+    for suite in suites.values():
+        merged.append(suite.joined())
+    merged.update_statistics()
+    content: bytes = merged.tostring()
+    return DECLARATION + content, int(merged.tests or 0)
+
+
+def _add_all(suites: dict[str | None, _Suite], found: Iterable[TestSuite]) -> None:
+    for suite in found:
+        if suite.name not in suites:
+            suites[suite.name] = _Suite(suite)
+        suites[suite.name].add(suite)
+
+
+def _read(path: Path) -> JUnitXml:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", path=path) from error
+    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+        # Entities can make gigabytes of a few lines, or read other files.
+        raise InputError("has a document type, which JUnit files have not", path=path)
+    try:
+        document = JUnitXml.fromstring(content)
+        for suite in document:
+            suite.update_statistics()  # numbers that are none
+    except JUnitXmlError as error:
+        raise InputError(
+            "is no JUnit file: its first element is neither testsuites nor testsuite", path=path
+        ) from error
+    except SyntaxError as error:
+        line = error.lineno or getattr(error, "position", (None, 0))[0]
+        raise InputError(f"is no XML: {error.msg}", path=path, line=line) from error
+    except (ValueError, LookupError, TypeError) as error:
+        raise InputError(f"is no JUnit file: {error}", path=path) from error
+    return document

@@ -1,0 +1,252 @@
+"""The summary of a job, from the rows of the history. Bundles are not read: jobs may have many thousand trials."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..analysis.live import Flying, Live
+from ..analysis.scenarios import ScenarioSummary, judged, repeats
+from ..analysis.summary import Summary, summarise_sums
+from ..analysis.trials import grouped
+from ..model.errors import InputError
+from ..model.job import JobConfig, JobRecord, Totals
+from ..store.bundle import JobBundle, stored
+from ..store.events import EventReader
+from ..store.history import History
+from ..store.liveness import last_beat
+from ..store.rows import JobRow, RunRow, TrialRow
+from .documents.logs import Reason
+from .documents.reading import RunHead
+from .documents.summary import (
+    AgentFigures,
+    AtK,
+    InFlight,
+    RunFigures,
+    SummaryDocument,
+    SummaryScenario,
+    SummaryTrial,
+    VerdictFigures,
+)
+
+
+def summary_document(
+    directory: Path, history: History, job_id: str, *, extended: bool = False, limit: int | None = None
+) -> SummaryDocument:
+    """Sum up a job as it is now. `extended` lists its scenarios and trials, those of at most `limit` scenarios.
+
+    Raises:
+        InputError: there is no such job.
+
+    """
+    record = history.job(job_id)
+    if record is None:
+        raise InputError(f"there is no job {job_id} in {directory}")
+    bundle = JobBundle(directory, job_id)
+    live = Live()
+    for event in [] if record.status.ended else EventReader(bundle.root).poll():
+        live.take(event)
+    config = stored(record).config
+    runs = history.runs(job_id)
+    attempts = _attempts(config, {run.benchmark for run in runs})
+    rows: list[TrialRow] = []
+    if attempts > 1 or config.attempt_policy.aggregates or extended:
+        # Not in the order trials happened to end: two summaries of like jobs are alike.
+        rows = sorted(history.trials(job_id), key=lambda row: (row.scenario, row.node_id))
+    scenarios = judged(rows, config)
+    by_run = grouped(rows, lambda row: row.run)
+    scenarios_of_run = grouped(scenarios, lambda scenario: (scenario.benchmark, scenario.agent))
+    sums, times = grouped(history.figures(job_id), lambda row: row.run), history.durations(job_id)
+    figures = {
+        run.id: _figures(
+            summarise_sums("", sums.get(run.id, []), times.get(run.id, [])),
+            scenarios_of_run.get((run.benchmark, run.agent), []),
+            config,
+        )
+        for run in runs
+    }
+    labels = _in_order(config, {*(run.agent for run in runs), *live.agents})
+    place = {label: number for number, label in enumerate(labels)}
+    runs.sort(key=lambda run: (run.benchmark, place[run.agent]))
+    agents = []
+    for label in labels:
+        own = [run.id for run in runs if run.agent == label]
+        summary = summarise_sums(
+            "",
+            (row for run in own for row in sums.get(run, [])),
+            (seconds for run in own for seconds in times.get(run, [])),
+        )
+        of_agent = [scenario for scenario in scenarios if scenario.agent == label]
+        agents.append(_agent(label, _figures(summary, of_agent, config), live))
+    room = limit if limit is not None else len(scenarios)
+    shown = []
+    for run in runs:
+        listed = scenarios_of_run.get((run.benchmark, run.agent), [])[:room] if extended else None
+        room -= len(listed or ())
+        shown.append(_run(run, figures[run.id], by_run.get(run.id, []), listed))
+    return SummaryDocument(
+        **_of_record(record),
+        directory=str(bundle.root),
+        attempts=attempts,
+        totals=_totals(history.job_row(job_id)),
+        agents=tuple(agents),
+        runs=tuple(shown),
+        left_out=max(0, len(scenarios) - limit) if extended and limit is not None else 0,
+        silent_seconds=None if record.status.ended else _silence(bundle.root),
+        in_flight=tuple(map(_in_flight, live.flying.values())),
+        config=config,
+    )
+
+
+def _totals(row: JobRow | None) -> Totals:
+    return Totals() if row is None else Totals(**{name: getattr(row, name) for name in Totals.model_fields})
+
+
+def _in_order(config: JobConfig, labels: set[str]) -> list[str]:
+    """As the job names its agents; others, which a merge may have brought, behind."""
+    named = dict.fromkeys(agent.label for agent in config.agents if agent.label in labels)
+    return [*named, *sorted(labels.difference(named))]
+
+
+def _of_record(record: JobRecord) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "name": record.name,
+        "status": record.status.value,
+        "message": record.message,
+        "created_at": record.created_at,
+        "finished_at": record.finished_at,
+        "resumed_at": record.resumed_at,
+        "parent": record.parent,
+        "metadata": record.config.metadata,
+        "planned": record.planned,
+        "attempt_policy": str(record.config.attempt_policy),
+        "reproducibility": record.reproducibility,
+    }
+
+
+def _agent(label: str, figures: dict[str, Any], live: Live) -> AgentFigures:
+    tally = live.agents.get(label)
+    return AgentFigures(
+        agent=label,
+        planned=None if tally is None else tally.planned,
+        ended=max(figures["total"], 0 if tally is None else tally.done),
+        running=sum(1 for trial in live.flying.values() if trial.agent == label),
+        **figures,
+    )
+
+
+def _run(
+    row: RunRow,
+    figures: dict[str, Any],
+    trials: Sequence[TrialRow],
+    listed: Sequence[ScenarioSummary] | None,
+) -> RunFigures:
+    node_ids = {trial.node_id for scenario in listed or () for trial in scenario.trials}
+    return RunFigures(
+        **{name: getattr(row, name) for name in RunHead.model_fields},
+        **figures,
+        by_scenario=None if listed is None else tuple(map(_scenario, listed)),
+        trials=None
+        if listed is None
+        else tuple(_trial(trial) for trial in trials if trial.node_id in node_ids),
+    )
+
+
+def _figures(summary: Summary, scenarios: Sequence[ScenarioSummary], config: JobConfig) -> dict[str, Any]:
+    found = repeats(scenarios, config)
+    verdicts = found.verdicts
+    return {
+        "scenarios": len(scenarios) or summary.total,
+        "total": summary.total,
+        "passed": summary.passed,
+        "failed": summary.failed,
+        "partial": summary.partial,
+        "zero": summary.zero,
+        "error": summary.errors,
+        "timeouts": summary.timeouts,
+        "cancelled": summary.cancelled,
+        "skipped": summary.skipped,
+        "reused": summary.reused,
+        "pass_rate": summary.pass_rate,
+        "mean_scored": summary.mean_scored,
+        "mean_all": summary.mean_all,
+        "cost_usd": summary.cost_usd,
+        "unpriced": summary.unpriced,
+        "input_tokens": summary.input_tokens,
+        "output_tokens": summary.output_tokens,
+        "cached_tokens": summary.cached_tokens,
+        "seconds": summary.seconds,
+        "p50_seconds": summary.p50_seconds,
+        "p95_seconds": summary.p95_seconds,
+        "classes": summary.classes,
+        "at_k": tuple(AtK.model_validate(point, from_attributes=True) for point in found.at_k),
+        "flaky": found.flaky,
+        "verdicts": verdicts
+        and VerdictFigures(
+            total=verdicts.total,
+            passed=verdicts.passed,
+            failed=verdicts.failed,
+            partial=verdicts.partial,
+            zero=verdicts.zero,
+            error=verdicts.errors,
+            skipped=verdicts.skipped,
+            mean_score=verdicts.mean_score,
+        ),
+    }
+
+
+def _scenario(scenario: ScenarioSummary) -> SummaryScenario:
+    return SummaryScenario(
+        node_id=scenario.node_id,
+        scenario=scenario.scenario,
+        outcome=scenario.verdict.value,
+        passed=scenario.passed,
+        failed=scenario.failed,
+        error=scenario.errors,
+        mean_score=scenario.mean_score,
+        flaky=scenario.flaky,
+        trials=tuple(trial.node_id for trial in scenario.trials),
+    )
+
+
+def _trial(row: TrialRow) -> SummaryTrial:
+    return SummaryTrial(
+        node_id=row.node_id,
+        scenario=row.scenario,
+        attempt=row.attempt,
+        outcome=row.outcome,
+        score=row.score,
+        threshold=row.threshold,
+        seconds=row.seconds,
+        cost_usd=row.cost_usd,
+        failure=Reason(class_=row.class_, message=row.message or "") if row.class_ else None,
+        reused=row.reused,
+        rescored=row.rescored,
+        kept=row.kept,
+        path=row.path,
+    )
+
+
+def _silence(root: Path) -> float | None:
+    seconds = last_beat(root)
+    return seconds if math.isfinite(seconds) else None
+
+
+def _attempts(config: JobConfig, benchmarks: Iterable[str]) -> int:
+    return max((config.of(benchmark).attempts for benchmark in benchmarks), default=config.attempts)
+
+
+def _in_flight(trial: Flying) -> InFlight:
+    return InFlight(
+        node_id=trial.node_id,
+        scenario=trial.scenario,
+        agent=trial.agent,
+        attempt=trial.attempt,
+        phase=trial.phase,
+        started_at=datetime.datetime.fromtimestamp(trial.started, datetime.UTC),
+        phase_since=datetime.datetime.fromtimestamp(trial.since, datetime.UTC),
+    )

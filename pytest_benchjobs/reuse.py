@@ -1,0 +1,120 @@
+"""Taking over results of earlier jobs: nothing is paid for twice.
+
+A result is taken over if its trial has the same signature and the same number of attempt, ran for real, and passed or
+failed. One that ended in an error, was cancelled or was itself taken over is no result, and hides none.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from .model.errors import BenchError, InputError
+from .model.job import JobConfig
+from .model.result import Origin, Outcome, Signature, Trial, TrialResult
+from .signature import signature
+from .store.bundle import JobBundle, read_result
+from .store.history import FILE, History, TrialRow
+
+_REAL = (Outcome.PASSED.value, Outcome.FAILED.value)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Decision:
+    """What becomes of a trial."""
+
+    result: TrialResult | None
+    """The result to take over, as it would be in this job; None: it has to run."""
+    why: str
+    """In a line."""
+
+
+class Reuse:
+    """Looks for results in the history of a results directory. Thread-safe.
+
+    Raises:
+        InputError: another version wrote the history.
+
+    """
+
+    def __init__(self, directory: Path, job_id: str, config: JobConfig) -> None:
+        self._directory = directory
+        self._job_id = job_id
+        self._config = config
+        self._history = History.open_readonly(directory / FILE)
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Let go of the history."""
+        self._history.close()
+
+    def decide(self, trial: Trial, parts: Mapping[str, str], image_key: str | None) -> Decision:
+        """Whether to run a trial. `image_key` is None when nobody can say what image it would run in.
+
+        Raises:
+            InputError, InfrastructureError: the history cannot be read.
+
+        """
+        if image_key is None:
+            return Decision(
+                None, "its image is not on this machine yet, so nobody knows whether it is the same"
+            )
+        own = signature(parts, image_key)
+        with self._lock:
+            rows = [row for row in self._history.samples(own.value, trial.attempt) if row.job != self._job_id]
+        real = [row for row in rows if row.outcome in _REAL]
+        if self._config.rerun_errors and rows and rows[0].outcome == Outcome.ERROR:
+            return Decision(
+                None, f"its latest run, in job {rows[0].job}, ended in an error ({rows[0].class_})"
+            )
+        if not real:
+            return Decision(None, self._why_none(trial, own, rows))
+        if self._config.rerun_failed and real[0].outcome == Outcome.FAILED:
+            return Decision(None, f"it failed in job {real[0].job} ({real[0].class_})")
+        for row in real:
+            result = self._take_over(trial, row, own)
+            if result is not None:
+                return Decision(result, f"{row.outcome} in job {row.job}")
+        return Decision(None, f"its files of job {real[0].job} are gone")
+
+    def _take_over(self, trial: Trial, row: TrialRow, own: Signature) -> TrialResult | None:
+        try:
+            bundle = JobBundle(self._directory, row.job)
+            result = read_result(bundle.root / row.path)
+        except BenchError:
+            return None
+        # The files are the truth, the history an index.
+        if result.signature is None or result.signature.value != own.value or result.outcome not in _REAL:
+            return None
+        origin = Origin(job=row.job, path=result.path, finished_at=result.finished_at)
+        return result.model_copy(
+            update={
+                "job": self._job_id,
+                "node_id": trial.node_id,
+                "agent": trial.agent,
+                "reused": origin,
+                "rescored": None,
+                "ran_because": None,
+                "path": "",
+            }
+        )
+
+    def _why_none(self, trial: Trial, own: Signature, rows: Sequence[TrialRow]) -> str:
+        if rows:
+            return f"it has no result yet: {rows[0].outcome} ({rows[0].class_}) in job {rows[0].job}"
+        scenario = trial.scenario
+        with self._lock:
+            latest = self._history.latest(scenario.benchmark, scenario.id, trial.agent.label, trial.attempt)
+        if latest is None:
+            return "it has never run here"
+        try:
+            result = read_result(JobBundle(self._directory, latest.job).root / latest.path)
+        except InputError:
+            result = None
+        if result is None or result.signature is None:
+            return f"nobody knows what decided its result in job {latest.job}"
+        before = result.signature.parts
+        changed = [name for name, digest in own.parts.items() if before.get(name) != digest]
+        return f"changed since job {latest.job}: {', '.join(changed)}"

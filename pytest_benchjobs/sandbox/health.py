@@ -1,0 +1,130 @@
+"""What a Docker Engine says of itself, and whether it does what it says."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+import time
+from pathlib import Path
+
+from ..model.errors import InfrastructureError
+from ..model.job import Owner
+from ..model.scenario import Environment
+from .docker import DockerProvider
+from .protocol import SandboxSpec
+from .sweep import left_behind
+
+_MEMORY = 64 << 20
+_PIDS = 64
+_CPUS = 0.5
+# Of cgroup v2, then v1. For CPU: quota and period, or the quota of a period of 100 ms.
+_ASK = """
+cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null | head -n 1
+cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null | head -n 1
+cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null | head -n 1
+"""
+_IMAGES_TRIED = 3
+_LIFETIME = 60.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EngineFacts:
+    """What the engine says of itself."""
+
+    version: str
+    api: str
+    storage_driver: str
+    root: str
+    """Where it keeps images and containers, on its own machine."""
+    local: bool
+    """Whether that is this machine."""
+    cpus: int
+    memory: int
+    """Bytes."""
+    unsupported: tuple[str, ...]
+    """Limits it cannot set."""
+    skew: float
+    """Seconds by which its clock is ahead of ours."""
+    abandoned: int
+    """Containers, networks and volumes of dead processes."""
+    images: tuple[str, ...]
+    """Ids of images that are here, the smallest first."""
+
+
+def engine_facts(provider: DockerProvider, me: Owner) -> EngineFacts:
+    """Ask the engine.
+
+    Raises:
+        InfrastructureError: it does not answer.
+
+    """
+    client = provider.engine.client
+    with provider.engine.guard(running=False):
+        version = client.version()
+        before = time.time()
+        info = client.info()
+        ours = (before + time.time()) / 2
+        images = sorted(
+            (image for image in client.images() if image.get("RepoTags")), key=lambda i: i["Size"]
+        )
+        abandoned = sum(map(len, left_behind(client, me)))
+    limits = {"memory": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}
+    root = str(info.get("DockerRootDir", ""))
+    return EngineFacts(
+        version=str(version.get("Version", "?")),
+        api=str(version.get("ApiVersion", "?")),
+        storage_driver=str(info.get("Driver", "?")),
+        root=root,
+        local=provider.engine.host.startswith("unix://") and Path(root).is_dir(),
+        cpus=int(info.get("NCPU") or os.cpu_count() or 1),
+        memory=int(info.get("MemTotal") or 0),
+        unsupported=tuple(name for name, key in limits.items() if not info.get(key)),
+        skew=_seconds(str(info.get("SystemTime", "")), ours) - ours,
+        abandoned=abandoned,
+        images=tuple(image["Id"] for image in images),
+    )
+
+
+def limits_missing(provider: DockerProvider, images: tuple[str, ...]) -> tuple[str, ...] | None:
+    """Limits that a container was given and does not have, tried with the first image that starts.
+
+    None: no image could be tried, for want of one with a shell.
+    """
+    environment = Environment(memory=_MEMORY, pids=_PIDS, cpus=_CPUS, network="none")
+    for image in images[:_IMAGES_TRIED]:
+        spec = SandboxSpec(
+            environment=environment.model_copy(update={"image": image}),
+            labels={"job": "doctor", "trial": "doctor"},
+            network="none",
+            deadline=_LIFETIME,
+        )
+        output = bytearray()
+        try:
+            sandbox = provider.start(spec, lambda _phase: None)
+            try:
+                result = sandbox.exec(["/bin/sh", "-c", _ASK], timeout=_LIFETIME / 2, sink=output.extend)
+            finally:
+                sandbox.remove()
+        except InfrastructureError:
+            continue
+        found = output.decode("ascii", "replace").split("\n")
+        if result.exit_status == 0 and len(found) == 4:
+            return tuple(
+                name
+                for name, holds in (
+                    ("memory", found[0] == str(_MEMORY)),
+                    ("pids", found[1] == str(_PIDS)),
+                    ("cpus", found[2].split(" ")[0] == str(int(_CPUS * 100_000))),
+                )
+                if not holds
+            )
+    return None
+
+
+def _seconds(text: str, otherwise: float) -> float:
+    """Seconds since the epoch of what the engine says, with nanoseconds; `otherwise` if it says nothing."""
+    try:
+        return datetime.datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return otherwise

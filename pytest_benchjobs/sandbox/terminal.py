@@ -1,0 +1,219 @@
+"""A command in a container with this process's own standard streams, on a terminal or without one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import ssl
+import sys
+import termios
+import time
+import tty
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FrameType
+from typing import Self
+
+import docker.errors
+
+from ..model.errors import EngineLost
+from .engine import Engine
+from .stream import Demultiplexer
+
+_CHUNK = 64 * 1024
+_STDIN, _STDOUT, _STDERR = 0, 1, 2
+# The default, Ctrl-P Ctrl-Q, holds every Ctrl-P back, which shells use. Nobody needs to detach from here.
+_NEVER_DETACH = "ctrl-],ctrl-],ctrl-],ctrl-q"
+_HANGING_UP = (signal.SIGTERM, signal.SIGHUP)
+_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+_RESIZE_TRIES, _RESIZE_PAUSE = 20, 0.02
+
+
+def is_interactive() -> bool:
+    """Whether standard input and output are both a terminal."""
+    return _is_open(_STDIN) and os.isatty(_STDIN) and os.isatty(_STDOUT)
+
+
+def interact(
+    engine: Engine,
+    container: str,
+    argv: Sequence[str],
+    *,
+    user: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> int:
+    """Run a command on our standard streams; returns its exit status. Best called inside `ended_by_signals`.
+
+    If ours are a terminal, the command has one of its own, which follows the size of ours; and ours is as it was
+    afterwards, whatever happens. Otherwise its three streams are ours.
+
+    Raises:
+        InfrastructureError: of the class that fits.
+
+    """
+    on_terminal = is_interactive()
+    # Half of a connection with TLS cannot be closed, and the command would wait forever for the end of its input.
+    attached = on_terminal or (_is_open(_STDIN) and not engine.encrypted)
+    with engine.guard():
+        exec_id = engine.client.exec_create(
+            container,
+            list(argv),
+            stdin=attached,
+            tty=on_terminal,
+            environment=dict(env or {}),
+            user=user or "",
+            detach_keys=_NEVER_DETACH,
+        )["Id"]
+        connection, first = engine.hijack(f"/exec/{exec_id}/start", {"Detach": False, "Tty": on_terminal})
+    with connection:
+        if on_terminal:
+            with _raw(_STDIN), _Size(engine, exec_id) as size:
+                _write(_STDOUT, first)
+                _pump(connection, lambda data: _write(_STDOUT, data), attached=True, size=size)
+        else:
+            output = Demultiplexer(
+                lambda _: None, lambda data: _write(_STDOUT, data), lambda data: _write(_STDERR, data)
+            )
+            output.feed(first)
+            _pump(connection, output.feed, attached=attached)
+    with engine.guard():
+        status = engine.client.exec_inspect(exec_id)["ExitCode"]
+    if not isinstance(status, int):
+        raise EngineLost("the container was removed, or the Docker Engine went away, while the command ran")
+    return status
+
+
+@contextlib.contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP (the terminal is gone) raise SystemExit meanwhile, so that whoever is called tidies up."""
+
+    def end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  that is how handlers are called
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in _HANGING_UP}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class _Size:
+    """Makes the terminal of a command as large as ours, now and whenever that changes."""
+
+    def __init__(self, engine: Engine, exec_id: str) -> None:
+        self._engine = engine
+        self._exec_id = exec_id
+        self._before: object = signal.SIG_DFL
+        self.descriptor, self._changed = os.pipe()
+
+    def __enter__(self) -> Self:
+        os.set_blocking(self._changed, False)
+        self._before = signal.signal(signal.SIGWINCH, self._note)
+        # The answer that the command starts comes before it has.
+        for _ in range(_RESIZE_TRIES):
+            if self.follow():
+                break
+            time.sleep(_RESIZE_PAUSE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGWINCH, self._before)  # type: ignore[arg-type]
+        os.close(self.descriptor)
+        os.close(self._changed)
+
+    def follow(self) -> bool:
+        """Take over the size of our terminal. False: the command has not begun, or has ended."""
+        columns, lines = os.get_terminal_size(_STDOUT)
+        try:
+            self._engine.client.exec_resize(self._exec_id, height=lines, width=columns)
+        except docker.errors.APIError:
+            return False
+        return True
+
+    def changed(self) -> None:
+        """What `descriptor` being readable is about."""
+        os.read(self.descriptor, _CHUNK)
+        self.follow()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._changed, b"!")
+
+
+def _pump(
+    connection: socket.socket,
+    output: Callable[[bytes], None],
+    *,
+    attached: bool,
+    size: _Size | None = None,
+) -> None:
+    """Carry bytes both ways until the other side ends. Never waits for one way while the other could go on."""
+    connection.setblocking(False)
+    typed = b""
+    while True:
+        watched: list[int | socket.socket] = [connection]
+        if attached and not typed:
+            watched.append(_STDIN)
+        if size is not None:
+            watched.append(size.descriptor)
+        ready, writable, _ = select.select(watched, [connection] if typed else [], [])
+        if size is not None and size.descriptor in ready:
+            size.changed()
+        if connection in ready and not _receive(connection, output):
+            return
+        if _STDIN in ready:
+            typed = os.read(_STDIN, _CHUNK)
+            if not typed:
+                attached = False
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_WR)
+        if writable:
+            try:
+                typed = typed[connection.send(typed) :]
+            except _LATER:
+                continue
+            except OSError:
+                # It takes no more input; what it has to say still comes.
+                typed, attached = b"", False
+
+
+def _receive(connection: socket.socket, output: Callable[[bytes], None]) -> bool:
+    """Hand on all that is there. False at the end."""
+    while True:
+        try:
+            data = connection.recv(_CHUNK)
+        except _LATER:
+            return True
+        except ConnectionError:
+            return False
+        if not data:
+            return False
+        output(data)
+
+
+@contextlib.contextmanager
+def _raw(terminal: int) -> Iterator[None]:
+    """Every key goes to the command, Ctrl-C too."""
+    before = termios.tcgetattr(terminal)
+    try:
+        tty.setraw(terminal)
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True

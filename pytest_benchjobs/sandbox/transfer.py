@@ -1,0 +1,105 @@
+"""Files into a container and out of it, through the engine: nothing inside is asked."""
+
+from __future__ import annotations
+
+import contextlib
+import tarfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import docker.errors
+
+from ..model.errors import EngineLost
+from .archive import open_stream, pack, unpack
+from .engine import Engine
+from .protocol import Fetched, File
+
+# Bits of Go's os.FileMode, which the engine describes files with.
+_LINK = 1 << 27
+_NOT_REGULAR = 1 << 31 | _LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
+
+
+class Transfer:
+    """For one container. `calling` turns what goes wrong in a call of the engine into errors of ours."""
+
+    def __init__(
+        self, engine: Engine, container: str, calling: Callable[[], contextlib.AbstractContextManager[None]]
+    ) -> None:
+        self._engine = engine
+        self._container = container
+        self._calling = calling
+
+    def put(self, files: Iterable[File], workdir: str) -> None:
+        """Put files in, owned by root; relative paths start at `workdir`. One round trip."""
+        with pack(files, workdir) as archive, self._calling():
+            self._engine.client.put_archive(self._container, "/", archive)
+
+    def read(self, path: str, *, limit: int) -> bytes | None:
+        """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
+        with self._archive(path) as (stat, tar):
+            if stat is None or stat["mode"] & _NOT_REGULAR:
+                return None
+            if stat["size"] > limit:
+                raise ValueError(f"{path} has {stat['size']} bytes, more than {limit}")
+            for member in tar():
+                if member.isreg():
+                    if member.size > limit:
+                        raise ValueError(f"{path} has {member.size} bytes, more than {limit}")
+                    content = tar().extractfile(member)
+                    return content.read() if content is not None else None
+        return None
+
+    def fetch(
+        self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
+    ) -> Fetched | None:
+        """Copy a file or directory out, safely. None: not there."""
+        for _ in range(2):
+            with self._archive(path) as (stat, tar):
+                if stat is None:
+                    return None
+                if stat["mode"] & _LINK and stat.get("linkTarget"):
+                    # The engine has resolved it, inside the container's own file system.
+                    path = stat["linkTarget"]
+                    continue
+                return unpack(tar(), destination, limit=limit, exclude=exclude)
+        return None
+
+    @contextlib.contextmanager
+    def _archive(self, path: str) -> Iterator[tuple[dict[str, Any] | None, Callable[[], tarfile.TarFile]]]:
+        """What `path` is, and the archive of it as it comes; None when it is not there."""
+        with self._calling():
+            try:
+                chunks, stat = self._engine.client.get_archive(self._container, path)
+            except docker.errors.NotFound as error:
+                if "no such container" in str(error.explanation).lower():
+                    raise
+                yield None, _no_archive
+                return
+        opened: list[tarfile.TarFile] = []
+
+        def tar() -> tarfile.TarFile:
+            if not opened:
+                opened.append(open_stream(_guarded(self._engine, chunks)))
+            return opened[0]
+
+        try:
+            yield stat, tar
+        except tarfile.TarError as error:
+            raise EngineLost(f"the Docker Engine sent half an archive of {path}: {error}") from error
+        finally:
+            chunks.close()
+
+
+def _guarded(engine: Engine, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same chunks; what breaks is the engine's, not the writer's on our side."""
+    while True:
+        with engine.guard():
+            chunk = next(chunks, None)
+        if chunk is None:
+            return
+        yield chunk
+
+
+def _no_archive() -> tarfile.TarFile:
+    raise FileNotFoundError

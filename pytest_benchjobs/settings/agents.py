@@ -1,0 +1,56 @@
+"""Agents as settings name them, and what they are without a model of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from ..model.agent import COMMAND, AgentSpec
+from ..model.errors import InputError
+
+if TYPE_CHECKING:
+    from .written import WrittenAgent
+
+WITHOUT_MODEL = frozenset({"oracle", "nop", COMMAND})
+"""Agents for which a model means nothing."""
+
+
+def read_agent(written: str | WrittenAgent) -> AgentSpec:
+    """The agent a file or option names.
+
+    Raises:
+        InputError: it is no such thing.
+
+    """
+    if isinstance(written, str):
+        return AgentSpec.parse(written)
+    if written.agent == COMMAND and written.model:
+        # Without its shell command it is no agent at all.
+        written = written.model_copy(update={"agent": f"{COMMAND}:{written.model}", "model": None})
+    name = AgentSpec.parse(written.agent)
+    parts = name.model_dump()
+    for part in ("model", "provider", "base_url", "params"):
+        value = getattr(written, part)
+        if value and parts[part]:
+            raise InputError(f"agent {written.agent!r} has a {part} already")
+        parts[part] = value or parts[part]
+    if not parts["base_url"] or parts["base_url"].startswith(("http://", "https://")):
+        return AgentSpec.model_validate(parts)
+    raise InputError(f"{parts['base_url']!r} is not a URL; write http://HOST or https://HOST")
+
+
+def with_defaults(
+    agents: Iterable[AgentSpec], provider: str | None, model: str | None
+) -> tuple[AgentSpec, ...]:
+    """The agents, where those that name no provider or no model have these."""
+    return tuple(
+        agent
+        if agent.name in WITHOUT_MODEL
+        else changed(agent, provider=agent.provider or provider, model=agent.model or model)
+        for agent in agents
+    )
+
+
+def changed(agent: AgentSpec, **parts: Any) -> AgentSpec:
+    """The agent with other parts. Not a copy: that would keep the label."""
+    return AgentSpec.model_validate({**agent.model_dump(), **parts})

@@ -1,0 +1,157 @@
+"""Profiles and job files: where they are found, and what they say."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ..model.errors import InputError
+from ..sources.complaints import Complaints, did_you_mean
+from ..sources.documents import Document, read_document
+from ..sources.plain import Place
+from .agents import read_agent
+from .extra import PER_BENCHMARK, canonical, read_extra, read_file, read_per_benchmark
+from .layers import Layer
+from .values import overlay
+from .written import ALIASES, Settings, WrittenAgent, WrittenMatrix
+
+DIRECTORY = "benchjobs-profiles"
+_SUFFIXES = (".toml", ".yaml", ".yml", ".json")
+_TABLE: Place = ("tool", "benchjobs", "profiles")
+
+
+def read_job_file(path: Path) -> Layer:
+    """What a job file says.
+
+    Raises:
+        InputErrors: every mistake in it, with file and line.
+
+    """
+    return _layer(read_file(path), ())
+
+
+def read_profile(name: str, rootdir: Path, directory: Path) -> Layer:
+    """What a profile says: one of pyproject.toml, or a file, by name or path.
+
+    Raises:
+        InputErrors: there is none; every mistake in it, with file and line.
+
+    """
+    if "/" in name or name.endswith(_SUFFIXES):
+        return _layer(read_file(directory / name), ())
+    pyproject = rootdir / "pyproject.toml"
+    known = set(_listed(pyproject))
+    if name in known:
+        return _layer(read_document(pyproject), (*_TABLE, name))
+    files = {path for suffix in _SUFFIXES for path in (rootdir / DIRECTORY).glob(f"*{suffix}")}
+    named = sorted(path for path in files if path.stem == name)
+    if len(named) > 1:
+        raise InputError(f"there are two profiles {name!r}: {named[0].name} and {named[1].name}; remove one")
+    if named:
+        return _layer(read_file(named[0]), ())
+    known |= {path.stem for path in files}
+    hint = did_you_mean(name, known).strip() or (
+        f"there are: {', '.join(sorted(known))}"
+        if known
+        else f"write one into {DIRECTORY}/ or [tool.benchjobs.profiles.{name}] of pyproject.toml"
+    )
+    raise InputError(f"there is no profile {name!r}; {hint}")
+
+
+def _listed(pyproject: Path) -> list[str]:
+    """Names of the profiles in a pyproject.toml; a broken one has none, and pytest says why."""
+    try:
+        data: Any = tomllib.loads(pyproject.read_text("utf-8"))
+    except (OSError, ValueError):
+        return []
+    for key in _TABLE:
+        data = data.get(key) if isinstance(data, dict) else None
+    return list(data) if isinstance(data, dict) else []
+
+
+def _layer(document: Document, place: Place) -> Layer:
+    data: Any = document.data
+    for key in place:
+        data = data[key]
+    complaints = Complaints(document)
+    if not isinstance(data, dict):
+        raise InputError("a table of keys is expected", path=document.path, line=document.line(place))
+    _refuse_unknown(complaints, data, place)
+    known, written = canonical(complaints, Settings, data, place)
+    found = complaints.check(Settings, known, lambda at: (*place, written[str(at[0])], *at[1:]))
+    extra, benchmarks = read_extra(complaints, _table(known.get("extra")), (*place, "extra"))
+    # One that is no table was complained about above.
+    tables = {
+        name: table for name, table in _table(known.get(PER_BENCHMARK)).items() if isinstance(table, dict)
+    }
+    closer = read_per_benchmark(complaints, tables, (*place, PER_BENCHMARK))
+    values = {} if found is None else _values(complaints, found, known, written, document.path.parent, place)
+    complaints.raise_errors()
+
+    def origin(key: str) -> str:
+        line = document.line((*place, written[key])) if key in written else None
+        return f"{document.path.name}:{line}: {key}" if line else f"{document.path.name}: {key}"
+
+    return Layer({**extra, **values}, overlay(benchmarks, closer), origin)
+
+
+def _table(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _refuse_unknown(complaints: Complaints, data: Mapping[str, Any], place: Place) -> None:
+    known = (*Settings.model_fields, *ALIASES)
+    for key in data:
+        if ALIASES.get(key, key) not in Settings.model_fields:
+            hint = did_you_mean(key, known) or " what is for agents or scorers belongs under `extra`"
+            complaints.wrong((*place, key), f"unknown key;{hint}")
+    _unknown_in(complaints, WrittenMatrix, data.get("matrix"), (*place, "matrix"))
+    for key in ("agents", "agent"):
+        listed = data.get(key)
+        for index, agent in enumerate(listed if isinstance(listed, list) else []):
+            _unknown_in(complaints, WrittenAgent, agent, (*place, key, index))
+
+
+def _unknown_in(
+    complaints: Complaints, model: type[WrittenAgent | WrittenMatrix], data: object, place: Place
+) -> None:
+    for key in data if isinstance(data, dict) else ():
+        if key not in model.model_fields:
+            complaints.wrong(
+                (*place, key), f"unknown key;{did_you_mean(key, model.model_fields)}".rstrip(";")
+            )
+
+
+def _values(
+    complaints: Complaints,
+    found: Settings,
+    known: Mapping[str, Any],
+    written: Mapping[str, str],
+    directory: Path,
+    place: Place,
+) -> dict[str, Any]:
+    """What the file says, under the names of a job's configuration."""
+    kept = set(known) - {"benchmarks", "agents", "filter", "matrix", "extra", PER_BENCHMARK}
+    values = {key: getattr(found, key) for key in sorted(kept)}
+    if found.benchmarks is not None:
+        values["benchmarks"] = [_from(directory, text) for text in found.benchmarks]
+    if found.agents is not None:
+        values["agents"] = []
+        for index, agent in enumerate(found.agents):
+            try:
+                values["agents"].append(read_agent(agent))
+            except InputError as error:
+                complaints.wrong((*place, written["agents"], index), error.message)
+    if found.filter:
+        values["filters"] = list(found.filter.items())
+    if found.matrix is not None:
+        values |= {"parameters": found.matrix.parameters, "exclude": found.matrix.exclude}
+    return values
+
+
+def _from(directory: Path, text: str) -> str:
+    """A path beside the file, as one that means the same from anywhere; a name as it is."""
+    looks_like_a_path = "/" in text or text.endswith((".yaml", ".yml", ".toml"))
+    return str(directory / text) if looks_like_a_path and (directory / text).exists() else text

@@ -1,0 +1,111 @@
+"""Layers of settings, one over the other, and who said what.
+
+Below are the defaults, then the ini file, profiles, the job file, `--bench-extra`, and on top the options of the
+command line. A later layer wins. Within a layer, what is said of one benchmark wins over what is said of all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from .values import overlay
+
+TABLES = frozenset({"env", "secrets", "metadata", "image_map", "build_args", "params", "parameters"})
+"""Merged key by key."""
+LISTS = frozenset({"keep_processes", "filters", "exclude"})
+"""Added to. Any other value is replaced."""
+PER_BENCHMARK = (
+    "attempts",
+    "agent_timeout",
+    "scorer_timeout",
+    "timeout_multiplier",
+    "threshold",
+    "max_examples",
+    "sample",
+    "seed",
+    "provider",
+    "model",
+)
+"""What may be otherwise for one benchmark, besides `params`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layer:
+    """What one place says."""
+
+    values: Mapping[str, Any]
+    per_benchmark: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    origin: Callable[[str], str] = str
+    """How to name the place where a value is from, to blame it."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Merged:
+    """What all places say together."""
+
+    values: dict[str, Any]
+    per_benchmark: dict[str, dict[str, Any]]
+    origins: dict[str, str]
+    """Key -> the place that had the last word on it."""
+
+    def origin(self, key: str) -> str:
+        """How to name the place where a value is from."""
+        return self.origins.get(key, key)
+
+
+def merge(layers: Iterable[Layer]) -> Merged:
+    """Lay each layer over those before it."""
+    values: dict[str, Any] = {}
+    benchmarks: dict[str, dict[str, Any]] = {}
+    origins: dict[str, str] = {}
+    for layer in layers:
+        for entry in benchmarks.values():
+            _forget(entry, layer.values)
+        for key, value in layer.values.items():
+            values[key] = _laid_over(key, values.get(key), value)
+            origins[key] = layer.origin(key)
+        for name, changes in layer.per_benchmark.items():
+            benchmarks[name] = _all_laid_over(benchmarks.get(name, {}), changes)
+    return Merged(values, benchmarks, origins)
+
+
+def as_one(layers: Sequence[Layer]) -> Layer:
+    """Several layers as a single one: in it, what any of them says of one benchmark wins over what any says of all."""
+    values: dict[str, Any] = {}
+    benchmarks: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        values = _all_laid_over(values, layer.values)
+        for name, changes in layer.per_benchmark.items():
+            benchmarks[name] = _all_laid_over(benchmarks.get(name, {}), changes)
+
+    def origin(key: str) -> str:
+        said = [layer for layer in layers if key in layer.values]
+        return (said or layers)[-1].origin(key)
+
+    return Layer(values, benchmarks, origin)
+
+
+def _forget(changes: dict[str, Any], said: Mapping[str, Any]) -> None:
+    """Take out what was said of one benchmark, and is now said of all."""
+    for key in PER_BENCHMARK:
+        if key in said:
+            changes.pop(key, None)
+    params = {
+        name: value for name, value in changes.get("params", {}).items() if name not in said.get("params", ())
+    }
+    if "params" in changes:
+        changes["params"] = params
+
+
+def _all_laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    return {**below, **{key: _laid_over(key, below.get(key), value) for key, value in above.items()}}
+
+
+def _laid_over(key: str, below: Any, above: Any) -> Any:
+    if key in TABLES:
+        return overlay(below or {}, above)
+    if key in LISTS:
+        return [*(below or ()), *above]
+    return above

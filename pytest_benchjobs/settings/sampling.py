@@ -1,0 +1,48 @@
+"""Parts of a benchmark: samples and shards. The same for everybody, and almost the same after a scenario was added."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+
+
+def sampled(benchmark: str, tags: Mapping[str, tuple[str, ...]], sample: str, seed: int) -> list[str]:
+    """Draw scenarios alike from each group with the same tags, at least one in all; in the order they come.
+
+    `tags` are those of each scenario, by its id; `sample` is `10%` or a number.
+    """
+    count = _size(sample, len(tags))
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for scenario, of_scenario in tags.items():
+        groups.setdefault(tuple(sorted(set(of_scenario))), []).append(scenario)
+    exact = {group: count * len(ids) / len(tags) for group, ids in groups.items()}
+    quotas = {group: math.floor(share) for group, share in exact.items()}
+    # The largest remainders get what rounding left over; who of equals, the seed says.
+    by_remainder = sorted(
+        groups,
+        key=lambda group: (round(quotas[group] - exact[group], 9), _hash(seed, benchmark, "\0".join(group))),
+    )
+    for group in by_remainder[: count - sum(quotas.values())]:
+        quotas[group] += 1
+    drawn = {
+        scenario
+        for group, ids in groups.items()
+        for scenario in sorted(ids, key=lambda one: _hash(seed, benchmark, one))[: quotas[group]]
+    }
+    return [scenario for scenario in tags if scenario in drawn]
+
+
+def in_shard(benchmark: str, scenario: str, shard: str) -> bool:
+    """Whether a scenario belongs to a part such as `2/4`. What it is called decides, and nothing else."""
+    part, _, parts = shard.partition("/")
+    return int.from_bytes(_hash("shard", benchmark, scenario)[:8]) % int(parts) == int(part) - 1
+
+
+def _size(sample: str, total: int) -> int:
+    wanted = round(float(sample[:-1]) / 100 * total) if sample.endswith("%") else int(sample)
+    return min(total, max(1, wanted))
+
+
+def _hash(*parts: object) -> bytes:
+    return hashlib.sha256("\0".join(map(str, parts)).encode("utf-8", "replace")).digest()

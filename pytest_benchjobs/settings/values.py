@@ -1,0 +1,172 @@
+"""How single values are written: samples, shards, lists on a command line, JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from ..sources.plain import MAX_DEPTH, dotted, unfit
+
+_SHARE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*%")
+_SHARD = re.compile(r"(?P<part>\d{1,5})/(?P<parts>\d{1,5})")
+_OPENING, _CLOSING = "[{", "]}"
+
+
+def parse_sample(value: object) -> object:
+    """A sample as `10%` or `12`: from such a text, a whole number, or a share between 0 and 1.
+
+    Raises:
+        ValueError: it is none.
+
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError("a share such as 10% or a number of scenarios is expected")
+    if isinstance(value, str):
+        text = value.strip()
+        match = _SHARE.fullmatch(text)
+        if match is not None:
+            value = float(match["number"]) / 100
+            if _is_share(value):
+                return _percent(value)
+        elif text.isdecimal() and int(text) > 0:
+            return str(int(text))
+        else:
+            value = read_number(text)
+            if isinstance(value, float) and _is_share(value):
+                return _percent(value)
+    elif isinstance(value, int) and value >= 1:
+        return str(value)
+    elif isinstance(value, float) and _is_share(value):
+        return _percent(value)
+    raise ValueError(f"{value!r} is no sample; write a share such as 10%, or a number of scenarios")
+
+
+def _is_share(number: float) -> bool:
+    return 1e-9 <= number <= 1
+
+
+def _percent(share: float) -> str:
+    return f"{round(share * 100, 9):g}%"
+
+
+def parse_shard(value: object) -> object:
+    """A shard as `2/4`.
+
+    Raises:
+        ValueError: it is none.
+
+    """
+    match = _SHARD.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or not 1 <= int(match["part"]) <= int(match["parts"]):
+        raise ValueError(f"{value!r} is no part of several; write I/N, from 1/N to N/N")
+    return f"{int(match['part'])}/{int(match['parts'])}"
+
+
+Sample = Annotated[str, BeforeValidator(parse_sample, json_schema_input_type=str | int | float)]
+"""`10%`, or a number of scenarios."""
+Shard = Annotated[str, BeforeValidator(parse_shard, json_schema_input_type=str)]
+"""`2/4`: the second of four parts."""
+
+
+def read_number(text: str) -> object:
+    """A number where the text is one, else the text."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def read_value(text: str) -> Any:
+    """JSON where the text is that, else the text.
+
+    Raises:
+        ValueError: it has something no file could have, such as NaN.
+
+    """
+    try:
+        return read_json(text)
+    except json.JSONDecodeError:
+        check_plain(text)
+        return text
+
+
+def read_json(text: str) -> Any:
+    """JSON as data that says the same to everybody.
+
+    Raises:
+        ValueError: it is not JSON, or has a key twice, NaN, a number too large, or is nested too deeply.
+
+    """
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        table = dict(pairs)
+        if len(table) < len(pairs):
+            keys = [key for key, _ in pairs]
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise ValueError(f"the key {twice!r} is given twice")
+        return table
+
+    try:
+        data = json.loads(text, object_pairs_hook=unique)
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    check_plain(data)
+    return data
+
+
+def check_plain(data: object) -> None:
+    """See that data has nothing that others would read in another way.
+
+    Raises:
+        ValueError: NaN, a number too large, NUL, or nested too deeply.
+
+    """
+    left: list[tuple[tuple[str | int, ...], object]] = [((), data)]
+    while left:
+        place, value = left.pop()
+        if len(place) > MAX_DEPTH:
+            raise ValueError("is nested too deeply")
+        if isinstance(value, dict):
+            left.extend(((*place, key), item) for key, item in value.items())
+            left.extend(((*place, key), key) for key in value if unfit(key))
+        elif isinstance(value, list):
+            left.extend(((*place, index), item) for index, item in enumerate(value))
+        elif problem := unfit(value):
+            raise ValueError(f"{dotted(place)}: {problem}" if place else problem)
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two values of parameters mean the same: 1 is 1.0, and is not true."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def split_values(text: str) -> list[str]:
+    """`a,b` at its commas, except those within brackets or quotes of JSON."""
+    parts = [""]
+    depth, quoted, escaped = 0, False, False
+    for char in text:
+        if quoted:
+            quoted, escaped = char != '"' or escaped, char == "\\" and not escaped
+        elif char == '"' and (depth or not parts[-1].strip()):
+            quoted = True
+        elif char in _OPENING:
+            depth += 1
+        elif char in _CLOSING:
+            depth = max(0, depth - 1)
+        elif char == "," and not depth:
+            parts.append("")
+            continue
+        parts[-1] += char
+    return [part.strip() for part in parts]
+
+
+def overlay(below: Any, above: Any) -> Any:
+    """`above` laid over `below`: tables are merged all the way down, anything else is replaced."""
+    if isinstance(below, dict) and isinstance(above, dict):
+        return {**below, **{key: overlay(below.get(key), value) for key, value in above.items()}}
+    return above

@@ -1,0 +1,244 @@
+"""What decides the result of a trial, as a digest: two trials with the same signature are samples of the same thing.
+
+Content decides, and never a path, a clock, an order or a secret. A file is its bytes and whether it may be executed; a
+variable that holds a secret is its name. What the agent is, is what it would run: the command it prepared and every
+file that comes with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import json
+import os
+import stat
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .agents.protocol import AgentCommand
+from .limits import Limits
+from .model.agent import AgentSpec
+from .model.errors import InputError
+from .model.result import Signature
+from .model.scenario import Scenario, ScorerSpec
+from .sandbox.protocol import File
+from .scoring.builtin import builtin_scorers
+from .scoring.protocol import Scorer
+from .sources.template import fill
+from .store.redact import looks_secret
+
+_VERSION = 1
+"""Counted up when the same content is graded in another way: nothing from before is reused then."""
+_CHUNK = 1 << 20
+_IMAGE_OR_LIMIT = {
+    "image",
+    "dockerfile",
+    "context",
+    "build_args",
+    "build_timeout",
+    "setup_timeout",
+    "cpus",
+    "memory",
+    "storage",
+    "pids",
+    "gpus",
+}
+_LIMITS = ("cpus", "memory", "storage", "pids", "gpus")
+
+
+def parts_of(
+    scenario: Scenario,
+    limits: Limits,
+    spec: AgentSpec,
+    command: AgentCommand | None,
+    scorers: Mapping[str, Scorer],
+    secrets: Mapping[str, str],
+    given: Iterable[str],
+) -> dict[str, str]:
+    """The digests of all parts but `image`, which only the engine knows.
+
+    `secrets` are all values that are secret, by name; `given`, the names of those which the agent gets from the job.
+
+    Raises:
+        OSError: a file of the scenario cannot be read.
+
+    """
+    config = limits.config
+    keeps = scenario.environment.keep_processes or config.keeps_processes(scenario.id)
+    environment = scenario.environment.model_dump(mode="json", exclude=_IMAGE_OR_LIMIT)
+    return {
+        "scenario": _digest(
+            [
+                scenario.benchmark,
+                scenario.id,
+                scenario.problem_statement,
+                scenario.additional_context,
+                {path: content_of(source) for path, source in scenario.files.items()},
+                scenario.agent_user,
+                _from_host(scenario.agent_env, secrets),
+                scenario.agent_network,
+            ]
+        ),
+        "environment": _digest(
+            [environment | {"env": _from_host(scenario.environment.env, secrets)}, bool(keeps)]
+        ),
+        "scorers": _digest([_VERSION, *(_scorer(one, scorers, secrets) for one in scenario.scorers)]),
+        "agent": _digest([spec.model_dump(mode="json", exclude={"params"}), _command(command, secrets)]),
+        "parameters": _digest(
+            [{**config.params, **spec.params}, _from_host(config.env, secrets), sorted(given)]
+        ),
+        "limits": _digest(
+            [
+                limits.threshold,
+                limits.agent_timeout,
+                limits.silent_timeout,
+                limits.setup_timeout,
+                [limits.scorer_timeout(one) for one in scenario.scorers],
+                [getattr(scenario.environment, name) for name in _LIMITS],
+            ]
+        ),
+    }
+
+
+def signature(parts: Mapping[str, str], image_key: str) -> Signature:
+    """The signature, from `parts_of` and what decides the image."""
+    whole = {**parts, "image": _digest(image_key)}
+    return Signature(value=_digest(whole, 32), parts=whole)
+
+
+def graded_anew(before: Signature | None, now: Signature) -> Signature | None:
+    """The signature of a trial that is graded again: its agent worked under what was `before`, scorers are of `now`.
+
+    Where nobody knows what was before, nobody knows it of the new result either.
+    """
+    if before is None:
+        return None
+    parts = {**before.parts, "scorers": now.parts["scorers"]}
+    if parts.get("limits") != now.parts["limits"]:
+        # Those of the agent were the old ones, the threshold is the new one: like no trial of one piece.
+        parts["limits"] = _digest([parts.get("limits"), now.parts["limits"]])
+    return Signature(value=_digest(parts, 32), parts=parts)
+
+
+def content_of(path: Path) -> str:
+    """Digest of a file, or of a directory: names, bytes, and what may be executed.
+
+    Raises:
+        OSError: it cannot be read.
+
+    """
+    if not path.is_dir():
+        return _file(path)
+    entries = []
+    for directory, names, files in os.walk(path):
+        names.sort()
+        for name in sorted([*files, *(name for name in names if (Path(directory) / name).is_symlink())]):
+            found = Path(directory) / name
+            entries.append([found.relative_to(path).as_posix(), _file(found)])
+        if not names and not files:
+            entries.append([Path(directory).relative_to(path).as_posix(), "empty"])
+    return _digest(entries)
+
+
+_Key = tuple[int, int, int, int]
+_known: dict[Path, tuple[_Key, str]] = {}
+_lock = threading.Lock()
+
+
+def _file(path: Path) -> str:
+    """Digest of one file; read once, until it changes."""
+    about = path.lstat()
+    if stat.S_ISLNK(about.st_mode):
+        # What a link of the scenario points to is put in with it, if it is inside.
+        return _file(path.resolve()) if path.is_file() else f"link:{path.readlink()}"
+    key = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+    with _lock:
+        known = _known.get(path)
+    if known is not None and known[0] == key:
+        return known[1]
+    if not stat.S_ISREG(about.st_mode):
+        return "no file"
+    digest = hashlib.sha256(b"x" if about.st_mode & 0o100 else b"-")
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    found = digest.hexdigest()[:32]
+    with _lock:
+        _known[path] = (key, found)
+    return found
+
+
+def _scorer(spec: ScorerSpec, scorers: Mapping[str, Scorer], secrets: Mapping[str, str]) -> list[Any]:
+    written = spec.model_dump(mode="json", exclude={"path", "timeout", "env"})
+    source = None if spec.type in builtin_scorers() else _source(scorers.get(spec.type))
+    return [
+        written,
+        None if spec.path is None else content_of(spec.path),
+        _from_host(spec.env, secrets),
+        source,
+    ]
+
+
+def _source(scorer: object) -> str | None:
+    """What a scorer of somebody else is: its `fingerprint`, else its code."""
+    fingerprint = getattr(scorer, "fingerprint", None)
+    if isinstance(fingerprint, str):
+        return fingerprint
+    for candidate in (scorer, type(scorer)):
+        try:
+            return inspect.getsource(candidate)  # type: ignore[arg-type]
+        except (OSError, TypeError):
+            continue
+    return getattr(type(scorer), "__qualname__", None)
+
+
+def _command(command: AgentCommand | None, secrets: Mapping[str, str]) -> list[Any] | None:
+    if command is None:
+        return None
+    files = sorted(command.files, key=lambda file: file.path)
+    return [
+        [_unless_secret(argument, secrets) for argument in command.argv],
+        _variables(command.env, secrets),
+        [[file.path, _put(file), file.mode, file.clean] for file in files],
+        command.user,
+    ]
+
+
+def _put(file: File) -> str | None:
+    if file.content is not None:
+        return hashlib.sha256(file.content).hexdigest()[:32]
+    return None if file.source is None else content_of(file.source)
+
+
+def _from_host(table: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str | None]:
+    """As `_variables`, of values that may name variables of this machine: what those hold is what decides."""
+    filled = dict(table)
+    for name, value in table.items():
+        with contextlib.suppress(InputError):  # overridden, or a trial will say it
+            filled |= fill({name: value}, os.environ)
+    return _variables(filled, secrets)
+
+
+def _variables(table: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str | None]:
+    """Names and values; of what is secret, names."""
+    return {
+        name: None if looks_secret(name) or name in secrets else _unless_secret(value, secrets)
+        for name, value in table.items()
+    }
+
+
+def _unless_secret(text: str, secrets: Mapping[str, str]) -> str:
+    """Replace secrets only, and keep what is around them: a secret may be as short as `1`."""
+    for value in sorted(
+        {value for value in secrets.values() if value}, key=lambda value: (-len(value), value)
+    ):
+        text = text.replace(value, "[secret]")
+    return text
+
+
+def _digest(value: object, length: int = 16) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:length]

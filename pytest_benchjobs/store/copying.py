@@ -1,0 +1,162 @@
+"""Copying what agents left to a place of the user's. Nothing leaves that place, and no link is followed.
+
+Names and contents are an agent's: a file may be a link to a key of the user's, or a pipe that never ends.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import secrets
+import shutil
+import stat
+from pathlib import Path, PurePosixPath
+
+from ..model.errors import InputError
+from .files import remove_tree, writing
+from .text import one_line
+
+_UNSAFE = re.compile(r'[/\\:*?"<>|]')
+_BLANKS = re.compile(r"\s+")
+_NAME_BYTES = 150
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclasses.dataclass(slots=True)
+class Copied:
+    """What was copied, and what could not be. Sizes are in bytes."""
+
+    files: int = 0
+    bytes: int = 0
+    problems: list[str] = dataclasses.field(default_factory=list)
+
+
+class Staging:
+    """A new directory that takes its place whole, over one that an earlier call put there.
+
+    `marker` names a file that every such directory has: one without it is somebody else's, and stays.
+
+    Raises:
+        InputError: something else is in its place.
+        DiskFull, ResultsUnwritable: the directory refuses.
+
+    """
+
+    def __init__(self, final: Path, marker: str) -> None:
+        self._final = final
+        if os.path.lexists(final) and not (final / marker).is_file() and not _is_empty(final):
+            raise InputError("something else is here; choose another directory, or move it away", path=final)
+        self.path = final.with_name(f".tmp-{secrets.token_hex(4)}")
+        """Where to put files."""
+        with writing(self.path):
+            self.path.mkdir(parents=True)
+
+    def commit(self) -> None:
+        """Move it to its place."""
+        with writing(self._final):
+            if os.path.lexists(self._final):
+                aside = self._final.with_name(f".old-{secrets.token_hex(4)}")
+                self._final.rename(aside)
+                self.path.rename(self._final)
+                remove_tree(aside)
+            else:
+                self.path.rename(self._final)
+
+    def discard(self) -> None:
+        """Remove it, unless it was moved. Never raises."""
+        remove_tree(self.path)
+
+
+def inside(root: Path, relative: str) -> Path:
+    """Where a path of a bundle leads, which must be below `root`, and no link on the way.
+
+    Raises:
+        InputError: it is not.
+
+    """
+    parts = PurePosixPath(relative).parts
+    place = root.joinpath(*parts)
+    if (
+        not parts
+        or PurePosixPath(relative).is_absolute()
+        or ".." in parts
+        or place.resolve() != root.resolve().joinpath(*parts)
+    ):
+        raise InputError(f"{one_line(relative, 200)!r} leads out of the bundle", path=root)
+    return place
+
+
+def copy_tree(source: Path, target: Path, copied: Copied, *, leave: frozenset[str] = frozenset()) -> None:
+    """Copy files and directories into `target`, which is there; `leave` names entries at the top that stay.
+
+    What is neither, or cannot be read, goes to `copied.problems`.
+
+    Raises:
+        DiskFull, ResultsUnwritable: the target refuses.
+
+    """
+    try:
+        with os.scandir(source) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        copied.problems.append(_problem(source, error))
+        return
+    for entry in found:
+        if entry.name in leave:
+            continue
+        if entry.is_dir(follow_symlinks=False):
+            with writing(target / entry.name):
+                (target / entry.name).mkdir(exist_ok=True)
+            copy_tree(source / entry.name, target / entry.name, copied)
+        else:
+            copy_file(source / entry.name, target / entry.name, copied)
+
+
+def copy_file(source: Path, target: Path, copied: Copied) -> None:
+    """Copy an ordinary file to where there is none; anything else goes to `copied.problems`.
+
+    Raises:
+        DiskFull, ResultsUnwritable: the target refuses.
+
+    """
+    try:
+        descriptor = os.open(source, _READ)
+    except OSError as error:
+        copied.problems.append(
+            f"{_shown(source)}: is a link" if source.is_symlink() else _problem(source, error)
+        )
+        return
+    with os.fdopen(descriptor, "rb") as reader:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            copied.problems.append(f"{_shown(source)}: is no ordinary file")
+            return
+        with writing(target):
+            mode = (status.st_mode & 0o777) | 0o600
+            with os.fdopen(os.open(target, _WRITE, mode), "wb") as writer:
+                shutil.copyfileobj(reader, writer, 1 << 20)
+                copied.bytes += writer.tell()
+    copied.files += 1
+
+
+def directory_name(text: str) -> str:
+    """Make one name of a directory: what file systems forbid becomes `_`, blanks become `-`."""
+    name = _BLANKS.sub("-", _UNSAFE.sub("_", one_line(text))).strip()
+    while len(name.encode()) > _NAME_BYTES:
+        name = name[:-1]
+    name = name.rstrip(". ")
+    return f"_{name}" if not name or name.startswith(".") else name
+
+
+def _is_empty(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink() and not any(path.iterdir())
+
+
+def _problem(path: Path, error: OSError) -> str:
+    return f"{_shown(path)}: {error.strerror or error}"
+
+
+def _shown(path: Path) -> str:
+    return one_line(path.name, 100)

@@ -1,0 +1,138 @@
+"""What a running job tells whoever watches it: a file of JSON lines for each of its processes, in `.flight/events/`.
+
+One `write` for each line, so that a reader sees whole lines, but for the last one of a process that was killed. The
+files are gone when the job has ended: then its results say everything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..model.event import Ended, Event, PhaseBegan, Planned
+from ..model.result import Trial, TrialResult, Usage
+
+_event: TypeAdapter[Event] = TypeAdapter(Event)
+_BATCH = 1 << 20
+"""Bytes of a file that are read at once."""
+
+
+def events_directory(root: Path) -> Path:
+    """Where the events of the job with this bundle directory are."""
+    return root / ".flight" / "events"
+
+
+class EventLog:
+    """The file of this process. Thread-safe, and never raises: a job does not fail because nobody can watch it."""
+
+    def __init__(self, root: Path) -> None:
+        directory = events_directory(root)
+        self._descriptor = -1
+        self._lock = threading.Lock()
+        with contextlib.suppress(OSError):
+            directory.mkdir(parents=True, exist_ok=True)
+            path = directory / f"{os.getpid()}.jsonl"
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def planned(self, agents: dict[str, int]) -> None:
+        """Say how many trials there will be, by label of the agent."""
+        self._write(Planned(at=time.time(), agents=agents))
+
+    def phase(self, trial: Trial, phase: str) -> None:
+        """Say that a trial entered a phase."""
+        self._write(
+            PhaseBegan(
+                at=time.time(),
+                node_id=trial.node_id,
+                scenario=trial.scenario.id,
+                agent=trial.agent.label,
+                attempt=trial.attempt,
+                phase=phase,
+            )
+        )
+
+    def ended(self, result: TrialResult, *, now: bool) -> None:
+        """Say that a trial has ended. `now`: it ran in this job since it was last begun."""
+        usage = result.usage if result.reused is None and result.rescored is None else Usage()
+        self._write(
+            Ended(
+                at=time.time(),
+                node_id=result.node_id,
+                scenario=result.scenario,
+                agent=result.agent.label,
+                attempt=result.attempt,
+                outcome=result.outcome,
+                score=result.score,
+                seconds=result.seconds if now else 0.0,
+                class_=result.failure.class_ if result.failure else None,
+                cost_usd=usage.cost_usd,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                reused=result.reused is not None,
+                before=not now and result.reused is None,
+            )
+        )
+
+    def close(self) -> None:
+        """Let go of the file."""
+        with self._lock:
+            descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _write(self, event: Event) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            line = event.model_dump_json().encode("utf-8", "replace") + b"\n"
+            with self._lock:  # a number that was given back may be that of another file
+                os.write(self._descriptor, line)
+
+
+class EventReader:
+    """Reads the events of all processes of a job as they come."""
+
+    def __init__(self, root: Path) -> None:
+        self._directory = events_directory(root)
+        self._read: dict[Path, int] = {}
+
+    def poll(self) -> list[Event]:
+        """Whatever is new since the last call, in order of time. Lines that are none are left out."""
+        events = [event for batch in self.batches() for event in batch]
+        return sorted(events, key=lambda event: event.at)
+
+    def batches(self) -> Iterator[list[Event]]:
+        """Whatever is new, in parts of bounded size. In order of time within each, and for each process over all."""
+        while events := self._next():
+            yield events
+
+    def _next(self) -> list[Event]:
+        events: list[Event] = []
+        for path in self._files():
+            for line in self._lines(path):
+                with contextlib.suppress(ValidationError):
+                    events.append(_event.validate_json(line))
+        return sorted(events, key=lambda event: event.at)
+
+    def _lines(self, path: Path) -> list[bytes]:
+        start = self._read.get(path, 0)
+        try:
+            with path.open("rb") as file:
+                file.seek(start)
+                new = file.read(_BATCH)
+        except OSError:
+            return []
+        # A line that is still being written is for the next time.
+        whole = new[: new.rfind(b"\n") + 1]
+        self._read[path] = start + len(whole)
+        return whole.splitlines()
+
+    def _files(self) -> list[Path]:
+        try:
+            return sorted(self._directory.glob("*.jsonl"))
+        except OSError:
+            return []

@@ -1,0 +1,90 @@
+"""What kind of file system a directory is on, and whether SQLite's write-ahead log works there.
+
+A log needs memory shared between all who have the file open. On network file systems that is reported to be there,
+works on one machine, and loses data with two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import sqlite3
+from pathlib import Path
+
+_NETWORK = frozenset(
+    {
+        "9p", "acfs", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "drvfs", "fakeowner", "fhgfs", "gfs2",
+        "glusterfs", "gpfs", "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "osxfs", "panfs", "prl_fs", "pvfs2",
+        "smb", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs", "vmhgfs", "webdav", "wekafs",
+    }
+)  # fmt: skip
+_LOCAL_FUSE = frozenset({"fuseblk", "fuse.fuse-overlayfs", "fuse.ntfs-3g"})
+_MOUNTS = Path("/proc/self/mountinfo")
+_OCTAL = re.compile(rb"\\([0-7]{3})")
+
+
+def filesystem_of(path: Path, mounts: Path = _MOUNTS) -> str | None:
+    """Name of the file system a directory is on, as the kernel calls it (`ext4`, `nfs4`, `fuse.sshfs`).
+
+    None where the kernel does not tell (`/proc` is Linux's), or the path does not exist.
+    """
+    try:
+        device = path.stat().st_dev
+        lines = mounts.read_bytes().splitlines()
+        real = os.fsencode(path.resolve())
+    except OSError:
+        return None
+    found: tuple[int, bytes] | None = None
+    for line in lines:
+        # 36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue
+        before, _, after = line.partition(b" - ")
+        fields = before.split()
+        if len(fields) < 5 or not after:
+            continue
+        point = _OCTAL.sub(lambda match: bytes([int(match[1], 8)]), fields[4])
+        if not (real == point or real.startswith(point.rstrip(b"/") + b"/")):
+            continue
+        # The mount with the longest path wins, of several in one place the last. A device number that fits beats
+        # both: a mount may be hidden below another.
+        major, _, minor = fields[2].partition(b":")
+        exact = (int(major), int(minor)) == (os.major(device), os.minor(device))
+        rank = len(point) + (1 << 20 if exact else 0)
+        if found is None or rank >= found[0]:
+            found = rank, after.split()[0]
+    return None if found is None else found[1].decode("ascii", "replace")
+
+
+def on_network(directory: Path) -> bool:
+    """Whether other machines may use the files of a directory too. What nobody can tell is taken for local."""
+    kind = filesystem_of(directory)
+    if kind is None:
+        return False
+    return kind in _NETWORK or (kind.startswith("fuse") and kind not in _LOCAL_FUSE)
+
+
+def wal_works(directory: Path) -> bool:
+    """Whether write-ahead logging works in a directory of this machine."""
+    # It may be reported as on and fail at the first write, so try it on a database that nobody needs.
+    probe = directory / f".wal-probe-{secrets.token_hex(4)}"
+    try:
+        writer = sqlite3.connect(probe, isolation_level=None)
+        try:
+            if writer.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
+                return False
+            writer.execute("CREATE TABLE probe (x)")
+            writer.execute("INSERT INTO probe VALUES (1)")
+            reader = sqlite3.connect(probe)
+            try:
+                return bool(reader.execute("SELECT x FROM probe").fetchall() == [(1,)])
+            finally:
+                reader.close()
+        finally:
+            writer.close()
+    except sqlite3.Error:
+        return False
+    finally:
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with contextlib.suppress(OSError):
+                probe.with_name(probe.name + suffix).unlink()

@@ -1,0 +1,68 @@
+"""Finding a job by what a user types."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from ..model.errors import InputError
+from .history import History
+from .text import one_line
+
+LAST = re.compile(r"^last(?:~(\d{1,9}))?$")
+_SHOWN = 5
+
+
+def find_job(history: History, text: str) -> str:
+    """Id of the job that `text` names: an id or its beginning, `last`, `last~N` (N before the last), or a name.
+
+    Of several jobs of the same name it is the newest.
+
+    Raises:
+        InputError: there is none, or several ids begin so.
+
+    """
+    text = text.strip()
+    if not text:
+        raise InputError("no job was named; give an id, the beginning of one, a name, or `last`")
+    if history.job_row(text) is not None:
+        return text
+    last = LAST.match(text)
+    if last is not None:
+        return _last(history, int(last[1] or 0))
+    found = history.beginning_with(text, _SHOWN + 1)
+    if len(found) == 1:
+        return found[0]
+    named = history.named(text)
+    if named is not None:
+        return named
+    if found:
+        more = ", ..." if len(found) > _SHOWN else ""
+        raise InputError(
+            f"{_quoted(text)} is the beginning of several jobs: {', '.join(found[:_SHOWN])}{more}; write more of it"
+        )
+    raise InputError(f"there is no job {_quoted(text)}{_hint(history, text)}")
+
+
+def _last(history: History, back: int) -> str:
+    found = history.newest(back)
+    if found is not None:
+        return found
+    if back and history.newest() is not None:
+        raise InputError(f"there is no job last~{back}: there are not so many")
+    raise InputError(f"there are no jobs in {history.path.parent} yet")
+
+
+def _hint(history: History, text: str) -> str:
+    """What may have been meant, and what there is."""
+    latest = [job.id for job in history.job_page(limit=_SHOWN)]
+    if not latest:
+        return f": there are none in {history.path.parent} yet"
+    names = difflib.get_close_matches(text, [*history.names(), *latest], _SHOWN)
+    if names:
+        return f". Did you mean {', '.join(_quoted(name) for name in names)}?"
+    return f"; the latest are {', '.join(latest)}"
+
+
+def _quoted(text: str) -> str:
+    return repr(one_line(text, 80))

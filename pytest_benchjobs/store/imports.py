@@ -1,0 +1,203 @@
+"""Bringing in jobs of a history whose bundles are not at hand, row by row."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ..model.errors import InputError
+from ..model.job import JobRecord, Totals
+from ..model.result import Outcome
+from .bundle import JobBundle
+from .database import copy_database, explained
+from .files import writing
+from .history import FILE, History
+from .merge import Merged, ended_at
+from .rows import SCORE_COLUMNS, TRIAL_COLUMNS
+from .trials import what_is_wrong
+
+_TYPES = {
+    "'text'": "node_id benchmark scenario agent outcome started_at finished_at path",
+    "'text', 'null'": "benchmark_version model class message provider signature reused rescored kept",
+    "'integer', 'real'": "attempt tries threshold seconds",
+    "'integer', 'real', 'null'": "score input_tokens output_tokens cost_usd cached_tokens reasoning_tokens",
+}
+# SQLite keeps in a column whatever somebody put there.
+_SOUND = " AND ".join(
+    [
+        *(f"typeof({name}) IN ({kinds})" for kinds, names in _TYPES.items() for name in names.split()),
+        f"outcome IN ({', '.join(repr(outcome.value) for outcome in Outcome)})",
+        "ifnull(score, 0) BETWEEN 0 AND 1",
+        "datetime(started_at) IS NOT NULL AND datetime(finished_at) IS NOT NULL",
+    ]
+)
+_SOUND_SCORE = """
+    typeof(scorer) = 'text' AND typeof(type) = 'text' AND typeof(weight) IN ('integer', 'real')
+    AND typeof(scores.score) IN ('integer', 'real', 'null') AND typeof(scores.class) IN ('text', 'null')
+    AND typeof(scores.seconds) IN ('integer', 'real')
+"""
+_ANY_UNSOUND = f"""
+    SELECT 1 FROM incoming.trials WHERE job = ?1 AND NOT ({_SOUND})
+    UNION ALL
+    SELECT 1 FROM incoming.trials JOIN incoming.scores ON scores.trial = trials.id
+    WHERE job = ?1 AND NOT ({_SOUND_SCORE})
+    LIMIT 1
+"""  # noqa: S608
+# The newest that passed or failed stays, or else the newest.
+_FORGET_BEATEN = """
+    DELETE FROM main.trials WHERE job = ? AND EXISTS (
+        SELECT 1 FROM incoming.trials AS other WHERE other.job = trials.job AND other.node_id = trials.node_id
+        AND (other.outcome IN ('passed', 'failed'), other.finished_at)
+            > (trials.outcome IN ('passed', 'failed'), trials.finished_at)
+    )
+"""
+_MISSING = """
+    FROM incoming.trials AS other WHERE other.job = ?1 AND NOT EXISTS (
+        SELECT 1 FROM main.trials AS mine WHERE mine.job = other.job AND mine.node_id = other.node_id
+    )
+"""
+_COPY_RUN = f"""
+    INSERT INTO main.trials ({", ".join(TRIAL_COLUMNS)}, run) SELECT {", ".join(TRIAL_COLUMNS)}, ?2
+    {_MISSING} AND other.benchmark = ?3 AND other.agent = ?4 ORDER BY other.id
+"""
+_COPY_SCORES = f"""
+    INSERT INTO main.scores (trial, position, {", ".join(SCORE_COLUMNS)})
+    SELECT mine.id, scores.position, {", ".join(f"scores.{name}" for name in SCORE_COLUMNS)}
+    FROM main.trials AS mine
+    JOIN incoming.trials AS other ON other.job = mine.job AND other.node_id = mine.node_id
+    JOIN incoming.scores AS scores ON scores.trial = other.id
+    WHERE mine.job = ? AND mine.id > ?
+"""  # noqa: S608
+_SEE_SCENARIOS = """
+    INSERT INTO main.scenarios (benchmark, scenario, first_seen, last_seen)
+    SELECT benchmark, scenario, min(started_at), max(finished_at) FROM main.trials
+    WHERE job = ? AND id > ? AND reused IS NULL GROUP BY benchmark, scenario
+    ON CONFLICT (benchmark, scenario) DO UPDATE SET
+        first_seen = min(first_seen, excluded.first_seen), last_seen = max(last_seen, excluded.last_seen)
+"""
+_COPY_EVENTS = """
+    INSERT INTO main.events (job, at, kind, message)
+    SELECT job, at, kind, message FROM incoming.events WHERE job = ? AND datetime(at) IS NOT NULL ORDER BY id
+"""
+_TOTALS = """
+    SELECT count(*), total(outcome = 'passed'), total(outcome = 'failed'), total(outcome = 'error'),
+        total(outcome = 'cancelled'), total(outcome = 'skipped'), avg(score), count(reused),
+        sum(CASE WHEN reused IS NULL AND rescored IS NULL THEN cost_usd END)
+    FROM main.trials WHERE job = ?
+"""
+
+
+class Import(History):
+    """A history that takes in rows of others.
+
+    Raises:
+        InputError, DiskFull, ResultsUnwritable: as `History`.
+
+    """
+
+    def take_in(self, source: Path, leave: Collection[str] = ()) -> Iterator[Merged]:
+        """Take in the jobs of another history, but those in `leave`. The other one is only read.
+
+        Of a job whose files are here nothing is taken: they are the truth.
+
+        Raises:
+            InputError: it is no history, damaged, or a newer version wrote it.
+            DiskFull, ResultsUnwritable: the directory refuses.
+
+        """
+        with self._attached(source):
+            with explained(source):
+                query = "SELECT id, record FROM incoming.jobs ORDER BY created_at, id"
+                jobs = [row for row in self._connection.execute(query) if row[0] not in leave]
+            for job_id, text in jobs:
+                try:
+                    record = JobRecord.model_validate_json(text)
+                    JobBundle(source, record.id)
+                    if record.id != job_id:
+                        raise InputError(f"it is that of job {record.id}")
+                except (ValidationError, InputError) as error:
+                    why = error.message if isinstance(error, InputError) else what_is_wrong(error)
+                    yield Merged(str(job_id), None, "refused", 0, f"its record is damaged: {why}")
+                else:
+                    yield self._take_in(record, source)
+
+    @contextlib.contextmanager
+    def _attached(self, source: Path) -> Iterator[None]:
+        """Inside, a copy of the other history is `incoming`, brought up to date if need be."""
+        with writing(self.path):
+            place = tempfile.TemporaryDirectory(dir=self.path.parent, prefix=".merge-")
+        with place:
+            copy = Path(place.name) / FILE
+            copy_database(source, copy)
+            History(copy).close()
+            with explained(self.path):
+                self._connection.execute("ATTACH ? AS incoming", (f"{copy.absolute().as_uri()}?mode=ro",))
+            try:
+                yield
+            finally:
+                self._connection.execute("DETACH incoming")
+
+    def _take_in(self, record: JobRecord, source: Path) -> Merged:
+        with explained(source):
+            count = "SELECT count(*) FROM incoming.trials WHERE job = ?"
+            (trials,) = self._connection.execute(count, (record.id,)).fetchone()
+            unsound = self._connection.execute(_ANY_UNSOUND, (record.id,)).fetchone()
+        if unsound is not None:
+            return Merged(record.id, record.name, "refused", trials, "its trials are damaged")
+        if not record.status.ended:
+            why = f"it is still {record.status.value} where it comes from"
+            return Merged(record.id, record.name, "refused", trials, why)
+        here = self.job_row(record.id)
+        if here is not None and record.id in self.job_ids():
+            if trials > here.trials:
+                why = f"it has {trials - here.trials} more trials than its files here; merge its directory"
+                return Merged(record.id, record.name, "refused", trials, why)
+            return Merged(record.id, here.name, "unchanged", here.trials)
+        with self._transaction():
+            merged = self._unite(record)
+        if merged.action != "unchanged":
+            self.add_event(record.id, "imported", f"{merged.action}, without files")
+        return merged
+
+    def _unite(self, record: JobRecord) -> Merged:
+        """Take over the trials that are missing here, or better than those here."""
+        execute = self._connection.execute
+        earlier = self.job(record.id)
+        later = earlier is None or ended_at(record) > ended_at(earlier)
+        kept = record if earlier is None or later else earlier
+        execute(_FORGET_BEATEN, (record.id,))
+        self._save_job(kept)
+        execute("UPDATE main.jobs SET bundled = 0 WHERE id = ?", (record.id,))
+        runs = execute(f"SELECT DISTINCT benchmark, agent {_MISSING}", (record.id,)).fetchall()
+        (last,) = execute("SELECT ifnull(max(id), 0) FROM main.trials").fetchone()
+        for run in runs:
+            execute(_COPY_RUN, (record.id, self._run(record.id, *run), *run))
+        execute(_COPY_SCORES, (record.id, last))
+        execute(_SEE_SCENARIOS, (record.id, last))
+        if earlier is None:
+            execute(_COPY_EVENTS, (record.id,))
+        totals = self._totals(record.id)
+        self._save_job(kept.model_copy(update={"totals": totals}))
+        if earlier is not None and not runs and not later:
+            return Merged(record.id, kept.name, "unchanged", totals.trials)
+        return Merged(record.id, kept.name, "updated" if earlier else "added", totals.trials)
+
+    def _totals(self, job_id: str) -> Totals:
+        trials, passed, failed, error, cancelled, skipped, mean, reused, cost = self._connection.execute(
+            _TOTALS, (job_id,)
+        ).fetchone()
+        return Totals(
+            trials=trials,
+            passed=passed,
+            failed=failed,
+            error=error,
+            cancelled=cancelled,
+            skipped=skipped,
+            mean_score=mean,
+            reused=reused,
+            cost_usd=cost,
+        )

@@ -1,0 +1,130 @@
+"""Jobs that came from elsewhere: what is in a bundle, read without trusting it.
+
+A bundle may have been made by anybody. Ordinary files below its directory are read, and nothing else: no link, no pipe,
+nothing of unreasonable size.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from ..model.base import Model
+from ..model.errors import InputError
+from ..model.job import JobRecord
+from ..model.result import Origin, Outcome, TrialResult
+from .bundle import BundleWarning, JobBundle
+from .trials import RESULT, what_is_wrong
+
+_LIMIT = 256 << 20
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_REAL = (Outcome.PASSED, Outcome.FAILED)
+AnyModel = TypeVar("AnyModel", bound=Model)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FoundTrial:
+    """A trial of a bundle."""
+
+    directory: Path
+    node_id: str
+    outcome: Outcome
+    finished_at: datetime.datetime
+    origin: Origin | None = None
+    """What it is taken over from, if that is to be said of it."""
+
+    def beats(self, other: FoundTrial) -> bool:
+        """Whether it is the one to keep: the newest that passed or failed, or else the newest."""
+        return (self.outcome in _REAL, self.finished_at) > (other.outcome in _REAL, other.finished_at)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IncomingJob:
+    """A job to be brought in."""
+
+    record: JobRecord
+    trials: dict[str, FoundTrial]
+    """By node id."""
+    root: Path | None
+    """Its bundle; None for a job made of several, whose trials have places of their own."""
+
+
+def read_job(root: Path, warnings: list[BundleWarning]) -> IncomingJob:
+    """Read the bundle in a directory, whatever that is called. What is damaged in it goes to `warnings`.
+
+    Raises:
+        InputError: its `job.json` is missing, damaged, or names an impossible job.
+
+    """
+    path = root / "job.json"
+    record = read_model(JobRecord, path)
+    try:
+        JobBundle(root, record.id)
+    except InputError as error:
+        raise InputError(error.message, path=path) from None
+    trials: dict[str, FoundTrial] = {}
+    for directory in trial_directories(root):
+        try:
+            result = read_model(TrialResult, directory / RESULT)
+            if result.job != record.id:
+                raise InputError("is the result of another job", path=directory / RESULT)
+        except InputError as error:
+            warnings.append(BundleWarning(directory / RESULT, error.message))
+            continue
+        found = FoundTrial(directory, result.node_id, result.outcome, result.finished_at)
+        if result.node_id not in trials or found.beats(trials[result.node_id]):
+            trials[result.node_id] = found
+    return IncomingJob(record, trials, root)
+
+
+def read_model(model: type[AnyModel], path: Path) -> AnyModel:
+    """Read an ordinary file with a model in JSON.
+
+    Raises:
+        InputError: it is none, or damaged.
+
+    """
+    try:
+        descriptor = os.open(path, _READ)
+    except OSError as error:
+        reason = "is a link" if path.is_symlink() else f"cannot be read: {error.strerror}"
+        raise InputError(reason, path=path) from error
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise InputError("is no ordinary file", path=path)
+        if status.st_size > _LIMIT:
+            raise InputError(f"is larger than {_LIMIT >> 20} MB", path=path)
+        content = file.read()
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        raise InputError(f"is damaged or of another version: {what_is_wrong(error)}", path=path) from error
+
+
+def trial_directories(root: Path) -> Iterator[Path]:
+    """Directories of trials, none of them behind a link."""
+    level = [root]
+    for name in ("trials", None, None, None):
+        level = [entry for directory in level for entry in _directories(directory, name)]
+    yield from level
+
+
+def _directories(directory: Path, name: str | None) -> list[Path]:
+    try:
+        with os.scandir(directory) as entries:
+            found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    return [
+        directory / each
+        for each in sorted(found)
+        if each == name or (name is None and not each.startswith("."))
+    ]

@@ -1,0 +1,314 @@
+"""Bringing in jobs of other machines and of CI shards. Doing it again changes nothing, and nothing is ever lost."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import errno
+import hashlib
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from ..model.errors import InputError
+from ..model.job import SCHEMA_VERSION, JobRecord, JobStatus
+from ..model.owner import current_owner
+from ..model.result import Origin, TrialResult
+from .bundle import MARKER, BundleWarning, JobBundle
+from .copying import Copied, copy_tree
+from .files import remove_tree, write_error, writing
+from .history import History
+from .incoming import FoundTrial, IncomingJob, read_job, read_model
+from .liveness import FLIGHT, hold
+from .recover import Ended, index_job, is_dead
+from .text import one_line
+from .totals import totals
+from .trials import RESULT, move_in, place_for, read_result, sound
+
+PARTS = "merged_from"
+"""Key of a job's metadata with the ids of the jobs it was made of."""
+_OF_ITS_PROCESS = frozenset({"trials", ".lock", ".heartbeat", FLIGHT})
+_WORST_FIRST = (JobStatus.FAILED, JobStatus.TIMEOUT, JobStatus.CANCELLED, JobStatus.COMPLETED)
+Action = Literal["added", "updated", "unchanged", "refused"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Merged:
+    """What became of a job that came in."""
+
+    job: str
+    name: str | None
+    action: Action
+    trials: int
+    """That it has here now."""
+    message: str = ""
+    """Why it was refused, or left as it is."""
+
+
+class Merge:
+    """Brings jobs into a results directory. `ended` is called to write the reports of a job that changed.
+
+    `problems` has a line for each file that was left out.
+    """
+
+    def __init__(self, directory: Path, history: History, ended: Ended) -> None:
+        self.problems: list[str] = []
+        self._directory = directory
+        self._history = history
+        self._ended = ended
+        self._parts = _parts(history)
+
+    def bring_in(self, root: Path) -> Merged:
+        """Bring in a bundle, or what is new in it.
+
+        Raises:
+            InputError: it is none.
+            DiskFull, ResultsUnwritable: the results directory refuses.
+
+        """
+        job = self._read(root)
+        whole = self._parts.get(job.record.id)
+        if whole is not None:
+            return _refused(job, f"its trials are in job {whole} already, which was made of it and others")
+        return self._bring_in(job)
+
+    def make_one(self, name: str, roots: Sequence[Path]) -> Merged:
+        """Make one job of several: shards of one, or runs of a CI matrix. They are not brought in themselves.
+
+        Its id follows from theirs. Of a trial that is in several, the newest that passed or failed counts. Those whose
+        job is in this directory too are marked as reused: they are no new samples.
+
+        Raises:
+            InputError: one is none, has not ended, or they cannot be one.
+            DiskFull, ResultsUnwritable: the results directory refuses.
+
+        """
+        parts = {job.record.id: job for job in map(self._read, roots)}
+        return self._bring_in(self._as_one(name, list(parts.values())))
+
+    def _read(self, root: Path) -> IncomingJob:
+        warnings: list[BundleWarning] = []
+        job = read_job(root, warnings)
+        self.problems += [str(warning) for warning in warnings]
+        return job
+
+    def _bring_in(self, job: IncomingJob) -> Merged:
+        if not job.record.status.ended:
+            return _refused(
+                job,
+                f"it is still {job.record.status.value} where it comes from; if its process died, close it first with "
+                "`benchjobs recover --stale-seconds 0 --dir DIR`",
+            )
+        bundle = JobBundle(self._directory, job.record.id)
+        if not bundle.root.exists():
+            known = {row.node_id for row in self._history.each_trial(bundle.id)} - job.trials.keys()
+            if known:
+                return _refused(
+                    job, f"the history has {len(known)} more trials of it, merged without their files"
+                )
+            if self._add(bundle, job):
+                return self._merged(bundle, job.record, "added")
+        return self._update(bundle, job)
+
+    def _add(self, bundle: JobBundle, job: IncomingJob) -> bool:
+        """Put a new bundle in its place, whole. False if somebody else was faster."""
+        jobs = bundle.root.parent
+        staging = jobs / f".tmp-{secrets.token_hex(4)}-{bundle.id}"
+        with writing(bundle.root):
+            (staging / "trials").mkdir(parents=True)
+            (jobs / MARKER).touch()
+        staged = JobBundle(self._directory, bundle.id)
+        staged.root = staging
+        try:
+            if job.root is not None:
+                self._copy(job.root, staging)
+            for trial in job.trials.values():
+                self._take(staging, trial, job)
+            if job.root is None:
+                record = job.record.model_copy(update={"totals": totals(staged.results())})
+                staged.write(record)
+                self._ended(staged, record)
+            try:
+                staging.rename(bundle.root)
+            except OSError as error:
+                if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                    return False
+                raise write_error(bundle.root, error) from error
+        finally:
+            remove_tree(staging)
+        if not (bundle.root / "junit.xml").exists():
+            self._ended(bundle, bundle.read())
+        return True
+
+    def _update(self, bundle: JobBundle, job: IncomingJob) -> Merged:
+        """Bring what is new into a bundle that is here."""
+        here = self._read(bundle.root)
+        with writing(bundle.root):
+            lock = hold(bundle.root)
+        if lock is None or not (here.record.status.ended or is_dead(bundle.root, here.record)):
+            if lock is not None:
+                os.close(lock)
+            return _refused(job, "it is running here")
+        try:
+            new = [
+                trial
+                for node_id, trial in job.trials.items()
+                if node_id not in here.trials or trial.beats(here.trials[node_id])
+            ]
+            later = ended_at(job.record) > ended_at(here.record) or (
+                job.root is None and job.record.name != here.record.name
+            )
+            if not new and not later and here.record.status.ended:
+                if self._history.job_row(bundle.id) is None:
+                    index_job(bundle, self._history)
+                return Merged(bundle.id, here.record.name, "unchanged", len(here.trials))
+            for trial in new:
+                self._take(bundle.root, trial, job)
+            base, other = here.record, job.record
+            if later or not base.status.ended:
+                base, other = other, base
+            record = base.model_copy(
+                update={
+                    "totals": totals(bundle.results()),
+                    "planned": max(
+                        (count for count in (base.planned, other.planned) if count is not None), default=None
+                    ),
+                }
+            )
+            bundle.write(record)
+            self._ended(bundle, record)
+            return self._merged(bundle, record, "updated")
+        finally:
+            os.close(lock)
+
+    def _merged(self, bundle: JobBundle, record: JobRecord, action: Action) -> Merged:
+        trials = index_job(bundle, self._history)
+        parts = record.config.metadata.get(PARTS)
+        self._history.add_event(bundle.id, "imported", f"made of {parts}" if parts else action)
+        return Merged(bundle.id, record.name, action, trials)
+
+    def _take(self, root: Path, trial: FoundTrial, job: IncomingJob) -> None:
+        """Copy a trial into a bundle."""
+        if job.root is not None:
+            final = root / trial.directory.relative_to(job.root)
+        else:
+            result = read_model(TrialResult, trial.directory / RESULT)
+            final = place_for(root, result.agent.label, result.scenario, result.attempt)
+        staged = final.with_name(f".tmp-{secrets.token_hex(4)}-{final.name}")
+        with writing(staged):
+            staged.mkdir(parents=True)
+        try:
+            self._copy(trial.directory, staged)
+            result = sound(read_result(staged))
+            if job.root is None:
+                result = result.model_copy(
+                    update={"job": job.record.id, "reused": result.reused or trial.origin}
+                )
+                with writing(staged):
+                    (staged / RESULT).unlink()
+            move_in(root, staged, final, result, durable=False)
+        finally:
+            remove_tree(staged)
+
+    def _copy(self, source: Path, target: Path) -> None:
+        copied = Copied()
+        copy_tree(source, target, copied, leave=_OF_ITS_PROCESS)
+        self.problems += [f"{source}: left out: {problem}" for problem in copied.problems]
+
+    def _as_one(self, name: str, parts: list[IncomingJob]) -> IncomingJob:
+        records = sorted((part.record for part in parts), key=lambda record: (record.created_at, record.id))
+        for record in records:
+            if not record.status.ended:
+                raise InputError(f"job {record.id} is still {record.status.value}; it cannot be merged yet")
+            if PARTS in record.config.metadata:
+                raise InputError(f"job {record.id} was itself made of others; name those")
+            if (record.config.attempts, record.config.attempt_policy) != (
+                records[0].config.attempts,
+                records[0].config.attempt_policy,
+            ):
+                raise InputError(
+                    f"jobs {records[0].id} and {record.id} differ in attempts or their policy, so they cannot be one"
+                )
+        trials: dict[str, FoundTrial] = {}
+        sources: dict[str, IncomingJob] = {}
+        twice = 0
+        for part in parts:
+            for node_id, trial in part.trials.items():
+                twice += node_id in trials
+                if node_id not in trials or trial.beats(trials[node_id]):
+                    trials[node_id] = trial
+                    sources[node_id] = part
+        planned = [record.planned for record in records]
+        known = [count for count in planned if count is not None]
+        record = _one_record(name, records).model_copy(
+            update={"planned": max(sum(known) - twice, len(trials)) if len(known) == len(planned) else None}
+        )
+        marked = {
+            node_id: dataclasses.replace(trial, origin=self._origin(record.id, sources[node_id], trial))
+            for node_id, trial in trials.items()
+        }
+        return IncomingJob(record, marked, None)
+
+    def _origin(self, whole: str, part: IncomingJob, trial: FoundTrial) -> Origin | None:
+        """Where else in this directory the same trial is."""
+        job = self._parts.get(part.record.id, whole)
+        if job == whole:
+            job = part.record.id
+            if not JobBundle(self._directory, job).root.exists():
+                return None
+        rows = self._history.trials(job, scenario=trial.node_id, limit=1)
+        if not rows:
+            return None
+        return Origin(job=job, path=rows[0].path, finished_at=trial.finished_at)
+
+
+def _one_record(name: str, records: Sequence[JobRecord]) -> JobRecord:
+    first = records[0]
+    ids = sorted(record.id for record in records)
+    digest = hashlib.sha256("\n".join(ids).encode()).hexdigest()[:6]
+    statuses = {record.status for record in records}
+    agents = {agent.label: agent for record in records for agent in record.config.agents}
+    benchmarks = dict.fromkeys(name for record in records for name in record.config.benchmarks)
+    return JobRecord(
+        schema_version=SCHEMA_VERSION,
+        id=f"{first.created_at:%Y%m%d-%H%M%S}-{digest}",
+        name=name,
+        status=next(status for status in _WORST_FIRST if status in statuses),
+        created_at=first.created_at,
+        finished_at=max(map(ended_at, records)),
+        owner=current_owner(),
+        config=first.config.model_copy(
+            update={
+                "name": name,
+                "shard": None,
+                "agents": tuple(agents.values()),
+                "benchmarks": tuple(benchmarks),
+                "metadata": {**first.config.metadata, PARTS: " ".join(ids)},
+            }
+        ),
+        parent=first.id,
+        message=f"made of {len(ids)} {'job' if len(ids) == 1 else 'jobs'}",
+        reproducibility=first.reproducibility,
+    )
+
+
+def _parts(history: History) -> dict[str, str]:
+    """Of jobs that were made of others: those, and what was made of them."""
+    found = {}
+    for row in history.each_job():
+        record = history.job(row.id) if row.parent is not None else None
+        if record is not None:
+            found.update(dict.fromkeys(record.config.metadata.get(PARTS, "").split(), row.id))
+    return found
+
+
+def ended_at(record: JobRecord) -> datetime.datetime:
+    """When a job ended, as far as that is known."""
+    return record.finished_at or record.created_at
+
+
+def _refused(job: IncomingJob, message: str) -> Merged:
+    name = job.record.name and one_line(job.record.name, 200)
+    return Merged(job.record.id, name, "refused", len(job.trials), message)

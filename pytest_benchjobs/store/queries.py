@@ -1,0 +1,370 @@
+"""Questions to the history. Each of those a page asks is answered by an index, however many trials there are."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..model.agent import AgentSpec
+from ..model.errors import InputError
+from ..model.job import JobRecord, JobStatus
+from .database import explained
+from .rows import (
+    SCORE_COLUMNS,
+    TRIAL_COLUMNS,
+    EventRow,
+    FigureRow,
+    JobRow,
+    PairRow,
+    RunRow,
+    ScoreRow,
+    TrialRow,
+    as_text,
+    as_time,
+)
+
+_PAGE = 500
+"""Rows that are read at a time. Between two pages nothing is locked, however slow the reader is."""
+_ENDED = tuple(status.value for status in JobStatus if status.ended)
+_PLAIN = (
+    "name", "planned", "trials", "passed", "failed", "error", "cancelled", "skipped", "reused", "mean_score",
+    "cost_usd", "parent",
+)  # fmt: skip
+_JOB = f"id, status, created_at, finished_at, {', '.join(_PLAIN)}"
+_RUN_FIELDS = tuple(field.name for field in dataclasses.fields(RunRow))
+_RUN = ", ".join("job || '.' || position" if name == "id" else name for name in _RUN_FIELDS)
+_TRIAL = ", ".join((*(f"trials.{name}" for name in TRIAL_COLUMNS), "trials.job || '.' || trials.run"))
+
+
+class Queries:
+    """What can be asked of a connection."""
+
+    path: Path
+    _connection: sqlite3.Connection
+
+    def job(self, job_id: str) -> JobRecord | None:
+        """Look a job up by its id."""
+        rows = self._all("SELECT record FROM jobs WHERE id = ?", job_id)
+        return JobRecord.model_validate_json(rows[0][0]) if rows else None
+
+    def jobs(self, limit: int = -1) -> list[JobRecord]:
+        """Jobs, the newest first; at most `limit`."""
+        rows = self._all("SELECT record FROM jobs ORDER BY created_at DESC, id DESC LIMIT ?", limit)
+        return [JobRecord.model_validate_json(record) for (record,) in rows]
+
+    def job_row(self, job_id: str) -> JobRow | None:
+        """Look a job up by its id."""
+        rows = self._job_rows("WHERE id = ?", [job_id])
+        return rows[0] if rows else None
+
+    def job_page(
+        self,
+        *,
+        since: datetime.datetime | None = None,
+        statuses: Collection[str] = (),
+        limit: int = -1,
+        offset: int = 0,
+    ) -> list[JobRow]:
+        """Jobs that began at `since` or later and have one of `statuses`, the newest first."""
+        where, values = _where(
+            ("created_at >= ?", None if since is None else [as_text(since)]), _one_of("status", statuses)
+        )
+        return self._job_rows(
+            f"{where} ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?", [*values, limit, offset]
+        )
+
+    def each_job(
+        self, *, since: datetime.datetime | None = None, statuses: Collection[str] = ()
+    ) -> Iterator[JobRow]:
+        """Like `job_page`, all of them, read as they are asked for."""
+        after: list[Any] | None = None
+        while True:
+            where, values = _where(
+                ("created_at >= ?", None if since is None else [as_text(since)]),
+                _one_of("status", statuses),
+                ("(created_at, id) < (?, ?)", after),
+            )
+            page = self._job_rows(f"{where} ORDER BY created_at DESC, id DESC LIMIT {_PAGE}", values)
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = [as_text(page[-1].created_at), page[-1].id]
+
+    def job_ids(self) -> set[str]:
+        """Ids of all jobs that have a bundle."""
+        return {job_id for (job_id,) in self._all("SELECT id FROM jobs WHERE bundled")}
+
+    def ended_jobs(self) -> set[str]:
+        """Ids of the jobs that will never change again."""
+        query = f"SELECT id FROM jobs WHERE status IN ({_marks(_ENDED)})"  # noqa: S608
+        return {job_id for (job_id,) in self._all(query, *_ENDED)}
+
+    def runs(self, job_id: str) -> list[RunRow]:
+        """Runs of a job, in the order they first appeared."""
+        return self._run_rows("WHERE job = ? ORDER BY position", [job_id])
+
+    def run_page(
+        self,
+        *,
+        sort: str = "agent",
+        descending: bool = False,
+        limit: int = 200,
+        offset: int = 0,
+        job: str | None = None,
+        benchmark: str | None = None,
+        agent: str | None = None,
+        statuses: Collection[str] = (),
+    ) -> list[RunRow]:
+        """Runs, sorted by a column of `RunRow` and then by id; what is unknown comes last.
+
+        Raises:
+            InputError: there is no such column.
+
+        """
+        if sort not in _RUN_FIELDS:
+            raise InputError(f"runs cannot be sorted by {sort!r}; choose one of {', '.join(_RUN_FIELDS)}")
+        where, values = _where(
+            _equal("job", job),
+            _equal("benchmark", benchmark),
+            _equal("agent", agent),
+            _one_of("status", statuses),
+        )
+        way = "DESC" if descending else "ASC"
+        # Numbers of runs sort as numbers: `.10` comes after `.9`.
+        order = [f"job {way}", f"position {way}"]
+        if sort not in ("id", "job"):
+            order.insert(0, f"{sort} {way} NULLS LAST")
+        return self._run_rows(
+            f"{where} ORDER BY {', '.join(order)} LIMIT ? OFFSET ?", [*values, limit, offset]
+        )
+
+    def each_run(
+        self,
+        *,
+        job: str | None = None,
+        benchmark: str | None = None,
+        agent: str | None = None,
+        statuses: Collection[str] = (),
+    ) -> Iterator[RunRow]:
+        """All runs, the oldest job first, read as they are asked for."""
+        after: list[Any] | None = None
+        while True:
+            where, values = _where(
+                _equal("job", job),
+                _equal("benchmark", benchmark),
+                _equal("agent", agent),
+                _one_of("status", statuses),
+                ("(job, position) > (?, ?)", after),
+            )
+            page = self._run_rows(f"{where} ORDER BY job, position LIMIT {_PAGE}", values)
+            yield from page
+            if len(page) < _PAGE:
+                return
+            last = page[-1]
+            after = [last.job, int(last.id.rpartition(".")[2])]
+
+    def trials(
+        self,
+        job_id: str,
+        *,
+        run: str | None = None,
+        agent: str | None = None,
+        scenario: str | None = None,
+        outcomes: Collection[str] = (),
+        limit: int = -1,
+        offset: int = 0,
+    ) -> list[TrialRow]:
+        """Trials of a job by run, in the order they were first saved. `scenario` may also be a node id."""
+        where, values = _trials_where(job_id, run, agent, scenario, outcomes)
+        query = f"SELECT {_TRIAL} FROM trials {where} ORDER BY run, id LIMIT ? OFFSET ?"  # noqa: S608
+        return [TrialRow._make(row) for row in self._all(query, *values, limit, offset)]
+
+    def each_trial(
+        self,
+        job_id: str,
+        *,
+        run: str | None = None,
+        agent: str | None = None,
+        scenario: str | None = None,
+        outcomes: Collection[str] = (),
+    ) -> Iterator[TrialRow]:
+        """Like `trials`, read as they are asked for."""
+        after: tuple[int, int] | None = None
+        while True:
+            where, values = _trials_where(job_id, run, agent, scenario, outcomes, after)
+            query = (
+                f"SELECT trials.run, trials.id, {_TRIAL} FROM trials {where} ORDER BY run, id LIMIT {_PAGE}"  # noqa: S608
+            )
+            page = self._all(query, *values)
+            for row in page:
+                yield TrialRow._make(row[2:])
+            if len(page) < _PAGE:
+                return
+            after = page[-1][:2]
+
+    def scores(self, job_id: str, node_id: str) -> list[ScoreRow]:
+        """Scores of a trial, in the order of its scorers."""
+        query = (
+            f"SELECT {', '.join(f'scores.{column}' for column in SCORE_COLUMNS)} FROM scores "  # noqa: S608
+            "JOIN trials ON trials.id = scores.trial WHERE trials.job = ? AND trials.node_id = ? "
+            "ORDER BY position"
+        )
+        return [ScoreRow(*row) for row in self._all(query, job_id, node_id)]
+
+    def samples(self, signature: str, attempt: int) -> list[TrialRow]:
+        """Trials with a signature which ran for real, whatever came out, the newest first. Rescored ones count."""
+        query = (
+            f"SELECT {_TRIAL} FROM trials WHERE signature = ? AND attempt = ? AND reused IS NULL "  # noqa: S608
+            "ORDER BY finished_at DESC, id DESC"
+        )
+        return [TrialRow._make(row) for row in self._all(query, signature, attempt)]
+
+    def latest(self, benchmark: str, scenario: str, agent: str, attempt: int) -> TrialRow | None:
+        """The newest trial which ran for real, whatever its signature."""
+        query = (
+            f"SELECT {_TRIAL} FROM trials WHERE benchmark = ? AND scenario = ? AND agent = ? AND attempt = ? "  # noqa: S608
+            "AND reused IS NULL ORDER BY finished_at DESC, id DESC LIMIT 1"
+        )
+        rows = self._all(query, benchmark, scenario, agent, attempt)
+        return TrialRow._make(rows[0]) if rows else None
+
+    def paired_rows(self, job_id: str) -> list[PairRow]:
+        """All trials of a job, as light as comparing needs them."""
+        query = f"SELECT {', '.join(PairRow._fields)} FROM trials WHERE job = ? ORDER BY run, id"  # noqa: S608
+        return [PairRow._make(row) for row in self._all(query, job_id)]
+
+    def figures(self, job_id: str) -> list[FigureRow]:
+        """The trials of a job in sums: one row for all that ended alike, however many they are."""
+        query = (
+            "SELECT job || '.' || run, benchmark, agent, outcome, class, reused IS NULL AS here, "
+            "reused IS NULL AND rescored IS NULL AS worked, count(*), count(score), total(score), "
+            "total(score > 0), total(seconds), count(cost_usd), sum(cost_usd), sum(input_tokens), "
+            "sum(output_tokens), sum(cached_tokens) "
+            "FROM trials WHERE job = ? GROUP BY run, outcome, class, here, worked"
+        )
+        return [FigureRow._make(row) for row in self._all(query, job_id)]
+
+    def durations(self, job_id: str) -> dict[str, list[float]]:
+        """Id of a run -> seconds of its trials that ran in this job and passed or failed, in no order."""
+        query = (
+            "SELECT run, seconds FROM trials WHERE job = ? AND reused IS NULL "
+            "AND outcome IN ('passed', 'failed')"
+        )
+        found: dict[str, list[float]] = {}
+        for run, seconds in self._all(query, job_id):
+            found.setdefault(f"{job_id}.{run}", []).append(seconds)
+        return found
+
+    def events(self, job_id: str) -> list[EventRow]:
+        """What happened to a job, the oldest first."""
+        rows = self._all("SELECT at, kind, message FROM events WHERE job = ? ORDER BY id", job_id)
+        return [EventRow(datetime.datetime.fromisoformat(at), kind, message) for at, kind, message in rows]
+
+    def newest(self, back: int = 0) -> str | None:
+        """Id of the newest job, or of the one so many before it."""
+        query = "SELECT id FROM jobs ORDER BY created_at DESC, id DESC LIMIT 1 OFFSET ?"
+        rows = self._all(query, back)
+        return rows[0][0] if rows else None
+
+    def named(self, name: str) -> str | None:
+        """Id of the newest job with a name."""
+        query = "SELECT id FROM jobs WHERE name = ? ORDER BY created_at DESC, id DESC LIMIT 1"
+        rows = self._all(query, name)
+        return rows[0][0] if rows else None
+
+    def beginning_with(self, prefix: str, limit: int) -> list[str]:
+        """Ids of jobs that begin so, the newest first."""
+        # No LIKE: its wildcards may occur in ids, and without an index it would look at every job.
+        query = "SELECT id FROM jobs WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?"
+        return [job_id for (job_id,) in self._all(query, prefix, prefix + "\U0010ffff", limit)]
+
+    def names(self) -> list[str]:
+        """All names of jobs."""
+        return [name for (name,) in self._all("SELECT DISTINCT name FROM jobs WHERE name IS NOT NULL")]
+
+    def _job_rows(self, tail: str, values: Sequence[object]) -> list[JobRow]:
+        return [
+            self._job_row(*row)
+            for row in self._all(f"SELECT {_JOB} FROM jobs {tail}", *values)  # noqa: S608
+        ]
+
+    def _job_row(
+        self, job_id: str, status: str, created_at: str, finished_at: str | None, *plain: Any
+    ) -> JobRow:
+        query = "SELECT agent, benchmark FROM runs WHERE job = ? ORDER BY position"
+        runs = self._all(query, job_id)
+        return JobRow(
+            **dict(zip(_PLAIN, plain, strict=True)),
+            id=job_id,
+            status=status,
+            created_at=datetime.datetime.fromisoformat(created_at),
+            finished_at=as_time(finished_at),
+            agents=self._agents(job_id, status, [agent for agent, _ in runs]),
+            benchmarks=tuple(dict.fromkeys(benchmark for _, benchmark in runs)),
+        )
+
+    def _agents(self, job_id: str, status: str, ran: list[str]) -> tuple[str, ...]:
+        """Agents of a job. Those of one that goes on are more than have a trial yet."""
+        if status not in _ENDED or not ran:
+            ((record,),) = self._all("SELECT record FROM jobs WHERE id = ?", job_id)
+            agents = json.loads(record)["config"]["agents"]
+            ran = [*(AgentSpec.model_validate(agent).label for agent in agents), *ran]
+        return tuple(dict.fromkeys(ran))
+
+    def _run_rows(self, tail: str, values: Sequence[object]) -> list[RunRow]:
+        query = f"SELECT {_RUN} FROM runs {tail}"  # noqa: S608
+        return [RunRow(*row[:-2], *map(as_time, row[-2:])) for row in self._all(query, *values)]
+
+    def _all(self, query: str, *values: object) -> list[Any]:
+        with explained(self.path):
+            return self._connection.execute(query, values).fetchall()
+
+
+_Condition = tuple[str, Sequence[object] | None]
+"""SQL and its values; None leaves the condition out."""
+
+
+def _where(*conditions: _Condition) -> tuple[str, list[object]]:
+    texts = [text for text, values in conditions if values is not None]
+    values = [value for _, values in conditions if values is not None for value in values]
+    return (f"WHERE {' AND '.join(texts)}" if texts else ""), values
+
+
+def _equal(column: str, value: str | None) -> _Condition:
+    return f"{column} = ?", None if value is None else [value]
+
+
+def _one_of(column: str, values: Collection[str]) -> _Condition:
+    return f"{column} IN ({_marks(values)})", list(values) or None
+
+
+def _marks(values: Collection[str]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _trials_where(
+    job_id: str,
+    run: str | None,
+    agent: str | None,
+    scenario: str | None,
+    outcomes: Collection[str],
+    after: tuple[int, int] | None = None,
+) -> tuple[str, list[object]]:
+    number = None
+    if run is not None:
+        prefix, _, position = run.rpartition(".")
+        numbered = prefix == job_id and position.isdecimal() and len(position) < 10
+        number = [int(position)] if numbered else [-1]
+    return _where(
+        ("job = ?", [job_id]),
+        ("run = ?", number),
+        _equal("agent", agent),
+        ("? IN (scenario, node_id)", None if scenario is None else [scenario]),
+        _one_of("outcome", outcomes),
+        ("(run, id) > (?, ?)", after),
+    )

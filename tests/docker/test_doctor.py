@@ -1,0 +1,72 @@
+"""What `doctor` says of a real engine."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+
+import docker.errors
+import pytest
+
+from pytest_benchjobs.cli import findings
+from pytest_benchjobs.model.owner import current_owner
+from pytest_benchjobs.report.documents.acting import Health
+from pytest_benchjobs.sandbox import docker as docker_module
+from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.health import engine_facts, limits_missing
+from tests.support import IMAGE, containers
+
+pytestmark = pytest.mark.docker
+
+
+def test_an_engine_is_described(provider: DockerProvider) -> None:
+    facts = engine_facts(provider, current_owner())
+    found = {finding.check: finding for finding in findings.engine(facts)}
+    assert found["engine"].found.startswith(f"Docker Engine {facts.version}, API {facts.api}, ")
+    assert found["engine clock"].health is Health.OK
+    assert facts.memory > 1 << 28
+    assert abs(facts.skew) < 60
+    assert provider.engine.client.inspect_image(IMAGE)["Id"] in facts.images
+
+
+def test_what_a_dead_process_left_is_counted_and_stays(provider: DockerProvider) -> None:
+    me = current_owner()
+    dead = me.model_copy(update={"started": "never"})
+    labels = {"benchjobs.owner": str(dead), "benchjobs.host": dead.host, "benchjobs.deadline": "9999999999"}
+    client = provider.engine.client
+    for _ in range(20):
+        left = client.create_container(IMAGE, ["true"], labels=labels)["Id"]
+        try:
+            counted = engine_facts(provider, me).abandoned
+            # The session of another test may sweep at this very moment; then there is nothing to count.
+            if left in containers():
+                assert counted >= 1
+                return
+        finally:
+            with contextlib.suppress(docker.errors.NotFound):
+                client.remove_container(left, force=True)
+    raise AssertionError("it was always removed")
+
+
+def test_limits_are_tried_in_a_container_that_is_removed(provider: DockerProvider) -> None:
+    assert limits_missing(provider, (IMAGE,)) == ()
+    assert limits_missing(provider, ()) is None
+    assert containers("doctor") == []
+
+
+def test_limits_that_do_not_hold_are_named(provider: DockerProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure = docker_module._host_config
+
+    def without(environment: object, network: object) -> dict[str, object]:
+        configuration = configure(environment, network)  # type: ignore[arg-type]
+        configuration.pop("mem_limit")
+        configuration.pop("memswap_limit")
+        return {**configuration, "pids_limit": 999}
+
+    monkeypatch.setattr(docker_module, "_host_config", without)
+    assert limits_missing(provider, (IMAGE,)) == ("memory", "pids")
+
+
+def test_an_engine_that_cannot_limit_says_so(provider: DockerProvider) -> None:
+    facts = dataclasses.replace(engine_facts(provider, current_owner()), unsupported=("memory",))
+    assert findings.limits(facts.unsupported, ()).health is Health.PROBLEM

@@ -1,0 +1,366 @@
+"""`benchjobs shell` opens what a trial left, on a real terminal and without one, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import pty
+import re
+import secrets
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from pytest_benchjobs.model.job import JobStatus
+from pytest_benchjobs.model.scenario import Environment
+from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.protocol import SandboxSpec
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.history import FILE, History
+from tests.support import IMAGE, containers
+from tests.unit.records import NOW, record, result, trial
+
+pytestmark = pytest.mark.docker
+
+MAIN = [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()"]
+PATIENCE = 60
+"""Seconds; only against hanging."""
+
+
+@pytest.fixture(scope="module")
+def job() -> str:
+    return f"20261121-054712-{secrets.token_hex(3)}"
+
+
+@pytest.fixture(scope="module")
+def kept(provider: DockerProvider, job: str) -> Iterator[str]:
+    environment = Environment(image=IMAGE, workdir="/app", network="public", memory=128 << 20, pids=99)
+    spec = SandboxSpec(
+        environment=environment, labels={"job": job, "trial": "t"}, network="none", deadline=300
+    )
+    sandbox = provider.start(spec, lambda phase: None)
+    try:
+        sandbox.exec(["sh", "-c", "echo answer > out.txt"], timeout=30, sink=lambda data: None)
+        reference = sandbox.keep(job)
+    finally:
+        sandbox.remove()
+    yield reference
+    provider.forget_kept(reference)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory, job: str, kept: str) -> Path:
+    """Results with a job of which three trials were kept, and a newer one of which none was."""
+    directory = tmp_path_factory.mktemp("results")
+    with History(directory / FILE) as history:
+        for job_id, references in (
+            (job, (kept, kept, "fake-kept:x")),
+            ("20261122-000000-000000", (None,) * 3),
+        ):
+            of_job = record(directory, id=job_id, status=JobStatus.COMPLETED, finished_at=NOW, name="sums")
+            JobBundle.create(directory, of_job)
+            history.save_job(of_job)
+            trials = (trial("count", "oracle"), trial("count", "nop"), trial("other", "nop"))
+            history.save_trials(
+                result(of, job_id, kept=reference) for of, reference in zip(trials, references, strict=True)
+            )
+    return directory
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left(job: str) -> Iterator[None]:
+    yield
+    assert containers(job) == []
+
+
+def _shell(directory: Path, *arguments: str, given: bytes = b"") -> tuple[int, bytes, bytes]:
+    done = subprocess.run(
+        [*MAIN, "shell", "--dir", str(directory), *arguments],
+        input=given,
+        capture_output=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_command_runs_in_what_was_left_and_its_status_is_ours(directory: Path, job: str) -> None:
+    script = "cat out.txt; pwd; echo problem >&2; exit 7"
+    assert _shell(directory, job, "--agent", "oracle", "--", "sh", "-c", script) == (
+        7,
+        b"answer\n/app\n",
+        b"problem\n",
+    )
+
+
+def test_what_one_shell_changes_the_next_does_not_see(directory: Path, job: str) -> None:
+    script = "cat out.txt; echo changed > out.txt"
+    for _ in range(2):
+        assert _shell(directory, job, "--agent", "oracle", "--", "sh", "-c", script)[1] == b"answer\n"
+
+
+def test_without_a_terminal_commands_come_from_standard_input(directory: Path, job: str) -> None:
+    status, out, _ = _shell(directory, job, "--agent", "oracle", given=b"echo $((6 * 7))\nexit 3\n")
+    assert (status, out) == (3, b"42\n")
+
+
+def test_more_than_a_pipe_holds_goes_in_and_out_at_once(directory: Path, job: str) -> None:
+    much = b"".join(b"%d\n" % number for number in range(300_000))
+    assert _shell(directory, job, "--agent", "oracle", "--", "cat", given=much) == (0, much, b"")
+
+
+def test_it_has_the_limits_of_the_trial_but_no_network_unless_asked(directory: Path, job: str) -> None:
+    script = (
+        "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes "
+        "/sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null; ls /sys/class/net"
+    )
+    _, out, _ = _shell(directory, job, "--agent", "oracle", "--", "sh", "-c", script)
+    assert out.split() == [b"134217728", b"99", b"lo"]
+    _, out, _ = _shell(directory, job, "--agent", "oracle", "--network", "public", "--", "sh", "-c", script)
+    assert b"eth0" in out.split()
+
+
+def test_user_and_variables_are_as_asked(directory: Path, job: str) -> None:
+    status, out, _ = _shell(
+        directory, job, "--agent", "oracle", "--user", "nobody", "--env", "A=1=2", "--", "sh", "-c",
+        "id -un; echo $A",
+    )  # fmt: skip
+    assert (status, out) == (0, b"nobody\n1=2\n")
+
+
+def test_a_trial_is_found_by_node_id_and_by_scenario_in_the_newest_job_that_kept_it(
+    directory: Path,
+) -> None:
+    for arguments in (
+        ("a.bench.yaml::count[oracle-1]",),
+        ("count", "--agent", "nop"),
+        ("last~1", "--scenario", "count", "--agent", "nop", "--attempt", "1"),
+    ):
+        assert _shell(directory, *arguments, "--", "cat", "out.txt") == (0, b"answer\n", b"")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("last",), r"nothing was kept of job 20261122-000000-000000; .*--keep failed.*--bench-keep"),
+        (("last~1",), r"3 trials of job \S+ were kept; say which, by --scenario.*: .*count\[oracle-1\], "),
+        (("last~1", "--agent", "codex"), "no trial of job .* fits"),
+        (("last~1", "--scenario", "nope"), "no trial of job .* fits"),
+        (("last~1", "--scenario", "other"), ".* ran in a sandbox that is not of Docker"),
+        (("nothing",), "there is no job 'nothing'"),
+        (("last", "--env", "A"), "--env: 'A' is not of the form KEY=VALUE"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(directory: Path, arguments: tuple[str, ...], message: str) -> None:
+    status, out, err = _shell(directory, *arguments, "--", "true")
+    assert (status, out) == (2, b"")
+    assert re.fullmatch(f"benchjobs: {message}.*\n", err.decode())
+
+
+def test_what_was_removed_meanwhile_is_said_to_be(
+    tmp_path: Path,
+) -> None:
+    with History(tmp_path / FILE) as history:
+        history.save_job(record(tmp_path, status=JobStatus.COMPLETED, finished_at=NOW))
+        history.save_trial(result(kept="benchjobs-kept:gone"))
+    status, _, err = _shell(tmp_path, "last", "--", "true")
+    assert status == 2
+    assert re.fullmatch(
+        r"benchjobs: benchjobs-kept:gone is not on this machine any more: .*--bench-keep\n", err.decode()
+    )
+
+
+def test_whoever_reads_the_output_may_stop_early(directory: Path, job: str) -> None:
+    command = [*MAIN, "shell", "--dir", str(directory), job, "--agent", "oracle", "--", "yes"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"y\n"
+        process.stdout.close()
+        assert process.wait(PATIENCE) == 141
+
+
+def test_behind_tls_only_commands_run_for_their_input_could_not_end(directory: Path, job: str) -> None:
+    encrypted = (
+        "from pytest_benchjobs.sandbox.engine import Engine; Engine.encrypted = property(lambda _: True); "
+    )
+    main = [
+        sys.executable,
+        "-c",
+        encrypted + MAIN[2],
+        "shell",
+        "--dir",
+        str(directory),
+        job,
+        "--agent",
+        "oracle",
+    ]
+    done = subprocess.run(
+        [*main, "--", "cat"], input=b"x", capture_output=True, check=False, timeout=PATIENCE
+    )
+    assert (done.returncode, done.stdout) == (0, b"")
+    done = subprocess.run(main, input=b"echo x", capture_output=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"behind TLS; give one after --" in done.stderr
+
+
+class Terminal:
+    """`benchjobs shell` on a terminal of its own, as a user has it."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.output = b""
+        self.master, self.slave = pty.openpty()
+        self.resize(24, 80)
+        self.before = termios.tcgetattr(self.slave)
+        self.pid = os.fork()
+        if not self.pid:  # pragma: no cover
+            os.setsid()
+            fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
+            for descriptor in (0, 1, 2):
+                os.dup2(self.slave, descriptor)
+            os.closerange(3, 100)
+            os.execve(MAIN[0], [*MAIN, *arguments], {**os.environ, "TERM": "xterm-test"})
+
+    def resize(self, lines: int, columns: int) -> None:
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+    def type(self, text: str) -> None:
+        os.write(self.master, text.encode())
+
+    def until(self, pattern: str) -> str:
+        """Everything that came up to what fits the pattern; it is not looked at again."""
+        deadline = time.monotonic() + PATIENCE
+        while not (match := re.search(pattern.encode(), self.output)):
+            assert time.monotonic() < deadline, f"{pattern!r} never came, but {self.output!r}"
+            if select.select([self.master], [], [], 0.1)[0]:
+                try:
+                    self.output += os.read(self.master, 4096)
+                except OSError as error:
+                    assert error.errno == errno.EIO
+        found, self.output = self.output[: match.end()], self.output[match.end() :]
+        return found.decode()
+
+    def wait(self) -> int:
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.pid = 0
+                return os.waitstatus_to_exitcode(status)
+            if select.select([self.master], [], [], 0.05)[0]:
+                with contextlib.suppress(OSError):
+                    self.output += os.read(self.master, 4096)
+        raise AssertionError(f"it did not end: {self.output!r}")
+
+    def close(self) -> None:
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        for descriptor in (self.master, self.slave):
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+
+@pytest.fixture
+def on_terminal(directory: Path, job: str) -> Iterator[Callable[..., Terminal]]:
+    opened: list[Terminal] = []
+
+    def open_(*arguments: str) -> Terminal:
+        terminal = Terminal("shell", "--dir", str(directory), job, "--agent", "oracle", *arguments)
+        opened.append(terminal)
+        return terminal
+
+    yield open_
+    for terminal in opened:
+        terminal.close()
+
+
+def test_a_shell_on_a_terminal_is_like_any_other(on_terminal: Callable[..., Terminal]) -> None:
+    terminal = on_terminal()
+    terminal.until(r"count\[oracle-1\] as it was before it was graded; leave with `exit`\r\n.*# ")
+    assert termios.tcgetattr(terminal.slave)[3] & (termios.ICANON | termios.ECHO) == 0
+    terminal.type("stty size; echo $TERM; cat out.txt\n")
+    terminal.until(r"\r\n24 80\r\nxterm-test\r\nanswer\r\n")
+    terminal.resize(40, 123)
+    os.kill(terminal.pid, signal.SIGWINCH)
+    terminal.type("until stty size | grep '^40 '; do sleep 0.1; done\n")
+    terminal.until(r"\r\n40 123\r\n")
+    # The keys are the shell's, not ours.
+    terminal.type("sleep 1000; echo status $?\n")
+    time.sleep(0.2)
+    terminal.type("\x03")
+    terminal.until(r"\^C")
+    terminal.type("echo still $((40 + 2))\n")
+    terminal.until(r"\r\nstill 42\r\n")
+    terminal.type("exit 9\n")
+    assert terminal.wait() == 9
+    assert termios.tcgetattr(terminal.slave) == terminal.before
+
+
+def test_control_p_is_not_held_back(on_terminal: Callable[..., Terminal]) -> None:
+    terminal = on_terminal("--", "sh", "-c", "stty raw -echo; echo ready; head -c 1 | od -An -c")
+    terminal.until("ready")
+    terminal.type("\x10")
+    terminal.until("020")
+    assert terminal.wait() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_and_the_terminal_is_as_it_was(
+    on_terminal: Callable[..., Terminal], number: signal.Signals
+) -> None:
+    terminal = on_terminal()
+    terminal.until("# ")
+    os.kill(terminal.pid, number)
+    assert terminal.wait() == 128 + number
+    assert termios.tcgetattr(terminal.slave) == terminal.before
+
+
+def test_a_terminal_that_goes_away_leaves_no_container(
+    on_terminal: Callable[..., Terminal],
+) -> None:
+    terminal = on_terminal()
+    terminal.until("# ")
+    os.close(terminal.slave)
+    os.close(terminal.master)
+    deadline = time.monotonic() + PATIENCE
+    while not os.waitpid(terminal.pid, os.WNOHANG)[0]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    terminal.pid = 0
+
+
+def test_being_killed_leaves_no_container(on_terminal: Callable[..., Terminal], job: str) -> None:
+    terminal = on_terminal()
+    terminal.until("# ")
+    os.kill(terminal.pid, signal.SIGKILL)
+    assert terminal.wait() == -signal.SIGKILL
+    deadline = time.monotonic() + PATIENCE
+    while containers(job):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def test_a_container_that_is_removed_meanwhile_is_an_error_and_the_terminal_as_it_was(
+    on_terminal: Callable[..., Terminal], job: str
+) -> None:
+    terminal = on_terminal()
+    terminal.until("# ")
+    client = docker.APIClient(version="auto")
+    try:
+        for container in containers(job):
+            client.remove_container(container, force=True)
+    finally:
+        client.close()
+    assert terminal.wait() in (2, 137)
+    assert termios.tcgetattr(terminal.slave) == terminal.before

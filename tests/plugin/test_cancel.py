@@ -1,0 +1,191 @@
+"""`benchjobs cancel` stops a job from any other process, and `benchjobs recover` closes one that nobody runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pytest_benchjobs.report.documents import schema_of
+
+from .conftest import Bench
+
+PATIENCE = 60
+"""Seconds; only against hanging."""
+
+
+@pytest.fixture(autouse=True)
+def _own_temporary_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nobody removes the fake sandboxes of a session that was killed.
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))
+
+
+@pytest.fixture
+def slow(bench: Bench) -> Iterator[Bench]:
+    """Two trials that end at once, then four that would not end before the test does."""
+    stay = bench.path / "stay"
+    stay.touch()
+    listed = [
+        {
+            "id": f"t{number}",
+            "problem_statement": "Try.",
+            "reference": "true" if number < 2 else f"while test -e {stay}; do sleep 0.2; done",
+            "scorers": [{"name": "s", "type": "bash", "script": "echo score=1"}],
+        }
+        for number in range(6)
+    ]
+    manifest = {"benchmark": "slow", "defaults": {"image": "none"}, "scenarios": listed}
+    bench.write("slow.bench.yaml", json.dumps(manifest))
+    yield bench
+    # Nobody ends what ran in a fake sandbox whose session was killed.
+    stay.unlink()
+
+
+@contextmanager
+def running(bench: Bench) -> Iterator[subprocess.Popen[bytes]]:
+    """The job, once its two quick trials have ended."""
+    with subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", "-q",
+         "--bench-job-name", "slow job", "--bench-concurrency", "3"],
+        cwd=bench.path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            deadline = time.monotonic() + PATIENCE
+            while len(list(bench.path.glob("reports/jobs/*/trials/*/*/*/result.json"))) < 2:
+                assert time.monotonic() < deadline
+                assert process.poll() is None
+                time.sleep(0.05)
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+
+
+def job(bench: Bench) -> dict[str, Any]:
+    (path,) = (bench.path / "reports" / "jobs").glob("*/job.json")
+    return json.loads(path.read_text())  # type: ignore[no-any-return]
+
+
+def benchjobs(bench: Bench, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *arguments],
+        cwd=bench.path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2 * PATIENCE,
+    )
+
+
+def test_a_running_job_is_stopped_and_keeps_what_had_ended(slow: Bench) -> None:
+    with running(slow) as process:
+        done = benchjobs(slow, "cancel", "slow job")
+        record = job(slow)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout == (
+            f"job {record['id']} (slow job): cancelled\n2 of 6 trials ended: 2 passed\n"
+            f"run the rest with `benchjobs resume {record['id']}`\n"
+        )
+        assert (record["status"], record["totals"]["passed"]) == ("cancelled", 2)
+        assert process.wait(PATIENCE) == 2
+    root = slow.path / "reports" / "jobs" / record["id"]
+    assert not (root / ".flight").exists()
+    assert sorted(path.parent.parent.name for path in root.glob("trials/*/*/*/result.json")) == ["t0", "t1"]
+
+
+def test_nobody_has_to_wait_for_the_end(slow: Bench) -> None:
+    with running(slow) as process:
+        done = benchjobs(slow, "cancel", "last", "--no-wait", "-o", "json")
+        assert done.returncode == 0
+        document = json.loads(done.stdout)
+        jsonschema.validate(document, schema_of("cancel"))
+        assert document["changed"] is True
+        assert process.wait(PATIENCE) == 2
+    assert job(slow)["status"] == "cancelled"
+
+
+def test_a_job_that_does_not_answer_is_named_with_its_process(slow: Bench) -> None:
+    with running(slow) as process:
+        os.kill(process.pid, signal.SIGSTOP)
+        done = benchjobs(slow, "cancel", "last", "--timeout", "0.5")
+        assert done.returncode == 1
+        assert f"process {process.pid} of " in done.stderr
+        assert job(slow)["status"] == "running"
+        os.kill(process.pid, signal.SIGCONT)
+        assert process.wait(PATIENCE) == 2
+    assert job(slow)["status"] == "cancelled"
+
+
+def test_a_job_whose_process_died_is_closed_as_cancelled(slow: Bench) -> None:
+    with running(slow) as process:
+        process.kill()
+        process.wait(PATIENCE)
+        done = benchjobs(slow, "cancel", "last", "-o", "yaml")
+    record = job(slow)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (record["status"], record["message"]) == ("cancelled", "cancelled after its process had died")
+    assert "status: cancelled\nchanged: true\n" in done.stdout
+    assert (slow.path / "reports" / "jobs" / record["id"] / "junit.xml").exists()
+    listed = benchjobs(slow, "list", "--all", "-o", "json")
+    assert [found["status"] for found in json.loads(listed.stdout)["jobs"]] == ["cancelled"]
+
+
+def test_a_job_that_had_ended_stays_as_it_is(bench: Bench) -> None:
+    bench.manifest({"one": "echo score=1"})
+    bench.run()
+    before = job(bench)
+    done = benchjobs(bench, "cancel", before["id"][:-2])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (f"job {before['id']} had ended before: completed\n1 of 1 trials ended: 1 passed\n")
+    assert job(bench) == before
+    unknown = benchjobs(bench, "cancel", "nope")
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert unknown.stderr.startswith("benchjobs: there is no job 'nope'")
+
+
+def test_recover_closes_what_died_and_leaves_what_lives(slow: Bench) -> None:
+    with running(slow) as process:
+        alive = benchjobs(slow, "recover", "--stale-seconds", "0")
+        assert alive.stdout == "recovered 0 jobs\n"
+        process.kill()
+        process.wait(PATIENCE)
+        done = benchjobs(slow, "recover", "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, schema_of("recover"))
+    (recovered,) = document["recovered"]
+    record = job(slow)
+    assert recovered["job"] == record["id"]
+    assert "kept 2 of 6 trials" in recovered["message"]
+    assert record["status"] == "failed"
+    assert benchjobs(slow, "recover").stdout == "recovered 0 jobs\n"
+
+
+def test_reports_that_are_missing_are_written(bench: Bench) -> None:
+    bench.manifest({"one": "echo score=1"})
+    bench.run()
+    root: Path = bench.path / "reports" / "jobs" / job(bench)["id"]
+    (root / "junit.xml").unlink()
+    done = benchjobs(bench, "recover")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "recovered 0 jobs")
+    assert (root / "junit.xml").exists()
+
+
+def test_where_no_job_ever_ran_there_is_nothing_to_recover(bench: Bench) -> None:
+    done = benchjobs(bench, "recover")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "recovered 0 jobs\n", "")
+    assert not (bench.path / "reports").exists()

@@ -1,0 +1,187 @@
+"""`benchjobs check` finds the scenarios that measure nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from pytest_benchjobs.report.documents import schema_of
+
+from .conftest import Bench
+
+SCENARIOS: dict[str, dict[str, str]] = {
+    "sound": {},
+    "unsolvable": {"reference": "echo wrong > out.txt"},
+    "given-away": {"script": "echo score=1"},
+    "broken": {"script": "echo nothing"},
+    "without": {"reference": ""},
+    "kept-whole": {"validation": "reverse", "script": "echo score=1", "reference": ""},
+    "opinion": {"validation": "evaluation", "script": "echo score=0.5"},
+}
+VERDICTS = {
+    "sound": "ok",
+    "unsolvable": "unsolvable",
+    "given-away": "passes by itself",
+    "broken": "error",
+    "without": "unsolvable",
+    "kept-whole": "ok",
+    "opinion": "ok",
+}
+
+
+def _manifest(bench: Bench, names: tuple[str, ...], name: str = "seven") -> None:
+    listed = []
+    for scenario in names:
+        about = SCENARIOS.get(scenario, {})
+        one = {
+            "id": scenario,
+            "problem_statement": "Write yes.",
+            "validation": about.get("validation", "forward"),
+            "scorers": [
+                {
+                    "name": "s",
+                    "type": "bash",
+                    "script": about.get("script", "grep -qx yes out.txt && echo score=1 || echo score=0"),
+                }
+            ],
+        }
+        reference = about.get("reference", "echo yes > out.txt")
+        listed.append({**one, "reference": reference} if reference else one)
+    manifest = {"benchmark": name, "defaults": {"image": "none", "workdir": "/app"}, "scenarios": listed}
+    bench.write(f"benchmarks/{name}.bench.yaml", json.dumps(manifest))
+
+
+def check(bench: Bench, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", "check", *arguments],
+        cwd=bench.path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
+    )
+
+
+def checked(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, schema_of("check"))
+    return document  # type: ignore[no-any-return]
+
+
+@pytest.fixture(autouse=True)
+def _own_temporary_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))
+
+
+def _left() -> list[Path]:
+    return sorted(Path(os.environ["TMPDIR"]).glob("benchjobs-check-*"))
+
+
+def test_every_kind_of_scenario_gets_its_verdict(bench: Bench) -> None:
+    _manifest(bench, tuple(SCENARIOS))
+    done = check(bench, "benchmarks", "-o", "json")
+    document = checked(done)
+    assert done.returncode == 1
+    assert {found["scenario"]: found["verdict"] for found in document["scenarios"]} == VERDICTS
+    by_name = {found["scenario"]: found["problems"] for found in document["scenarios"]}
+    assert by_name["without"] == [
+        {
+            "agent": "oracle",
+            "attempt": None,
+            "expected": "a reference that passes",
+            "found": "it has no reference solution",
+            "files": None,
+        }
+    ]
+    (passes,) = by_name["given-away"]
+    assert (passes["agent"], passes["expected"]) == ("nop", "failed")
+    # The place stays as long as somebody may look there.
+    assert (Path(passes["files"]) / "result.json").is_file()
+    assert [str(path) for path in _left()] == [str(Path(document["directory"]).parent.parent)]
+    assert not (bench.path / "reports").exists()
+
+
+def test_a_sound_benchmark_leaves_nothing_behind(bench: Bench) -> None:
+    _manifest(bench, ("sound", "opinion"))
+    done = check(bench, "seven", "-o", "yaml")
+    assert done.returncode == 0
+    document = yaml.safe_load(done.stdout)
+    jsonschema.validate(document, schema_of("check"))
+    assert (document["ok"], document["directory"], document["attempts"]) == (True, None, 2)
+    assert _left() == []
+
+
+def test_a_scorer_that_changes_its_mind_is_flaky(bench: Bench) -> None:
+    SCENARIOS["moody"] = {
+        "script": f"n=$(cat {bench.path}/n 2>/dev/null || echo 0); echo $((n + 1)) > {bench.path}/n; echo score=0.$n"
+    }
+    try:
+        _manifest(bench, ("moody",))
+    finally:
+        del SCENARIOS["moody"]
+    document = checked(
+        check(bench, "seven", "-o", "json", "--attempts", "3", "--", "--bench-concurrency", "1")
+    )
+    assert document["scenarios"][0]["verdict"] == "flaky"
+    assert document["attempts"] == 3
+
+
+def test_people_get_a_line_for_each_problem(bench: Bench) -> None:
+    _manifest(bench, ("sound", "given-away", "unsolvable"))
+    done = check(bench, "seven", "--dir", "checked", "--attempts", "1")
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[0] == "ok                seven::sound"
+    assert lines[1] == "passes by itself  seven::given-away"
+    assert lines[2].startswith("  nop, attempt 1: expected failed, found passed, score 1 of 1; see ")
+    assert lines[2].endswith("/trials/nop/given-away/1")
+    assert str(bench.path / "checked" / "jobs") in lines[2]
+    assert lines[-1] == "3 scenarios: 1 ok, 1 passes by itself, 1 unsolvable"
+    # What pytest has to say is talk.
+    assert "unsolved" in done.stderr
+    assert _left() == []
+
+
+def test_only_some_scenarios_are_checked(bench: Bench) -> None:
+    _manifest(bench, ("sound", "given-away"))
+    done = check(bench, "seven", "--scenario", "sound", "-o", "json")
+    assert done.returncode == 0
+    assert [found["scenario"] for found in checked(done)["scenarios"]] == ["sound"]
+
+
+def test_settings_of_the_project_do_not_spoil_it(bench: Bench) -> None:
+    _manifest(bench, ("sound",))
+    bench.write(
+        "pytest.ini",
+        "[pytest]\nbench_sandbox = fake\nbench_agent = nop\nbench_reuse = true\nbench_attempts = 5\n"
+        "bench_attempt_policy = any\n",
+    )
+    done = check(bench, "seven", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert checked(done)["attempts"] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Missing argument 'PATH|BENCHMARK...'"),
+        (("nope",), "there is no benchmark 'nope'"),
+        (("seven", "--scenario", "nope"), "nope"),
+        (("seven", "--attempts", "0"), "--attempts"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(bench: Bench, arguments: tuple[str, ...], message: str) -> None:
+    _manifest(bench, ("sound",))
+    done = check(bench, *arguments)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("benchjobs: ")
+    assert message in done.stderr
+    assert _left() == []

@@ -1,0 +1,405 @@
+"""`benchjobs resume`, `rerun` and `rescore` make the call of an earlier job again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pytest_benchjobs.report.documents import schema_of
+
+from .conftest import Bench
+
+PATIENCE = 90
+"""Seconds; only against hanging."""
+
+
+class Project:
+    """Four scenarios in which an agent leaves a number and notes that it ran: right, wrong, broken and slow."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.path = bench.path
+        self.notes = bench.path / "ran.txt"
+        self.stay = bench.path / "stay"
+        self.abandoned = bench.path / "abandoned"
+        self.write()
+
+    def write(self, wrong: str = "grep -q 2 out.txt", broken: str = "echo no score") -> None:
+        scorers = {
+            "right": "echo score=1",
+            "wrong": f"{wrong} && echo score=1 || echo score=0",
+            "broken": broken,
+            "slow": "echo score=1",
+        }
+        wait = f"while test -e {self.stay}; do rm {self.abandoned} 2>/dev/null && exit 1; sleep 0.05; done"
+        listed = [
+            {
+                "id": name,
+                "problem_statement": "Try.",
+                "tags": ["some"],
+                "reference": f"{wait if name == 'slow' else ':'}; echo {name} $GREETING >> {self.notes}; echo 1 > out.txt",
+                "scorers": [{"name": "s", "type": "bash", "script": script}],
+            }
+            for name, script in scorers.items()
+        ]
+        manifest = {
+            "benchmark": "four",
+            "defaults": {"image": "none", "workdir": "/app"},
+            "scenarios": listed,
+        }
+        self.bench.write("four.bench.yaml", json.dumps(manifest))
+
+    def benchjobs(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *arguments],
+            cwd=self.path,
+            env={**os.environ, "BENCHJOBS_FAKE_KEPT": str(self.path / "kept"), **env},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=2 * PATIENCE,
+        )
+
+    def pytest(self, *arguments: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-p",
+                "no:cacheprovider",
+                "-p",
+                "no:hypothesispytest",
+                "-q",
+                *arguments,
+            ],
+            cwd=self.path,
+            env={**os.environ, "BENCHJOBS_FAKE_KEPT": str(self.path / "kept")},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def run(self, *arguments: str) -> str:
+        """A whole job; returns its id."""
+        assert self.pytest(*arguments).wait(PATIENCE) in (0, 1)
+        return self.job()["id"]
+
+    def job(self, job: str | None = None) -> dict[str, Any]:
+        """`job.json`, by default of the newest."""
+        root = self.path / "reports" / "jobs"
+        records = [json.loads(path.read_text()) for path in root.glob("*/job.json")]
+        # Ids of the same second are in no order.
+        return max(
+            (record for record in records if job in (None, record["id"])), key=lambda one: one["created_at"]
+        )
+
+    def outcomes(self, job: str | None = None) -> dict[str, str]:
+        root = self.path / "reports" / "jobs" / (job or self.job()["id"])
+        found = [json.loads(path.read_text()) for path in root.glob("trials/*/*/*/result.json")]
+        return {result["scenario"]: result["outcome"] for result in found}
+
+    def ran(self) -> list[str]:
+        """Scenarios an agent worked on since the last time this was asked."""
+        lines = self.notes.read_text().splitlines() if self.notes.exists() else []
+        self.notes.unlink(missing_ok=True)
+        return sorted(lines)
+
+    def until(self, job: str, condition: str, value: object) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while self.job(job)[condition] != value:
+            assert time.monotonic() < deadline, self.job(job)
+            time.sleep(0.05)
+
+
+@pytest.fixture(autouse=True)
+def _own_temporary_files(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Nobody removes the fake sandboxes of a session that was killed.
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))
+
+
+@pytest.fixture
+def project(bench: Bench) -> Iterator[Project]:
+    project = Project(bench)
+    yield project
+    project.stay.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def interrupted(project: Project) -> str:
+    """A job that was killed when three of its four trials had ended."""
+    project.stay.touch()
+    process = project.pytest("--bench-env", "GREETING=hello", "--bench-job-name", "first try")
+    deadline = time.monotonic() + PATIENCE
+    try:
+        while len(list(project.path.glob("reports/jobs/*/trials/*/*/*/result.json"))) < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(PATIENCE)
+    # Nobody ends what ran in a fake sandbox whose process was killed.
+    project.abandoned.touch()
+    while project.abandoned.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    project.stay.unlink()
+    project.ran()
+    return str(project.job()["id"])
+
+
+def test_what_is_missing_or_ended_in_an_error_is_run_under_the_same_id(
+    project: Project, interrupted: str
+) -> None:
+    project.write(broken="echo score=1")
+    done = project.benchjobs("resume", "first try", "--env-vars", "GREETING=hello")
+    assert done.returncode == 1, done.stdout + done.stderr  # one had failed before
+    assert project.ran() == ["broken hello", "slow hello"]
+    assert project.outcomes(interrupted) == {
+        "right": "passed",
+        "wrong": "failed",
+        "broken": "passed",
+        "slow": "passed",
+    }
+    assert project.job() == project.job(interrupted)
+    record = project.job()
+    assert (record["status"], len(record["resumed_at"])) == ("completed", 1)
+
+    again = project.benchjobs("resume", interrupted)
+    assert (again.returncode, again.stdout) == (0, "")
+    assert again.stderr == f"job {interrupted} has nothing left to do: 4 trials ended\n"
+    assert project.ran() == []
+
+
+def test_values_of_variables_are_asked_for_and_never_shown(project: Project, interrupted: str) -> None:
+    missing = project.benchjobs("resume", "last")
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert "--env-vars GREETING=..." in missing.stderr
+    shown = project.benchjobs(
+        "resume",
+        "last",
+        "--print-command",
+        "--env-vars",
+        "GREETING=hello",
+        "API_TOKEN=sk-secret-1",
+        "--",
+        "-v",
+    )
+    assert shown.returncode == 0
+    assert f"--bench-resume {interrupted} -v" in shown.stdout
+    assert "sk-secret-1" not in shown.stdout
+    assert project.ran() == []
+
+
+def test_a_job_that_runs_is_left_alone(project: Project) -> None:
+    project.stay.touch()
+    process = project.pytest()
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not list(project.path.glob("reports/jobs/*/trials/*/*/*/result.json")):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        for command in ("resume", "rerun", "rescore"):
+            done = project.benchjobs(command, "last")
+            assert (done.returncode, done.stdout) == (2, "")
+            assert done.stderr == (
+                f"benchjobs: job {project.job()['id']} is running; see `benchjobs watch {project.job()['id']}`\n"
+            )
+    finally:
+        project.stay.unlink()
+        assert process.wait(PATIENCE) == 1
+
+
+def test_a_job_goes_on_in_the_background(project: Project, interrupted: str) -> None:
+    log = project.path / "reports" / "jobs" / interrupted / "pytest.log"
+    log.write_text("of before\n")
+    done = project.benchjobs("resume", "last", "--detach", "-o", "json", "--env-vars", "GREETING=hi")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, schema_of("detach"))
+    assert document["job"] == interrupted
+    project.until(interrupted, "status", "completed")
+    assert project.ran() == ["broken hi", "slow hi"]
+    assert "unsolved" in log.read_text()
+    assert log.with_name("pytest-1.log").read_text() == "of before\n"
+
+
+def test_what_keeps_a_background_job_from_going_on_is_said_at_once(
+    project: Project, interrupted: str
+) -> None:
+    done = project.benchjobs(
+        "resume", "last", "--detach", "--env-vars", "GREETING=hi", "--", "--bench-attempts", "many"
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "many" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert project.job()["status"] in ("running", "failed")
+
+
+def test_everything_is_run_again_as_a_job_of_its_own(project: Project) -> None:
+    first = project.run("--bench-reuse")
+    assert project.ran() == ["broken", "right", "slow", "wrong"]
+    done = project.benchjobs("rerun", "last")
+    assert done.returncode == 1, done.stderr
+    assert project.ran() == ["broken", "right", "slow", "wrong"]
+    record = project.job()
+    assert record["id"] != first
+    assert (record["parent"], record["planned"], record["totals"]["reused"]) == (first, 4, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--failed",), ["wrong"]),
+        (("--errors",), ["broken"]),
+        (("--failed", "--errors"), ["broken", "wrong"]),
+        (("--scenario", "right"), ["right"]),
+        (("--scenarios", "right", "slow"), ["right", "slow"]),
+        (("--failed", "--scenario", "wrong"), ["wrong"]),
+        (("--", "-k", "slow"), ["slow"]),
+    ],
+)
+def test_some_are_run_again(project: Project, arguments: tuple[str, ...], expected: list[str]) -> None:
+    project.run("--bench-scenario", "*")
+    project.ran()
+    done = project.benchjobs("rerun", "last", *arguments)
+    assert done.returncode in (0, 1), done.stderr
+    assert project.ran() == expected
+
+
+def test_where_nothing_failed_there_is_nothing_to_run_again(project: Project) -> None:
+    project.run("--bench-scenario", "right")
+    before = project.job()
+    for arguments, what in ((("--failed",), "failed"), (("--errors",), "ended in an error")):
+        done = project.benchjobs("rerun", "last", *arguments)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert done.stderr == f"no trial of job {before['id']} {what}: there is nothing to do\n"
+    assert project.job() == before
+    unknown = project.benchjobs("rerun", "last", "--scenario", "rihgt")
+    assert unknown.returncode == 2
+    assert "has no trial of scenario 'rihgt'" in unknown.stderr
+    assert "right" in unknown.stderr
+
+
+def test_of_a_sample_no_sample_is_drawn(project: Project) -> None:
+    project.run("--bench-sample", "50%")
+    sample = project.ran()
+    assert len(sample) == 2
+    assert project.benchjobs("rerun", "last").returncode in (0, 1)
+    assert project.ran() == sample
+
+
+def test_a_rerun_is_run_again_and_finished_like_any_other(project: Project) -> None:
+    project.run()
+    project.benchjobs("rerun", "last", "--failed", "--errors")
+    assert sorted(project.outcomes()) == ["broken", "wrong"]
+    project.ran()
+    project.benchjobs("rerun", "last", "--failed")
+    assert project.ran() == ["wrong"]
+    project.benchjobs("resume", "last~1")
+    assert project.ran() == ["broken"]
+
+
+def test_last_means_what_it_meant_when_a_job_began(project: Project) -> None:
+    first = project.run("--bench-job-name", "same")
+    project.run("--bench-from", "last:error", "--bench-job-name", "same")
+    assert sorted(project.outcomes()) == ["broken"]
+    project.run("--bench-from", "same:error", "--bench-scenario", "broken", "--bench-job-name", "same")
+    project.ran()
+    shown = project.benchjobs("resume", "last~1", "--print-command")
+    assert f"--bench-from {first}:error" in shown.stdout
+    project.benchjobs("resume", "last")
+    assert project.ran() == ["broken"]
+
+
+def test_a_job_whose_process_died_is_run_again_with_all_that_had_ended(
+    project: Project, interrupted: str
+) -> None:
+    # The history may be behind what is on disk: what it lacks is looked for first.
+    done = project.benchjobs("rerun", interrupted, "--failed", "--env-vars", "GREETING=hello")
+    assert done.returncode == 1, done.stderr
+    assert project.ran() == ["wrong hello"]
+    assert project.job(interrupted)["status"] == "failed"
+
+
+def test_the_name_of_a_job_may_have_a_colon(project: Project) -> None:
+    first = project.run("--bench-job-name", "night: one")
+    project.run("--bench-from", "night: one", "--bench-scenario", "broken")
+    shown = project.benchjobs("resume", "last", "--print-command")
+    assert f"--bench-from {first}\n" in shown.stdout
+
+
+def test_a_rerun_in_the_background_says_which_job_it_is(project: Project) -> None:
+    first = project.run("--bench-scenario", "right")
+    done = project.benchjobs("rerun", first, "--detach", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    job = json.loads(done.stdout)["job"]
+    project.until(job, "status", "completed")
+    assert (project.job(job)["parent"], project.outcomes(job)) == (first, {"right": "passed"})
+
+
+def test_a_summary_is_printed_when_it_is_asked_for(project: Project) -> None:
+    first = project.run("--bench-scenario", "right")
+    done = project.benchjobs("rerun", first, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, schema_of("summary"))
+    assert document["parent"] == first
+
+
+def test_trials_that_were_kept_are_graded_by_the_scorers_of_now(project: Project) -> None:
+    first = project.run("--bench-keep", "failed")
+    project.ran()
+    project.write(wrong="grep -q 1 out.txt")
+    done = project.benchjobs("rescore", "last")
+    assert "2 of 4 trials were kept; the others cannot be graded again and are skipped\n" in done.stderr
+    assert project.ran() == []
+    assert project.outcomes() == {
+        "right": "skipped",
+        "slow": "skipped",
+        "wrong": "passed",
+        "broken": "error",
+    }
+    record = project.job()
+    assert (record["parent"], record["id"] != first) == (first, True)
+
+    refused = project.benchjobs("resume", "last")
+    assert refused.returncode == 2
+    assert f"benchjobs rescore {first}" in refused.stderr
+
+
+def test_only_some_are_graded_again(project: Project) -> None:
+    project.run("--bench-keep", "always")
+    project.ran()
+    assert project.benchjobs("rescore", "last", "--scenario", "right").returncode == 0
+    assert project.outcomes() == {"right": "passed"}
+    assert project.ran() == []
+
+
+def test_where_nothing_was_kept_there_is_nothing_to_grade(project: Project) -> None:
+    first = project.run("--bench-scenario", "right")
+    done = project.benchjobs("rescore", "last")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"benchjobs: nothing was kept of job {first}")
+    assert "--keep always" in done.stderr
+
+
+def test_a_job_nobody_started_here_cannot_be_repeated(project: Project) -> None:
+    job = project.run("--bench-scenario", "right")
+    path: Path = project.path / "reports" / "jobs" / job / "job.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps({**record, "invocation": None}))
+    done = project.benchjobs("rerun", "last")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "nobody knows how pytest was called" in done.stderr

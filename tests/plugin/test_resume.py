@@ -1,0 +1,373 @@
+"""Jobs that were interrupted are finished under their own id; jobs are stopped from outside, and by the clock."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.store.liveness import ask_to_cancel
+
+from .conftest import Bench
+
+TRIALS = 30
+
+
+@pytest.fixture
+def slow(bench: Bench) -> Bench:
+    """Trials of a fifth of a second, each of which notes that it ran; every seventh fails."""
+    notes = bench.path / "ran.txt"
+    listed = [
+        {
+            "id": f"t{number:02}",
+            "problem_statement": "Try.",
+            "reference": f"sleep 0.2; echo t{number:02} >> {notes}",
+            "scorers": [{"name": "s", "type": "bash", "script": f"echo score={0 if number % 7 == 0 else 1}"}],
+        }
+        for number in range(TRIALS)
+    ]
+    bench.write(
+        "slow.bench.yaml",
+        json.dumps({"benchmark": "slow", "defaults": {"image": "none"}, "scenarios": listed}),
+    )
+    return bench
+
+
+def start(bench: Bench, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments],
+        cwd=bench.path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def committed(bench: Bench) -> dict[str, tuple[str, str]]:
+    """Trials that have ended, with when they began: whoever is run again begins again."""
+    found = {}
+    for path in (bench.path / "reports" / "jobs").glob("*/trials/*/*/*/result.json"):
+        result = json.loads(path.read_text())
+        assert result["node_id"] not in found, "a trial ended twice"
+        found[result["node_id"]] = (result["job"], result["started_at"])
+    return found
+
+
+def wait_for(bench: Bench, count: int) -> None:
+    deadline = time.monotonic() + 60
+    while len(committed(bench)) < count:
+        assert time.monotonic() < deadline, "too few trials have ended"
+        time.sleep(0.05)
+
+
+def job(bench: Bench) -> dict[str, Any]:
+    (path,) = (bench.path / "reports" / "jobs").glob("*/job.json")
+    return json.loads(path.read_text())  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_a_killed_job_is_finished(slow: Bench, workers: tuple[str, ...]) -> None:
+    process = start(slow, "slow.bench.yaml", "--bench-concurrency", "4", *workers)
+    wait_for(slow, 8)
+    process.kill()
+    process.communicate()
+    # Workers of xdist live on for some seconds, and write.
+    job_id = job(slow)["id"]
+    before = committed(slow)
+    assert 8 <= len(before) < TRIALS
+    done = slow.run("slow.bench.yaml", "--bench-resume", job_id, *workers)
+    assert done.ret == 1
+    after = committed(slow)
+    assert len(after) == TRIALS
+    assert {node_id: after[node_id] for node_id in before} == before
+    assert {owner for owner, _ in after.values()} == {job_id}
+    record = job(slow)
+    assert record["status"] == "completed"
+    assert record["totals"] | {"cost_usd": None} == {
+        "trials": TRIALS, "passed": 25, "failed": 5, "error": 0, "cancelled": 0, "skipped": 0,
+        "mean_score": 25 / 30, "reused": 0, "cost_usd": None,
+    }  # fmt: skip
+    assert len(record["resumed_at"]) == 1
+    done.assert_outcomes(passed=25)
+    done.stdout.fnmatch_lines([f"*job {job_id} taken up again", "*5 unsolved:"])
+
+
+def test_the_last_job_and_its_errors(bench: Bench) -> None:
+    bench.toy()
+    bench.run("toy.bench.yaml")
+    before = committed(bench)
+    job_id = bench.job()["job"]["id"]
+    done = bench.run("toy.bench.yaml", "--bench-resume", "last")
+    after = committed(bench)
+    changed = {node_id for node_id in before if before[node_id] != after[node_id]}
+    assert changed == {"toy.bench.yaml::unscored[oracle]"}
+    assert bench.job()["job"]["id"] == job_id
+    assert done.ret == 1
+
+
+def test_one_that_runs_is_left_alone(slow: Bench) -> None:
+    process = start(slow, "slow.bench.yaml", "--bench-concurrency", "1")
+    try:
+        wait_for(slow, 1)
+        done = slow.run("slow.bench.yaml", "--bench-resume", job(slow)["id"])
+        assert done.ret == pytest.ExitCode.USAGE_ERROR
+        done.stderr.fnmatch_lines([f"ERROR: job {job(slow)['id']} is running; see `benchjobs watch *`"])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_one_that_is_not_there(slow: Bench) -> None:
+    done = slow.run("slow.bench.yaml", "--bench-resume", "nonsense")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["ERROR: *nonsense*"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_a_request_to_cancel(slow: Bench, workers: tuple[str, ...]) -> None:
+    process = start(slow, "slow.bench.yaml", "--bench-concurrency", "2", *workers)
+    wait_for(slow, 3)
+    (bundle,) = (path for path in (slow.path / "reports" / "jobs").iterdir() if path.is_dir())
+    ask_to_cancel(bundle)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == pytest.ExitCode.INTERRUPTED
+    record = job(slow)
+    assert (record["status"], record["message"]) == ("cancelled", "somebody asked it to stop")
+    assert not list(bundle.glob("trials/**/.tmp-*"))
+    assert not (bundle / ".flight").exists()
+    assert "somebody asked it to stop" in output
+    slow.run("slow.bench.yaml", "--bench-resume", record["id"], "--bench-concurrency", "10")
+    assert job(slow)["status"] == "completed"
+    assert set((slow.path / "ran.txt").read_text().split()) == {f"t{number:02}" for number in range(TRIALS)}
+
+
+def test_a_job_that_takes_too_long(slow: Bench) -> None:
+    done = slow.run("slow.bench.yaml", "--bench-concurrency", "2", "--bench-job-timeout", "1.5")
+    assert done.ret == pytest.ExitCode.INTERRUPTED
+    record = job(slow)
+    assert (record["status"], record["message"]) == ("timeout", "it took longer than 1.5 s")
+    assert 0 < record["totals"]["trials"] < TRIALS
+
+
+def test_ctrl_c_and_x_leave_a_job_to_finish(slow: Bench) -> None:
+    slow.run("slow.bench.yaml", "-x", "--bench-concurrency", "1")
+    record = job(slow)
+    assert record["status"] == "cancelled"
+    assert record["message"] == "stopping after 1 failures"
+    slow.run("slow.bench.yaml", "--bench-resume", "last")
+    assert job(slow)["totals"]["trials"] == TRIALS
+    assert len(slow.path.joinpath("ran.txt").read_text().split()) == TRIALS
+
+
+def test_sigterm_ends_the_heart_too(slow: Bench) -> None:
+    process = start(slow, "slow.bench.yaml", "--bench-concurrency", "2")
+    wait_for(slow, 2)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    (bundle,) = (path for path in (slow.path / "reports" / "jobs").iterdir() if path.is_dir())
+    assert not (bundle / ".heartbeat").exists()
+    assert job(slow)["message"] == "interrupted"
+
+
+def test_events_tell_the_same_as_the_results(slow: Bench) -> None:
+    from pytest_benchjobs.model.event import Ended, PhaseBegan, Planned
+    from pytest_benchjobs.store.events import EventReader
+
+    process = start(slow, "slow.bench.yaml", "--bench-concurrency", "3")
+    wait_for(slow, 1)
+    (bundle,) = (path for path in Path(slow.path / "reports" / "jobs").iterdir() if path.is_dir())
+    reader, events = EventReader(bundle), []
+    while process.poll() is None:
+        events += reader.poll()
+        time.sleep(0.02)
+    process.communicate()
+    assert isinstance(events[0], Planned)
+    assert events[0].agents == {"oracle": TRIALS}
+    ended = {event.node_id: event.outcome.value for event in events if isinstance(event, Ended)}
+    # The files go with the job, so the last ones may not have been seen.
+    outcomes = slow.outcomes()
+    assert len(ended) > TRIALS // 2
+    assert ended.items() <= outcomes.items()
+    phases = [event.phase for event in events if isinstance(event, PhaseBegan) and "t01" in event.node_id]
+    assert phases[0] == "prepare"
+    assert {"agent", "score:s"} <= set(phases)
+
+
+def test_two_take_it_up_at_once(slow: Bench) -> None:
+    process = start(slow, "slow.bench.yaml", "--bench-concurrency", "4")
+    wait_for(slow, 8)
+    process.kill()
+    process.communicate()
+    job_id = job(slow)["id"]
+    both = [start(slow, "slow.bench.yaml", "--bench-resume", job_id) for _ in range(2)]
+    outputs = [process.communicate()[0] for process in both]
+    statuses = sorted(process.returncode for process in both)
+    # The later one waits its turn only as long as nobody has it.
+    assert statuses == [1, 4] or statuses == [1, 1], outputs
+    if statuses == [1, 4]:
+        assert sum("is running; see" in output for output in outputs) == 1
+    assert len(committed(slow)) == TRIALS
+    assert job(slow)["status"] == "completed"
+    assert job(slow)["totals"]["trials"] == TRIALS
+
+
+def test_trials_that_are_not_selected_any_more_stay(bench: Bench) -> None:
+    bench.manifest({"a": "echo score=1", "b": "echo score=1", "c": "echo score=1"})
+    bench.run("many.bench.yaml")
+    bench.manifest({"a": "echo score=1", "d": "echo score=1", "e": "echo score=0"})
+    done = bench.run("many.bench.yaml", "--bench-resume", "last", "-x", "--bench-concurrency", "1")
+    record = job(bench)
+    # a, b, c, d, e: none of them is missing, and e was the last one.
+    assert (record["planned"], record["totals"]["trials"]) == (5, 5)
+    assert record["status"] == "completed"
+    done.stdout.fnmatch_lines(["2 results of trials that are not selected now: kept"])
+    assert "not run" not in done.stdout.str()
+
+
+def test_those_that_are_missing_are_counted_beside_those_that_stay(bench: Bench) -> None:
+    bench.manifest({"a": "echo score=1", "b": "echo score=1", "c": "echo score=1"})
+    bench.run("many.bench.yaml")
+    bench.manifest({"d": "echo score=0", "e": "echo score=0"})
+    done = bench.run("many.bench.yaml", "--bench-resume", "last", "-x", "--bench-concurrency", "1")
+    record = job(bench)
+    assert (record["planned"], record["totals"]["trials"]) == (5, 4)
+    assert record["status"] == "cancelled"
+    done.stdout.fnmatch_lines(["1 trial not run"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "xdist"])
+def test_what_changed_meanwhile_is_told(bench: Bench, workers: tuple[str, ...]) -> None:
+    bench.manifest({"a": "echo score=1", "b": "echo score=1"})
+    bench.run("many.bench.yaml")
+    bench.manifest({"a": "echo score=0", "b": "echo score=1"})
+    done = bench.run("many.bench.yaml", "--bench-resume", "last", *workers)
+    assert bench.outcomes()["many.bench.yaml::a[oracle]"] == "passed"
+    done.stdout.fnmatch_lines(
+        [
+            "1 result of the time before something changed: kept; a new job would run them again",
+            "  many.bench.yaml::a?oracle?: scorers",
+        ]
+    )
+
+
+def test_only_with_the_same_attempts(bench: Bench) -> None:
+    bench.manifest({"a": "echo score=1"})
+    bench.run("many.bench.yaml", "--bench-attempts", "2")
+    done = bench.run("many.bench.yaml", "--bench-resume", "last")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(
+        ["ERROR: job * has --bench-attempts 2 --bench-attempt-policy each, and can only be finished so; *"]
+    )
+    assert job(bench)["status"] == "completed"
+
+
+def test_reports_of_before_do_not_outlive_a_second_death(slow: Bench) -> None:
+    slow.run("slow.bench.yaml", "-x", "--bench-concurrency", "1")
+    assert (slow.bundle() / "junit.xml").exists()
+    process = start(slow, "slow.bench.yaml", "--bench-resume", "last", "--bench-concurrency", "2")
+    wait_for(slow, 3)
+    process.kill()
+    process.communicate()
+    assert not (slow.bundle() / "junit.xml").exists()
+
+
+def test_one_that_ran_to_its_end_is_complete_whatever_pytest_stopped_for(bench: Bench) -> None:
+    bench.manifest({"a": "echo score=1", "b": "echo score=0"})
+    bench.run("many.bench.yaml", "--bench-concurrency", "1", "-x")
+    assert (job(bench)["status"], job(bench)["message"]) == ("completed", None)
+
+
+def test_a_job_that_cannot_begin_leaves_nothing(bench: Bench) -> None:
+    bench.conftest(
+        """
+        from pytest_benchjobs.model.errors import DiskFull
+        from pytest_benchjobs.store.history import History
+
+        def full(self, record):
+            raise DiskFull("no space left")
+
+        History.save_job = full
+        """
+    )
+    bench.manifest({"a": "echo score=1"})
+    done = bench.run("many.bench.yaml")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["ERROR: no job can be kept in */reports: *no space left*"])
+    assert [path.name for path in (bench.path / "reports" / "jobs").iterdir() if path.is_dir()] == []
+
+
+def test_reports_do_not_need_the_history(bench: Bench) -> None:
+    bench.conftest(
+        """
+        from pytest_benchjobs.model.errors import DiskFull
+        from pytest_benchjobs.store.history import History
+
+        def full(self, results):
+            raise DiskFull("no space left")
+
+        History.save_trials = full
+        """
+    )
+    bench.manifest({"a": "echo score=1"})
+    done = bench.run("many.bench.yaml")
+    assert done.ret == 0
+    done.stdout.fnmatch_lines(["history: no space left*"])
+    assert bench.job()["totals"]["passed"] == 1
+    assert (bench.bundle() / "junit.xml").exists()
+    assert (bench.bundle() / "summary.md").exists()
+
+
+def test_sigterm_while_results_are_written_waits(bench: Bench) -> None:
+    bench.conftest(
+        """
+        import os, signal
+        from pytest_benchjobs.plugin import session
+
+        write = session.write_reports
+
+        def interrupted(*arguments):
+            os.kill(os.getpid(), signal.SIGTERM)
+            write(*arguments)
+
+        session.write_reports = interrupted
+        """
+    )
+    bench.manifest({"a": "echo score=1"})
+    assert bench.run("many.bench.yaml").ret == 0
+    assert bench.job()["job"]["status"] == "completed"
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "xdist"])
+def test_a_time_limit_does_not_hit_what_comes_after_the_trials(
+    bench: Bench, workers: tuple[str, ...]
+) -> None:
+    bench.conftest(
+        """
+        import pytest, time
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_sessionfinish(session):
+            if not hasattr(session.config, "workerinput"):
+                time.sleep(3.0)  # the report of some other plugin
+        """
+    )
+    bench.manifest({"a": "echo score=1"})
+    done = bench.run("many.bench.yaml", "--bench-job-timeout", "3.0", *workers)
+    assert done.ret == 0
+    assert job(bench)["status"] == "completed"
+
+
+def test_a_time_limit_ends_ordinary_tests_too(bench: Bench) -> None:
+    bench.manifest({"a": "echo score=1"})
+    bench.write("test_slow.py", "import time\ndef test_slow(): time.sleep(60)\n")
+    done = bench.run("many.bench.yaml", "test_slow.py", "--bench-job-timeout", "1")
+    assert done.ret == pytest.ExitCode.INTERRUPTED
+    assert (job(bench)["status"], job(bench)["totals"]["trials"]) == ("timeout", 0)

@@ -1,0 +1,224 @@
+"""Results of earlier jobs are taken over when nothing that decides them has changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Bench
+
+# What the agent and the scorers do is written here, outside of the sandboxes: who ran is counted, not believed.
+SCENARIOS = ("good", "bad", "broken")
+
+
+@pytest.fixture
+def counted(bench: Bench) -> Bench:
+    ran = bench.path / "ran.txt"
+    listed = [
+        {
+            "id": name,
+            "problem_statement": "Try.",
+            "reference": f"echo {name} >> {ran}",
+            "scorers": [{"name": "score", "type": "bash", "script": script}],
+        }
+        for name, script in zip(SCENARIOS, ("echo score=1", "echo score=0.25", "exit 3"), strict=True)
+    ]
+    bench.write(
+        "many.bench.yaml",
+        json.dumps({"benchmark": "many", "defaults": {"image": "none"}, "scenarios": listed}),
+    )
+    return bench
+
+
+def ran(bench: Bench) -> list[str]:
+    """Scenarios whose agent has run since the last call."""
+    path = bench.path / "ran.txt"
+    names = sorted(path.read_text().split()) if path.exists() else []
+    path.unlink(missing_ok=True)
+    return names
+
+
+def change(bench: Bench, before: str, after: str, name: str = "many.bench.yaml") -> None:
+    path = bench.path / name
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after))
+
+
+def last(bench: Bench) -> dict[str, dict[str, Any]]:
+    return {result["scenario"]: result for result in bench.results()}
+
+
+def test_what_has_a_result_is_not_run_again(counted: Bench) -> None:
+    first = counted.run("many.bench.yaml")
+    assert ran(counted) == ["bad", "broken", "good"]
+    first_job = counted.job()["job"]["id"]
+    again = counted.run("many.bench.yaml", "--bench-reuse", "-v")
+    # An error is no result.
+    assert ran(counted) == ["broken"]
+    assert again.ret == first.ret == 1
+    again.stdout.fnmatch_lines(["*good* PASSED score=1.0 reused*"])
+    again.stdout.fnmatch_lines([f"2 results reused, nothing run for them: 2 of job {first_job}"])
+    results = last(counted)
+    again.stdout.fnmatch_lines(["agent *passed  failed  errors  reused  total  *", "oracle *1 *1 *1 *2 *3 *"])
+    summary = (counted.bundle() / "summary.md").read_text()
+    assert "| `oracle` | 1 | 1 | 1 | 1 | 2 | 3 |" in summary
+    assert results["good"]["reused"]["job"] == first_job
+    assert results["good"]["outcome"] == "passed"
+    assert results["bad"]["score"] == 0.25
+    assert results["broken"]["reused"] is None
+    assert counted.job()["totals"]["reused"] == 2
+    junit = next(
+        (counted.path / "reports" / "jobs").glob(f"*{counted.job()['job']['id']}/junit.xml")
+    ).read_text()
+    assert junit.count(f'name="bench_reused" value="{first_job}"') == 2
+
+
+def test_a_reused_result_is_no_new_sample(counted: Bench) -> None:
+    counted.run("many.bench.yaml")
+    first_job = counted.job()["job"]["id"]
+    for _ in range(2):
+        counted.run("many.bench.yaml", "--bench-reuse")
+    # Always the trial that ran, never a copy of a copy.
+    assert last(counted)["good"]["reused"]["job"] == first_job
+
+
+def test_without_the_option_everything_runs(counted: Bench) -> None:
+    counted.run("many.bench.yaml")
+    ran(counted)
+    counted.run("many.bench.yaml")
+    assert ran(counted) == ["bad", "broken", "good"]
+
+
+def test_failed_and_errors_by_choice(counted: Bench) -> None:
+    counted.run("many.bench.yaml")
+    ran(counted)
+    counted.run("many.bench.yaml", "--bench-rerun-failed")
+    assert ran(counted) == ["bad", "broken"]
+    counted.run("many.bench.yaml", "--bench-rerun-errors")
+    assert ran(counted) == ["broken"]
+    counted.run("many.bench.yaml", "--bench-force")
+    assert ran(counted) == ["bad", "broken", "good"]
+
+
+def test_an_error_hides_no_result_unless_asked(counted: Bench) -> None:
+    counted.run("many.bench.yaml", "--bench-scenario", "good")
+    # The same trial, ended by the engine: the fake one is told to fail.
+    counted.conftest(
+        """
+        from pytest_benchjobs.model.errors import EngineLost
+
+        class Broken(FakeProvider):
+            def start(self, spec, on_phase):
+                raise EngineLost("gone")
+
+        def pytest_benchjobs_sandboxes(config):
+            return {"fake": Broken}
+        """
+    )
+    counted.run("many.bench.yaml", "--bench-scenario", "good")
+    assert last(counted)["good"]["outcome"] == "error"
+    counted.conftest("")
+    ran(counted)
+    counted.run("many.bench.yaml", "--bench-scenario", "good", "--bench-reuse")
+    assert ran(counted) == []
+    counted.run("many.bench.yaml", "--bench-scenario", "good", "--bench-rerun-failed")
+    assert ran(counted) == []
+
+
+def test_one_byte_of_a_scorer_runs_that_scenario_only(counted: Bench) -> None:
+    counted.run("many.bench.yaml")
+    ran(counted)
+    change(counted, "echo score=1", "echo score=1 ")
+    done = counted.run("many.bench.yaml", "--bench-reuse", "--bench-explain-reuse")
+    assert ran(counted) == ["broken", "good"]
+    done.stdout.fnmatch_lines_random(
+        [
+            "*ran: *good*: changed since job *: scorers",
+            "*reused: *bad*: failed in job *",
+            "*ran: *broken*: it has no result yet: error (*) in job *",
+        ]
+    )
+
+
+def test_paths_order_clock_and_secrets_run_nothing(counted: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOST_KEY", "first-value-1")
+    options = ("--bench-secret", "API_KEY=HOST_KEY", "--bench-scenario", "good,bad", "--bench-reuse")
+    counted.run("many.bench.yaml", *options)
+    assert ran(counted) == ["bad", "good"]
+    # Another place, another order, another time, another value.
+    monkeypatch.setenv("HOST_KEY", "second-value-2")
+    document = json.loads((counted.path / "many.bench.yaml").read_text())
+    document["scenarios"].reverse()
+    (counted.path / "many.bench.yaml").unlink()
+    counted.write("deep/er/renamed.bench.yaml", json.dumps(document))
+    counted.run("deep", *options)
+    assert ran(counted) == []
+    assert [result["outcome"] for result in counted.results()] == ["failed", "passed"]
+
+
+def test_more_attempts_reuse_those_there_are(counted: Bench) -> None:
+    counted.run("many.bench.yaml", "--bench-scenario", "good")
+    ran(counted)
+    counted.run("many.bench.yaml", "--bench-scenario", "good", "--bench-attempts", "3", "--bench-reuse")
+    assert ran(counted) == ["good", "good"]
+
+
+def test_a_parameter_makes_another_trial(counted: Bench) -> None:
+    counted.run("many.bench.yaml", "--bench-scenario", "good")
+    ran(counted)
+    counted.run(
+        "many.bench.yaml", "--bench-scenario", "good", "--bench-reuse", "--bench-extra", '{"temperature": 0}'
+    )
+    assert ran(counted) == ["good"]
+
+
+def test_results_whose_files_are_gone_run_again(counted: Bench) -> None:
+    counted.run("many.bench.yaml", "--bench-scenario", "good")
+    ran(counted)
+    result = next(Path(counted.path).glob("reports/jobs/*/trials/*/good/1/result.json"))
+    result.unlink()
+    done = counted.run(
+        "many.bench.yaml", "--bench-scenario", "good", "--bench-reuse", "--bench-explain-reuse"
+    )
+    assert ran(counted) == ["good"]
+    done.stdout.fnmatch_lines(["*its files of job * are gone"])
+
+
+def test_under_xdist(counted: Bench) -> None:
+    counted.run("many.bench.yaml", "-n", "2")
+    assert ran(counted) == ["bad", "broken", "good"]
+    done = counted.run("many.bench.yaml", "-n", "2", "--bench-reuse")
+    assert ran(counted) == ["broken"]
+    done.stdout.fnmatch_lines(["2 results reused*"])
+
+
+def test_a_plan_runs_nothing_and_writes_nothing(counted: Bench) -> None:
+    done = counted.run("many.bench.yaml", "--bench-plan", "--bench-reuse")
+    done.stdout.fnmatch_lines(["3 trials would run, 0 would be reused"])
+    assert ran(counted) == []
+    assert not (counted.path / "reports").exists()
+    counted.run("many.bench.yaml")
+    ran(counted)
+    before = sorted((counted.path / "reports" / "jobs").iterdir())
+    done = counted.run("many.bench.yaml", "--bench-plan", "--bench-reuse")
+    done.stdout.fnmatch_lines(["1 trials would run, 2 would be reused"])
+    assert ran(counted) == []
+    assert sorted((counted.path / "reports" / "jobs").iterdir()) == before
+
+
+def test_what_is_graded_anew_is_no_result_of_what_its_agent_never_saw(counted: Bench) -> None:
+    counted.run("many.bench.yaml", "--bench-scenario", "good", "--bench-keep", "always")
+    first_job = counted.job()["job"]["id"]
+    change(counted, "Try.", "Try hard.")
+    counted.run("many.bench.yaml", "--bench-scenario", "good", "--bench-rescore", first_job)
+    assert last(counted)["good"]["rescored"]["job"] == first_job
+    ran(counted)
+    counted.run("many.bench.yaml", "--bench-scenario", "good", "--bench-reuse")
+    assert ran(counted) == ["good"]
+    change(counted, "Try hard.", "Try.")
+    counted.run("many.bench.yaml", "--bench-scenario", "good", "--bench-reuse")
+    assert ran(counted) == []

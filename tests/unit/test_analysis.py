@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import itertools
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.analysis.attempts import AtK, at_k, pass_at_k, pass_hat_k, shown
+from pytest_benchjobs.analysis.scenarios import Repeats, Verdicts, judged, repeats
+from pytest_benchjobs.analysis.summary import Summary, percentile, summarise
+from pytest_benchjobs.analysis.trials import as_row
+from pytest_benchjobs.model.job import JobConfig, Overrides
+from pytest_benchjobs.model.policy import parse_policy
+from pytest_benchjobs.model.result import Failure, Origin, Outcome, TrialResult, Usage
+from pytest_benchjobs.store.rows import TrialRow
+
+from .records import NOW, result, trial
+
+LETTERS = {
+    "P": Outcome.PASSED,
+    "F": Outcome.FAILED,
+    "E": Outcome.ERROR,
+    "C": Outcome.CANCELLED,
+    "S": Outcome.SKIPPED,
+}
+SCORES = {"P": 1.0, "F": 0.0}
+
+
+def attempts(letters: str, scenario: str = "count", agent: str = "oracle", **changes: Any) -> list[TrialRow]:
+    """A trial for each letter; a dot is an attempt that never ran."""
+    return [
+        as_row(
+            result(
+                trial(scenario, agent, number),
+                outcome=LETTERS[letter],
+                score=SCORES.get(letter),
+                **changes,
+            )
+        )
+        for number, letter in enumerate(letters, 1)
+        if letter != "."
+    ]
+
+
+def summed(trials: list[TrialRow], job: JobConfig) -> Repeats:
+    return repeats(judged(trials, job), job)
+
+
+def config(number: int = 1, policy: str = "each", **changes: Any) -> JobConfig:
+    return JobConfig(
+        directory=Path("reports"), attempts=number, attempt_policy=parse_policy(policy), **changes
+    )
+
+
+@st.composite
+def outcomes_and_k(draw: st.DrawFn) -> tuple[list[bool], int]:
+    passes = draw(st.lists(st.booleans(), min_size=1, max_size=9))
+    return passes, draw(st.integers(1, len(passes)))
+
+
+@given(outcomes_and_k())
+def test_at_k_is_what_enumerating_every_choice_of_k_attempts_gives(case: tuple[list[bool], int]) -> None:
+    passes, k = case
+    choices = list(itertools.combinations(passes, k))
+    n, c = len(passes), sum(passes)
+    assert pass_at_k(n, c, k) == pytest.approx(sum(map(any, choices)) / len(choices))
+    assert pass_hat_k(n, c, k) == pytest.approx(sum(map(all, choices)) / len(choices))
+
+
+@given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n))))
+def test_the_curve_is_the_formula_at_every_k(case: tuple[int, int]) -> None:
+    n, c = case
+    for point in at_k([case], n):
+        assert point.pass_at_k == pytest.approx(pass_at_k(n, c, point.k))
+        assert point.pass_hat_k == pytest.approx(pass_hat_k(n, c, point.k))
+        assert point.scenarios == 1
+
+
+@given(st.lists(st.integers(0, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n)))))
+def test_more_attempts_never_lower_pass_at_k_nor_raise_pass_hat_k_of_the_same_scenarios(
+    cases: list[tuple[int, int]],
+) -> None:
+    for before, after in itertools.pairwise(at_k(cases, 8)):
+        if before.scenarios != after.scenarios or not after.scenarios:
+            continue
+        assert before.pass_at_k is not None
+        assert after.pass_at_k is not None
+        assert before.pass_hat_k is not None
+        assert after.pass_hat_k is not None
+        assert before.pass_at_k <= after.pass_at_k + 1e-12
+        assert before.pass_hat_k >= after.pass_hat_k - 1e-12
+
+
+def test_a_scenario_with_fewer_than_k_attempts_has_no_estimate_and_does_not_count() -> None:
+    assert pass_at_k(2, 1, 3) is None
+    assert pass_hat_k(2, 1, 3) is None
+    assert at_k([(1, 1), (2, 1)], 3) == [AtK(1, 0.75, 0.75, 2), AtK(2, 1.0, 0.0, 1), AtK(3, None, None, 0)]
+
+
+@pytest.mark.parametrize("wrong", [(1, 2, 1), (1, -1, 1), (1, 1, 0)])
+def test_impossible_counts_are_refused(wrong: tuple[int, int, int]) -> None:
+    for function in (pass_at_k, pass_hat_k):
+        with pytest.raises(ValueError, match="needs 0 <= c <= n"):
+            function(*wrong)
+
+
+def test_a_table_shows_a_few_of_many_k() -> None:
+    assert [shown(0), shown(4), shown(10)] == [[], [1, 2, 3, 4], [1, 2, 4, 8, 10]]
+
+
+def test_an_error_is_no_attempt() -> None:
+    found = summed([*attempts("PEF"), *attempts("EEE", "sums")], config(3))
+    assert found.at_k == (AtK(1, 0.5, 0.5, 1), AtK(2, 1.0, 0.0, 1), AtK(3, None, None, 0))
+
+
+def test_one_attempt_has_no_curve() -> None:
+    assert summed(attempts("P"), config()).at_k == ()
+
+
+def test_flaky_scenarios_both_passed_and_failed() -> None:
+    trials = [
+        *attempts("PF", "flaky"),
+        *attempts("PE", "broken"),
+        *attempts("PP", "sure"),
+        *attempts("FF", "hopeless"),
+    ]
+    assert summed(trials, config(2)).flaky == ("a.bench.yaml::flaky[oracle]",)
+
+
+@pytest.mark.parametrize(
+    ("policy", "letters", "verdict"),
+    [
+        ("any", "FFP", "passed"),
+        ("any", "FFF", "failed"),
+        ("any", "FFE", "error"),
+        ("any", "FF.", "error"),
+        ("all", "PPP", "passed"),
+        ("all", "F..", "failed"),
+        ("all", "PPC", "error"),
+        ("rate:50%", "PF", "passed"),
+        ("rate:50%", "FFFP", "failed"),
+        ("all", "SSS", "skipped"),
+    ],
+)
+def test_a_scenario_has_the_verdict_of_its_policy(policy: str, letters: str, verdict: str) -> None:
+    job = config(len(letters), policy)
+    assert [scenario.verdict for scenario in judged(attempts(letters), job)] == [verdict]
+    counts = summed(attempts(letters), job).verdicts
+    assert counts is not None
+    assert (counts.passed, counts.failed, counts.errors, counts.skipped, counts.total) == (
+        *(int(verdict == word) for word in ("passed", "failed", "error", "skipped")),
+        1,
+    )
+
+
+def test_verdicts_have_the_mean_of_means_of_what_was_decided() -> None:
+    trials = [
+        *attempts("PPPF", "good"),
+        *attempts("PFFF", "partly"),
+        *attempts("FFFF", "bad"),
+        *attempts("PPEE", "open"),
+    ]
+    counts = summed(trials, config(4, "rate:0.75")).verdicts
+    assert counts == Verdicts(
+        total=4, passed=1, failed=2, partial=1, errors=1, skipped=0, mean_score=pytest.approx(1 / 3)
+    )
+    assert counts.zero == 1
+
+
+def test_each_attempt_for_itself_makes_no_verdicts() -> None:
+    assert summed(attempts("PF"), config(2)).verdicts is None
+
+
+def test_attempts_may_differ_by_benchmark() -> None:
+    job = config(3, "all", per_benchmark={"texts": Overrides(attempts=1)})
+    (found,) = judged(attempts("P"), job)
+    assert (found.attempts, found.verdict) == (1, "passed")
+
+
+def test_scenarios_of_one_name_in_two_files_are_two() -> None:
+    one, two = (as_row(result(trial("count", file=f"{name}.bench.yaml"))) for name in "ab")
+    assert [found.node_id for found in judged([one, two], config(2))] == [
+        "a.bench.yaml::count[oracle]",
+        "b.bench.yaml::count[oracle]",
+    ]
+
+
+def test_what_was_reused_counts_but_was_not_spent() -> None:
+    spent = {"usage": Usage(input_tokens=10, output_tokens=5, cached_tokens=2, cost_usd=0.5), "seconds": 4.0}
+    origin = Origin(job="earlier", path="trials/oracle/count/1", finished_at=NOW)
+    reused = attempts("PP", "old", **spent, reused=origin)
+    summary = summarise("oracle", [*reused, *attempts("F", **spent)])
+    assert (summary.total, summary.passed, summary.reused, summary.mean_scored) == (
+        3,
+        2,
+        2,
+        pytest.approx(2 / 3),
+    )
+    assert (summary.cost_usd, summary.seconds, summary.p50_seconds) == (0.5, 4.0, 4.0)
+    assert (summary.input_tokens, summary.output_tokens, summary.cached_tokens) == (10, 5, 2)
+    nothing_ran = summarise("oracle", reused)
+    assert (nothing_ran.cost_usd, nothing_ran.seconds, nothing_ran.p95_seconds) == (None, 0.0, None)
+
+
+def test_the_agent_of_a_trial_that_was_graded_anew_was_paid_before() -> None:
+    spent = {"usage": Usage(input_tokens=10, cost_usd=0.5), "seconds": 4.0}
+    origin = Origin(job="earlier", path="trials/oracle/count/1", finished_at=NOW)
+    summary = summarise("oracle", attempts("P", **spent, rescored=origin))
+    assert (summary.cost_usd, summary.unpriced, summary.input_tokens, summary.seconds) == (None, 0, None, 4.0)
+
+
+def test_an_unknown_cost_is_not_a_cost_of_nothing() -> None:
+    priced = attempts("P", usage=Usage(cost_usd=0.25))
+    summary = summarise("oracle", [*priced, *attempts("PS", "sums")])
+    assert (summary.cost_usd, summary.unpriced) == (0.25, 1)
+    assert summarise("oracle", attempts("P")).cost_usd is None
+
+
+def test_failures_are_told_apart() -> None:
+    def failed(class_: str, score: float | None) -> TrialResult:
+        why = Failure(class_=class_, message="x")
+        return result(outcome=Outcome.FAILED, score=score, failure=why)
+
+    summary = summarise(
+        "x",
+        map(
+            as_row,
+            [failed("agent_timeout", 0.5), failed("below_threshold", 0.0), failed("agent_timeout", None)],
+        ),
+    )
+    assert (summary.failed, summary.partial, summary.zero, summary.timeouts) == (3, 1, 2, 2)
+    assert list(summary.classes.items()) == [("agent_timeout", 2), ("below_threshold", 1)]
+
+
+def test_nothing_sums_up_to_nothing() -> None:
+    assert summarise("x", []) == Summary("x")
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=30))
+def test_percentiles_are_those_of_the_standard_library(numbers: list[float]) -> None:
+    numbers.sort()
+    cuts = statistics.quantiles(numbers, n=20, method="inclusive")
+    assert percentile(numbers, 0.5) == pytest.approx(cuts[9])
+    assert percentile(numbers, 0.95) == pytest.approx(cuts[18])
+    assert percentile(numbers[:1], 0.95) == numbers[0]

@@ -1,0 +1,253 @@
+"""`benchjobs doctor` names what is wrong with the command that cures it, and changes nothing."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sqlite3
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from pytest_benchjobs.cli import findings
+from pytest_benchjobs.model.errors import EngineUnavailable
+from pytest_benchjobs.model.job import JobStatus
+from pytest_benchjobs.report.documents import schema_of
+from pytest_benchjobs.report.documents.acting import Finding, Health
+from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.health import EngineFacts
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.database import migrations
+from pytest_benchjobs.store.history import FILE, History
+
+from .records import NOW, record
+from .test_cli import run
+
+GB = 1 << 30
+
+
+def _facts(**changes: object) -> EngineFacts:
+    facts = {
+        "version": "28.1",
+        "api": "1.49",
+        "storage_driver": "overlay2",
+        "root": "/",
+        "local": True,
+        "cpus": 1,
+        "memory": 2 * GB,
+        "unsupported": (),
+        "skew": 0.1,
+        "abandoned": 0,
+        "images": (),
+    }
+    return EngineFacts(**{**facts, **changes})  # type: ignore[arg-type]
+
+
+def _engine(**changes: object) -> dict[str, Finding]:
+    return {finding.check: finding for finding in findings.engine(_facts(**changes))}
+
+
+@pytest.fixture
+def no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(self: DockerProvider) -> None:
+        raise EngineUnavailable("no Docker Engine answers at unix:///x: start it or set DOCKER_HOST")
+
+    monkeypatch.setattr(DockerProvider, "check", check)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for agent in findings_keys():
+        monkeypatch.delenv(agent, raising=False)
+    return tmp_path
+
+
+def findings_keys() -> set[str]:
+    from pytest_benchjobs.agents.keys import KEYS
+
+    return {variable for variables in KEYS.values() for variable in variables}
+
+
+@pytest.mark.usefixtures("no_engine")
+def test_each_problem_is_a_line_with_its_cure(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "broken.bench.yaml").write_text("benchmark: x\nscenarios: 3\n")
+    assert run("doctor", "--agent", "codex:gpt", "--dir", here / "reports") == 1
+    out, err = capsys.readouterr()
+    problems = [line.split()[1:] for line in out.splitlines() if line.startswith("problem ")]
+    assert [words[0] for words in problems] == ["engine", "agent", "data"]
+    assert "no Docker Engine answers at unix:///x -> start it or set DOCKER_HOST\n" in out
+    assert "it needs OPENAI_API_KEY -> export OPENAI_API_KEY=...\n" in out
+    assert "broken.bench.yaml:2: " in out
+    assert err == ""
+    assert sorted(path.name for path in here.iterdir()) == ["broken.bench.yaml"]
+
+
+@pytest.mark.usefixtures("no_engine")
+@pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_its_document_fits_its_schema(
+    here: Path, capsys: pytest.CaptureFixture[str], output: str, read: object
+) -> None:
+    assert run("doctor", "-o", output, "--agent", "oracle") == 1
+    document = read(capsys.readouterr().out)  # type: ignore[operator]
+    jsonschema.validate(document, schema_of("doctor"))
+    assert document["ok"] is False
+    health = {finding["check"]: finding["health"] for finding in document["findings"]}
+    assert (health["engine"], health["results"], health["data"]) == ("problem", "ok", "skipped")
+
+
+def test_an_engine_that_is_well_has_nothing_to_cure() -> None:
+    assert {finding.health for finding in _engine().values()} == {Health.OK}
+    assert _engine()["engine"].found == "Docker Engine 28.1, API 1.49, overlay2, 1 CPU, 2.0 GB of memory"
+
+
+def test_the_clock_of_the_engine_may_differ_by_seconds_only() -> None:
+    assert _engine(skew=3.0)["engine clock"].health is Health.OK
+    assert _engine(skew=-90.2)["engine clock"].found == "90 s behind this machine's"
+    assert _engine(skew=90.2)["engine clock"].found == "90 s ahead of this machine's"
+    assert _engine(skew=90.2)["engine clock"].cure
+
+
+def test_a_full_disk_of_the_engine_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings, "ROOM_FOR_IMAGES", 1 << 60)
+    found = _engine()["engine disk"]
+    assert found.health is Health.PROBLEM
+    assert "gc --kept" in str(found.cure)
+    assert _engine(local=False)["engine disk"].health is Health.SKIPPED
+
+
+def test_what_dead_processes_left_is_a_problem() -> None:
+    assert _engine(abandoned=3)["left-overs"] == Finding(
+        check="left-overs",
+        health=Health.PROBLEM,
+        found="3 things of dead processes in the engine",
+        cure="benchjobs gc",
+    )
+
+
+def test_limits_without_effect_are_a_problem_whoever_says_so() -> None:
+    assert findings.limits((), ()).health is Health.OK
+    assert findings.limits((), None).health is Health.SKIPPED
+    assert findings.limits(("pids",), None).found.startswith("no effect: pids;")
+    assert findings.limits(("pids",), ("memory", "pids")).found.startswith("no effect: memory, pids;")
+
+
+def test_a_results_directory_that_refuses_is_a_problem(tmp_path: Path) -> None:
+    (found,) = findings.results(Path("/proc/benchjobs"))
+    assert (found.health, found.check) == (Health.PROBLEM, "results")
+    assert "--dir" in str(found.cure)
+    made, room = findings.results(tmp_path / "not" / "yet")
+    assert made.found.startswith(f"{tmp_path / 'not' / 'yet'} can be made; ")
+    assert room.health is Health.OK
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_of_results_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(findings, "ROOM_FOR_RESULTS", 1 << 60)
+    _, room = findings.results(tmp_path)
+    assert room.health is Health.PROBLEM
+
+
+def test_a_network_file_system_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_benchjobs.store import filesystem
+
+    monkeypatch.setattr(filesystem, "filesystem_of", lambda path: "nfs4")
+    found, _ = findings.results(tmp_path)
+    assert found.found.endswith("nfs4, over the network: slower, and safe for several machines")
+
+
+def test_the_history_is_looked_at_and_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / FILE
+    assert findings.history(path) == findings.ok("history", "none yet")
+    JobBundle.create(tmp_path, record(tmp_path))
+    assert findings.history(path).cure == "benchjobs db rebuild"
+    with History(path) as history:
+        assert findings.history(path).found == "it lacks 1 job"
+        history.save_job(record(tmp_path))
+    assert findings.history(path) == findings.ok("history", f"schema {len(migrations())}, 1 job, whole")
+
+    def version(number: int) -> None:
+        connection = sqlite3.connect(path)
+        connection.execute(f"PRAGMA user_version = {number}")
+        connection.commit()
+        connection.close()
+
+    version(1)
+    assert findings.history(path).found == f"schema 1, where this version has {len(migrations())}"
+    version(99)
+    before = path.read_bytes()
+    assert findings.history(path).cure == "pip install --upgrade pytest-benchjobs"
+    assert path.read_bytes() == before
+    path.write_bytes(b"no database at all, whatever it is called" * 100)
+    assert findings.history(path).cure == "benchjobs db rebuild"
+
+
+def test_a_job_that_died_is_a_problem_and_one_that_ended_is_none(tmp_path: Path) -> None:
+    from pytest_benchjobs.model.owner import current_owner
+
+    dead = current_owner().model_copy(update={"started": "never"})
+    JobBundle.create(tmp_path, record(tmp_path, owner=dead, id="20261121-054712-000001"))
+    JobBundle.create(
+        tmp_path, record(tmp_path, owner=dead, id="20261121-054712-000002", status=JobStatus.COMPLETED)
+    )
+    JobBundle.create(tmp_path, record(tmp_path, owner=current_owner(), id="20261121-054712-000003"))
+    assert findings.dead_jobs(tmp_path) == findings.problem(
+        "jobs", "1 job died while running: 20261121-054712-000001", "benchjobs recover"
+    )
+
+
+def test_a_clock_before_the_installation_or_the_newest_job_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert findings.clock(None).health is Health.OK
+    future = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+    assert "began in the future" in findings.clock(future).found
+    assert findings.clock(NOW - datetime.timedelta(days=3650)).health is Health.OK
+    monkeypatch.setattr(findings.time, "time", lambda: 1_000_000_000.0)
+    assert "before this package was installed" in findings.clock(None).found
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("agent", "variable", "health"),
+    [
+        ("claude-code:opus", None, Health.PROBLEM),
+        ("claude-code:opus", "CLAUDE_CODE_OAUTH_TOKEN", Health.OK),
+        ("gemini-cli:pro", "GOOGLE_API_KEY", Health.OK),
+        ("gemini-cli:pro", "OPENAI_API_KEY", Health.PROBLEM),
+        ("opencode:m", "OPENAI_API_KEY", Health.OK),
+        ("goose:m@http://localhost:8000/v1", None, Health.OK),
+        ("nop", None, Health.OK),
+        ("my-own:m", None, Health.SKIPPED),
+    ],
+)
+def test_one_of_the_keys_of_an_agent_is_enough(
+    agent: str, variable: str | None, health: Health, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if variable is not None:
+        monkeypatch.setenv(variable, "sk-secret-value")
+    found = findings.keys(agent)
+    assert found.health is health
+    assert "sk-secret-value" not in found.found
+
+
+def test_an_agent_that_cannot_be_read_is_a_mistake(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("doctor", "--agent", "codex:") == 2
+    assert capsys.readouterr().err.startswith("benchjobs: no model specified for agent 'codex'")
+
+
+def test_a_plugin_that_is_kept_out_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", raising=False)
+    assert findings.versions().health is Health.OK
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    assert findings.versions().cure == "unset PYTEST_DISABLE_PLUGIN_AUTOLOAD"
+
+
+def test_benchmarks_that_can_be_read_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "a.bench.yaml").write_text(
+        "benchmark: texts\ndefaults: {image: debian}\nscenarios:\n"
+        "  - {id: one, problem_statement: x, scorers: [{name: s, type: bash, script: echo 1}]}\n"
+    )
+    assert list(findings.data([tmp_path])) == [findings.ok("data", "1 scenario in 1 file or task")]
+    (missing,) = findings.data([tmp_path / "nowhere"])
+    assert missing.health is Health.PROBLEM

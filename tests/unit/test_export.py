@@ -1,0 +1,274 @@
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import json
+import os
+import re
+import threading
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.model.result import Origin, ScorerResult, Usage
+from pytest_benchjobs.report.documents import schema_of
+from pytest_benchjobs.report.export import COLUMNS, csv_lines, json_lines, rows
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.rows import TrialRow
+
+from .jobs import ended, make_job, run
+from .records import NOW
+
+JOB, EARLIER = "20261121-054712-4f9a2c", "20261120-000000-000000"
+
+
+def exported(capsys: pytest.CaptureFixture[str], directory: Path, *arguments: str) -> list[dict[str, Any]]:
+    """Rows of `export --format jsonl`, each checked against the published schema."""
+    assert run("export", *arguments, "--format", "jsonl", "--dir", directory) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    found = [json.loads(line) for line in out.splitlines()]
+    validator = jsonschema.Draft202012Validator(schema_of("export"))
+    for row in found:
+        validator.validate(row)
+        assert tuple(row) == COLUMNS
+    return found
+
+
+def test_json_lines_have_what_training_and_frames_need(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    scorers = (
+        ScorerResult(name="right", type="bash", weight=3, score=0.0),
+        ScorerResult(name="exists", type="command", weight=1, score=1.0),
+        ScorerResult(name="exists", type="command", weight=1, score=None),
+    )
+    usage = Usage(input_tokens=10, output_tokens=5, cached_tokens=2, reasoning_tokens=1, cost_usd=0.25)
+    make_job(
+        tmp_path,
+        JOB,
+        [ended("H", agent="codex:gpt-5.5", attempt=2, scorers=scorers, usage=usage), ended("E", "lost")],
+        name="nightly",
+        config={"attempts": 2},
+    )
+    place = JobBundle(tmp_path, JOB).root / "trials/codex_gpt-5.5/count/2"
+    (place / "trajectory.jsonl").write_text("{}\n")
+    first, second = exported(capsys, tmp_path, "nightly")
+    assert first == {
+        "schema_version": 1,
+        "job": JOB,
+        "job_name": "nightly",
+        "run": f"{JOB}.1",
+        "benchmark": "texts",
+        "benchmark_version": None,
+        "scenario": "count",
+        "attempt": 2,
+        "tries": 1,
+        "agent": "codex:gpt-5.5",
+        "model": "gpt-5.5",
+        "provider": None,
+        "node_id": "a.bench.yaml::count[codex:gpt-5.5-2]",
+        "group": f"{JOB}/a.bench.yaml::count[codex:gpt-5.5]",
+        "outcome": "failed",
+        "class": "below_threshold",
+        "message": "below_threshold of count",
+        "score": 0.25,
+        "threshold": 1.0,
+        "scores": {"right": 0.0, "exists": 1.0, "exists#2": None},
+        "started_at": "2026-11-21T05:47:12+00:00",
+        "finished_at": "2026-11-21T05:47:14+00:00",
+        "seconds": 2.0,
+        "input_tokens": 10,
+        "output_tokens": 5,
+        "cached_tokens": 2,
+        "reasoning_tokens": 1,
+        "cost_usd": 0.25,
+        "signature": None,
+        "reused": None,
+        "rescored": None,
+        "log": "trials/codex_gpt-5.5/count/2/agent.log",
+        "trajectory": "trials/codex_gpt-5.5/count/2/trajectory.jsonl",
+    }
+    assert (second["outcome"], second["score"], second["class"]) == ("error", None, "engine_lost")
+    assert (second["cost_usd"], second["trajectory"]) == (None, None)
+
+
+def test_attempts_of_a_scenario_are_a_group(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    make_job(tmp_path, JOB, {"oracle": {"count": "PF", "sums": "P"}, "nop": {"count": "F"}})
+    groups = [row["group"] for row in exported(capsys, tmp_path, "last")]
+    assert groups[0] == groups[1]
+    assert len(set(groups)) == 3
+
+
+def test_what_was_reused_names_the_files_of_its_origin(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_job(tmp_path, EARLIER, {"oracle": {"count": "P"}})
+    origin = Origin(job=EARLIER, path="trials/oracle/count/1", finished_at=NOW)
+    job = make_job(tmp_path, JOB, [ended("P", reused=origin)], hours_ago=1)
+    (row,) = exported(capsys, tmp_path, "last")
+    assert row["reused"] == EARLIER
+    assert row["log"] == f"../{EARLIER}/trials/oracle/count/1/agent.log"
+    assert (JobBundle(tmp_path, job.id).root / row["log"]).is_file()
+
+
+def test_several_jobs_follow_each_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    make_job(tmp_path, EARLIER, {"oracle": {"count": "P"}})
+    make_job(tmp_path, JOB, {"oracle": {"count": "P", "sums": "P"}}, hours_ago=1)
+    assert [row["job"] for row in exported(capsys, tmp_path, "last~1", "last", JOB)] == [EARLIER, JOB, JOB]
+
+
+def test_csv_says_the_same_as_json_lines(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    make_job(tmp_path, JOB, {"oracle": {"count": "PH"}, "codex:gpt-5.5": {"count": "E"}})
+    lines = exported(capsys, tmp_path, "last")
+    assert run("export", "last", "--format", "csv", "--dir", tmp_path) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("schema_version,job,job_name,run,benchmark,")
+    assert text.count("\n") == text.count("\r\n") == 4
+    table = list(csv.DictReader(io.StringIO(text, newline="")))
+    for row, line in zip(table, lines, strict=True):
+        for name, value in line.items():
+            cell = row[name]
+            if isinstance(value, dict):
+                assert json.loads(cell) == value
+            elif isinstance(value, float):
+                assert float(cell) == value
+            else:
+                assert cell == ("" if value is None else str(value))
+
+
+@pytest.mark.parametrize(
+    ("message", "cell"),
+    [
+        ("=HYPERLINK(1)", "'=HYPERLINK(1)"),
+        ("+1+cmd|'/C calc'!A0", "'+1+cmd|'/C calc'!A0"),
+        ("-2+3", "'-2+3"),
+        ("@SUM(A1)", "'@SUM(A1)"),
+        ("-2.5e3", "-2.5e3"),
+        ("+1", "+1"),
+        ('say "x", \n y', 'say "x", \n y'),
+        ("plain", "plain"),
+    ],
+)
+def test_no_cell_is_a_formula(tmp_path: Path, message: str, cell: str) -> None:
+    why = ended("F").failure
+    assert why is not None
+    make_job(tmp_path, JOB, [ended("F", failure=why.model_copy(update={"message": message}))])
+    with History.open_readonly(tmp_path / FILE) as history:
+        text = "".join(csv_lines(rows(tmp_path, history, JOB)))
+    (row,) = csv.DictReader(io.StringIO(text, newline=""))
+    assert row["message"] == cell
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0")), min_size=1, max_size=5))
+def test_any_text_comes_back_from_csv_and_none_is_a_formula(texts: list[str]) -> None:
+    exported = [{**dict.fromkeys(COLUMNS), "message": text} for text in texts]
+    table = list(csv.DictReader(io.StringIO("".join(csv_lines(exported)), newline="")))
+    for row, text in zip(table, texts, strict=True):
+        assert row["message"] in (text, f"'{text}")
+        if row["message"][:1] in ("=", "+", "-", "@"):
+            float(row["message"])
+
+
+def test_a_file_appears_whole_or_not_at_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
+    out = tmp_path / "out" / "trials.csv"
+    out.parent.mkdir()
+    assert run("export", "last", "--format", "csv", "--out", out, "--dir", tmp_path) == 0
+    assert capsys.readouterr() == ("", "")
+    before = out.read_bytes()
+    assert before.count(b"\r\n") == 2
+    (tmp_path / "jobs" / JOB / "trials/oracle/count/1/result.json").unlink()
+    assert run("export", "last", "nope", "--format", "csv", "--out", out, "--dir", tmp_path) == 2
+    assert out.read_bytes() == before
+    assert [path.name for path in out.parent.iterdir()] == ["trials.csv"]
+    missing = tmp_path / "missing" / "x.csv"
+    assert run("export", "last", "--format", "csv", "--out", missing, "--dir", tmp_path) == 2
+    assert capsys.readouterr().err.count("\n") == 2
+
+
+@pytest.mark.parametrize("arguments", [[], ["last", "--format", "xml"], ["last", "--format"]])
+def test_a_mistake_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str]
+) -> None:
+    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
+    assert run("export", *arguments, "--dir", tmp_path) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+
+
+def test_the_form_is_that_of_the_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
+    for name, first in (
+        ("a.csv", "schema_version,"),
+        ("a.jsonl", '{"schema_version"'),
+        ("a.txt", "schema_version,"),
+    ):
+        assert run("export", "last", "--out", tmp_path / name, "--dir", tmp_path) == 0
+        assert (tmp_path / name).read_text().startswith(first)
+    assert run("export", "last", "--dir", tmp_path) == 0
+    assert capsys.readouterr().out.startswith("schema_version,")
+
+
+def test_every_column_has_a_row_in_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "results.md").read_text("utf-8")
+    table = page.partition("\n## Rows\n")[2].partition("\n## ")[0]
+    cells = re.findall(r"^\| (`[^|]*`) \|", table, re.MULTILINE)
+    assert [name for cell in cells for name in re.findall(r"`(\w+)`", cell)] == list(COLUMNS)
+
+
+def test_a_pipe_is_written_to_and_a_link_followed(tmp_path: Path) -> None:
+    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
+    pipe, target, link = tmp_path / "pipe", tmp_path / "target.csv", tmp_path / "link.csv"
+    os.mkfifo(pipe)
+    link.symlink_to(target)
+    read: list[str] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()))
+    reader.start()
+    assert run("export", "last", "--out", pipe, "--dir", tmp_path) == 0
+    reader.join()
+    assert read[0].count("\n") == 2
+    assert pipe.is_fifo()
+    assert run("export", "last", "--out", link, "--dir", tmp_path) == 0
+    assert link.is_symlink()
+    assert target.read_text() == read[0]
+
+
+class Endless:
+    """A history of a job with any number of trials, none of which is kept."""
+
+    def __init__(self, directory: Path, count: int) -> None:
+        self._count = count
+        with History.open_readonly(directory / FILE) as history:
+            self._record = history.job(JOB)
+            (self._row,) = history.trials(JOB)
+
+    def job(self, job_id: str) -> Any:
+        return self._record
+
+    def each_trial(self, job_id: str) -> Iterator[TrialRow]:
+        return itertools.repeat(self._row, self._count)
+
+    def scores(self, job_id: str, node_id: str) -> list[Any]:
+        return []
+
+
+@pytest.mark.parametrize("form", [csv_lines, json_lines])
+def test_memory_does_not_grow_with_the_number_of_trials(tmp_path: Path, form: Any) -> None:
+    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
+    peaks = []
+    for count in (100, 5_000):
+        history: Any = Endless(tmp_path, count)
+        tracemalloc.start()
+        assert sum(1 for _ in form(rows(tmp_path, history, JOB))) >= count
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 2 * peaks[0] + 50_000

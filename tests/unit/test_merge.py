@@ -1,0 +1,674 @@
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.job import JobConfig, JobStatus, Owner
+from pytest_benchjobs.model.owner import current_owner
+from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, Signature, TrialResult, Usage
+from pytest_benchjobs.report import write_reports
+from pytest_benchjobs.report.documents import schema_of
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.imports import Import
+from pytest_benchjobs.store.liveness import hold
+from pytest_benchjobs.store.merge import Merge, Merged
+from pytest_benchjobs.store.recover import index_job, rebuild
+from pytest_benchjobs.store.totals import totals
+
+from .records import JOB, NOW, record, result, trial
+from .test_cli import run
+from .test_database import make_v1
+from .test_database import results as v1_results
+
+SECOND = datetime.timedelta(seconds=1)
+OTHER = "20261121-060000-bbbbbb"
+ELSEWHERE = Owner(host="elsewhere", boot="b", pid=1, started="1")
+
+
+def made(name: str = "count", agent: str = "oracle", **changes: Any) -> TrialResult:
+    changes.setdefault("scorers", (ScorerResult(name="right", type="bash", weight=1, score=1.0),))
+    return result(trial(name, agent), **changes)
+
+
+def failed(name: str, **changes: Any) -> TrialResult:
+    why = Failure(class_="below_threshold", message="no")
+    return made(name, outcome=Outcome.FAILED, score=0.0, failure=why, **changes)
+
+
+def broken(name: str, **changes: Any) -> TrialResult:
+    why = Failure(class_="engine_lost", message="gone")
+    return made(name, outcome=Outcome.ERROR, score=None, failure=why, **changes)
+
+
+def make(
+    directory: Path, *results: TrialResult, job: str = JOB, index: bool = False, **changes: Any
+) -> JobBundle:
+    """A job with files, as if it had run in `directory`."""
+    values = {
+        "status": JobStatus.COMPLETED, "finished_at": NOW + 60 * SECOND, "planned": len(results), "owner": ELSEWHERE,
+    }  # fmt: skip
+    results = tuple(of.model_copy(update={"job": job}) for of in results)
+    made = record(directory, id=job, totals=totals(results), **{**values, **changes})
+    bundle = JobBundle.create(directory, made)
+    for of in results:
+        place = bundle.begin(trial(of.scenario, of.agent.label, of.attempt))
+        place.agent_log.write_text(f"log of {of.scenario} in {job}\n")
+        (place.artifacts_dir / "out.txt").write_text("out")
+        place.commit(of)
+    write_reports(bundle, made, list(bundle.results()))
+    if index:
+        with History(directory / FILE) as history:
+            index_job(bundle, history)
+    return bundle
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    return tmp_path / "there" / "reports"
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    return tmp_path / "here" / "reports"
+
+
+@pytest.fixture
+def history(here: Path) -> Iterator[Import]:
+    with Import(here / FILE) as history:
+        yield history
+
+
+@pytest.fixture
+def merging(here: Path, history: Import) -> Merge:
+    return Merge(here, history, lambda bundle, record: write_reports(bundle, record, list(bundle.results())))
+
+
+def state(directory: Path) -> dict[str, bytes]:
+    """Every file that counts."""
+    return {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and not path.is_symlink() and FILE not in path.name and path.name != ".lock"
+    }
+
+
+def rows(history: History, job: str = JOB) -> tuple[object, ...]:
+    return history.job_row(job), history.runs(job), sorted(history.trials(job), key=lambda row: row.node_id)
+
+
+# Bundles
+
+
+def test_a_job_comes_in_with_all_its_files(there: Path, here: Path, history: Import, merging: Merge) -> None:
+    source = make(there, made("a"), failed("b"), name="nightly")
+    assert merging.bring_in(source.root) == Merged(JOB, "nightly", "added", 2)
+    target = JobBundle.open(here, JOB)
+    assert state(target.root) == state(source.root)
+    assert {row.scenario: row.outcome for row in history.trials(JOB)} == {"a": "passed", "b": "failed"}
+    assert [(event.kind, event.message) for event in history.events(JOB)] == [("imported", "added")]
+    assert merging.problems == []
+    assert [path.name for path in (here / "jobs").iterdir() if path.name.startswith(".tmp")] == []
+
+
+def test_merging_again_changes_nothing(there: Path, here: Path, history: Import, merging: Merge) -> None:
+    source = make(there, made("a"), failed("b"))
+    merging.bring_in(source.root)
+    before, known = state(here), rows(history)
+    assert merging.bring_in(source.root) == Merged(JOB, None, "unchanged", 2)
+    assert (state(here), rows(history)) == (before, known)
+    assert len(history.events(JOB)) == 1
+
+
+def test_a_bundle_may_be_called_as_it_likes(there: Path, here: Path, merging: Merge, tmp_path: Path) -> None:
+    make(there, made("a")).root.rename(tmp_path / "artifact")
+    assert merging.bring_in(tmp_path / "artifact").action == "added"
+    assert JobBundle.open(here, JOB).read().id == JOB
+
+
+def test_what_is_new_in_a_job_is_added_and_nothing_is_lost(
+    there: Path, here: Path, history: Import, merging: Merge
+) -> None:
+    make(here, made("a"), made("only-here"), broken("c"), made("d", finished_at=NOW + 9 * SECOND), index=True)
+    later = NOW + 5 * SECOND
+    source = make(
+        there, failed("a", finished_at=later), made("only-there"), made("c", finished_at=NOW + SECOND),
+        broken("d", finished_at=NOW + 10 * SECOND), finished_at=NOW + 90 * SECOND,
+    )  # fmt: skip
+    assert merging.bring_in(source.root) == Merged(JOB, None, "updated", 5)
+    outcomes = {row.scenario: row.outcome for row in history.trials(JOB)}
+    # The newest that passed or failed counts; an error hides no result, however new it is.
+    assert outcomes == {
+        "a": "failed",
+        "only-here": "passed",
+        "only-there": "passed",
+        "c": "passed",
+        "d": "passed",
+    }
+    bundle = JobBundle.open(here, JOB)
+    assert {of.scenario: of.outcome for of in bundle.results()} == outcomes
+    closed = bundle.read()
+    assert (closed.finished_at, closed.totals.trials, closed.totals.passed) == (NOW + 90 * SECOND, 5, 4)
+    report = json.loads((bundle.root / "report.json").read_text())
+    assert len(report["results"]) == 5
+    assert (bundle.root / "trials/oracle/a/1/agent.log").read_text() == f"log of a in {JOB}\n"
+    assert merging.bring_in(source.root).action == "unchanged"
+
+
+def test_an_older_copy_changes_nothing(there: Path, here: Path, merging: Merge) -> None:
+    make(here, made("a"), made("b"), index=True)
+    before = state(here)
+    source = make(there, made("a"), finished_at=NOW)
+    assert merging.bring_in(source.root) == Merged(JOB, None, "unchanged", 2)
+    assert state(here) == before
+
+
+def test_a_job_which_the_history_here_does_not_know_is_indexed(
+    there: Path, here: Path, history: Import, merging: Merge
+) -> None:
+    make(here, made("a"))
+    source = make(there, made("a"))
+    assert merging.bring_in(source.root).action == "unchanged"
+    assert history.job_row(JOB) is not None
+
+
+def test_a_job_that_died_here_is_finished_by_what_ended_elsewhere(
+    there: Path, here: Path, history: Import, merging: Merge
+) -> None:
+    bundle = make(here, made("a"), status=JobStatus.RUNNING, finished_at=None, planned=2, owner=ELSEWHERE)
+    os.utime(bundle.root / "job.json", (0, 0))
+    source = make(there, made("a"), made("b"))
+    assert merging.bring_in(source.root).action == "updated"
+    row = history.job_row(JOB)
+    assert row is not None
+    assert (row.status, row.trials) == ("completed", 2)
+
+
+@pytest.mark.parametrize("status", [JobStatus.INITIALIZING, JobStatus.RUNNING])
+def test_a_job_that_still_runs_elsewhere_is_refused(
+    there: Path, here: Path, history: Import, merging: Merge, status: JobStatus
+) -> None:
+    source = make(there, made("a"), status=status, finished_at=None)
+    merged = merging.bring_in(source.root)
+    assert merged.action == "refused"
+    assert merged.message.startswith(f"it is still {status.value} where it comes from; if its process died")
+    assert history.job_row(JOB) is None
+    assert not (here / "jobs").exists()
+
+
+@pytest.mark.parametrize("how", ["alive", "locked"])
+def test_a_job_that_runs_here_is_left_alone(there: Path, here: Path, merging: Merge, how: str) -> None:
+    if how == "alive":
+        make(here, made("a"), status=JobStatus.RUNNING, finished_at=None, owner=current_owner())
+        lock = None
+    else:
+        lock = hold(make(here, made("a"), finished_at=NOW).root)
+    before = state(here)
+    merged = merging.bring_in(make(there, made("a"), made("b")).root)
+    assert (merged.action, merged.message) == ("refused", "it is running here")
+    assert state(here) == before
+    if lock is not None:
+        os.close(lock)
+
+
+def test_rebuild_makes_the_same_history_of_merged_jobs(
+    there: Path, here: Path, history: Import, merging: Merge
+) -> None:
+    merging.bring_in(make(there, made("a"), failed("b"), made("c", "nop")).root)
+    known = rows(history)
+    history.close()
+    (here / FILE).unlink()
+    assert rebuild(here) == (1, 3, [])
+    with History.open_readonly(here / FILE) as anew:
+        assert rows(anew) == known
+
+
+# Hostile files
+
+
+def test_links_pipes_and_hidden_files_stay_where_they_are(
+    there: Path, here: Path, history: Import, merging: Merge, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("key")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "x").write_text("key")
+    source = make(there, made("a"), made("b"))
+    place = source.root / "trials/oracle/a/1"
+    (place / "link").symlink_to(secret)
+    (place / "artifacts" / "up").symlink_to(tmp_path / "outside")
+    os.mkfifo(place / "pipe")
+    (source.root / "summary.md").unlink()
+    (source.root / "summary.md").symlink_to(secret)
+    shutil.copytree(source.root / "trials/oracle/b", tmp_path / "outside" / "b")
+    (source.root / "trials/oracle/linked").symlink_to(tmp_path / "outside" / "b")
+    (source.root / ".flight").mkdir()
+    (source.root / ".flight" / "cancel").touch()
+    assert merging.bring_in(source.root).trials == 2
+    assert not any(path.is_symlink() or path.is_fifo() for path in here.rglob("*"))
+    assert b"key" not in b"".join(state(here).values())
+    assert not (here / "jobs" / JOB / ".flight").exists()
+    assert sorted(problem.rpartition("left out: ")[2] for problem in merging.problems) == [
+        "link: is a link", "pipe: is no ordinary file", "summary.md: is a link", "up: is a link",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("link", ["job.json", "trials", "trials/oracle/a/1/result.json"])
+def test_a_link_in_the_place_of_what_counts_is_not_followed(
+    there: Path, tmp_path: Path, history: Import, merging: Merge, link: str
+) -> None:
+    source = make(there, made("a"))
+    place = source.root / link
+    place.rename(tmp_path / "moved")
+    place.symlink_to(tmp_path / "moved")
+    if link == "job.json":
+        with pytest.raises(InputError, match=r"job\.json: is a link"):
+            merging.bring_in(source.root)
+        assert history.jobs() == []
+    else:
+        assert merging.bring_in(source.root).trials == 0
+
+
+@pytest.mark.parametrize(
+    ("job_id", "message"),
+    [
+        ("../up", "is not the id of a job"),
+        ("/etc", "is not the id"),
+        (".hidden", "is not the id"),
+        ("", "is not the id"),
+    ],
+)
+def test_an_impossible_id_leads_nowhere(
+    there: Path, here: Path, merging: Merge, job_id: str, message: str
+) -> None:
+    source = make(there, made("a"))
+    content = json.loads((source.root / "job.json").read_text())
+    (source.root / "job.json").write_text(json.dumps({**content, "id": job_id}))
+    with pytest.raises(InputError, match=message):
+        merging.bring_in(source.root)
+    assert not (here / "jobs").exists()
+
+
+def test_results_that_are_damaged_or_not_of_the_job_are_left_out(
+    there: Path, history: Import, merging: Merge
+) -> None:
+    source = make(there, made("a"), made("b"), made("c"))
+    (source.root / "trials/oracle/a/1/result.json").write_text("{")
+    other = source.root / "trials/oracle/b/1/result.json"
+    other.write_text(json.dumps({**json.loads(other.read_text()), "job": OTHER}))
+    assert merging.bring_in(source.root).trials == 1
+    assert [row.scenario for row in history.trials(JOB)] == ["c"]
+    assert [problem.partition(".json: ")[2] for problem in merging.problems] == [
+        "is damaged or of another version: Invalid JSON: EOF while parsing an object at line 1 column 1",
+        "is the result of another job",
+    ]
+
+
+def test_a_path_that_leads_out_is_put_right(there: Path, here: Path, history: Import, merging: Merge) -> None:
+    source = make(there, made("a"))
+    place = source.root / "trials/oracle/a/1/result.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), "path": "../../../etc"}))
+    merging.bring_in(source.root)
+    assert [row.path for row in history.trials(JOB)] == ["trials/oracle/a/1"]
+    assert [of.path for of in JobBundle.open(here, JOB).results()] == ["trials/oracle/a/1"]
+
+
+# One job of several
+
+
+def shards(there: Path) -> list[Path]:
+    config = JobConfig(directory=there, shard="1/2", metadata={"branch": "main"})
+    one = make(there, made("a", usage=Usage(cost_usd=0.5)), broken("b"), config=config, planned=3)
+    two = make(
+        there, made("c"), made("b"), job=OTHER, created_at=NOW + 3600 * SECOND, finished_at=NOW + 7200 * SECOND,
+        config=config.model_copy(update={"shard": "2/2"}), planned=2,
+    )  # fmt: skip
+    return [one.root, two.root]
+
+
+def test_shards_become_one_job(there: Path, here: Path, history: Import, merging: Merge) -> None:
+    roots = shards(there)
+    merged = merging.make_one("nightly", roots)
+    assert (merged.name, merged.action, merged.trials) == ("nightly", "added", 3)
+    bundle = JobBundle.open(here, merged.job)
+    one = bundle.read()
+    assert one.id.startswith("20261121-054712-")
+    assert (one.name, one.config.name, one.config.shard) == ("nightly", "nightly", None)
+    assert (one.status, one.parent, one.message) == (JobStatus.COMPLETED, JOB, "made of 2 jobs")
+    assert (one.created_at, one.finished_at) == (NOW, NOW + 7200 * SECOND)
+    # A trial that was planned in both is one trial.
+    assert (one.planned, one.totals.trials, one.totals.passed, one.totals.cost_usd) == (4, 3, 3, 0.5)
+    assert one.config.metadata == {"branch": "main", "merged_from": f"{JOB} {OTHER}"}
+    assert {of.scenario: (of.outcome, of.job, of.reused) for of in bundle.results()} == dict.fromkeys(
+        "abc", (Outcome.PASSED, merged.job, None)
+    )
+    assert (bundle.root / "trials/oracle/b/1/agent.log").read_text() == f"log of b in {OTHER}\n"
+    assert len(json.loads((bundle.root / "report.json").read_text())["results"]) == 3
+    assert (bundle.root / "junit.xml").is_file()
+    assert [row.id for row in history.job_page()] == [merged.job]
+    assert [event.message for event in history.events(merged.job)] == [f"made of {JOB} {OTHER}"]
+
+
+def test_making_one_again_in_any_order_changes_nothing(
+    there: Path, here: Path, history: Import, merging: Merge
+) -> None:
+    roots = shards(there)
+    first = merging.make_one("nightly", roots)
+    before = state(here)
+    assert merging.make_one("nightly", [*reversed(roots), roots[0]]) == Merged(
+        first.job, "nightly", "unchanged", 3
+    )
+    assert state(here) == before
+    renamed = merging.make_one("weekly", roots)
+    assert (renamed.job, renamed.action) == (first.job, "updated")
+    row = history.job_row(first.job)
+    assert row is not None
+    assert (row.name, row.trials) == ("weekly", 3)
+
+
+def test_parts_that_are_here_too_are_no_new_samples(here: Path, history: Import, merging: Merge) -> None:
+    signed = Signature(value="f" * 32, parts={})
+    one = make(here, made("a", signature=signed, usage=Usage(cost_usd=2)), index=True)
+    two = make(here, made("b"), job=OTHER, index=True)
+    merged = merging.make_one("both", [one.root, two.root])
+    trials = history.trials(merged.job)
+    assert {row.scenario: row.reused for row in trials} == {"a": JOB, "b": OTHER}
+    row = history.job_row(merged.job)
+    assert row is not None
+    assert (row.trials, row.passed, row.reused, row.cost_usd) == (2, 2, 2, None)
+    assert [sample.job for sample in history.samples("f" * 32, 1)] == [JOB]
+    origin = next(of.reused for of in JobBundle.open(here, merged.job).results() if of.scenario == "a")
+    assert origin is not None
+    assert (here / "jobs" / origin.job / origin.path / "agent.log").is_file()
+
+
+def test_a_part_of_a_merged_job_is_not_brought_in_by_itself(there: Path, here: Path, history: Import) -> None:
+    def merging() -> Merge:
+        return Merge(here, history, lambda *_: None)
+
+    roots = shards(there)
+    merged = merging().make_one("nightly", roots)
+    refused = merging().bring_in(roots[0])
+    assert (refused.action, refused.message) == (
+        "refused", f"its trials are in job {merged.job} already, which was made of it and others",
+    )  # fmt: skip
+    third = make(there, made("d"), job="20261121-070000-cccccc")
+    more = merging().make_one("nightly", [*roots, third.root])
+    assert more.job != merged.job
+    assert {row.scenario: row.reused for row in history.trials(more.job)} == {
+        "a": merged.job, "b": merged.job, "c": merged.job, "d": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"status": JobStatus.RUNNING, "finished_at": None}, "is still running; it cannot be merged yet"),
+        ({"config": JobConfig(directory=Path("x"), attempts=2)}, "differ in attempts or their policy"),
+        (
+            {"config": JobConfig(directory=Path("x"), metadata={"merged_from": "x"})},
+            "was itself made of others; name those",
+        ),
+    ],
+)
+def test_what_cannot_be_one_job_says_why(
+    there: Path, here: Path, merging: Merge, changes: dict[str, Any], message: str
+) -> None:
+    roots = [make(there, made("a")).root, make(there, made("b"), job=OTHER, **changes).root]
+    with pytest.raises(InputError, match=message):
+        merging.make_one("one", roots)
+    assert not (here / "jobs").exists()
+
+
+@pytest.mark.parametrize(
+    ("statuses", "status"),
+    [
+        ((JobStatus.COMPLETED, JobStatus.CANCELLED), JobStatus.CANCELLED),
+        ((JobStatus.TIMEOUT, JobStatus.CANCELLED), JobStatus.TIMEOUT),
+        ((JobStatus.FAILED, JobStatus.TIMEOUT), JobStatus.FAILED),
+    ],
+)
+def test_the_worst_status_is_that_of_the_whole(
+    there: Path, history: Import, merging: Merge, statuses: tuple[JobStatus, JobStatus], status: JobStatus
+) -> None:
+    roots = [
+        make(there, made("a"), status=statuses[0]).root,
+        make(there, made("b"), job=OTHER, status=statuses[1]).root,
+    ]
+    row = history.job_row(merging.make_one("one", roots).job)
+    assert row is not None
+    assert row.status == status
+
+
+# Rows without files
+
+
+def test_rows_of_a_history_come_in_and_stay(there: Path, here: Path, history: Import) -> None:
+    make(
+        there, made("a", usage=Usage(cost_usd=0.5)), failed("b"), made("c", "nop"), name="nightly", index=True
+    )
+    with History(there / FILE) as source:
+        source.add_event(JOB, "created", "process 1", NOW)
+        known, scores = rows(source), source.scores(JOB, trial("a").node_id)
+    before = (there / FILE).read_bytes()
+    assert list(history.take_in(there / FILE)) == [Merged(JOB, "nightly", "added", 3)]
+    assert rows(history) == known
+    assert history.scores(JOB, trial("a").node_id) == scores
+    assert [event.kind for event in history.events(JOB)] == ["created", "imported"]
+    assert list(history.take_in(there / FILE)) == [Merged(JOB, "nightly", "unchanged", 3)]
+    assert [event.kind for event in history.events(JOB)] == ["created", "imported"]
+    latest = history.latest("texts", "a", "oracle", 1)
+    assert latest is not None
+    assert (there / FILE).read_bytes() == before
+    assert sorted(path.name for path in there.iterdir()) == [FILE, "jobs"]
+    assert sorted(path.name for path in here.iterdir() if "-" not in path.name) == [FILE]
+    assert rebuild(here)[:2] == (0, 0)
+    assert rows(history) == known
+
+
+def test_an_older_history_is_upgraded_on_the_way_in_and_stays_as_it_is(
+    tmp_path: Path, history: Import
+) -> None:
+    old = tmp_path / "old.sqlite"
+    make_v1(old, v1_results())
+    before = old.read_bytes()
+    assert [merged.action for merged in history.take_in(old)] == ["added"]
+    assert old.read_bytes() == before
+    assert len(history.runs(JOB)) == 4
+    assert len(history.trials(JOB)) == 12
+
+
+def test_two_histories_of_one_job_are_united(tmp_path: Path, history: Import) -> None:
+    one, two = tmp_path / "1", tmp_path / "2"
+    make(one, made("a"), broken("b"), made("c", finished_at=NOW + 9 * SECOND), index=True)
+    make(two, made("b"), failed("c"), made("d", "nop"), index=True, finished_at=NOW + 90 * SECOND)
+    assert [merged.action for merged in history.take_in(one / FILE)] == ["added"]
+    assert list(history.take_in(two / FILE)) == [Merged(JOB, None, "updated", 4)]
+    assert {row.scenario: row.outcome for row in history.trials(JOB)} == {
+        "a": "passed", "b": "passed", "c": "passed", "d": "passed",
+    }  # fmt: skip
+    row, closed = history.job_row(JOB), history.job(JOB)
+    assert row is not None
+    assert closed is not None
+    assert (row.trials, row.passed, row.finished_at) == (4, 4, NOW + 90 * SECOND)
+    assert (closed.totals.trials, closed.totals.passed) == (4, 4)
+    assert len(history.scores(JOB, trial("b").node_id)) == 1
+    for source in (one, two):
+        assert [merged.action for merged in history.take_in(source / FILE)] == ["unchanged"]
+
+
+def test_files_win_over_rows(there: Path, here: Path, history: Import, merging: Merge) -> None:
+    make(there, made("a"), made("b"), index=True)
+    make(here, made("a"), index=True)
+    (merged,) = history.take_in(there / FILE)
+    assert (merged.action, merged.message) == (
+        "refused", "it has 1 more trials than its files here; merge its directory",
+    )  # fmt: skip
+    assert merging.bring_in(there / "jobs" / JOB).action == "updated"
+    assert [merged.action for merged in history.take_in(there / FILE)] == ["unchanged"]
+
+
+def test_a_bundle_takes_the_place_of_rows_unless_they_know_more(
+    there: Path, tmp_path: Path, history: Import, merging: Merge
+) -> None:
+    make(there, made("a"), made("b"), index=True)
+    list(history.take_in(there / FILE))
+    part = make(tmp_path / "part", made("a"))
+    refused = merging.bring_in(part.root)
+    assert (refused.action, refused.message) == (
+        "refused", "the history has 1 more trials of it, merged without their files",
+    )  # fmt: skip
+    assert merging.bring_in(there / "jobs" / JOB).action == "added"
+    assert history.job_ids() == {JOB}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("UPDATE trials SET node_id = x'00'", "its trials are damaged"),
+        ("UPDATE trials SET score = 2", "its trials are damaged"),
+        ("UPDATE trials SET score = 'NaN'", "its trials are damaged"),
+        ("UPDATE trials SET outcome = 'great'", "its trials are damaged"),
+        ("UPDATE trials SET started_at = 'yesterday'", "its trials are damaged"),
+        ("UPDATE scores SET weight = 'heavy'", "its trials are damaged"),
+        ("UPDATE jobs SET record = '{}'", "its record is damaged: id: Field required"),
+        (
+            "UPDATE jobs SET record = replace(record, '20261121', '20261122')",
+            "its record is damaged: it is that of job",
+        ),
+        (
+            "UPDATE jobs SET record = replace(record, 'completed', 'running')",
+            "it is still running where it comes from",
+        ),
+    ],
+)
+def test_a_job_with_rows_that_make_no_sense_is_refused(
+    there: Path, history: Import, change: str, message: str
+) -> None:
+    make(there, made("a"), index=True)
+    connection = sqlite3.connect(there / FILE)
+    connection.execute(change)
+    connection.commit()
+    connection.close()
+    (merged,) = history.take_in(there / FILE)
+    assert merged.action == "refused"
+    assert merged.message.startswith(message)
+    assert history.jobs() == []
+
+
+def test_files_that_are_no_histories_are_one_clear_error(tmp_path: Path, history: Import) -> None:
+    foreign = tmp_path / "foreign.sqlite"
+    connection = sqlite3.connect(foreign)
+    connection.execute("CREATE TABLE x (y)")
+    connection.close()
+    with pytest.raises(InputError, match=r"foreign\.sqlite: is not a history"):
+        list(history.take_in(foreign))
+    (tmp_path / "rubbish.sqlite").write_bytes(b"SQLite format 3\0" + b"x" * 4000)
+    with pytest.raises(InputError, match=r"rubbish\.sqlite: is damaged or not a history"):
+        list(history.take_in(tmp_path / "rubbish.sqlite"))
+    newer = tmp_path / "newer.sqlite"
+    connection = sqlite3.connect(newer)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(InputError, match=r"newer\.sqlite: written by a newer version"):
+        list(history.take_in(newer))
+
+
+# The command
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    status = run("merge", *arguments)
+    return (status, *capsys.readouterr())
+
+
+def test_a_results_directory_comes_in_with_jobs_it_has_only_in_its_history(
+    there: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(there, made("a"), name="nightly", index=True)
+    gone = make(there, made("b"), job=OTHER, index=True)
+    shutil.rmtree(gone.root)
+    status, out, err = call(capsys, there, "--dir", here)
+    assert (status, err) == (0, "")
+    assert out == f"added      {JOB}  nightly  1 trial\nadded      {OTHER}  1 trial\n"
+    status, out, err = call(capsys, there / FILE, "--dir", here)
+    assert (status, err) == (0, "")
+    assert out == f"unchanged  {JOB}  nightly  1 trial\nunchanged  {OTHER}  1 trial\n"
+
+
+def test_a_refused_job_is_told_on_stderr_and_by_the_exit_status(
+    there: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(there, made("a"), status=JobStatus.RUNNING, finished_at=None)
+    make(there, made("b"), job=OTHER)
+    status, out, err = call(capsys, there, "--dir", here)
+    assert status == 1
+    assert out == f"added      {OTHER}  1 trial\n"
+    assert err.startswith(f"refused    {JOB}: it is still running where it comes from")
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_the_document_fits_its_schema(
+    there: Path, here: Path, capsys: pytest.CaptureFixture[str], output: str, tmp_path: Path
+) -> None:
+    import yaml
+
+    roots = shards(there)
+    out = tmp_path / "all.xml"
+    status, stdout, _ = call(
+        capsys, *roots, "--as-job", "nightly", "--junit", out, "--dir", here, "-o", output
+    )
+    assert status == 0
+    document = json.loads(stdout) if output == "json" else yaml.safe_load(stdout)
+    jsonschema.validate(document, schema_of("merge"))
+    (job,) = document["jobs"]
+    assert (job["name"], job["action"], job["trials"]) == ("nightly", "added", 3)
+    assert document["junit"] == {"path": str(out), "files": 1, "cases": 3}
+    assert document["directory"] == str(here)
+
+
+def test_junit_files_are_merged_without_any_jobs(
+    there: Path, here: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    files = [root / "junit.xml" for root in shards(there)]
+    status, out, err = call(capsys, *files, "--junit", tmp_path / "all.xml", "--dir", here)
+    assert (status, out, err) == (0, f"{tmp_path / 'all.xml'}: 3 cases of 2 files\n", "")
+    assert not here.exists()
+
+
+def test_mistakes_are_one_line(
+    there: Path, here: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make(there, made("a"), index=True)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "note.txt").write_text("hello")
+    shutil.copy(there / FILE, tmp_path / "alone.sqlite")
+    junit = there / "jobs" / JOB / "junit.xml"
+    for arguments, message in (
+        ([tmp_path / "empty"], "there are no jobs in "),
+        ([tmp_path / "note.txt"], "is neither a directory with jobs, nor a history, nor a JUnit file"),
+        ([there, "--dir", there], "is where jobs are merged into; choose another --dir"),
+        ([there / FILE, "--dir", there], "is where jobs are merged into"),
+        ([junit], "is a JUnit file; say with --junit OUT.xml where they go"),
+        (
+            [tmp_path / "alone.sqlite", "--as-job", "x"],
+            "--as-job needs the directories of jobs; there are none in",
+        ),
+        ([tmp_path / "missing"], "does not exist"),
+        ([], "Missing argument"),
+    ):
+        where = [] if "--dir" in arguments else ["--dir", here]
+        status, out, err = call(capsys, *arguments, *where)
+        assert (status, out, err.count("\n")) == (2, "", 1), err
+        assert message in err
+    assert not here.exists()

@@ -1,0 +1,153 @@
+"""One verdict from several attempts."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.analysis.verdict import group_id, verdict, verdicts
+from pytest_benchjobs.model.job import JobConfig
+from pytest_benchjobs.model.policy import Policy, parse_policy
+from pytest_benchjobs.model.result import Failure, Origin, Outcome, TrialResult, Usage
+from pytest_benchjobs.report.properties import properties
+
+from .records import NOW, result, trial
+
+POLICIES = st.one_of(
+    st.sampled_from(["any", "all"]), st.integers(1, 100).map(lambda percent: f"rate:{percent}%")
+).map(parse_policy)
+
+
+@given(
+    POLICIES,
+    st.lists(st.sampled_from(["passed", "failed", "error", "cancelled"]), max_size=6),
+    st.integers(0, 3),
+)
+def test_a_verdict_is_certain_or_an_error(policy: Policy, outcomes: list[str], missing: int) -> None:
+    attempts = len(outcomes) + missing
+    if not attempts:
+        return
+    unknown = sum(outcome not in ("passed", "failed") for outcome in outcomes) + missing
+    possible = {
+        outcomes.count("passed") + sum(rest) >= policy.needed(attempts)
+        for rest in itertools.product((0, 1), repeat=unknown)
+    }
+    expected = (
+        Outcome.ERROR if len(possible) == 2 else Outcome.PASSED if possible == {True} else Outcome.FAILED
+    )
+    assert policy.verdict(outcomes, attempts) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "attempts", "needed"),
+    [
+        ("any", 5, 1),
+        ("all", 5, 5),
+        ("rate:0.5", 5, 3),
+        ("rate:50%", 4, 2),
+        ("rate:0.7", 10, 7),
+        ("rate:1", 3, 3),
+    ],
+)
+def test_how_many_have_to_pass(text: str, attempts: int, needed: int) -> None:
+    assert parse_policy(text).needed(attempts) == needed
+
+
+@pytest.mark.parametrize(
+    "text", ["", "some", "rate", "rate:", "rate:0", "rate:1.5", "rate:101%", "rate:nan", "ANY"]
+)
+def test_what_is_no_policy(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a policy"):
+        parse_policy(text)
+
+
+def test_a_policy_survives_json(tmp_path: Path) -> None:
+    config = JobConfig(directory=tmp_path, attempt_policy="rate:40%")  # type: ignore[arg-type]
+    again = JobConfig.model_validate_json(config.model_dump_json())
+    assert again == config
+    assert str(again.attempt_policy) == "rate:0.4"
+
+
+def _results(*outcomes: str, scenario: str = "count") -> list[TrialResult]:
+    made = []
+    for number, outcome in enumerate(outcomes, 1):
+        failure = None if outcome == "passed" else Failure(class_=f"why_{outcome}", message=outcome)
+        score = {"passed": 1.0, "failed": 0.25}.get(outcome)
+        made.append(
+            result(
+                trial(scenario, attempt=number),
+                outcome=Outcome(outcome),
+                score=score,
+                failure=failure,
+                usage=Usage(cost_usd=0.5),
+                path=f"trials/oracle/{scenario}/{number}",
+            )
+        )
+    return made
+
+
+def test_one_result_of_three(tmp_path: Path) -> None:
+    made = verdict("a::count[oracle]", _results("failed", "passed", "failed"), parse_policy("any"), 3)
+    assert made.outcome is Outcome.PASSED
+    assert made.failure is None
+    assert made.score == 0.5
+    assert made.seconds == 6.0
+    assert made.usage.cost_usd == 1.5
+    assert [note.split(",")[0] for note in made.notes] == [
+        "attempt 1: failed (why_failed)",
+        "attempt 2: passed",
+        "attempt 3: failed (why_failed)",
+    ]
+    lost = verdict("a::count[oracle]", _results("failed", "passed", "error"), parse_policy("all"), 3)
+    assert lost.outcome is Outcome.FAILED
+    open_ = verdict("a::count[oracle]", _results("passed", "error"), parse_policy("all"), 3)
+    assert open_.outcome is Outcome.ERROR
+    assert open_.score is None
+    assert open_.failure is not None
+    assert open_.failure.message == (
+        "1 of 3 attempts passed; all needs 3, and 1 ended in an error, 1 did not run"
+    )
+
+
+def test_what_was_spent_in_another_job_is_not_spent_here() -> None:
+    origin = Origin(job="first", path="trials/x/y/1", finished_at=NOW)
+    ran, graded, taken = _results("passed", "passed", "passed")
+    graded = graded.model_copy(update={"rescored": origin})
+    taken = taken.model_copy(update={"reused": origin})
+    made = verdict("a::count[oracle]", [graded, taken, ran], parse_policy("all"), 3)
+    assert (made.usage.cost_usd, made.seconds, made.reused, made.rescored) == (0.5, 4.0, None, origin)
+    assert dict(properties(taken)).get("bench_cost_usd") is None
+    assert dict(properties(taken))["bench_seconds"] == 0.0
+    assert dict(properties(graded)).get("bench_cost_usd") is None
+    assert dict(properties(graded))["bench_seconds"] == 2.0
+    assert dict(properties(ran))["bench_cost_usd"] == 0.5
+
+
+def test_what_is_open_says_why() -> None:
+    interrupted = verdict("a::count[oracle]", _results("passed"), parse_policy("all"), 3)
+    assert interrupted.failure is not None
+    assert interrupted.failure.class_ == "not_run"
+    assert interrupted.failure.message == "1 of 3 attempts passed; all needs 3, and 2 did not run"
+    skipped = verdict("a::count[oracle]", _results("passed", "skipped"), parse_policy("all"), 2)
+    assert skipped.failure is not None
+    assert skipped.failure.message == "1 of 2 attempts passed; all needs 2, and 1 was skipped"
+
+
+def test_verdicts_group_by_scenario_and_agent(tmp_path: Path) -> None:
+    config = JobConfig(directory=tmp_path, attempts=2, attempt_policy="any")  # type: ignore[arg-type]
+    results = [*_results("failed", "passed"), *_results("failed", "failed", scenario="other")]
+    assert [(made.node_id, made.outcome.value) for made in verdicts(results, config)] == [
+        ("a.bench.yaml::count[oracle]", "passed"),
+        ("a.bench.yaml::other[oracle]", "failed"),
+    ]
+    each = JobConfig(directory=tmp_path, attempts=2)
+    assert verdicts(results, each) == results
+
+
+def test_the_number_of_an_attempt_goes_and_that_of_a_model_stays() -> None:
+    assert group_id("a::s[x:model-1-2]", 2) == "a::s[x:model-1]"
+    assert group_id("a::s[x:model-1]", 2) == "a::s[x:model-1]"

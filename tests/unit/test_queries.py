@@ -1,0 +1,479 @@
+from __future__ import annotations
+
+import datetime
+import functools
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.model.agent import AgentSpec
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
+from pytest_benchjobs.model.result import Origin, Outcome, Signature, TrialResult, Usage
+from pytest_benchjobs.store import queries
+from pytest_benchjobs.store.history import FILE, EventRow, History, PairRow
+
+from .records import JOB, NOW, record, result, trial
+
+SECOND = datetime.timedelta(seconds=1)
+SIGNED = Signature(value="f" * 32, parts={"scenario": "c1", "image": "i1"})
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Iterator[History]:
+    with History(tmp_path / FILE) as history:
+        yield history
+
+
+def save(history: History, job_id: str = JOB, *results: TrialResult, **changes: object) -> None:
+    history.save_job(record(history.path.parent, id=job_id, **changes))
+    history.save_trials(of.model_copy(update={"job": job_id}) for of in results)
+
+
+def made(name: str = "count", agent: str = "oracle", attempt: int = 1, **changes: object) -> TrialResult:
+    return result(trial(name, agent, attempt), **changes)
+
+
+def origin(job: str = "earlier") -> Origin:
+    return Origin(job=job, path="trials/oracle/count/1", finished_at=NOW)
+
+
+# Jobs
+
+
+def test_a_running_job_counts_what_has_ended_so_far(history: History, tmp_path: Path) -> None:
+    agents = (AgentSpec.parse("oracle"), AgentSpec.parse("codex:gpt-5.5"))
+    config = JobConfig(directory=tmp_path, agents=agents)
+    save(history, JOB, name="nightly", planned=4, config=config, parent="another")
+    (row,) = history.job_page()
+    assert (row.trials, row.mean_score, row.cost_usd, row.agents) == (
+        0,
+        None,
+        None,
+        ("oracle", "codex:gpt-5.5"),
+    )
+    history.save_trials(
+        [
+            made("a", usage=Usage(cost_usd=0.5)),
+            made("b", outcome=Outcome.FAILED, score=0.0, reused=origin(), usage=Usage(cost_usd=7)),
+            made("c", outcome=Outcome.ERROR, score=None, rescored=origin(), usage=Usage(cost_usd=7)),
+        ]
+    )
+    history._catch_up()
+    row = history.job_row(JOB)
+    assert row is not None
+    assert (row.name, row.status, row.planned, row.parent) == ("nightly", "running", 4, "another")
+    assert (row.trials, row.passed, row.failed, row.error, row.reused) == (3, 1, 1, 1, 1)
+    assert (row.mean_score, row.cost_usd) == (0.5, 0.5)
+    assert (row.created_at, row.finished_at) == (NOW, None)
+    assert (row.agents, row.benchmarks) == (("oracle", "codex:gpt-5.5"), ("texts",))
+
+
+def test_the_totals_of_a_job_that_has_ended_are_its_own(history: History, tmp_path: Path) -> None:
+    save(history, JOB, made("a"), made("b", outcome=Outcome.ERROR, score=None))
+    own = Totals(trials=3, passed=2, error=1, mean_score=0.75, reused=1, cost_usd=2.5)
+    history.save_job(record(tmp_path, status=JobStatus.FAILED, finished_at=NOW + SECOND, totals=own))
+    row = history.job_row(JOB)
+    assert row is not None
+    assert (row.trials, row.passed, row.error, row.mean_score, row.reused, row.cost_usd) == (
+        3,
+        2,
+        1,
+        0.75,
+        1,
+        2.5,
+    )
+    assert row.finished_at == NOW + SECOND
+    (run,) = history.runs(JOB)
+    assert (run.status, run.trials, run.passed, run.error) == ("failed", 2, 1, 1)
+
+
+def test_a_job_taken_up_again_counts_what_it_had(history: History, tmp_path: Path) -> None:
+    save(history, JOB, made("a"), made("b"))
+    history.save_job(
+        record(tmp_path, status=JobStatus.FAILED, totals=Totals(trials=2, passed=2, mean_score=1.0))
+    )
+    history.save_job(record(tmp_path, resumed_at=(NOW,)))
+    row = history.job_row(JOB)
+    assert row is not None
+    assert (row.status, row.trials, row.passed) == ("running", 2, 2)
+
+
+def test_jobs_come_newest_first_by_time_status_and_page(history: History) -> None:
+    for number in range(6):
+        status = JobStatus.FAILED if number % 3 == 0 else JobStatus.COMPLETED
+        save(history, f"j{number}", created_at=NOW + number * SECOND, status=status)
+    save(history, "k5", created_at=NOW + 5 * SECOND, status=JobStatus.TIMEOUT)
+
+    def ids(**question: object) -> list[str]:
+        found = [row.id for row in history.job_page(**question)]  # type: ignore[arg-type]
+        if "limit" not in question and "offset" not in question:
+            assert [row.id for row in history.each_job(**question)] == found  # type: ignore[arg-type]
+        return found
+
+    assert ids() == ["k5", "j5", "j4", "j3", "j2", "j1", "j0"]
+    assert ids(since=NOW + 4 * SECOND) == ["k5", "j5", "j4"]
+    vienna = datetime.timezone(datetime.timedelta(hours=1))
+    assert ids(since=(NOW + 5 * SECOND).astimezone(vienna)) == ["k5", "j5"]
+    assert ids(statuses={"failed", "timeout"}) == ["k5", "j3", "j0"]
+    assert ids(limit=2, offset=1) == ["j5", "j4"]
+    assert ids(statuses=("failed",), limit=1) == ["j3"]
+
+
+def test_times_of_another_zone_sort_as_times(history: History) -> None:
+    tokyo = datetime.timezone(datetime.timedelta(hours=9))
+    save(history, "early", created_at=NOW.astimezone(tokyo))
+    save(history, "late", created_at=NOW + SECOND)
+    assert [(row.id, row.created_at) for row in history.job_page()] == [
+        ("late", NOW + SECOND),
+        ("early", NOW),
+    ]
+
+
+def test_each_job_and_each_trial_go_on_while_others_write(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "_PAGE", 3)
+    for number in range(7):
+        save(history, f"j{number}", created_at=NOW + number // 2 * SECOND)
+    save(history, JOB, *(made(f"s{number}", ("oracle", "nop")[number % 2]) for number in range(7)))
+    history.forget(JOB)
+    jobs = history.each_job()
+    assert next(jobs).id == "j6"
+    save(history, "j9", created_at=NOW + 9 * SECOND)
+    history.forget("j0")
+    assert [row.id for row in jobs] == ["j5", "j4", "j3", "j2", "j1"]
+    save(history, JOB, *(made(f"s{number}", ("oracle", "nop")[number % 2]) for number in range(7)))
+    trials = history.each_trial(JOB)
+    assert next(trials).scenario == "s0"
+    history.save_trial(made("s8"))
+    assert [row.scenario for row in trials] == ["s2", "s4", "s6", "s8", "s1", "s3", "s5"]
+
+
+def test_ended_jobs_and_those_with_files(history: History, tmp_path: Path) -> None:
+    save(history, "a", status=JobStatus.COMPLETED)
+    save(history, "b")
+    history.replace_job(record(tmp_path, id="c", status=JobStatus.CANCELLED), [], bundled=False)
+    assert history.ended_jobs() == {"a", "c"}
+    assert history.job_ids() == {"a", "b"}
+
+
+# Runs
+
+
+def test_runs_are_numbered_as_they_first_appear_and_summed_up(history: History, tmp_path: Path) -> None:
+    groq = AgentSpec(name="codex", model="llama", provider="groq")
+    save(
+        history,
+        JOB,
+        made(
+            "a",
+            usage=Usage(input_tokens=5, output_tokens=2, cached_tokens=1, cost_usd=0.5),
+            benchmark_version="1.0",
+        ),
+        result(trial("a").model_copy(update={"agent": groq, "node_id": "x::a[groq]"}), score=0.5),
+        made(
+            "b",
+            reused=origin(),
+            seconds=100.0,
+            started_at=NOW - 1000 * SECOND,
+            usage=Usage(input_tokens=9, cost_usd=9),
+        ),
+        made(
+            "c",
+            rescored=origin(),
+            seconds=3.0,
+            score=None,
+            outcome=Outcome.ERROR,
+            usage=Usage(input_tokens=9, cost_usd=9),
+        ),
+        name="nightly",
+    )
+    first, second = history.runs(JOB)
+    assert (first.id, first.job, first.job_name, first.benchmark, first.benchmark_version) == (
+        f"{JOB}.1", JOB, "nightly", "texts", "1.0",
+    )  # fmt: skip
+    assert (first.agent, first.provider, first.model, first.status) == ("oracle", None, None, "running")
+    assert (first.trials, first.passed, first.error, first.reused, first.mean_score) == (3, 2, 1, 1, 1.0)
+    # What was reused took nothing here; what was rescored took time.
+    assert (first.cost_usd, first.input_tokens, first.output_tokens, first.cached_tokens) == (0.5, 5, 2, 1)
+    assert (first.seconds, first.started_at, first.finished_at) == (5.0, NOW, None)
+    assert (second.id, second.agent, second.provider, second.model, second.mean_score) == (
+        f"{JOB}.2", "codex:groq/llama", "groq", "llama", 0.5,
+    )  # fmt: skip
+    assert second.cost_usd is None
+    history.save_job(record(tmp_path, status=JobStatus.COMPLETED, finished_at=NOW + 9 * SECOND))
+    assert [(run.status, run.finished_at) for run in history.runs(JOB)] == [
+        ("completed", NOW + 2 * SECOND)
+    ] * 2
+
+
+def test_a_run_of_nothing_but_reused_trials_has_the_times_of_its_job(
+    history: History, tmp_path: Path
+) -> None:
+    ended = {"status": JobStatus.COMPLETED, "finished_at": NOW + SECOND}
+    save(history, JOB, made("a", reused=origin(), started_at=NOW - 1000 * SECOND), **ended)
+    history.save_job(record(tmp_path, **ended))
+    (run,) = history.runs(JOB)
+    assert (run.started_at, run.finished_at, run.seconds) == (NOW, NOW + SECOND, 0.0)
+
+
+def test_sums_may_rest_while_a_job_runs_and_are_exact_when_it_ends(history: History, tmp_path: Path) -> None:
+    save(history, JOB, made("a"))
+    history._rest_until = float("inf")
+    history.save_trials([made("b"), made("c", "nop")])
+    assert [run.trials for run in history.runs(JOB)] == [1, 0]
+    history.save_job(record(tmp_path, status=JobStatus.COMPLETED))
+    assert {run.agent: run.trials for run in history.runs(JOB)} == {"oracle": 2, "nop": 1}
+    save(history, "other")
+    history.save_trials([made("a", job="other")])
+    assert history.runs("other")[0].trials == 0
+    history.close()
+    with History.open_readonly(tmp_path / FILE) as reader:
+        assert reader.runs("other")[0].trials == 1
+
+
+def test_runs_are_numbered_by_time_once_a_job_has_ended_and_when_it_is_read_anew(
+    history: History, tmp_path: Path
+) -> None:
+    agents = ("codex:m", "nop", "oracle")
+    trials = [
+        made("a", agent, started_at=NOW + later * SECOND)
+        for agent, later in zip(agents, (2, 3, 1), strict=True)
+    ]
+    save(history, JOB, *trials)
+    assert [run.agent for run in history.runs(JOB)] == ["codex:m", "nop", "oracle"]
+    ended = record(tmp_path, status=JobStatus.COMPLETED)
+    history.save_job(ended)
+
+    def numbered() -> list[tuple[str, str]]:
+        runs = [(run.agent, run.id) for run in history.runs(JOB)]
+        assert [(row.agent, row.run) for row in history.trials(JOB)] == runs
+        return runs
+
+    assert numbered() == [("oracle", f"{JOB}.1"), ("codex:m", f"{JOB}.2"), ("nop", f"{JOB}.3")]
+    assert history.replace_job(ended, reversed(trials)) == 3
+    assert numbered() == [("oracle", f"{JOB}.1"), ("codex:m", f"{JOB}.2"), ("nop", f"{JOB}.3")]
+    assert history.replace_job(ended, [trials[1], made("b", "command:x", started_at=NOW)]) == 2
+    assert numbered() == [(AgentSpec.parse("command:x").label, f"{JOB}.1"), ("nop", f"{JOB}.2")]
+
+
+def many_runs(history: History) -> None:
+    for number, job_id in enumerate(("j1", "j2", "j3")):
+        status = JobStatus.FAILED if number else JobStatus.COMPLETED
+        save(
+            history,
+            job_id,
+            *(made("a", f"command:{n}", score=n / 20, seconds=float(20 - n)) for n in range(12)),
+            made("a", "nop", outcome=Outcome.ERROR, score=None),
+            status=status,
+            name=("x", None, "y")[number],
+        )
+        history.save_job(record(history.path.parent, id=job_id, status=status, name=("x", None, "y")[number]))
+
+
+def test_runs_are_sorted_by_any_column_with_the_unknown_last(history: History) -> None:
+    many_runs(history)
+    everything = [run for job_id in ("j1", "j2", "j3") for run in history.runs(job_id)]
+    assert [run.id for run in everything[8:13]] == ["j1.9", "j1.10", "j1.11", "j1.12", "j1.13"]
+    assert [run.id for run in history.run_page()] == [
+        run.id for run in sorted(everything, key=lambda run: run.agent)
+    ]
+    for column in queries._RUN_FIELDS:
+        for descending in (False, True):
+            rows = history.run_page(sort=column, descending=descending)
+            assert {row.id for row in rows} == {row.id for row in everything}
+            values = [getattr(row, column) for row in rows]
+            known = [value for value in values if value is not None]
+            assert values[: len(known)] == known, column
+            if column != "id":
+                assert known == sorted(known, reverse=descending), column
+    ids = [run.id for run in history.run_page(sort="id")]
+    assert ids[:13] == [f"j1.{number}" for number in range(1, 14)]
+    assert [run.id for run in history.run_page(sort="id", descending=True)] == ids[::-1]
+    with pytest.raises(InputError, match=r"cannot be sorted by 'nope'; choose one of id, job, "):
+        history.run_page(sort="nope")
+
+
+def test_runs_are_filtered_and_paged(history: History) -> None:
+    many_runs(history)
+    save(history, "j4", made("a", benchmark="numbers"))
+    assert [run.id for run in history.run_page(sort="id", job="j2", limit=2, offset=3)] == ["j2.4", "j2.5"]
+    assert [run.id for run in history.run_page(agent="nop")] == ["j1.13", "j2.13", "j3.13"]
+    assert [run.id for run in history.run_page(benchmark="numbers")] == ["j4.1"]
+    assert len(history.run_page(statuses=("failed", "running"))) == 27
+    assert [run.id for run in history.run_page(statuses=("completed",), agent="nop")] == ["j1.13"]
+
+
+# Trials
+
+
+def test_trials_are_filtered_and_paged(history: History) -> None:
+    outcomes = (Outcome.PASSED, Outcome.FAILED, Outcome.ERROR)
+    for job_id in (JOB, "other"):
+        save(
+            history,
+            job_id,
+            *(made(f"s{n // 2}", ("oracle", "nop")[n % 2], outcome=outcomes[n % 3]) for n in range(8)),
+        )
+
+    def names(**question: object) -> list[str]:
+        found = [f"{row.scenario}-{row.agent}" for row in history.trials(JOB, **question)]  # type: ignore[arg-type]
+        if not {"limit", "offset"} & set(question):
+            each = [f"{row.scenario}-{row.agent}" for row in history.each_trial(JOB, **question)]  # type: ignore[arg-type]
+            assert each == found
+        return found
+
+    assert names() == [f"s{n}-oracle" for n in range(4)] + [f"s{n}-nop" for n in range(4)]
+    assert names(run=f"{JOB}.2") == [f"s{n}-nop" for n in range(4)]
+    assert names(agent="oracle", limit=2, offset=1) == ["s1-oracle", "s2-oracle"]
+    assert names(scenario="s3") == ["s3-oracle", "s3-nop"]
+    assert names(scenario=trial("s3", "nop").node_id) == ["s3-nop"]
+    assert names(outcomes=("error",)) == ["s1-oracle", "s2-nop"]
+    assert names(outcomes=("error", "failed"), run=f"{JOB}.1") == ["s1-oracle", "s2-oracle"]
+    for run in ("other.1", JOB, f"{JOB}.x", f"{JOB}.99999999999999999999999", ""):
+        assert names(run=run) == []
+
+
+def test_a_row_of_a_trial_says_where_it_came_from(history: History) -> None:
+    spec = AgentSpec(name="codex", model="llama", provider="groq")
+    usage = Usage(input_tokens=1, output_tokens=2, cached_tokens=3, reasoning_tokens=4, cost_usd=0.5)
+    save(
+        history,
+        JOB,
+        made("a", signature=SIGNED, reused=origin("r"), usage=usage, kept="benchjobs-kept:x"),
+        result(trial("b").model_copy(update={"agent": spec}), rescored=origin("o")),
+    )
+    first, second = history.trials(JOB)
+    assert (first.signature, first.reused, first.rescored, first.kept) == (
+        "f" * 32,
+        "r",
+        None,
+        "benchjobs-kept:x",
+    )
+    assert (first.cached_tokens, first.reasoning_tokens, first.run) == (3, 4, f"{JOB}.1")
+    assert (second.provider, second.reused, second.rescored, second.run) == ("groq", None, "o", f"{JOB}.2")
+
+
+def test_pairs_hold_what_comparing_needs(history: History) -> None:
+    save(history, JOB, made("a", signature=SIGNED), made("b", attempt=2, score=None, reused=origin("r")))
+    assert history.paired_rows(JOB) == [
+        PairRow("texts", "a", "oracle", 1, "passed", 1.0, "f" * 32, None),
+        PairRow("texts", "b", "oracle", 2, "passed", None, None, "r"),
+    ]
+
+
+def test_samples_are_what_ran_for_real_the_newest_first(history: History) -> None:
+    signed = {"signature": SIGNED}
+    save(history, "a", made(**signed, finished_at=NOW + 2 * SECOND))
+    save(history, "b", made(**signed, finished_at=NOW + 3 * SECOND, outcome=Outcome.ERROR, score=None))
+    save(history, "c", made(**signed, finished_at=NOW + 9 * SECOND, reused=origin("a")))
+    save(history, "d", made(**signed, finished_at=NOW + 5 * SECOND, rescored=origin("a")))
+    save(history, "e", made(attempt=2, **signed), made("unsigned"))
+    assert [(row.job, row.outcome) for row in history.samples("f" * 32, 1)] == [
+        ("d", "passed"), ("b", "error"), ("a", "passed"),
+    ]  # fmt: skip
+    assert [row.job for row in history.samples("f" * 32, 2)] == ["e"]
+    assert history.samples("0" * 32, 1) == []
+
+
+def test_the_latest_is_the_newest_that_ran_whatever_its_signature(history: History) -> None:
+    save(history, "a", made(signature=SIGNED, finished_at=NOW + 3 * SECOND))
+    save(history, "b", made(finished_at=NOW + 2 * SECOND))
+    save(history, "c", made(finished_at=NOW + 9 * SECOND, reused=origin("a")))
+    latest = history.latest("texts", "count", "oracle", 1)
+    assert latest is not None
+    assert (latest.job, latest.signature) == ("a", "f" * 32)
+    for question in (("x", "count", "oracle", 1), ("texts", "x", "oracle", 1), ("texts", "count", "x", 1)):
+        assert history.latest(*question) is None
+    assert history.latest("texts", "count", "oracle", 2) is None
+
+
+def test_scenarios_know_when_they_were_seen_and_their_latest_content(history: History) -> None:
+    newer = SIGNED.model_copy(update={"parts": {"scenario": "c2"}})
+    later = {"started_at": NOW + 10 * SECOND, "finished_at": NOW + 12 * SECOND}
+    save(history, "a", made(signature=newer, **later))
+    save(
+        history, "b", made(signature=SIGNED), made(attempt=2, reused=origin(), finished_at=NOW + 99 * SECOND)
+    )
+    rows = history._connection.execute("SELECT * FROM scenarios").fetchall()
+    assert rows == [("texts", "count", NOW.isoformat(), (NOW + 12 * SECOND).isoformat(), "c2")]
+
+
+def test_events_are_the_life_of_a_job(history: History) -> None:
+    save(history)
+    history.add_event(JOB, "created", "process 1", NOW)
+    history.add_event(JOB, "resumed", "process\x1b[31m 2", NOW + SECOND)
+    save(history)
+    assert history.events(JOB) == [
+        EventRow(NOW, "created", "process 1"), EventRow(NOW + SECOND, "resumed", "process 2"),
+    ]  # fmt: skip
+    history.forget(JOB)
+    assert history.events(JOB) == []
+
+
+# Indexes
+
+
+FEW = ("runs --job", "list --status a,b", "list --days --status", "runs --status")
+"""Sorting what is asked for is no matter here."""
+
+
+def questions(history: History) -> list[tuple[str, Callable[[], object]]]:
+    asked: list[tuple[str, Callable[[], object]]] = [
+        ("list", lambda: history.job_page(limit=50)),
+        ("list --status", lambda: history.job_page(statuses=("failed",), limit=50)),
+        ("list --status a,b", lambda: history.job_page(statuses=("failed", "timeout"), limit=50)),
+        ("list --days", lambda: history.job_page(since=NOW, limit=50)),
+        ("list --days --status", lambda: history.job_page(since=NOW, statuses=("failed",), limit=50)),
+        ("each job", lambda: list(history.each_job())),
+        ("job", lambda: history.job_row(JOB)),
+        ("runs of a job", lambda: history.runs(JOB)),
+        ("runs --job", lambda: history.run_page(job=JOB)),
+        ("runs --benchmark", lambda: history.run_page(benchmark="texts")),
+        ("runs --agent", lambda: history.run_page(agent="oracle")),
+        ("runs --status", lambda: history.run_page(statuses=("failed",))),
+        ("trials", lambda: history.trials(JOB, limit=50, offset=50)),
+        ("trials of a run", lambda: history.trials(JOB, run=f"{JOB}.1", limit=50)),
+        ("trials of an agent", lambda: history.trials(JOB, agent="oracle", outcomes=("failed",), limit=50)),
+        ("each trial", lambda: list(history.each_trial(JOB))),
+        ("scores", lambda: history.scores(JOB, trial().node_id)),
+        ("samples", lambda: history.samples("f" * 32, 1)),
+        ("latest", lambda: history.latest("texts", "count", "oracle", 1)),
+        ("pairs", lambda: history.paired_rows(JOB)),
+        ("events", lambda: history.events(JOB)),
+        ("newest", lambda: history.newest(3)),
+        ("named", lambda: history.named("nightly")),
+        ("prefix", lambda: history.beginning_with("2026", 6)),
+    ]
+    asked += [
+        (f"runs --sort {name}", functools.partial(history.run_page, sort=name, descending=descending))
+        for name in queries._RUN_FIELDS
+        for descending in (False, True)
+    ]
+    return asked
+
+
+def test_no_question_of_a_page_looks_at_a_whole_table(history: History) -> None:
+    save(history, JOB, made("a", signature=SIGNED))
+    seen: list[str] = []
+    for name, ask in questions(history):
+        seen.clear()
+        history._connection.set_trace_callback(seen.append)
+        ask()
+        history._connection.set_trace_callback(None)
+        assert seen, name
+        for query in seen:
+            plan = [row[3] for row in history._connection.execute(f"EXPLAIN QUERY PLAN {query}")]
+            for step in plan:
+                # A scan in the order of an index stops at the end of the page.
+                ordered = re.search(r"\bSCAN (jobs|runs) USING (COVERING )?INDEX", step) or (
+                    step == "SCAN runs" and "ORDER BY job" in query
+                )
+                assert ordered or not re.search(r"\bSCAN\b", step), f"{name}: {plan}: {query}"
+            if "LIMIT" in query and name not in FEW:
+                assert not any("TEMP B-TREE FOR ORDER BY" in step for step in plan), (
+                    f"{name}: {plan}: {query}"
+                )

@@ -1,0 +1,328 @@
+"""`benchjobs run`: flags of both seeds, as one call of pytest."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.cli import main
+from pytest_benchjobs.cli.background import why_it_ended
+from pytest_benchjobs.cli.invoke import Call, again, call_pytest
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.job import Invocation, JobConfig, JobRecord, JobStatus, Owner
+from pytest_benchjobs.store.redact import looks_secret
+
+HOW = ["--bench-reuse", "--bench-dir=reports"]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    return tmp_path
+
+
+def run(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["run", *arguments])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
+    """Arguments of pytest."""
+    options = list(arguments)
+    options.insert(options.index("--") if "--" in options else len(options), "--print-command")
+    assert run(*options) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    words = shlex.split(out)
+    assert words[0] == "pytest"
+    return words[1:]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert run(*arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    return line.removeprefix("benchjobs: ")
+
+
+# --- translation
+
+
+def test_a_benchmark_and_agents(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = ["--bench=tb2", "--bench-agent=codex:gpt-4o", "--bench-agent=oracle", *HOW]
+    for agents in (
+        ["--agent", "codex:gpt-4o", "--agent", "oracle"],
+        ["--agent", "codex:gpt-4o", "oracle"],
+        ["--agent=codex:gpt-4o", "oracle"],
+    ):
+        assert shown(capsys, *agents, "--benchmark", "tb2") == expected
+    assert list(project.iterdir()) == [project / "pytest.ini"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--benchmarks", "a", "b"], ["--bench=a", "--bench=b"]),
+        (["--benchmarks", "a,b", "a"], ["--bench=a", "--bench=b"]),
+        (["--all"], ["--bench=*"]),
+        (["--scenarios", "s1", "s2"], ["--bench=*", "--bench-scenario=s1", "--bench-scenario=s2"]),
+        (["--benchmarks", "a", "--scenarios", "s1"], ["--bench=a", "--bench-scenario=s1"]),
+    ],
+    ids=" ".join,
+)
+def test_what_to_run(
+    project: Path, capsys: pytest.CaptureFixture[str], flags: list[str], words: list[str]
+) -> None:
+    assert shown(capsys, *flags) == [*words, *HOW]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["-n", "my job"], ["--bench-job-name=my job"]),
+        (["--job-name", "x"], ["--bench-job-name=x"]),
+        (["--timeout", "3600"], ["--bench-agent-timeout=3600"]),
+        (["--n-attempts", "5"], ["--bench-attempts=5"]),
+        (["--n-concurrent-trials", "50"], ["--bench-concurrency=50"]),
+        (["--timeout-multiplier", "1.5"], ["--bench-timeout-multiplier=1.5"]),
+        (["--metadata", "a=1", "--metadata", "b="], ["--bench-meta=a=1", "--bench-meta=b="]),
+        (["--secrets", "TOKEN=my-github-secret"], ["--bench-secret=TOKEN=my-github-secret"]),
+        (["--provider", "groq", "--model", "q/q3"], ["--bench-provider=groq", "--bench-model=q/q3"]),
+        (["--extra", '{"max_tasks":1}'], ['--bench-extra={"max_tasks":1}']),
+        (["--matrix", "t=0,1"], ["--bench-matrix=t=0,1"]),
+        (["--temperature", "0.0"], ["--bench-param=temperature=0"]),
+        (["--max-examples", "3"], ["--bench-max-examples=3"]),
+        (["--sample", "10%"], ["--bench-sample=10%"]),
+        (["--attempt-policy", "any"], ["--bench-attempt-policy=any"]),
+        (["--job-timeout", "9"], ["--bench-job-timeout=9"]),
+        (["--keep", "failed"], ["--bench-keep=failed"]),
+        (["--env-vars", "DEBUG=true", "LOG=a b"], ["--bench-env", "DEBUG=true", "--bench-env", "LOG=a b"]),
+        (["--resume"], []),
+        (["--skip-incompatible"], []),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_each_flag(
+    project: Path, capsys: pytest.CaptureFixture[str], flags: list[str], words: list[str]
+) -> None:
+    found = shown(capsys, "--benchmark", "tb2", *flags)
+    assert [word for word in found if word not in HOW and word != "--bench=tb2"] == words
+    assert shown(capsys, *flags, "--benchmark", "tb2") == found
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ([], ["--bench-reuse"]),
+        (["--force"], ["--bench-force"]),
+        (["--no-reuse"], ["--bench-force"]),
+        (["--rerun-failed"], ["--bench-reuse", "--bench-rerun-failed"]),
+        (["--rerun-errors"], ["--bench-reuse", "--bench-rerun-errors"]),
+        (["--show-incompatible"], ["--bench-reuse", "--bench-show-incompatible"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_reuse_is_on_unless_told(
+    project: Path, capsys: pytest.CaptureFixture[str], flags: list[str], words: list[str]
+) -> None:
+    assert shown(capsys, "--all", *flags) == ["--bench=*", *words, "--bench-dir=reports"]
+
+
+def test_files_that_name_what_to_run(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "job.yaml").write_text("benchmarks: [toy]\n")
+    (project / "pyproject.toml").write_text(
+        '[tool.benchjobs.profiles]\nci = {benchmarks = ["toy"]}\nbare = {attempts = 2}'
+    )
+    assert shown(capsys, "-f", "job.yaml") == ["--bench-job-file=job.yaml", *HOW]
+    for flag in ("--profile", "--model-profile"):
+        assert shown(capsys, flag, "ci") == ["--bench-profile=ci", *HOW]
+    assert refused(capsys, "--profile", "bare").startswith("nothing to run; ")
+    assert shown(capsys, "--profile", "bare", "--all")[:2] == [
+        "--bench=*",
+        "--bench-profile=bare",
+    ]
+
+
+def test_what_is_behind_two_dashes_is_for_pytest(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "toy.bench.yaml").write_text("")
+    assert shown(capsys, "--benchmark", "tb2", "--", "-n", "4", "-k", "a or b") == [
+        "--bench=tb2",
+        *HOW,
+        *["-n", "4", "-k", "a or b"],
+    ]
+    assert shown(capsys, "--", "toy.bench.yaml::one")[-1] == "toy.bench.yaml::one"
+
+
+def test_results_go_where_the_other_commands_look(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "sub").mkdir()
+    monkeypatch.chdir(project / "sub")
+    assert shown(capsys, "--all")[-1] == f"--bench-dir={project}/reports"
+    (project / "pytest.ini").write_text("[pytest]\nbench_dir = results\n")
+    assert shown(capsys, "--all")[-1] == f"--bench-dir={project}/results"
+    assert shown(capsys, "--all", "--dir", "here")[-1] == "--bench-dir=here"
+    (project / "sub" / "pytest.ini").write_text("[pytest]\n")
+    assert shown(capsys, "--all")[-1] == "--bench-dir=reports"
+    assert shown(capsys, "--all", "--rootdir", "..")[-2:] == [
+        "--rootdir=..",
+        f"--bench-dir={project}/results",
+    ]
+
+
+def test_values_that_look_secret_are_not_shown(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert looks_secret("API_KEY")
+    found = shown(capsys, "--all", "--env-vars", "API_KEY=s3cret", "DEBUG=1")
+    assert found[-4:] == ["--bench-env", "API_KEY=[redacted]", "--bench-env", "DEBUG=1"]
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=6), max_size=4))
+def test_whatever_is_typed_is_quoted_so_that_a_shell_gives_it_back(words: list[str]) -> None:
+    assert shlex.split(Call(tuple(words), Path()).shown()) == ["pytest", *words]
+
+
+# --- mistakes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "nothing to run; give --benchmark, --scenarios or --all"),
+        (["--agent", "x:y"], "nothing to run; give --benchmark, --scenarios or --all"),
+        (["--benchmark", "a", "--scenarios", "s"], "--benchmark and --scenarios cannot both be given; for some scenarios of a benchmark use --benchmarks NAME --scenarios ID"),
+        (["--all", "--benchmarks", "a"], "--all and --benchmark cannot both be given"),
+        (["--benchmarks", ","], "--benchmarks is empty; name a benchmark"),
+        (["--benchmark", "a", "--agent", ":m"], "invalid agent ':m': no name before ':'. Use format: agent:model"),
+        (["--benchmark", "a", "--agent", "codex:"], "no model specified for agent 'codex'. Use format: codex:model"),
+        (["--benchmark", "a", "--agent", ""], "an empty agent was given. Use format: agent:model, for example codex:gpt-5.5"),
+        (["--benchmark", "a", "--env-vars", "NOVALUE"], "--env-vars: 'NOVALUE' is not of the form KEY=value"),
+        (["--benchmark", "a", "--env-vars", "=x"], "--env-vars: '=x' is not of the form KEY=value"),
+        (["--benchmark", "a", "--env-vars", "1A=x"], "--env-vars: '1A' is not a name for a variable (letters, digits and '_')"),
+        (["--benchmark", "a", "--secrets", "TOKEN"], "--secrets: 'TOKEN' is not of the form ENV_VAR=SECRET_NAME"),
+        (["--benchmark", "a", "--secrets", "TOKEN="], "--secrets: TOKEN= names no secret; write ENV_VAR=SECRET_NAME"),
+        (["--benchmark", "a", "--metadata", "x"], "--metadata: 'x' is not of the form key=value"),
+        (["--benchmark", "a", "--metadata", "x=1", "--metadata", "x=2"], "--metadata: x is given twice"),
+        (["--benchmark", "a", "--timeout", "0"], "Invalid value for '--timeout': '0' is not a number above 0 to 31536000"),
+        (["--benchmark", "a", "--timeout", "nan"], "Invalid value for '--timeout': 'nan' is not a number above 0 to 31536000"),
+        (["--benchmark", "a", "--n-attempts", "3.9"], "Invalid value for '--n-attempts': '3.9' is not a whole number from 1 to 10000"),
+        (["--benchmark", "a", "--n-concurrent-trials", "-1"], "Invalid value for '--n-concurrent-trials': '-1' is not a whole number from 1 to 10000"),
+        (["--benchmark", "a", "--n-attempts"], "Option '--n-attempts' needs a value"),
+        (["--benchmark", "--agent", "x"], "Option '--benchmark' needs a value"),
+        (["--benchmark", "a", "--scenrios", "s"], "No such option '--scenrios'.*'--scenarios'*"),
+        (["--benchmark", "a", "b", "stray", "-n"], "Option '-n' needs a value"),
+        (["stray", "--all"], "Got unexpected extra argument (stray)"),
+        (["--all", "-o", "xml"], "Invalid value for '-o' / '--output': 'xml' is not one of 'text', 'json', 'yaml'"),
+        (["--all", "--force", "--rerun-failed"], "--rerun-failed and --force contradict each other"),
+        (["--all", "--no-reuse", "--rerun-errors"], "--rerun-errors and --no-reuse contradict each other"),
+        (["--all", "--extra", "nope"], "--extra: is not valid JSON: *; write an object, or --extra=@FILE"),
+        (["--all", "--extra", "[1]"], "--extra: a JSON object such as * is expected, not '[[]1]'"),
+        (["--all", "--extra", '{"limit": "x"}'], "--extra: limit: a whole number is expected, not 'x'"),
+        (["--all", "--matrix", "t="], "--matrix: 't=' has an empty value; write KEY=V1,V2"),
+        (["--all", "--sample", "most"], "--sample: 'most' is no sample; write a share such as 10%, or a number of scenarios"),
+        (["--profile", "gone"], "there is no profile 'gone'; *"),
+        (["-f", "gone.yaml"], "*gone.yaml: cannot be read: No such file or directory"),
+        (["--all", "--model", " "], "--model is empty; give a value, or leave it out"),
+    ],
+    ids=lambda value: " ".join(value)[-40:] if isinstance(value, list) else "",
+)  # fmt: skip
+def test_a_mistake_is_one_line_before_anything_is_made(
+    project: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    from fnmatch import fnmatchcase
+
+    said = refused(capsys, *arguments).removesuffix(". See `benchjobs --help`")
+    assert fnmatchcase(said, message), said
+    assert list(project.iterdir()) == [project / "pytest.ini"]
+
+
+# --- an old call again
+
+
+def record(directory: Path, *arguments: str) -> JobRecord:
+    return JobRecord(
+        id="20261121-054712-4f9a2c",
+        status=JobStatus.FAILED,
+        created_at=datetime.datetime.now(datetime.UTC),
+        owner=Owner(host="h", boot="b", pid=1, started="1"),
+        config=JobConfig(directory=directory),
+        invocation=Invocation(arguments=arguments, directory=directory, rootdir=directory),
+    )
+
+
+def test_an_old_call_without_what_it_was_for_once(tmp_path: Path) -> None:
+    old = record(
+        tmp_path, "toy.bench.yaml", "--bench-job-id", "x", "--bench-resume=y", "--bench-rescore", "z", "--bench-plan",
+        "--bench-parent=p", "--bench-from", "last:failed", "-k", "a", "--bench-agent=codex:m",
+    )  # fmt: skip
+    call = again(old, "--bench-resume", old.id)
+    assert call.arguments == (
+        "toy.bench.yaml", "-k", "a", "--bench-agent=codex:m", "--bench-resume", old.id,
+    )  # fmt: skip
+    assert call.directory == tmp_path
+    moved = again(old, directory=tmp_path / "moved")
+    assert moved.arguments[-1] == f"--bench-dir={tmp_path}/moved"
+
+
+def test_values_of_variables_have_to_be_given_again(tmp_path: Path) -> None:
+    old = record(tmp_path, "--bench-env", "A=[redacted]", "x", "--bench-env=B=[redacted]")
+    with pytest.raises(InputError) as caught:
+        again(old, env={"B": "2"})
+    assert str(caught.value) == (
+        f"values of --bench-env are kept nowhere; give those of job {old.id} again: --env-vars A=..."
+    )
+    call = again(old, env={"A": "1", "B": "2"})
+    assert call.arguments == ("x",)
+    assert not any("A=1" in word for word in call.command)
+    assert json.loads(call.environment["BENCHJOBS_ENV"]) == {"A": "1", "B": "2"}
+
+
+def test_a_call_that_cannot_be_made_again(tmp_path: Path) -> None:
+    unknown = record(tmp_path).model_copy(update={"invocation": None})
+    with pytest.raises(InputError, match="nobody knows how pytest was called"):
+        again(unknown)
+    with pytest.raises(InputError, match="which is not there any more"):
+        again(record(tmp_path / "gone"))
+
+
+def test_variables_of_an_outer_call_are_not_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCHJOBS_ENV", '{"OUTER": "1"}')
+    assert "BENCHJOBS_ENV" not in Call((), Path()).environment
+
+
+def test_the_status_is_that_of_pytest(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "test_it.py").write_text("import os\ndef test_it(): os.kill(os.getpid(), 9)\n")
+    assert call_pytest(Call(("--version",), tmp_path)) == 0
+    assert call_pytest(Call(("--nonsense",), tmp_path)) == 4
+    assert call_pytest(Call(("test_it.py", "-p", "no:cacheprovider"), tmp_path)) == 137
+    assert Call(("--version",), tmp_path).command == [sys.executable, "-m", "pytest", "--version"]
+
+
+@pytest.mark.parametrize(
+    ("log", "status", "message"),
+    [
+        ("collected\nERROR: --bench: there is no benchmark 'x'\nERROR: more\n", 4, "--bench: there is no benchmark 'x'"),
+        ("___ ERROR collecting toy.bench.yaml ___\n\ntoy.bench.yaml:4: wrong\nERROR: Interrupted\n", 2, "toy.bench.yaml:4: wrong"),
+        ("E   ImportError: nope\n", 4, "ImportError: nope"),
+        ("ERROR: usage: python -m pytest [options]\npython -m pytest: error: unrecognized arguments: -z\n", 4, "unrecognized arguments: -z"),
+        ("collected 0 items\n", 5, "there is nothing to run"),
+        ("Killed\n", -9, "pytest was killed by signal 9 before the job began"),
+        ("", 3, "pytest ended with status 3 before the job began"),
+        ("\x1b[31mboom\n", 3, "pytest ended with status 3 before the job began: boom"),
+    ],
+)  # fmt: skip
+def test_why_a_job_never_began(tmp_path: Path, log: str, status: int, message: str) -> None:
+    (tmp_path / "pytest.log").write_text(log)
+    found = why_it_ended(tmp_path / "pytest.log", status)
+    assert found.replace("\x1b", "").replace("[31m", "") == message
+    assert "\x1b" not in found

@@ -1,0 +1,114 @@
+"""What is said of a scenario, for whatever `oracle` and `nop` came to."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_benchjobs.analysis.soundness import Problem, Verdict, problems, verdict
+from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
+from pytest_benchjobs.model.scenario import Validation
+
+from .records import result, trial
+
+P, F, E = "passed", "failed", "error"
+
+
+def _results(agent: str, outcomes: str | list[str | float]) -> list[TrialResult]:
+    found = []
+    for attempt, what in enumerate(outcomes, 1):
+        score: float | None = what if isinstance(what, float) else {"P": 1.0, "F": 0.0}.get(str(what))
+        outcome = {"P": P, "F": F}.get(str(what), E if score is None else P if score >= 1 else F)
+        failure = Failure(class_="scorer_crashed", message="it broke") if outcome == E else None
+        found.append(
+            result(
+                trial("s", agent, attempt),
+                outcome=Outcome(outcome),
+                score=score,
+                failure=failure,
+                path=f"trials/{agent}/s/{attempt}",
+            )
+        )
+    return found
+
+
+def _problems(
+    oracle: str | list[str | float],
+    nop: str | list[str | float],
+    validation: str = "forward",
+    *,
+    has_reference: bool = True,
+) -> list[Problem]:
+    results = _results("oracle", oracle) + _results("nop", nop)
+    return problems(Validation(validation), has_reference=has_reference, attempts=2, results=results[::-1])
+
+
+@pytest.mark.parametrize(
+    ("validation", "oracle", "nop", "expected"),
+    [
+        ("forward", "PP", "FF", Verdict.OK),
+        ("forward", "FF", "FF", Verdict.UNSOLVABLE),
+        ("forward", "PP", "PP", Verdict.PASSES_BY_ITSELF),
+        ("forward", "FF", "PP", Verdict.UNSOLVABLE),
+        ("forward", "PF", "FF", Verdict.FLAKY),
+        ("forward", "PP", "FP", Verdict.FLAKY),
+        ("forward", "PP", [0.25, 0.5], Verdict.FLAKY),
+        ("forward", "PE", "FF", Verdict.ERROR),
+        ("forward", "PP", "EE", Verdict.ERROR),
+        ("forward", "P", "FF", Verdict.ERROR),
+        ("forward", "", "", Verdict.ERROR),
+        ("reverse", "PP", "PP", Verdict.OK),
+        ("reverse", "PP", "FF", Verdict.FAILS_BY_ITSELF),
+        ("reverse", "FF", "PP", Verdict.UNSOLVABLE),
+        ("evaluation", "PP", "PP", Verdict.OK),
+        ("evaluation", "FF", "FF", Verdict.OK),
+        ("evaluation", "FF", "PF", Verdict.FLAKY),
+        ("evaluation", "FF", "EF", Verdict.ERROR),
+    ],
+)
+def test_each_kind_of_scenario_is_held_to_what_is_expected_of_it(
+    validation: str, oracle: str, nop: str, expected: Verdict
+) -> None:
+    assert verdict(_problems(oracle, nop, validation)) is expected
+
+
+@pytest.mark.parametrize(
+    ("validation", "nop", "expected"),
+    [
+        ("forward", "FF", Verdict.UNSOLVABLE),
+        ("reverse", "PP", Verdict.OK),
+        ("reverse", "FF", Verdict.FAILS_BY_ITSELF),
+        ("evaluation", "FF", Verdict.OK),
+    ],
+)
+def test_without_a_reference_only_the_untouched_can_be_judged(
+    validation: str, nop: str, expected: Verdict
+) -> None:
+    # Of oracle there is an error for each attempt, which says nothing more.
+    assert verdict(_problems("EE", nop, validation, has_reference=False)) is expected
+
+
+def test_what_is_wrong_is_said_once_with_where_to_look() -> None:
+    assert _problems("FF", [0.5, 0.5]) == [
+        Problem(
+            Verdict.UNSOLVABLE, "oracle", 1, "passed", "failed 2 times, score 0 of 1", "trials/oracle/s/1"
+        )
+    ]
+    assert _problems("PP", [1.0, 0.5]) == [
+        Problem(
+            Verdict.FLAKY,
+            "nop",
+            None,
+            "the same score each time",
+            "1 (passed), 0.5 (failed)",
+            "trials/nop/s/2",
+        ),
+        Problem(Verdict.PASSES_BY_ITSELF, "nop", 1, "failed", "passed, score 1 of 1", "trials/nop/s/1"),
+    ]
+    assert _problems("EP", "FF")[0] == Problem(
+        Verdict.ERROR, "oracle", 1, "a score", "error (scorer_crashed): it broke", "trials/oracle/s/1"
+    )
+    assert _problems("P", "FF")[0].found == "1 of 2 attempts did not run"
+
+
+def test_scores_that_differ_by_rounding_agree() -> None:
+    assert _problems("PP", [0.1 + 0.2, 0.3]) == []

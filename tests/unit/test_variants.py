@@ -1,0 +1,87 @@
+"""Variants: one scenario written once, several run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from pytest_benchjobs.model.errors import InputError, InputErrors
+from pytest_benchjobs.sources import benchmark_schema
+from pytest_benchjobs.sources.manifest import Manifest
+
+VARIED = """\
+benchmark: texts
+defaults: {image: debian:bookworm-slim, workdir: /app, env: {A: "0"}}
+scenarios:
+  - id: count
+    problem_statement: Count the words.
+    tags: [text]
+    env: {B: "1"}
+    scorers: [{name: right, type: command, command: "true"}]
+    variants:
+      - id: short
+      - id: long
+        problem_statement: Count the many words.
+        tags: [text, hard]
+        env: {B: "2", C: "3"}
+        memory: 1G
+  - id: plain
+    problem_statement: Nothing.
+    scorers: [{name: right, type: command, command: "true"}]
+"""
+
+
+def _manifest(directory: Path, text: str = VARIED) -> Manifest:
+    path = directory / "v.bench.yaml"
+    path.write_text(text, "utf-8")
+    return Manifest(path)
+
+
+def test_each_variant_is_a_scenario(tmp_path: Path) -> None:
+    manifest = _manifest(tmp_path)
+    refs = manifest.refs()
+    assert [(ref.id, ref.line, ref.tags) for ref in refs] == [
+        ("count.short", 10, ("text",)),
+        ("count.long", 11, ("text", "hard")),
+        ("plain", 16, ()),
+    ]
+    short, long = manifest.load("count.short"), manifest.load("count.long")
+    assert short.problem_statement == "Count the words."
+    assert (short.environment.env, short.environment.memory) == ({"A": "0", "B": "1"}, None)
+    assert long.problem_statement == "Count the many words."
+    assert (long.environment.env, long.environment.memory) == ({"A": "0", "B": "2", "C": "3"}, 1 << 30)
+    jsonschema.validate(yaml.safe_load(VARIED), benchmark_schema())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "words"),
+    [
+        ("- id: short", "- {}", 10, "id: is required but missing"),
+        ("- id: short", "- short", 10, "a table of keys is expected"),
+        ("- id: short", "- id: long", 11, "'count.long' is taken by the scenario of line 10"),
+        ("        memory: 1G", "        memory: much", 15, "size"),
+        ("- id: plain", "- id: count.long", 16, "'count.long' is taken by the scenario of line 11"),
+    ],
+)
+def test_mistakes_have_their_line(tmp_path: Path, before: str, after: str, line: int, words: str) -> None:
+    assert before in VARIED
+    with pytest.raises(InputErrors) as caught:
+        _manifest(tmp_path, VARIED.replace(before, after, 1)).refs()
+    assert [error.line for error in caught.value.errors] == [line]
+    assert words in str(caught.value)
+
+
+def test_no_variants_are_a_mistake(tmp_path: Path) -> None:
+    text = VARIED.partition("    variants:")[0] + "    variants: []\n"
+    with pytest.raises(InputError, match="at least one variant"):
+        _manifest(tmp_path, text).refs()
+
+
+def test_an_unknown_key_of_a_variant_is_odd(tmp_path: Path) -> None:
+    manifest = _manifest(tmp_path, VARIED.replace("        memory: 1G", "        memry: 1G"))
+    manifest.refs()
+    (warning,) = manifest.warnings
+    assert (warning.line, "did you mean 'memory'" in warning.message) == (15, True)

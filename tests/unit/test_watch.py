@@ -1,0 +1,406 @@
+"""`benchjobs watch` where there is no terminal: lines and documents."""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from pytest_benchjobs.cli import main
+from pytest_benchjobs.model.job import JobStatus, Owner
+from pytest_benchjobs.model.owner import current_owner
+from pytest_benchjobs.model.policy import parse_policy
+from pytest_benchjobs.model.result import Failure, Outcome
+from pytest_benchjobs.report.documents import schema_of
+
+from .records import NOW
+from .watched import JOB, WatchedJob
+
+Step = Callable[[], object]
+
+
+class Clock:
+    """Stands for `time` in `watch`: a second passes between two looks, and meanwhile the job takes a step."""
+
+    def __init__(self, steps: list[Step]) -> None:
+        self.now = 0.0
+        self.steps = steps
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += 1.0
+        assert self.steps, "the watcher waits for nothing"
+        self.steps.pop(0)()
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> list[Step]:
+    """What the job does between two looks."""
+    found: list[Step] = []
+    monkeypatch.setattr(importlib.import_module("pytest_benchjobs.cli.watch"), "time", Clock(found))
+    return found
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> WatchedJob:
+    return WatchedJob(tmp_path)
+
+
+def watch(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["watch", *map(str, arguments)])
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def pause() -> None:
+    pass
+
+
+def dead_owner() -> Owner:
+    """A process that is no more."""
+    code = "from pytest_benchjobs.model.owner import current_owner; print(current_owner().model_dump_json())"
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    return Owner.model_validate_json(process.stdout)
+
+
+def test_each_trial_gets_a_line_and_the_end_a_table(
+    job: WatchedJob, steps: list[Step], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.fly("one")
+    steps += [
+        lambda: job.land("one"),
+        lambda: job.land("one", "nop", Outcome.FAILED),
+        lambda: (job.land("two", outcome=Outcome.ERROR), job.land("two", "nop", Outcome.CANCELLED)),
+        job.end,
+    ]
+    assert watch("--dir", job.directory) == 0
+    out, err = capsys.readouterr()
+    lines, _, table = out.partition("\n\n")
+    first, *rest = lines.splitlines()
+    assert first.startswith("0/4 trials (0 passed, 0 failed, 0 errors), 1 running, mean -, spend -, elapsed ")
+    assert rest == [
+        "1/4 passed one oracle a1 score 1.0 2.0s",
+        "2/4 failed one nop a1 score 0.25 (below_threshold) 2.0s",
+        "3/4 error two oracle a1 score - (engine_lost) 2.0s",
+        "4/4 cancelled two nop a1 score - (cancelled) 2.0s",
+    ]
+    assert f"Job ID:    {JOB}" in table
+    assert "oracle" in table
+    assert err == f"Every scenario: `benchjobs summary -e {JOB} --dir {job.directory}`\n"
+
+
+def test_progress_is_told_again_at_every_interval(
+    job: WatchedJob, steps: list[Step], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.fly("one")
+    steps += [pause, pause, lambda: job.land("one", "nop", Outcome.FAILED), pause, pause, pause, job.end]
+    assert watch("--dir", job.directory, "--interval", 3) == 0
+    lines = capsys.readouterr().out.partition("\n\n")[0].splitlines()
+    assert [line.partition(", elapsed")[0] for line in lines] == [
+        "0/4 trials (0 passed, 0 failed, 0 errors), 1 running, mean -, spend -",
+        "1/4 failed one nop a1 score 0.25 (below_threshold) 2.0s",
+        "1/4 trials (0 passed, 1 failed, 0 errors), 1 running, mean 0.250, spend -",
+        "1/4 trials (0 passed, 1 failed, 0 errors), 1 running, mean 0.250, spend -",
+    ]
+
+
+def test_a_trial_whose_event_went_with_the_job_gets_its_line_too(
+    job: WatchedJob, steps: list[Step], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.fly("one")
+    steps += [lambda: job.land("one"), lambda: (job.land("two", told=False), job.end())]
+    assert watch("--dir", job.directory) == 0
+    assert capsys.readouterr().out.partition("\n\n")[0].splitlines()[1:] == [
+        "1/4 passed one oracle a1 score 1.0 2.0s",
+        "2/4 passed two oracle a1 score 1.0 2.0s",
+    ]
+
+
+def test_before_the_first_trial_it_waits_and_shows_what_pytest_says(
+    tmp_path: Path, steps: list[Step], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = WatchedJob(tmp_path, begun=False)
+    log = job.bundle.root / "pytest.log"
+    steps += [
+        lambda: log.write_text("=== test session starts ===\ncollecting \x1b[31mmany\x1b[0m\x07 things\n\n"),
+        lambda: job.end(JobStatus.FAILED, "there is nothing to run"),
+    ]
+    assert watch("last", "--dir", tmp_path, "--interval", 1) == 1
+    out, err = capsys.readouterr()
+    assert out.partition("\n\n")[0].splitlines() == [
+        "Waiting for the first trial",
+        "Waiting for the first trial: collecting many things",
+    ]
+    assert err == f"job {JOB} failed: there is nothing to run\nwhat pytest printed is in {log}\n"
+
+
+def test_what_has_ended_already_is_shown_at_once(
+    job: WatchedJob, steps: list[Step], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.land("one")
+    job.end()
+    assert watch(JOB[:12], "--dir", job.directory) == 0
+    out, _ = capsys.readouterr()
+    assert out.startswith("Benchmark Job Results\n")
+    assert f"Job ID:    {JOB}" in out
+
+
+@pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELLED, JobStatus.TIMEOUT])
+def test_a_job_that_did_not_complete_is_no_success(
+    job: WatchedJob, status: JobStatus, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.land("one")
+    job.end(status, "of \x1b[31mthis\nand that")
+    assert watch("--dir", job.directory) == 1
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        f"job {JOB} {status.value}: of this and that",
+        f"`benchjobs resume {JOB} --dir {job.directory}` runs what is missing",
+    ]
+
+
+def test_scores_decide_the_exit_status_only_when_asked(
+    job: WatchedJob, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.land("one")
+    job.land("one", "nop", Outcome.FAILED)
+    job.land("two", "nop", Outcome.ERROR)
+    job.end()
+    assert watch("--dir", job.directory) == 0
+    capsys.readouterr()
+    assert watch("--dir", job.directory, "--fail-on-unsolved") == 1
+    assert capsys.readouterr().err.splitlines()[-1] == "2 scenarios were not passed"
+
+
+def test_all_passed_is_a_success_even_when_asked(job: WatchedJob, capsys: pytest.CaptureFixture[str]) -> None:
+    job.land("one")
+    job.land("two", outcome=Outcome.SKIPPED)
+    job.end()
+    assert watch("--dir", job.directory, "--fail-on-unsolved") == 0
+
+
+def test_the_verdict_of_several_attempts_decides_what_is_unsolved(tmp_path: Path) -> None:
+    job = WatchedJob(tmp_path)
+    anyone = job.record.config.model_copy(update={"attempts": 2, "attempt_policy": parse_policy("any")})
+    job.change(config=anyone)
+    job.land("one")
+    job.land("one", outcome=Outcome.FAILED, attempt=2, node_id="a.bench.yaml::one[oracle-2]", told=False)
+    job.end()
+    assert watch("--dir", tmp_path, "--fail-on-unsolved") == 0
+    job.change(config=anyone.model_copy(update={"attempt_policy": parse_policy("all")}))
+    assert watch("--dir", tmp_path, "--fail-on-unsolved") == 1
+
+
+def test_whoever_runs_the_job_may_die(
+    job: WatchedJob, steps: list[Step], capsys: pytest.CaptureFixture[str]
+) -> None:
+    owner = dead_owner()
+    job.fly("one")
+    job.land("two")
+    steps += [lambda: job.change(owner=owner), *[lambda: threading.Event().wait(0.05)] * 200]
+    assert watch("--dir", job.directory) == 1
+    out, err = capsys.readouterr()
+    table = [line.split() for line in out.partition("\n\n")[2].splitlines()]
+    assert table[0][:3] == ["Agent", "Done", "Passed"]
+    assert [row[:3] for row in table[1:]] == [
+        ["oracle", "1/2", "1"],
+        ["nop", "0/2", "0"],
+        ["all", "1/4", "1"],
+    ]
+    assert err == (
+        f"job {JOB} died: process {owner.pid} of {owner.host} is gone\n"
+        f"`benchjobs resume {JOB} --dir {job.directory}` runs what is missing\n"
+    )
+
+
+def test_a_process_of_another_machine_is_judged_by_its_heartbeat(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = WatchedJob(tmp_path, owner=current_owner().model_copy(update={"host": "elsewhere"}))
+    os.utime(job.bundle.root / "job.json", (0, 0))
+    assert watch("--dir", tmp_path) == 1
+    assert "of elsewhere is gone" in capsys.readouterr().err
+
+
+def test_a_job_that_is_taken_up_again_tells_everything_anew(
+    job: WatchedJob, steps: list[Step], capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.land("one")
+    job.land("two")
+
+    def resume() -> None:
+        (file,) = (job.bundle.root / ".flight" / "events").iterdir()
+        file.unlink()
+        job.change(resumed_at=(datetime.datetime.now(datetime.UTC),))
+        job.events = type(job.events)(job.bundle.root)
+        job.events.planned({"oracle": 2, "nop": 2})
+        job.events.ended(job.results[0], now=False)
+
+    steps += [resume, lambda: job.land("three"), job.end]
+    assert watch("--dir", job.directory, "-o", "json", "--interval", 1) == 0
+    documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(d["totals"]["done"], d["totals"]["before"]) for d in documents] == [
+        (2, 0),
+        (1, 1),
+        (2, 1),
+        (3, 1),
+    ]
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_documents_are_valid_and_all_there_is_on_stdout(
+    job: WatchedJob, steps: list[Step], output: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job.fly("one", phase="score:right")
+    steps += [
+        lambda: job.land("one"),
+        lambda: (job.land("two", "nop", Outcome.ERROR), job.fly("two")),
+        lambda: job.end(JobStatus.CANCELLED, "somebody asked it to stop"),
+    ]
+    assert watch("--dir", job.directory, "-o", output, "--interval", 1) == 1
+    out, err = capsys.readouterr()
+    documents: list[dict[str, Any]]
+    if output == "json":
+        documents = [json.loads(line) for line in out.splitlines()]
+    else:
+        assert out.startswith("---\n")
+        documents = list(yaml.safe_load_all(out))
+    for document in documents:
+        jsonschema.validate(document, schema_of("watch"))
+    assert [document["totals"]["done"] for document in documents] == [0, 1, 2, 2]
+    assert [len(document["in_flight"]) for document in documents] == [1, 0, 1, 0]
+    assert documents[0]["in_flight"][0]["phase"] == "score:right"
+    assert documents[2]["lately"][-1]["class"] == "engine_lost"
+    assert [document["status"] for document in documents] == ["running"] * 3 + ["cancelled"]
+    assert f"job {JOB} cancelled: somebody asked it to stop" in err
+
+
+def test_a_job_that_has_ended_is_one_document(job: WatchedJob, capsys: pytest.CaptureFixture[str]) -> None:
+    job.land("one", usage={"cost_usd": 0.5, "input_tokens": 7})
+    job.end()
+    assert watch("--dir", job.directory, "-o", "json") == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    totals = json.loads(line)["totals"]
+    assert (totals["done"], totals["passed"], totals["cost_usd"], totals["input_tokens"]) == (1, 1, 0.5, 7)
+    assert totals["output_tokens"] is None
+
+
+def test_hostile_text_reaches_no_terminal(
+    tmp_path: Path, steps: list[Step], capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = "\x1b]0;owned\x07\x1b[31m[bold]x[/bold]\n\u202egnp"
+    job = WatchedJob(tmp_path, name=evil)
+    job.land("one", outcome=Outcome.FAILED, failure=Failure(class_=evil, message=evil))
+    steps += [pause, job.end]
+    assert watch("--dir", tmp_path, "--interval", 1) == 0
+    out, err = capsys.readouterr()
+    assert (out + err).replace("\n", "").isprintable()
+    assert "1/4 failed one oracle a1 score 0.25 ([bold]x[/bold] gnp) 2.0s\n" in out
+
+
+def test_no_such_job_is_a_mistake(job: WatchedJob, capsys: pytest.CaptureFixture[str]) -> None:
+    assert watch("nothing-like-it", "--dir", job.directory) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith("benchjobs: there is no job 'nothing-like-it'")
+
+
+def start(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "from pytest_benchjobs.cli import main; main()",
+            "watch",
+            *map(str, arguments),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("output", ["text", "json"])
+def test_ctrl_c_says_how_to_come_back(job: WatchedJob, output: str) -> None:
+    job.fly("one")
+    with start("--dir", job.directory, "-o", output) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # it watches
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == f"The job goes on. `benchjobs watch {JOB} --dir {job.directory}` comes back to it.\n"
+
+
+def test_lines_are_written_at_once(job: WatchedJob) -> None:
+    job.fly("one")
+    with start("--dir", job.directory) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("0/4 trials")
+        job.land("one")
+        assert process.stdout.readline() == "1/4 passed one oracle a1 score 1.0 2.0s\n"
+        job.end()
+        process.communicate(timeout=60)
+    assert process.returncode == 0
+
+
+def test_a_terminal_that_is_dumb_or_not_ours_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pytest_benchjobs.cli import screen
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+        def fileno(self) -> int:
+            return 1
+
+    monkeypatch.setattr(sys, "stdout", Terminal())
+    monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp())
+    monkeypatch.setenv("TERM", "xterm")
+    assert screen.is_possible()
+    monkeypatch.setenv("TERM", "dumb")
+    assert not screen.is_possible()
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(os, "tcgetpgrp", lambda descriptor: os.getpgrp() + 1)
+    assert not screen.is_possible()
+
+
+def test_the_time_that_has_passed_counts_from_the_last_start(job: WatchedJob) -> None:
+    from pytest_benchjobs.report.documents.watch import elapsed
+
+    hour = datetime.timedelta(hours=1)
+    once = job.record.model_copy(update={"created_at": NOW})
+    assert elapsed(once, NOW + hour) == 3600
+    twice = once.model_copy(update={"resumed_at": (NOW + hour,)})
+    assert elapsed(twice, NOW + 3 * hour) == 7200
+    assert elapsed(twice.model_copy(update={"finished_at": NOW + 2 * hour}), NOW + 9 * hour) == 3600
+    assert elapsed(once, NOW - hour) == 0
+
+
+def test_silence_counts_only_while_somebody_should_speak(tmp_path: Path) -> None:
+    from pytest_benchjobs.cli.following import Following
+
+    job = WatchedJob(tmp_path, begun=False)
+    long_ago = (job.bundle.root / "job.json").stat().st_mtime - 100
+    os.utime(job.bundle.root / "job.json", (long_ago, long_ago))
+    assert Following(tmp_path, JOB).silence() == 0
+    job.change(status=JobStatus.RUNNING)
+    os.utime(job.bundle.root / "job.json", (long_ago, long_ago))
+    assert Following(tmp_path, JOB).silence() >= 100
+    (job.bundle.root / ".heartbeat").touch()
+    assert Following(tmp_path, JOB).silence() < 100
