@@ -121,6 +121,10 @@ class Flight(Generic[Ticket]):
             self._waiting.append(ticket)
         self._wake.set()
 
+    def land(self, ticket: Ticket, result: TrialResult) -> None:
+        """Hand out a result that is known, without a flight."""
+        self._landed.put((ticket, result))
+
     def next(self, timeout: float | None = None) -> tuple[Ticket, TrialResult] | None:
         """The next result to land, or None after `timeout` seconds."""
         try:

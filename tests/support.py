@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import subprocess
@@ -48,9 +49,9 @@ def run(directory: Path, *args: str, timeout: float = 240, **env: str) -> subpro
 
 def results(directory: Path) -> list[dict[str, Any]]:
     """Every committed result of every job below `directory`, in a fixed order."""
-    found = [
-        json.loads(path.read_text()) for path in directory.glob("reports/jobs/*/trials/*/*/*/result.json")
-    ]
+    # Not Path.glob: that one raises where a directory vanishes under it, as those of running trials do.
+    paths = glob.glob("reports/jobs/*/trials/*/*/*/result.json", root_dir=directory)  # noqa: PTH207
+    found = [json.loads((directory / path).read_text()) for path in paths]
     return sorted(found, key=lambda result: (result["job"], result["node_id"]))
 
 

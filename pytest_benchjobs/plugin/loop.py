@@ -23,9 +23,11 @@ from types import FrameType
 
 import pytest
 
+from ..model.policy import Policy
+from ..model.result import TrialResult
 from . import reporting
 from .asked import asked as read
-from .items import TrialItem
+from .items import Ticket, TrialItem
 from .session import BenchSession, ended_in_the_end, next_landed
 
 _CLEANUP_SECONDS = 120.0
@@ -75,13 +77,20 @@ def _fly(session: pytest.Session, bench: BenchSession, trials: list[TrialItem]) 
         waiting = 0
         for item in trials:
             for ticket in item.tickets():
-                flight.submit(ticket)
+                bench.submit(flight, ticket)
                 waiting += 1
+                while landed := flight.next(timeout=0):
+                    waiting -= 1
+                    _report(session, landed, policy)
         for _ in range(waiting):
-            (item, _attempt), result = next_landed(flight)
-            if item.land(result, policy):
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-                stop_if_asked(session)
+            _report(session, next_landed(flight), policy)
+
+
+def _report(session: pytest.Session, landed: tuple[Ticket, TrialResult], policy: Policy) -> None:
+    (item, _attempt), result = landed
+    if item.land(result, policy):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        stop_if_asked(session)
 
 
 def stop_if_asked(session: pytest.Session) -> None:

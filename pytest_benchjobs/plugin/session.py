@@ -83,6 +83,8 @@ class BenchSession:
         self._unsaved: list[TrialResult] = []
         self._next_save = 0.0
         self._flown: set[str] = set()
+        self._why: dict[str, str] = {}
+        """Trials that no earlier result can stand in for, and why."""
         self._saved: set[str] = set()
         self._provider: SandboxProvider | None = None
         self._services: Services | None = None
@@ -132,19 +134,46 @@ class BenchSession:
         """A flight that shares the job's concurrency with all others."""
         return Flight(self.fly, Tokens(self.flight_directory / "tokens", self.job.concurrency))
 
+    def submit(self, flight: Flight[Ticket], ticket: Ticket) -> None:
+        """Have a trial run, unless its result is known: that lands at once.
+
+        Looked up in the caller's thread. Among the threads of trials it would take three times as long: at every
+        system call they and pytest wait for each other's turn at the interpreter.
+        """
+        known = self._known(ticket)
+        if known is None:
+            flight.submit(ticket)
+        else:
+            flight.land(ticket, known)
+
+    def _known(self, ticket: Ticket) -> TrialResult | None:
+        """The result a trial has before it runs: of this very job, or of an earlier one. Never raises."""
+        item, attempt = ticket
+        # A worker that died may have left results of a group of attempts.
+        if self._services is None or not (self._reuse or self.resumed or item.attempts > 1):
+            return None
+        try:
+            trial = item.trial(attempt)
+            if trial.node_id in self._flown:
+                return None  # a plugin runs failures again
+            result = self._ended_before(item, trial)
+            if result is None and item.unwanted() is None:
+                result = self._taken_over(trial, self._services)
+        except Exception:  # the trial will say it, as an error of its own
+            return None
+        if result is not None:
+            self._flown.add(trial.node_id)
+            self._events.ended(result, now=False)
+        return result
+
     def fly(self, ticket: Ticket, cancellation: Cancellation) -> TrialResult:
-        """Run a trial of an item, unless its result is known. Never raises."""
+        """Run a trial of an item. Never raises."""
         item, attempt = ticket
         started = datetime.datetime.now(datetime.UTC)
         trial: Trial | None = None
         try:
             trial = item.trial(attempt)
-            again = trial.node_id in self._flown  # a plugin runs failures again
             self._flown.add(trial.node_id)
-            result = None if again else self._ended_before(item, trial)
-            if result is not None:
-                self._events.ended(result, now=False)
-                return result
             unwanted = item.unwanted()
             if unwanted is not None:
                 why = Failure(class_="marked", message=clean(unwanted, 2000))
@@ -153,7 +182,7 @@ class BenchSession:
                 result = self._committed(trial, started, self.engine_problem)
             else:
                 self.before(item, trial)
-                result = self._result(trial, cancellation, again=again)
+                result = self._result(trial, cancellation)
         except Exception as error:
             why = Failure(
                 class_=getattr(error, "code", "internal"),
@@ -183,24 +212,27 @@ class BenchSession:
             if changed := [name for name, digest in now.items() if before.get(name) != digest]:
                 self.changed[trial.node_id] = ", ".join(changed)
 
-    def _result(self, trial: Trial, cancellation: Cancellation, *, again: bool) -> TrialResult:
+    def _result(self, trial: Trial, cancellation: Cancellation) -> TrialResult:
         services = self._services
         assert services is not None  # noqa: S101  made by `open`, which comes before any trial
         origin = read(self.config).rescore
         if origin is not None:
             return self._rescored(trial, services, cancellation, origin)
-        why = None
-        if self._reuse is not None and not again:
-            why = "nobody knows what decides its result"
-            with contextlib.suppress(BenchError, OSError):  # the trial will say it, as an error of its own
-                environment = trial.scenario.environment
-                prepared = prepare(trial, services)
-                key = services.provider.identify(environment, self.job.image_map, self.job.build_args)
-                decision = self._reuse.decide(trial, prepared.parts, key)
-                if decision.result is not None:
-                    return self.bundle.begin(trial).commit(decision.result, durable=False)
-                why = decision.why
-        return run_trial(trial, services, cancellation, ran_because=why)
+        return run_trial(trial, services, cancellation, ran_because=self._why.pop(trial.node_id, None))
+
+    def _taken_over(self, trial: Trial, services: Services) -> TrialResult | None:
+        """The result of an earlier job, if there is one to reuse; else why there is none is noted."""
+        if self._reuse is None or read(self.config).rescore is not None:
+            return None
+        self._why[trial.node_id] = "nobody knows what decides its result"
+        prepared = prepare(trial, services)
+        environment = trial.scenario.environment
+        key = services.provider.identify(environment, self.job.image_map, self.job.build_args)
+        decision = self._reuse.decide(trial, prepared.parts, key)
+        if decision.result is None:
+            self._why[trial.node_id] = decision.why
+            return None
+        return self.bundle.put(trial, decision.result)
 
     def _rescored(
         self, trial: Trial, services: Services, cancellation: Cancellation, job: str

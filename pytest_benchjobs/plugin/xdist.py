@@ -104,6 +104,8 @@ def run_worker(session: pytest.Session) -> bool:
 class _Loop:
     """Takes indices from xdist's queue, runs ordinary tests at once and trials in flight."""
 
+    _bench: BenchSession
+
     def __init__(self, session: pytest.Session, interactor: Any) -> None:
         self._session = session
         self._interactor = interactor
@@ -126,6 +128,7 @@ class _Loop:
         """Run until there is no more work."""
         from .session import ended_in_the_end
 
+        self._bench = bench
         self._policy = bench.job.attempt_policy
         self._wills = bench.flight_directory / self._interactor.workerid
         self._wills.mkdir(parents=True, exist_ok=True)
@@ -166,7 +169,7 @@ class _Loop:
         if isinstance(item, TrialItem):
             self._index[item] = index
             for ticket in item.tickets():
-                flight.submit(ticket)
+                self._bench.submit(flight, ticket)
             return
         if self._held is not None:
             self._run_held(item)

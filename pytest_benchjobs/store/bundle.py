@@ -35,6 +35,7 @@ from .trials import (
     move_in,
     place_of,
     places,
+    put,
     read_result,
     remove_empty,
     slug,
@@ -175,6 +176,15 @@ class JobBundle:
 
         """
         return TrialDirectory(self.root, trial)
+
+    def put(self, trial: Trial, result: TrialResult) -> TrialResult:
+        """Put a result in its place that has no other files, and costs nothing to have again.
+
+        Raises:
+            DiskFull, ResultsUnwritable: the directory refuses.
+
+        """
+        return put(self.root, trial, result)
 
     def find(self, trial: Trial) -> TrialResult | None:
         """Read the result of a trial, if it has ended."""

@@ -45,7 +45,7 @@ class TrialDirectory:
         self._root = root
         self._node_id = trial.node_id
         self._final = place_of(root, trial)
-        self.path = self._final.with_name(f".tmp-{secrets.token_hex(4)}-{trial.attempt}")
+        self.path = _hidden(self._final)
         """Where the files are now."""
         with writing(self.path):
             self.path.mkdir(parents=True)
@@ -132,6 +132,25 @@ def read_result(directory: Path) -> TrialResult:
         raise InputError(f"is damaged or of another version: {what_is_wrong(error)}", path=path) from error
 
 
+def put(root: Path, trial: Trial, result: TrialResult) -> TrialResult:
+    """Put a result that was read elsewhere, and has no other files, in its place; returns it with its `path`.
+
+    Raises:
+        DiskFull, ResultsUnwritable: the directory refuses.
+
+    """
+    final = place_of(root, trial)
+    source = _hidden(final)
+    result = result.model_copy(update={"path": final.relative_to(root).as_posix()})
+    with writing(final):
+        try:
+            source.mkdir()  # agents have many trials, and their directory is there but once
+        except FileNotFoundError:
+            source.mkdir(parents=True)
+        (source / RESULT).write_bytes(as_json(result))
+    return move_in(root, source, final, result, durable=False)[0]
+
+
 def move_in(
     root: Path, source: Path, final: Path, result: TrialResult, *, durable: bool = True
 ) -> tuple[TrialResult, Path]:
@@ -188,6 +207,11 @@ def _rename(source: Path, target: Path) -> None:
         if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
             raise _Occupied from error
         raise
+
+
+def _hidden(final: Path) -> Path:
+    """Where the files of a trial are until it has ended: a name that `sweep` knows."""
+    return final.with_name(f".tmp-{secrets.token_hex(4)}-{final.name}")
 
 
 def place_of(root: Path, trial: Trial) -> Path:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from tests.performance import engine, history, memory, plugin
+from tests.performance import engine, history, memory, plugin, reuse
 
 MEASURES = {
     "engine": engine.measure,
     "history": history.measure,
     "memory": memory.measure,
     "plugin": plugin.measure,
+    "reuse": reuse.measure,
 }
 
 
