@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from ..model.agent import AgentSpec
+from ..model.ending import Ending
+from ..model.endpoint import Endpoint
 from ..model.scenario import Scenario
-from ..sandbox.protocol import File
+from ..sandbox.protocol import File, Mount
 
 PROBLEM_FILE = "/bench/problem.md"
 
@@ -29,9 +32,43 @@ class AgentCall:
     """Keys of `--bench-extra` and `--bench-matrix` that are for agents, also as JSON in `$BENCH_PARAMS`."""
 
 
+class Shell(Protocol):
+    """What an agent that runs on the host may do in the sandbox."""
+
+    def run(self, command: str, timeout: float) -> tuple[int | None, str]:
+        """Run a shell command as the agent's user in the workdir: exit status (None: timed out), and its output."""
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file; a relative path starts at the workdir."""
+
+    def post(self, url: str, body: Mapping[str, Any]) -> tuple[int, Any]:
+        """POST JSON to a URL of the gateway (`GATEWAY_URL`): status and JSON of the answer."""
+
+    def log(self, line: str) -> None:
+        """Add a line to the agent's log."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it has to end: time is up, or somebody cancelled."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AgentReading:
+    """What an agent's output says of it. Nothing in it is believed where a score is concerned."""
+
+    ending: Ending | None = None
+    message: str | None = None
+    """In a line, such as the last error."""
+    steps: int = 0
+    """Written to the trajectory."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class AgentCommand:
-    """How to run it, once."""
+    """How to run it, once.
+
+    It is part of the signature of a trial: no random value, no clock, and of machines no path but mounts' sources.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -39,6 +76,14 @@ class AgentCommand:
     """Put in just before it starts."""
     user: str | None = None
     """Default: the scenario's `agent_user`."""
+    mounts: tuple[Mount, ...] = ()
+    """What is on this machine and the sandbox sees read-only, such as the agent's program."""
+    endpoints: tuple[Endpoint, ...] = ()
+    """Models it needs. It reaches each at `GATEWAY_URL`, with `PLACEHOLDER_KEY`, and nothing else for it."""
+    host: Callable[[Shell], int] | None = None
+    """For an agent that runs on this machine instead of `argv`, in the thread of the trial: returns its exit status."""
+    read: Callable[[Path, Path], AgentReading] | None = None
+    """Reads the agent's log (first path) and writes its trajectory (second path). Never raises."""
 
 
 class Agent(Protocol):

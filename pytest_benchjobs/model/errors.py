@@ -5,10 +5,12 @@
     └── InfrastructureError       ours or the world's: outcome `error`, no score
         ├── Retryable             a new try may help
         │   ├── EngineUnavailable, EngineLost, EngineError, ContainerStartFailed, ContainerLost
-        │   └── DiskFull, WorkerLost
+        │   ├── DiskFull, WorkerLost
+        │   └── RateLimited, EndpointDown, GatewayLost
         └── (the rest)            a new try would end the same
             ├── ImageBuildFailed, ImageMissing
             ├── EnvironmentFailed, AgentSetupFailed, OutOfMemory
+            ├── ModelAuthFailed, ModelUnknown, BudgetSpent
             └── ScorerCrashed, ScorerTimeout, ScoreMissing, ScoreInvalid
 
 What the *agent* did wrong (a low score, a timeout, a crash) is no exception: it is a `Failure` in a result.
@@ -104,6 +106,42 @@ class WorkerLost(Retryable):
     """The pytest process that ran the trial died."""
 
     code = "worker_lost"
+
+
+class RateLimited(Retryable):
+    """The model endpoint limits the rate, and went on doing so for longer than the gateway waits."""
+
+    code = "rate_limited"
+
+
+class EndpointDown(Retryable):
+    """The model endpoint does not answer, or answers with errors of its own."""
+
+    code = "endpoint_down"
+
+
+class GatewayLost(Retryable):
+    """The gateway between agents and their models is not there."""
+
+    code = "gateway"
+
+
+class ModelAuthFailed(InfrastructureError):
+    """The model endpoint refuses the key."""
+
+    code = "model_auth"
+
+
+class ModelUnknown(InfrastructureError):
+    """The model endpoint knows no model of that name."""
+
+    code = "model_unknown"
+
+
+class BudgetSpent(InfrastructureError):
+    """A limit on money, tokens or calls cut the agent short, so what it did is no sample."""
+
+    code = "budget"
 
 
 class ImageBuildFailed(InfrastructureError):

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from .agent import AgentSpec
 from .base import Model, Score
+from .ending import Ending
 from .job import SCHEMA_VERSION
 from .scenario import Scenario
 
@@ -31,6 +32,8 @@ class FailureClass(enum.StrEnum):
     AGENT_TIMEOUT = "agent_timeout"
     AGENT_CRASHED = "agent_crashed"
     LIMIT_EXCEEDED = "limit_exceeded"
+    TURN_LIMIT = "turn_limit"
+    MODEL_REFUSED = "model_refused"
 
 
 class Failure(Model):
@@ -74,13 +77,21 @@ class Phase(Model):
 
 
 class Usage(Model):
-    """What an agent consumed. Unknown is None, never 0."""
+    """What an agent consumed, the same way for every agent. Unknown is None, never 0."""
 
     input_tokens: Annotated[int, Field(ge=0)] | None = None
+    """All that was sent, cached or not."""
     output_tokens: Annotated[int, Field(ge=0)] | None = None
+    """All that came back, reasoning included."""
     cached_tokens: Annotated[int, Field(ge=0)] | None = None
+    """Those of `input_tokens` that were read from a cache."""
+    cache_write_tokens: Annotated[int, Field(ge=0)] | None = None
+    """Those of `input_tokens` that were written to one, where that has a price of its own."""
     reasoning_tokens: Annotated[int, Field(ge=0)] | None = None
+    """Those of `output_tokens` that nobody saw."""
     cost_usd: Annotated[float, Field(ge=0)] | None = None
+    calls: Annotated[int, Field(ge=0)] | None = None
+    """Calls of a model that were answered."""
 
 
 class ImageRecord(Model):
@@ -108,6 +119,10 @@ class AgentEnd(Model):
     oom_kills: int = 0
     leftovers: tuple[str, ...] = ()
     """Commands of processes it had left running."""
+    ending: Ending | None = None
+    """What its last words, or the gateway, say of how it ended; None: nothing but the exit status is known."""
+    message: str | None = None
+    """More about that, in a line."""
     tampered: tuple[str, ...] = ()
     """Programs the grading depends on that it had changed; they were put back first."""
     output_bytes: int = 0

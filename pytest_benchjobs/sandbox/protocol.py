@@ -31,6 +31,27 @@ class File:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Mount:
+    """A file, socket or directory of this machine that a sandbox sees, read-only."""
+
+    source: Path
+    target: str
+    """Absolute path in the sandbox."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stopping:
+    """How a command is asked to end, before it is killed."""
+
+    asked: Callable[[], bool]
+    """Looked at several times a second; once it is true, the command's time is up."""
+    signal: Callable[[str], None]
+    """Sends `INT` or `TERM` to the command and all its children. Never raises."""
+    graces: tuple[tuple[str, float], ...] = (("INT", 5.0), ("TERM", 2.0))
+    """Signals in their order, and how many seconds each is given."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SandboxSpec:
     """What to start. `environment.env` is already filled in."""
 
@@ -44,6 +65,7 @@ class SandboxSpec:
     """Put in before it starts. A relative path starts at the workdir."""
     image_map: Mapping[str, str] = dataclasses.field(default_factory=dict)
     build_args: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
     kept: str | None = None
     """Start from what `Sandbox.keep` returned instead of the environment's image. All else is as it would be."""
 
@@ -61,6 +83,8 @@ class ExecResult:
     """Processes of the sandbox which the kernel killed for memory meanwhile."""
     started: bool = True
     """False when there never was a process: no such program or user."""
+    stopped: bool = False
+    """Its time was up because `Stopping.asked` said so. `timed_out` is true then, too."""
     silent: bool = False
     """It timed out because nothing was printed for as long as `exec` was told to bear."""
 
@@ -122,8 +146,12 @@ class Sandbox(Protocol):
         workdir: str | None = None,
         env: Mapping[str, str] | None = None,
         silent: float | None = None,
+        stopping: Stopping | None = None,
     ) -> ExecResult:
         """Run a command to its end or its timeout (seconds). One that timed out runs on: `end_processes`.
+
+        With `stopping`, one whose time is up is sent signals, and what it prints meanwhile still comes. It has timed
+        out even if it then ends, and `exit_status` says with what.
 
         `silent`: it also times out when it has printed nothing for so many seconds.
 
@@ -142,6 +170,9 @@ class Sandbox(Protocol):
         self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
     ) -> Fetched | None:
         """Copy a file or directory out: no links outside, no devices, at most `limit` bytes. None: not there."""
+
+    def signal(self, pid: int, name: str) -> None:
+        """Send a signal (`INT`, `TERM`) to the process group `pid`, as the sandbox numbers it. Never raises."""
 
     def processes(self) -> tuple[str, ...]:
         """Command lines of everything that runs beside the sandbox's own first process."""

@@ -1,0 +1,1 @@
+"""The model endpoint every agent talks to: keys, metering, limits, record and replay."""

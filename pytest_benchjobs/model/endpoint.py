@@ -1,0 +1,34 @@
+"""Where models are: endpoints in the world, and the address under which an agent sees them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .base import Model
+
+Wire = Literal["anthropic", "openai", "google"]
+"""What is spoken: Anthropic Messages; OpenAI Chat Completions and Responses; Google generateContent."""
+
+GATEWAY_PORT = 4180
+GATEWAY_URL: dict[Wire, str] = {
+    "anthropic": f"http://127.0.0.1:{GATEWAY_PORT}/anthropic",  # agents add /v1/messages
+    "openai": f"http://127.0.0.1:{GATEWAY_PORT}/openai/v1",  # agents add /chat/completions, /responses, /models
+    "google": f"http://127.0.0.1:{GATEWAY_PORT}/google",  # agents add /v1beta/models/...
+}
+"""Base URLs in every container. The same for all trials: each has a loopback, and a listening socket, of its own."""
+PLACEHOLDER_KEY = "benchjobs-gateway"
+"""What agents are given for a key. The real one never enters a container."""
+
+
+class Endpoint(Model):
+    """A model endpoint an agent needs, as it really is."""
+
+    wire: Wire
+    provider: str
+    """`anthropic`, `openai`, `google`, `groq`, `vllm`, ...: for rates, prices and messages."""
+    base_url: str
+    """With `/v1` for `openai`, without a version for the others."""
+    key_variables: tuple[str, ...] = ()
+    """Variables that may hold the key; the first that is set counts."""
+    key_required: bool = True
+    """Of at least one of the variables."""
