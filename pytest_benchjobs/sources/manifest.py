@@ -24,8 +24,6 @@ SUFFIXES = (".bench.yaml", ".bench.yml", ".bench.toml")
 _TABLES = frozenset({"env", "agent_env", "build_args", "files", "metadata", "requires"})
 """Merged key by key; any other key of a scenario replaces that of `defaults`."""
 _KEPT = 64
-_SMALL = 1000
-"""Scenarios of a file that is kept in memory once it was read: parsing again costs more than that."""
 _INSTEAD = {
     "image": ("dockerfile", "context", "build_args"),
     "dockerfile": ("image",),
@@ -96,15 +94,12 @@ class Manifest:
         finally:
             self.warnings = tuple(reading.complaints.warnings)
         assert reading.header is not None  # noqa: S101  else its mistakes were raised
-        if len(reading.ids) <= _SMALL:
-            with self._lock:
-                self._reading = reading
         self._benchmark = reading.header.benchmark
         self._version = reading.header.version
         return refs
 
     def load(self, scenario_id: str) -> Scenario:
-        """The whole scenario. A small file is as it was when it was listed, others as at the first `load`.
+        """The whole scenario, as the file was at the first `load`.
 
         Raises:
             InputError: there is no such scenario, or it is wrong, now.
