@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from ..model.job import JobConfig
 from ..model.policy import Policy
-from ..model.result import Failure, FailureClass, Outcome, TrialResult, Usage
+from ..model.result import Failure, FailureClass, Outcome, TrialResult
+from ..model.usage import Usage
 
 _Key = tuple[str, str, str]
 

@@ -143,6 +143,8 @@ _OPTIONS = (
     click.option("--max-examples", type=_Number(1, 10**9, whole=True), metavar="N", help="The first N of a benchmark."),
     click.option("--sample", metavar="10%|N", help="So many of a benchmark, drawn alike from each group of tags."),
     click.option("--metadata", multiple=True, metavar="KEY=value", help="A note kept with the job."),
+    click.option("--max-cost", type=_Number(0, 10**9, above=True), metavar="USD", help="For models, in the whole job."),
+    click.option("--max-tokens", type=_Number(1, 10**15, whole=True), metavar="N", help="In the whole job."),
     click.option("--keep", type=click.Choice(["never", "failed", "always"]), help="File systems of trials to keep."),
     click.option("--force", is_flag=True, help="Run everything, and reuse nothing."),
     click.option("--reuse/--no-reuse", default=True, help="Take over results of earlier jobs.  [default: reuse]"),
@@ -258,6 +260,8 @@ _TEXTS = {
     "max_examples": "max-examples",
     "sample": "sample",
     "keep": "keep",
+    "max_cost": "max-cost",
+    "max_tokens": "max-tokens",
     "job_name": "job-name",
 }
 """Parameter -> option of pytest, where the value is passed on as it is."""

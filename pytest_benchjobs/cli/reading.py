@@ -23,6 +23,7 @@ _STATUS_COLOURS = {
     "failed": "red",
     "cancelled": "yellow",
     "timeout": "yellow",
+    "budget": "yellow",
 }
 _EVER_DAYS = 36_500
 _SORT_ALIASES = {

@@ -13,6 +13,7 @@ from pydantic import Field
 from .agent import AgentSpec
 from .base import Model, Score, Seconds
 from .policy import EACH, AttemptPolicy
+from .usage import Usage
 
 SCHEMA_VERSION = 2
 DEFAULT_CONCURRENCY = 10
@@ -28,6 +29,8 @@ class JobStatus(enum.StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     TIMEOUT = "timeout"
+    BUDGET = "budget"
+    """A limit on money, tokens or calls ended it; it can be taken up again with a higher one."""
 
     @property
     def ended(self) -> bool:
@@ -46,6 +49,10 @@ class Keep(enum.StrEnum):
     FAILED = "failed"
     """Those that did not pass."""
     ALWAYS = "always"
+
+
+Usd = Annotated[float, Field(gt=0, le=1e9)]
+Positive = Annotated[int, Field(ge=1, le=10**15)]
 
 
 class Overrides(Model):
@@ -99,6 +106,24 @@ class JobConfig(Model):
     params: dict[str, Any] = {}
     """Keys of `--bench-extra` that nobody here knows: for agents and scorers."""
     per_benchmark: dict[str, Overrides] = {}
+    max_cost: Usd | None = None
+    """USD that the whole job may spend on models."""
+    max_tokens: Positive | None = None
+    max_calls: Positive | None = None
+    trial_max_cost: Usd | None = None
+    """The same for each trial."""
+    trial_max_tokens: Positive | None = None
+    trial_max_calls: Positive | None = None
+    rpm: dict[str, Positive] = {}
+    """Provider -> calls a minute, of the whole job; `*` for any that is not named."""
+    tpm: dict[str, Positive] = {}
+    """The same of tokens."""
+    prices: Path | None = None
+    """A table of prices to use instead of the packaged one."""
+    record: Path | None = None
+    """Where the traffic with models is kept."""
+    replay: Path | None = None
+    """Where traffic was kept, to be answered from instead of models."""
     retry_errors: Annotated[int, Field(ge=0, le=100)] = 0
     env: dict[str, str] = {}
     """For agents."""
@@ -179,6 +204,8 @@ class JobRecord(Model):
     planned: int | None = None
     """Trials selected to run."""
     totals: Totals = Totals()
+    spent: Usage = Usage()
+    """On models, by all its trials so far, also those whose results were replaced when it was taken up again."""
     invocation: Invocation | None = None
     parent: str | None = None
     """The job this one was made from, by `rescore`, `rerun` or `merge`."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from ..model.result import TrialResult, Usage
+from ..model.result import TrialResult
+from ..model.usage import Usage
 from ..store.text import one_line
 
 Property = tuple[str, str | int | float]

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..model.errors import InfrastructureError, ScorerCrashed
-from ..model.result import Failure, ScorerResult, Usage
+from ..model.result import Failure, ScorerResult
 from ..model.scenario import Scenario, ScorerSpec
+from ..model.usage import Usage
 from ..sandbox.protocol import Sandbox
 from ..store.files import DISK_ERRORS, write_error, writing
 from ..store.text import clean, plain

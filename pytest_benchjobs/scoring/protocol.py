@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..model.result import Usage
 from ..model.scenario import Scenario, ScorerSpec
+from ..model.usage import Usage
 from ..sandbox.protocol import ExecResult, Sandbox
 
 

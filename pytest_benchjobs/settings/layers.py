@@ -12,7 +12,9 @@ from typing import Any
 
 from .values import overlay
 
-TABLES = frozenset({"env", "secrets", "metadata", "image_map", "build_args", "params", "parameters"})
+TABLES = frozenset(
+    {"env", "secrets", "metadata", "image_map", "build_args", "params", "parameters", "rpm", "tpm"}
+)
 """Merged key by key."""
 LISTS = frozenset({"keep_processes", "filters", "exclude"})
 """Added to. Any other value is replaced."""

@@ -137,6 +137,18 @@ class Settings(WrittenBenchmark):
     """Variables for agents. A profile is no place for secrets."""
     secrets: dict[EnvName, Text] = {}
     """Variable for agents -> name of the variable here that has the value."""
+    max_cost: Annotated[_Number, Field(gt=0)] | None = None
+    """USD that the whole job may spend on models."""
+    max_tokens: Annotated[_Count, Field(ge=1)] | None = None
+    max_calls: Annotated[_Count, Field(ge=1)] | None = None
+    trial_max_cost: Annotated[_Number, Field(gt=0)] | None = None
+    """The same for each trial."""
+    trial_max_tokens: Annotated[_Count, Field(ge=1)] | None = None
+    trial_max_calls: Annotated[_Count, Field(ge=1)] | None = None
+    rpm: dict[Text, Annotated[_Count, Field(ge=1)]] = {}
+    """Provider, or `*` -> calls a minute."""
+    tpm: dict[Text, Annotated[_Count, Field(ge=1)]] = {}
+    """Provider, or `*` -> tokens a minute."""
     retry_errors: Annotated[_Count, Field(ge=0, le=100)] | None = None
     image_map: dict[Text, Text] = {}
     build_args: dict[Text, _Value] = {}

@@ -16,7 +16,8 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from ..model.event import Ended, Event, PhaseBegan, Planned
-from ..model.result import Trial, TrialResult, Usage
+from ..model.result import Trial, TrialResult
+from ..model.usage import Usage
 
 _event: TypeAdapter[Event] = TypeAdapter(Event)
 _BATCH = 1 << 20

@@ -30,7 +30,13 @@ from .trials import RESULT, move_in, place_for, read_result, sound
 PARTS = "merged_from"
 """Key of a job's metadata with the ids of the jobs it was made of."""
 _OF_ITS_PROCESS = frozenset({"trials", ".lock", ".heartbeat", FLIGHT})
-_WORST_FIRST = (JobStatus.FAILED, JobStatus.TIMEOUT, JobStatus.CANCELLED, JobStatus.COMPLETED)
+_WORST_FIRST = (
+    JobStatus.FAILED,
+    JobStatus.TIMEOUT,
+    JobStatus.BUDGET,
+    JobStatus.CANCELLED,
+    JobStatus.COMPLETED,
+)
 Action = Literal["added", "updated", "unchanged", "refused"]
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from ..model.job import Totals
 from ..model.result import Outcome, TrialResult
+from ..model.usage import Usage
 
 
 def totals(results: Iterable[TrialResult]) -> Totals:
@@ -35,3 +37,30 @@ def totals(results: Iterable[TrialResult]) -> Totals:
         reused=reused,
         cost_usd=cost,
     )
+
+
+def spent_by(results: Iterable[TrialResult]) -> Usage:
+    """What trials spent in their own job: nothing for those that were reused, or only graded anew."""
+    whole = nothing = Usage()
+    for result in results:
+        if result.reused is None and result.rescored is None and result.usage != nothing:
+            whole = added(whole, result.usage)
+    return whole
+
+
+def added(one: Usage, other: Usage) -> Usage:
+    """Both together, of what is known."""
+    return _joined(one, other, lambda a, b: a + b)
+
+
+def most(one: Usage, other: Usage) -> Usage:
+    """The larger of each figure."""
+    return _joined(one, other, max)
+
+
+def _joined(one: Usage, other: Usage, join: Callable[[Any, Any], Any]) -> Usage:
+    figures = {}
+    for name in Usage.model_fields:
+        a, b = getattr(one, name), getattr(other, name)
+        figures[name] = b if a is None else a if b is None else join(a, b)
+    return Usage(**figures)

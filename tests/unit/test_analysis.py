@@ -15,7 +15,8 @@ from pytest_benchjobs.analysis.summary import Summary, percentile, summarise
 from pytest_benchjobs.analysis.trials import as_row
 from pytest_benchjobs.model.job import JobConfig, Overrides
 from pytest_benchjobs.model.policy import parse_policy
-from pytest_benchjobs.model.result import Failure, Origin, Outcome, TrialResult, Usage
+from pytest_benchjobs.model.result import Failure, Origin, Outcome, TrialResult
+from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store.rows import TrialRow
 
 from .records import NOW, result, trial

@@ -14,7 +14,8 @@ import pytest_benchjobs as benchjobs
 from pytest_benchjobs.api import Job, Run, Store, Trial
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobStatus
-from pytest_benchjobs.model.result import Origin, ScorerResult, TrialResult, Usage
+from pytest_benchjobs.model.result import Origin, ScorerResult, TrialResult
+from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import queries
 from pytest_benchjobs.store.history import FILE, History
 

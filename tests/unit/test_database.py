@@ -18,7 +18,8 @@ import pytest
 
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobStatus, Totals
-from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, TrialResult, Usage
+from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, TrialResult
+from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import database
 from pytest_benchjobs.store.database import NewerHistory, migrations
 from pytest_benchjobs.store.filesystem import filesystem_of, on_network

@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.model.result import Origin, ScorerResult, Usage
+from pytest_benchjobs.model.result import Origin, ScorerResult
+from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.report.export import COLUMNS, csv_lines, json_lines, rows
 from pytest_benchjobs.store.bundle import JobBundle

@@ -6,7 +6,8 @@ import pytest
 
 from pytest_benchjobs.analysis.live import Live
 from pytest_benchjobs.model.event import Ended, PhaseBegan, Planned
-from pytest_benchjobs.model.result import Origin, Outcome, Usage
+from pytest_benchjobs.model.result import Origin, Outcome
+from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store.events import EventLog, EventReader, events_directory
 from pytest_benchjobs.store.history import FILE, History
 

@@ -15,7 +15,8 @@ import pytest
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Owner
 from pytest_benchjobs.model.owner import current_owner
-from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, Signature, TrialResult, Usage
+from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, Signature, TrialResult
+from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.store.bundle import JobBundle

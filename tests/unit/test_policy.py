@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pytest_benchjobs.analysis.verdict import group_id, verdict, verdicts
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.policy import Policy, parse_policy
-from pytest_benchjobs.model.result import Failure, Origin, Outcome, TrialResult, Usage
+from pytest_benchjobs.model.result import Failure, Origin, Outcome, TrialResult
+from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.properties import properties
 
 from .records import NOW, result, trial

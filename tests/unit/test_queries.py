@@ -11,7 +11,8 @@ import pytest
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
-from pytest_benchjobs.model.result import Origin, Outcome, Signature, TrialResult, Usage
+from pytest_benchjobs.model.result import Origin, Outcome, Signature, TrialResult
+from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import queries
 from pytest_benchjobs.store.history import FILE, EventRow, History, PairRow
 

@@ -15,7 +15,8 @@ from pytest_benchjobs.cli.reading import ago, cost
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.event import Ended, PhaseBegan, Planned
 from pytest_benchjobs.model.job import JobStatus, Overrides
-from pytest_benchjobs.model.result import Origin, Outcome, Usage
+from pytest_benchjobs.model.result import Origin, Outcome
+from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.events import events_directory
 from pytest_benchjobs.store.history import FILE, History

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_benchjobs.analysis.summary import summarise, summarise_sums
-from pytest_benchjobs.model.result import Origin, Usage
+from pytest_benchjobs.model.result import Origin
+from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store.history import FILE, History
 
 from .jobs import ENDS, ended, make_job
