@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Mapping
 
 from .agents.protocol import Agent, AgentCall, AgentCommand
+from .connection import Models
 from .limits import Limits
 from .model.errors import AgentSetupFailed, InputError
 from .model.job import JobConfig
@@ -31,8 +32,17 @@ class Services:
     scorers: Mapping[str, Scorer]
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Variable of the agent -> value. Values are redacted wherever we write."""
+    models: Models | None = None
+    """How to reach models; None: this session has no gateway."""
+    on_spent: Callable[[str], None] = lambda _why: None
+    """Called when a limit of the whole job is reached: no more may be spent."""
     on_phase: Callable[[Trial, str], None] = lambda _trial, _phase: None
     """Called when a trial enters a phase, in its thread."""
+
+    @property
+    def model_keys(self) -> Mapping[str, str]:
+        """Keys of models that trials may come to see in an answer. Never given to anything in a sandbox."""
+        return {} if self.models is None else self.models.known_keys
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

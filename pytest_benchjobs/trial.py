@@ -3,7 +3,7 @@
     prepare        the agent says how it wants to be called; nothing is spent yet
     image, start   a container of the scenario's image, labelled, limited, with a deadline of its own
     setup          the scenario's set-up steps and health check
-    agent          runs until it ends, times out or exceeds a limit
+    agent          runs until it ends, times out or exceeds a limit; its models are reached through the gateway
     end            every process in the container is dead before anything is graded
     artifacts      what the scenario wants kept
     score          scorers go in now, never earlier
@@ -23,18 +23,23 @@ import os
 import shlex
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .agents.builtin import shell
-from .agents.protocol import PROBLEM_FILE, Agent, AgentCommand
+from .agents.protocol import PROBLEM_FILE, Agent, AgentCommand, AgentReading
 from .artifacts import keep_artifacts
 from .cancellation import Cancellation, Cancelled
+from .connection import Connection, connected
+from .decision import ending_of, failing, infrastructure_error
+from .hosting import HostShell
 from .limits import Limits
 from .model.agent import COMMAND
+from .model.endpoint import GATEWAY_URL
 from .model.errors import (
     AgentSetupFailed,
     EnvironmentFailed,
+    GatewayLost,
     InfrastructureError,
     InputError,
     OutOfMemory,
@@ -54,11 +59,12 @@ from .model.result import (
     Signature,
     Trial,
     TrialResult,
-    Usage,
 )
 from .model.scenario import Network
+from .model.usage import Usage
 from .preparation import Prepared, Services, prepare
-from .sandbox.protocol import File, Sandbox, SandboxSpec
+from .sandbox.door import DOOR_FAILED, door_file, through_door
+from .sandbox.protocol import ExecResult, File, Mount, Sandbox, SandboxSpec, Stopping
 from .scoring.commands import Tail
 from .scoring.grade import combine, describe, failure, make_context, run_scorer
 from .secrecy import redact_files, redacted, secrets_of
@@ -68,7 +74,7 @@ from .store.bundle import TrialDirectory
 from .store.files import DISK_ERRORS, remove_tree, write_atomically, write_error
 from .store.log import CappedLog
 from .store.redact import Redactor
-from .store.text import clean
+from .store.text import clean, one_line
 
 _RETRY_PAUSE = 2.0
 _LOG_DIRECTORIES = ("/logs/agent", "/logs/artifacts", "/logs/verifier")
@@ -192,7 +198,7 @@ class _Try:
         self.clock = clock
         self.original = original
         self._secrets = secrets_of(trial.scenario, self.config, services.secrets)
-        self._redactor = Redactor(self._secrets)
+        self._redactor = Redactor({**self._secrets, **services.model_keys})
         self.score: float | None = None
         self.failure: Failure | None = None
         self.scores: list[ScorerResult] = []
@@ -205,6 +211,7 @@ class _Try:
         self.artifacts: list[str] = []
         self.notes: list[str] = []
         self.retryable = False
+        self._connection: Connection | None = None
         self._network: Network = trial.scenario.environment.network
         self._phase = self._reached = "prepare"
         self._phase_start = self._now()
@@ -226,6 +233,7 @@ class _Try:
                 return Outcome.CANCELLED
             self.failure = self._explain(error)
         finally:
+            self._count_usage()
             self._redact_kept()
             self._enter("done")
         self.score = None
@@ -288,7 +296,11 @@ class _Try:
     def _run(self) -> Outcome:
         prepared = prepare(self.trial, self.services)
         agent, command = prepared.agent, prepared.command
-        with self._sandbox(command) as sandbox:
+        works = None if self.original is not None else command
+        with (
+            connected(works, self.services.models, self.trial) as self._connection,
+            self._sandbox(works) as sandbox,
+        ):
             self.signature = signature(prepared.parts, sandbox.image.key)
             if self.original is None:
                 self._set_up(sandbox)
@@ -321,6 +333,8 @@ class _Try:
                 files += [File(path, mode=0o777) for path in _LOG_DIRECTORIES]
             if command is not None:
                 files += command.files
+            if self._connection is not None and command is not None and command.host is None:
+                files.append(door_file(self.services.provider.machine()))
         environment = scenario.environment
         spec = SandboxSpec(
             environment=environment.model_copy(update={"env": fill(environment.env, os.environ)}),
@@ -334,6 +348,7 @@ class _Try:
             files=tuple(files),
             image_map=self.config.image_map,
             build_args=self.config.build_args,
+            mounts=self._mounts(command),
             kept=None if self.original is None else self.original.kept,
         )
         self.cancellation.check()
@@ -346,6 +361,12 @@ class _Try:
         finally:
             self._enter("remove")
             sandbox.remove()
+
+    def _mounts(self, command: AgentCommand | None) -> tuple[Mount, ...]:
+        if command is None:
+            return ()
+        connection = self._connection
+        return (*command.mounts, *([connection.mount] if connection and command.host is None else ()))
 
     def _set_up(self, sandbox: Sandbox) -> None:
         environment = self.scenario.environment
@@ -400,31 +421,36 @@ class _Try:
         if (limit := sandbox.limit_hit()) is not None:
             raise EnvironmentFailed(f"the set-up exceeded the {limit} limit before the agent began")
         env = {
-            **self._own_variables(agent),
+            **self._own_variables(agent, command),
             **prepared.env,
             **command.env,
             **({} if agent.trusted else self.services.secrets),
         }
+        user = command.user or self._agent_user()
         with CappedLog(self.directory.agent_log, redactor=self._redactor) as log:
-            result = sandbox.exec(
-                command.argv,
-                timeout=self.limits.agent_timeout,
-                silent=self.limits.silent_timeout,
-                sink=log.write,
-                user=command.user or self._agent_user(),
-                env=env,
-            )
+            work = self._work_here if command.host is not None else self._work_there
+            result = work(sandbox, command, log, user, env)
         if not result.started:
             raise AgentSetupFailed(f"the agent could not be started: {log.tail(500).strip()}")
         limit = sandbox.limit_hit()
+        reading = self._read(command)
+        report = None if self._connection is None else self._connection.close()
+        if report is not None and result.exit_status == DOOR_FAILED and not report.usage.calls:
+            raise GatewayLost(log.tail(500).strip() or "the agent could not reach the gateway")
+        ending, message = ending_of(result, reading, report)
         self.agent_end = AgentEnd(
             exit_status=result.exit_status,
-            timed_out=result.timed_out,
+            timed_out=result.timed_out and not result.stopped,
             silent=result.silent,
             limit=limit,
+            ending=ending,
+            message=None if message is None else clean(one_line(message, 500)),
             oom_kills=result.oom_kills,
             output_bytes=log.received,
         )
+        error = infrastructure_error(ending, self.agent_end.message)
+        if error is not None:
+            raise error
         if result.oom_kills and result.exit_status != 0 and limit is None:
             memory = self.scenario.environment.memory
             bound = f" of {memory / (1 << 20):g} MiB" if memory else ""
@@ -433,13 +459,91 @@ class _Try:
                 "Raise `memory` if the task needs more"
             )
 
-    def _own_variables(self, agent: Agent) -> dict[str, str]:
+    def _work_there(
+        self,
+        sandbox: Sandbox,
+        command: AgentCommand,
+        log: CappedLog,
+        user: str | None,
+        env: Mapping[str, str],
+    ) -> ExecResult:
+        """Run the agent in the sandbox."""
+        route = None if self._connection is None else self._connection.route
+
+        def signal(name: str) -> None:
+            if route is not None and (pid := route.pid()) is not None:
+                sandbox.signal(pid, name)
+
+        return sandbox.exec(
+            command.argv if route is None else through_door(command.argv),
+            timeout=self.limits.agent_timeout,
+            silent=self.limits.silent_timeout,
+            stopping=None if route is None else Stopping(route.stop_asked, signal),
+            sink=log.write,
+            user=user,
+            env=env,
+        )
+
+    def _work_here(
+        self,
+        sandbox: Sandbox,
+        command: AgentCommand,
+        log: CappedLog,
+        user: str | None,
+        env: Mapping[str, str],
+    ) -> ExecResult:
+        """Run an agent of this machine."""
+        started = time.monotonic()
+        shell_ = HostShell(
+            sandbox,
+            None if self._connection is None else self._connection.route,
+            log,
+            deadline=started + self.limits.agent_timeout,
+            user=user,
+            env=env,
+            cancelled=lambda: self.cancellation.requested,
+        )
+        assert command.host is not None  # noqa: S101  callers have looked
+        status = command.host(shell_)
+        self.cancellation.check()
+        stopped = shell_.told_to_stop
+        timed_out = stopped or shell_.late
+        return ExecResult(
+            None if timed_out else status,
+            timed_out=timed_out,
+            seconds=time.monotonic() - started,
+            stopped=stopped,
+        )
+
+    def _read(self, command: AgentCommand) -> AgentReading | None:
+        """What the agent's output says of it; its trajectory is written on the way."""
+        if command.read is None:
+            return None
+        return command.read(self.directory.agent_log, self.directory.trajectory)
+
+    def _count_usage(self) -> None:
+        if self._connection is None:
+            return
+        try:
+            report = self._connection.close()
+        except GatewayLost as error:
+            self.notes.append(f"nobody knows what the agent used: {clean(str(error), 300)}")
+            return
+        self.usage = report.usage
+        if report.job_stopped is not None:
+            self.services.on_spent(report.message or "a limit of the job was reached")
+        if report.unpriced:
+            names = ", ".join(clean(name, 100) for name in report.unpriced[:10])
+            self.notes.append(f"cost unknown: no price for {names}; give one with --bench-prices")
+
+    def _own_variables(self, agent: Agent, command: AgentCommand) -> dict[str, str]:
         """What an agent is told of its job: nothing of it is secret."""
         spec = self.trial.agent
+        seen = GATEWAY_URL[command.endpoints[0].wire] if command.endpoints else spec.base_url
         about = {
             "BENCH_MODEL": None if agent.name == COMMAND else spec.model,
             "BENCH_PROVIDER": spec.provider,
-            "BENCH_BASE_URL": spec.base_url,
+            "BENCH_BASE_URL": seen,
             "BENCH_PARAMS": json.dumps(params) if (params := self._params()) else None,
         }
         given = {name: value for name, value in about.items() if value is not None}
@@ -545,20 +649,13 @@ class _Try:
             self.failure = failure(ScorerCrashed("no scorer ran"), None)
             return Outcome.ERROR
         threshold = self.limits.threshold
-        verdict: tuple[FailureClass, str] | None = None
-        if end is not None and end.limit is not None:
-            verdict = FailureClass.LIMIT_EXCEEDED, f"the agent exceeded its {end.limit} limit"
-        elif end is not None and end.silent:
-            silence = self.limits.silent_timeout or 0
-            verdict = FailureClass.AGENT_TIMEOUT, f"the agent printed nothing for {silence:g} s"
-        elif end is not None and end.timed_out:
-            verdict = (
-                FailureClass.AGENT_TIMEOUT,
-                f"the agent did not end within {self.limits.agent_timeout:g} s",
-            )
-        elif end is not None and end.exit_status != 0 and not agent.trusted:
-            verdict = FailureClass.AGENT_CRASHED, f"the agent exited with status {end.exit_status}"
-        elif score < threshold:
+        verdict = failing(
+            end,
+            trusted=agent.trusted,
+            agent_timeout=self.limits.agent_timeout,
+            silent_timeout=self.limits.silent_timeout,
+        )
+        if verdict is None and score < threshold:
             verdict = FailureClass.BELOW_THRESHOLD, f"score {score:g} is below the threshold {threshold:g}"
         if verdict is None:
             return Outcome.PASSED

@@ -43,6 +43,14 @@ _SAME_NAME = (
     "shard",
     "keep",
     "keep_processes",
+    "max_cost",
+    "max_tokens",
+    "max_calls",
+    "trial_max_cost",
+    "trial_max_tokens",
+    "trial_max_calls",
+    "rpm",
+    "tpm",
     "params",
     "retry_errors",
     "env",
@@ -62,6 +70,7 @@ _CONTRADICTIONS = (
     ("resume", "job_id", "a job that is taken up again has its id"),
     ("resume", "parent", "a job that is taken up again is no new one"),
     ("plan", "rescore", "only trials to run can be planned"),
+    ("record", "replay", "call models and keep what they say, or answer from what was kept"),
 )
 
 
@@ -178,6 +187,7 @@ def _read(config: pytest.Config) -> Asked:
         "agents": tuple(agents.values()),
         "benchmarks": benchmarks,
         "directory": _directory(config),
+        **_paths(config, merged),
         "per_benchmark": {name: Overrides.model_validate(changes) for name, changes in per_benchmark.items()},
     }
     try:
@@ -326,6 +336,20 @@ def _from_job(text: str | None) -> FromJob | None:
             hint = did_you_mean(word, known).strip() or f"there are: {', '.join(Outcome)}"
             raise pytest.UsageError(f"--bench-from: no trial is {word!r}; {hint}")
     return FromJob(job, tuple(Outcome(word) for word in words))
+
+
+def _paths(config: pytest.Config, merged: Merged) -> dict[str, Path]:
+    """Files and directories of the traffic with models. On the command line from here, else from the rootdir."""
+    found = {}
+    for name in ("prices", "record", "replay"):
+        text = merged.values.get(name)
+        if text is not None:
+            base = config.invocation_params.dir if config.getoption(f"bench_{name}") else config.rootpath
+            found[name] = Path(os.path.abspath(base / os.path.expanduser(text)))  # noqa: PTH100, PTH111
+    for name, is_there in (("prices", Path.is_file), ("replay", Path.is_dir)):
+        if name in found and not is_there(found[name]):
+            raise pytest.UsageError(f"{merged.origin(name)}: {found[name]} is not there")
+    return found
 
 
 def _directory(config: pytest.Config) -> Path:

@@ -12,6 +12,9 @@ from .asked import asked as read
 from .items import TrialItem
 from .registry import begun
 
+BUDGET_SPENT = 13
+"""Exit status of a job that a limit on money, tokens or calls has stopped."""
+
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
@@ -97,6 +100,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         from . import reporting
 
         bench.finish(reporting.planned(session), reporting.why_stopped(session, exitstatus))
+        if bench.spent is not None:
+            session.exitstatus = BUDGET_SPENT
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:

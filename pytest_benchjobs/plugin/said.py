@@ -152,6 +152,17 @@ def _params(texts: Iterable[str], blame: str, name: str) -> dict[str, Any]:
     return {key: read_value(value) for key, value in _pairs(texts, blame, name)}
 
 
+def _rates(texts: Iterable[str], blame: str, _name: str) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for text in texts:
+        provider, equals, value = text.rpartition("=")
+        key = provider.strip() if equals else "*"
+        if not key or key in found:
+            raise pytest.UsageError(f"{blame}: {text!r}: write N, or PROVIDER=N once for each provider")
+        found[key] = read_number(value.strip())
+    return found
+
+
 def _parameters(texts: Iterable[str], blame: str, _name: str) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for text in texts:
@@ -171,6 +182,8 @@ _READ: dict[str, _Read] = {
     "meta": _table,
     "scenario": _scenarios,
     "param": _params,
+    "rpm": _rates,
+    "tpm": _rates,
     "matrix": _parameters,
     "sample": lambda text, _blame, _name: parse_sample(text),
     "shard": lambda text, _blame, _name: parse_shard(text),

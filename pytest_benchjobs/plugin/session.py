@@ -16,9 +16,10 @@ import pytest
 
 from ..cancellation import Cancellation
 from ..limits import Limits
-from ..model.errors import BenchError, InfrastructureError
+from ..model.errors import BenchError, BudgetSpent, InfrastructureError
 from ..model.job import JobStatus
 from ..model.result import Failure, Outcome, Trial, TrialResult
+from ..model.usage import Usage
 from ..preparation import Services, prepare
 from ..report import write_reports
 from ..reuse import Reuse
@@ -28,7 +29,7 @@ from ..store.events import EventLog
 from ..store.history import History
 from ..store.liveness import FLIGHT, join_crew, still
 from ..store.text import clean
-from ..store.totals import totals
+from ..store.totals import added, most, spent_by, totals
 from ..trial import run_trial
 from .asked import asked as read
 from .beginning import Begun, begin
@@ -37,6 +38,8 @@ from .items import Ticket, TrialItem
 from .registry import SESSION, agents_of, provider_of, scorers_of
 
 if TYPE_CHECKING:
+    from ..connection import Models
+    from ..gateway.client import Gateway
     from ..sandbox.protocol import SandboxProvider
 
 _WAKE_SECONDS = 0.2
@@ -86,6 +89,14 @@ class BenchSession:
         self._why: dict[str, str] = {}
         """Trials that no earlier result can stand in for, and why."""
         self._saved: set[str] = set()
+        self._spent_before = Usage()
+        """By this job, before it was taken up again."""
+        self._spent_now = Usage()
+        self._gateway: Gateway | None = None
+        self.gateway_address: str | None = None
+        """Of the job's gateway, where its agents need models."""
+        self.spent: str | None = None
+        """Why no more may be spent, once that is so."""
         self._provider: SandboxProvider | None = None
         self._services: Services | None = None
         config.stash[SESSION] = self
@@ -107,6 +118,8 @@ class BenchSession:
         session = cls(config, begun.bundle, begun)
         session._events.planned(dict(planned))
         session._heart = Heart(begun.bundle.root, session.job.job_timeout)
+        session._spent_before = most(begun.bundle.read().spent, spent_by(begun.bundle.results()))
+        session._start_gateway()
         session._open()
         if session._provider is not None and session.engine_problem is None:
             with session._noting("clean-up of earlier jobs"):
@@ -114,9 +127,12 @@ class BenchSession:
         return session
 
     @classmethod
-    def join(cls, config: pytest.Config, job: str, engine_problem: str | None) -> BenchSession:
+    def join(
+        cls, config: pytest.Config, job: str, engine_problem: str | None, gateway: str | None
+    ) -> BenchSession:
         """Take part, as a worker, in a job that another process began."""
         session = cls(config, JobBundle.open(read(config).job.directory, job), None)
+        session.gateway_address = gateway
         join_crew(
             session.bundle.root
         )  # until the process ends: even a trial that nobody waits for may still write
@@ -180,6 +196,9 @@ class BenchSession:
                 result = self._committed(trial, started, why, Outcome.SKIPPED)
             elif self.engine_problem is not None:
                 result = self._committed(trial, started, self.engine_problem)
+            elif self.spent is not None:
+                why = Failure(class_=BudgetSpent.code, message=f"not run: {self.spent}")
+                return self._error(trial, started, why, Outcome.CANCELLED)
             else:
                 self.before(item, trial)
                 result = self._result(trial, cancellation)
@@ -259,7 +278,11 @@ class BenchSession:
             flight.close()
 
     def record(self, result: TrialResult) -> None:
-        """Put a result into the history."""
+        """Put a result into the history. One of a trial that was not run is none."""
+        if result.outcome is Outcome.CANCELLED:
+            return
+        if result.usage.calls is not None:
+            self._spent_now = added(self._spent_now, spent_by([result]))
         if not result.path:
             self._homeless.append(result)
         self._unsaved.append(result)
@@ -295,6 +318,8 @@ class BenchSession:
     def _finish(self, history: History, begun: Begun, planned: int, stopped: str | None) -> None:
         if self._heart is not None:
             self._heart.stop()
+        with self._noting("gateway"):
+            self._stop_gateway()
         self._save()
         self.bundle.sweep()
         shutil.rmtree(self.flight_directory, ignore_errors=True)
@@ -318,6 +343,7 @@ class BenchSession:
                     "finished_at": datetime.datetime.now(datetime.UTC),
                     "planned": planned,
                     "totals": totals(self.results),
+                    "spent": added(self._spent_before, self._spent_now),
                 }
             )
             self.bundle.write(record)
@@ -332,6 +358,10 @@ class BenchSession:
 
     def _ending(self, planned: int, stopped: str | None) -> tuple[JobStatus, str | None]:
         missing = planned - len(self.results)
+        cut = any(one.failure is not None and one.failure.class_ == BudgetSpent.code for one in self.results)
+        if self.spent is not None and (missing > 0 or cut):
+            again = f"finish it with `benchjobs resume {self.bundle.id}` and a higher limit"
+            return JobStatus.BUDGET, f"{self.spent}; {again}"
         if missing <= 0:
             return JobStatus.COMPLETED, None  # even if it was the last one that pytest stopped after
         reason = self._heart.reason if self._heart is not None else None
@@ -378,9 +408,63 @@ class BenchSession:
             scorers=scorers_of(self.config),
             secrets=read(self.config).secrets,
             on_phase=self._events.phase,
+            models=self._models(),
+            on_spent=self._note_spent,
         )
         if self.job.reuse:
             self._reuse = Reuse(self.job.directory, self.bundle.id, self.job)
+
+    def _start_gateway(self) -> None:
+        """Start what stands between agents and their models, if any agent of the job may have one."""
+        job = self.job
+        if not models_needed(self.config):
+            return
+        from ..gateway.client import Gateway, GatewaySettings, Limits
+
+        rates = {name: (job.rpm.get(name), job.tpm.get(name)) for name in {*job.rpm, *job.tpm}}
+        self._gateway = Gateway.start(
+            GatewaySettings(
+                limits=Limits(job.max_cost, job.max_tokens, job.max_calls),
+                spent=self._spent_before,
+                prices=job.prices,
+                rates=rates,
+                record=job.record,
+                replay=job.replay,
+            )
+        )
+        self.gateway_address = self._gateway.address
+
+    def _models(self) -> Models | None:
+        if self.gateway_address is None:
+            return None
+        from ..connection import Models
+        from ..gateway.client import Limits
+
+        job = self.job
+        return Models(
+            address=self.gateway_address,
+            key_of=lookup,
+            limits=Limits(job.trial_max_cost, job.trial_max_tokens, job.trial_max_calls),
+            replayed=job.replay is not None,
+            known_keys=known_keys(),
+        )
+
+    def _note_spent(self, why: str) -> None:
+        self.spent = self.spent or clean(why, 500)
+
+    def _stop_gateway(self) -> None:
+        """End the gateway. Workers do not say why they stopped: it knows."""
+        if self._gateway is None:
+            return
+        from ..gateway.client import Limits, open_route
+
+        gateway, self._gateway = self._gateway, None
+        with contextlib.suppress(InfrastructureError):
+            with open_route(gateway.address, "end", (), Limits()) as route:
+                report = route.close()
+            if report.job_stopped is not None:
+                self._note_spent(report.message or "a limit of the job was reached")
+        gateway.close()
 
     def _committed(
         self, trial: Trial, started: datetime.datetime, why: Failure, outcome: Outcome = Outcome.ERROR

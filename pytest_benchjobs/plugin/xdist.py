@@ -95,7 +95,7 @@ def run_worker(session: pytest.Session) -> bool:
         word = json.loads((Path(given["meeting"]) / "job.json").read_text("utf-8"))
     except OSError as error:
         raise pytest.UsageError(f"this worker shares no directory with the controller: {error}") from None
-    bench = BenchSession.join(session.config, word["job"], word["engine_problem"])
+    bench = BenchSession.join(session.config, word["job"], word["engine_problem"], word["gateway"])
     with quiet_trial_threads(session.config):
         loop.run(bench)
     return True
@@ -264,7 +264,11 @@ class Controller:
         )
         self.bench = BenchSession.begin(self.config, word["trials"], frozenset(word["chosen"]))
         problem = self.bench.engine_problem
-        job = {"job": self.bench.bundle.id, "engine_problem": problem.model_dump_json() if problem else None}
+        job = {
+            "job": self.bench.bundle.id,
+            "engine_problem": problem.model_dump_json() if problem else None,
+            "gateway": self.bench.gateway_address,
+        }
         _write(self.meeting / "job.json", json.dumps(job))
         reporting.announce_counts(
             self.bench,

@@ -1,0 +1,99 @@
+"""What connects a trial with its models: a route through the gateway, and the door that lets the agent reach it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+
+from .agents.protocol import AgentCommand
+from .gateway.client import Limits, Route, RouteReport, Upstream, open_route
+from .model.endpoint import Endpoint
+from .model.errors import AgentSetupFailed, GatewayLost
+from .model.result import Trial
+from .sandbox.door import SOCKET
+from .sandbox.protocol import Mount
+from .store.trials import slug
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Models:
+    """What all trials of a process share of the gateway."""
+
+    address: str
+    """Of the gateway's control socket."""
+    key_of: Callable[[str], str | None]
+    """Value of a variable with a key, wherever on this machine it is kept."""
+    limits: Limits = dataclasses.field(default_factory=Limits)
+    """Of each trial."""
+    replayed: bool = False
+    """Answers come from a recording: nobody needs a key."""
+    known_keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Variable -> key, of every provider that has one here. Redacted wherever we write."""
+
+
+class Connection:
+    """The route of one trial, open while its agent works."""
+
+    def __init__(self, route: Route) -> None:
+        self.route = route
+        self.mount = Mount(route.socket, SOCKET)
+        self.report: RouteReport | None = None
+        """What was said over it, once it is closed."""
+
+    def close(self) -> RouteReport:
+        """Let the agent say no more; returns what was said."""
+        if self.report is None:
+            self.report = self.route.close()
+        return self.report
+
+
+def key_of(endpoint: Endpoint, models: Models) -> str | None:
+    """The real key of an endpoint; None where it needs none.
+
+    Raises:
+        AgentSetupFailed: it is missing.
+
+    """
+    for variable in endpoint.key_variables:
+        if value := models.key_of(variable):
+            return value
+    if not endpoint.key_required or models.replayed:
+        return None
+    first, *others = endpoint.key_variables
+    raise AgentSetupFailed(
+        f"provider {endpoint.provider} needs a key: set {' or '.join((first, *others))} here, or keep it with "
+        f"`benchjobs secret set {first}`"
+    )
+
+
+@contextlib.contextmanager
+def connected(
+    command: AgentCommand | None, models: Models | None, trial: Trial
+) -> Iterator[Connection | None]:
+    """A connection for a command that needs models; None for any other.
+
+    Raises:
+        AgentSetupFailed: a key is missing.
+        GatewayLost: the gateway is not there.
+
+    """
+    if command is None or not command.endpoints:
+        yield None
+        return
+    if models is None:
+        raise GatewayLost("the agent needs a model, and this session has no gateway to reach one")
+    upstreams = [Upstream(endpoint, key_of(endpoint, models)) for endpoint in command.endpoints]
+    with open_route(models.address, trial_name(trial), upstreams, models.limits) as route:
+        connection = Connection(route)
+        try:
+            yield connection
+        finally:
+            with contextlib.suppress(GatewayLost):
+                connection.close()
+
+
+def trial_name(trial: Trial) -> str:
+    """What names a trial in recordings: the same in every job, whatever the machine."""
+    agent = slug(trial.agent.label.replace(":", "_", 1))
+    return f"{agent}/{slug(trial.scenario.benchmark)}/{slug(trial.scenario.id)}/{trial.attempt}"

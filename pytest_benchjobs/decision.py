@@ -1,0 +1,86 @@
+"""From how an agent ended, and its score, to an outcome. Pure; the table is in `model.ending`."""
+
+from __future__ import annotations
+
+from .agents.protocol import AgentReading
+from .gateway.client import RouteReport
+from .model.ending import Ending
+from .model.errors import (
+    BudgetSpent,
+    EndpointDown,
+    InfrastructureError,
+    ModelAuthFailed,
+    ModelUnknown,
+    RateLimited,
+)
+from .model.result import AgentEnd, FailureClass
+from .sandbox.protocol import ExecResult
+
+_KILLED = 137
+_SPENT = (Ending.BUDGET, Ending.QUOTA)
+ERRORS: dict[Ending, type[InfrastructureError]] = {
+    Ending.BUDGET: BudgetSpent,
+    Ending.QUOTA: BudgetSpent,
+    Ending.AUTHENTICATION: ModelAuthFailed,
+    Ending.UNKNOWN_MODEL: ModelUnknown,
+    Ending.RATE_LIMITED: RateLimited,
+    Ending.ENDPOINT_DOWN: EndpointDown,
+}
+"""Endings that are not the agent's doing. The trial has no score then."""
+_FAILURES: dict[Ending, tuple[FailureClass, str]] = {
+    Ending.TURN_LIMIT: (FailureClass.TURN_LIMIT, "the agent reached its limit of turns"),
+    Ending.REFUSED: (FailureClass.MODEL_REFUSED, "the model refused what the agent sent"),
+    Ending.CRASHED: (FailureClass.AGENT_CRASHED, "the agent did not end in order"),
+    Ending.KILLED: (FailureClass.AGENT_CRASHED, "the agent was killed"),
+}
+
+
+def ending_of(
+    result: ExecResult, reading: AgentReading | None, report: RouteReport | None
+) -> tuple[Ending | None, str | None]:
+    """How an agent ended, and more about it in a line. None: only its exit status is known, and it is 0.
+
+    What the gateway saw is certain; of what the agent says, success outweighs a call that failed on the way.
+    """
+    seen = None if report is None else report.ending
+    said = None if reading is None else reading.ending
+    about = None if report is None else report.message
+    if seen is not None and (seen in _SPENT or result.stopped or (result.timed_out and seen in ERRORS)):
+        return seen, about
+    if result.timed_out:
+        return Ending.TIMED_OUT, None
+    if seen is not None and said is not Ending.SUCCESS:
+        return seen, about
+    if result.exit_status == _KILLED:
+        return Ending.KILLED, None
+    if said is not None and reading is not None:
+        return said, reading.message
+    return (
+        (Ending.CRASHED, f"the agent exited with status {result.exit_status}")
+        if result.exit_status
+        else (None, None)
+    )
+
+
+def infrastructure_error(ending: Ending | None, message: str | None) -> InfrastructureError | None:
+    """The error an ending is, if it is one."""
+    kind = None if ending is None else ERRORS.get(ending)
+    return None if kind is None else kind(message or str(ending))
+
+
+def failing(
+    end: AgentEnd | None, *, trusted: bool, agent_timeout: float, silent_timeout: float | None
+) -> tuple[FailureClass, str] | None:
+    """Why a trial has failed whatever its score, if it has."""
+    if end is None:
+        return None
+    if end.limit is not None:
+        return FailureClass.LIMIT_EXCEEDED, f"the agent exceeded its {end.limit} limit"
+    if end.silent:
+        return FailureClass.AGENT_TIMEOUT, f"the agent printed nothing for {silent_timeout or 0:g} s"
+    if end.timed_out:
+        return FailureClass.AGENT_TIMEOUT, f"the agent did not end within {agent_timeout:g} s"
+    if trusted or end.ending is None:
+        return None
+    found = _FAILURES.get(end.ending)
+    return None if found is None else (found[0], end.message or found[1])
