@@ -10,32 +10,29 @@ whatsoever: run nothing in it that you would not type yourself.** Paths which a 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import json
 import os
+import platform
 import re
-import select
 import shutil
 import signal
-import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from .model.environ import host_environment
-from .model.errors import ImageMissing
+from .model.errors import AgentSetupFailed, ImageMissing
 from .model.job import Owner
 from .model.result import ImageRecord
 from .model.scenario import Environment, Network
-from .sandbox.protocol import ExecResult, Fetched, File, Kept, SandboxSpec, Sink
+from .sandbox.local import LocalCommand, send
+from .sandbox.protocol import ExecResult, Fetched, File, Kept, SandboxSpec, Sink, Stopping
 
 _WORKDIR = "/app"
 _TOPS = frozenset({"app", "bench", "logs", "solution", "tests"})
-_CHUNK = 65536
 _KEPT = "fake-kept:"
 _KEPT_ROOT = "BENCHJOBS_FAKE_KEPT"
 _ABOUT = "kept.json"
@@ -55,6 +52,10 @@ class FakeProvider:
         """Raise the problem, if there is one."""
         if self.problem is not None:
             raise self.problem
+
+    def machine(self) -> str:
+        """That of where it runs."""
+        return platform.machine()
 
     def identify(
         self,
@@ -134,7 +135,7 @@ class FakeSandbox:
         self.image = _record(self.spec.environment, self.spec.image_map)
         tops = {
             PurePosixPath(path).parts[1]
-            for path in (self.workdir, *self._absolute())
+            for path in (self.workdir, *self._absolute(), *(mount.target for mount in self.spec.mounts))
             if len(PurePosixPath(path).parts) > 1
         }
         self._inside = re.compile(
@@ -144,6 +145,7 @@ class FakeSandbox:
             if self.spec.kept is not None:
                 self._take(self.spec.kept)
             self._host(self.workdir).mkdir(parents=True, exist_ok=True)
+            self._mount()
             self.put(self.spec.files)
         except BaseException:
             shutil.rmtree(self.root, ignore_errors=True)
@@ -165,54 +167,21 @@ class FakeSandbox:
         workdir: str | None = None,
         env: Mapping[str, str] | None = None,
         silent: float | None = None,
+        stopping: Stopping | None = None,
     ) -> ExecResult:
         """Run a command here."""
-        started = time.monotonic()
         given = {**self.spec.environment.env, **(env or {})}
-        process = subprocess.Popen(
+        command = LocalCommand(
             [self._translate(argument) for argument in argv],
-            cwd=self._host(workdir or self.workdir),
-            env={**host_environment(), **{name: self._translate(value) for name, value in given.items()}},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if stdout else subprocess.STDOUT,
-            start_new_session=True,
+            self._host(workdir or self.workdir),
+            {**host_environment(), **{name: self._translate(value) for name, value in given.items()}},
+            sink,
+            stdout,
         )
-        self._groups.add(process.pid)
+        self._groups.add(command.pid)
         if self.killed:
             self.end_processes()
-        timed_out = threading.Event()
-        quiet = False
-
-        def expire() -> None:
-            timed_out.set()
-            _kill(process.pid)
-
-        timer = threading.Timer(timeout, expire)
-        timer.name = "bench-timer"
-        timer.daemon = True
-        timer.start()
-        pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
-        while pipes:
-            ready = select.select(pipes, [], [], None if quiet else silent)[0]
-            if not ready:
-                quiet = True
-                expire()
-            for pipe in ready:
-                chunk = os.read(pipe.fileno(), _CHUNK)
-                sink(chunk)
-                if stdout is not None and pipe is process.stdout:
-                    stdout(chunk)
-                if not chunk:
-                    pipe.close()
-                    pipes.remove(pipe)
-        status = process.wait()
-        timer.cancel()
-        status = 128 - status if status < 0 else status
-        seconds = time.monotonic() - started
-        if timed_out.is_set():
-            return ExecResult(None, timed_out=True, seconds=seconds, silent=quiet)
-        return ExecResult(status, timed_out=False, seconds=seconds)
+        return command.run(timeout, silent, stopping)
 
     def put(self, files: Iterable[File]) -> None:
         """Write files."""
@@ -267,6 +236,11 @@ class FakeSandbox:
             sum(file.stat().st_size for file in files),
         )
 
+    def signal(self, pid: int, name: str) -> None:
+        """Send a signal to what was started here."""
+        if pid in self._groups:
+            send(pid, signal.Signals[f"SIG{name}"])
+
     def processes(self) -> tuple[str, ...]:
         """None: it does not look."""
         return ()
@@ -274,7 +248,7 @@ class FakeSandbox:
     def end_processes(self) -> None:
         """Kill every process group that was started here."""
         for group in list(self._groups):
-            _kill(group)
+            send(group, signal.SIGKILL)
 
     def restore_programs(self) -> tuple[str, ...]:
         """None were changed: they are yours."""
@@ -287,6 +261,8 @@ class FakeSandbox:
         """Copy the directory to `$BENCHJOBS_FAKE_KEPT`, by default a place of yours among the temporary files."""
         target = _kept_root() / name
         shutil.copytree(self.root, target / "files", symlinks=True)
+        for mount in self.spec.mounts:
+            (target / "files" / mount.target.lstrip("/")).unlink()
         about = {"labels": dict(self.spec.labels), "image": self.image.model_dump(mode="json")}
         (target / _ABOUT).write_text(json.dumps(about), "utf-8")
         return f"{_KEPT}{name}"
@@ -314,6 +290,15 @@ class FakeSandbox:
         about = json.loads((path / _ABOUT).read_text("utf-8"))
         self.image = ImageRecord.model_validate(about["image"])
 
+    def _mount(self) -> None:
+        """Links do: nothing here is read-only, either."""
+        for mount in self.spec.mounts:
+            if not mount.source.exists():
+                raise AgentSetupFailed(f"{mount.source} is not there, which agents see as {mount.target}")
+            target = self._host(mount.target)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.symlink_to(mount.source.absolute())
+
     def _absolute(self) -> list[str]:
         return [file.path for file in self.spec.files if file.path.startswith("/")]
 
@@ -339,8 +324,3 @@ def _kept_path(reference: str) -> Path | None:
     path = _kept_root() / name
     found = reference.startswith(_KEPT) and name == path.name and (path / _ABOUT).is_file()
     return path if found else None
-
-
-def _kill(group: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, signal.SIGKILL)

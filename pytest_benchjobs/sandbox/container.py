@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,8 +25,10 @@ from ..model.scenario import Network
 from .images import ResolvedImage
 from .keeping import commit
 from .programs import restore
-from .protocol import ExecResult, Fetched, File, SandboxSpec, Sink
-from .stream import Demultiplexer, Drained, drain
+from .protocol import ExecResult, Fetched, File, SandboxSpec, Sink, Stopping
+from .running import Running
+from .signals import send
+from .stream import Drained
 from .transfer import Transfer
 from .watch import Events
 
@@ -48,7 +51,6 @@ _FAULT_OF_THE_COMMAND = (
     "unable to find user",
 )
 _LATE_EVENT = 0.3
-_EXIT_POLL = (0.005, 0.5)
 _HEAD_OF_OUTPUT = 2000
 
 
@@ -131,8 +133,11 @@ class DockerSandbox:
         workdir: str | None = None,
         env: Mapping[str, str] | None = None,
         silent: float | None = None,
+        stopping: Stopping | None = None,
     ) -> ExecResult:
         """Run a command to its end or its timeout (seconds), or until it printed nothing for `silent` seconds.
+
+        With `stopping`, one whose time is up is asked to end, and what it prints meanwhile still comes.
 
         Raises:
             InfrastructureError: of the class that fits.
@@ -140,11 +145,8 @@ class DockerSandbox:
         """
         self._tampered = None
         head = bytearray()
-        heard = 0.0
 
         def tee(data: bytes) -> None:
-            nonlocal heard
-            heard = time.monotonic()
             if len(head) < _HEAD_OF_OUTPUT:
                 head.extend(data[:_HEAD_OF_OUTPUT])
             sink(data)
@@ -158,22 +160,24 @@ class DockerSandbox:
                 workdir=workdir,
             )["Id"]
         ooms = self._events.count(self._id, "oom")
-        started = heard = time.monotonic()
-        deadline = started + timeout
-        drained = self._stream_output(exec_id, Demultiplexer(tee, stdout), deadline, silent)
-        status = None
-        if drained is Drained.ENDED:
-            # One that closed its output has no way to break its silence.
-            quiet = deadline if silent is None else heard + silent
-            status = self._exit_status(exec_id, min(deadline, quiet))
-            if status is None and quiet < deadline:
-                drained = Drained.SILENT
+        started = time.monotonic()
+        with self._attached(exec_id, tee, stdout) as running:
+            asked = None if stopping is None else stopping.asked
+            why = running.wait(started + timeout, silent, asked)
+            if why is not Drained.ENDED and stopping is not None:
+                running.stop(stopping)
         if self._killed.is_set():
             raise ContainerLost("the container was killed to stop the trial")
-        seconds = time.monotonic() - started
-        if status is None:
-            return ExecResult(None, timed_out=True, seconds=seconds, silent=drained is Drained.SILENT)
-        code, pid = status
+        ended = ExecResult(
+            None,
+            timed_out=why is not Drained.ENDED,
+            seconds=time.monotonic() - started,
+            stopped=why is Drained.ASKED,
+            silent=why is Drained.SILENT,
+        )
+        if running.status is None:
+            return ended
+        code, pid = running.status
         never_started = code in _NOT_STARTED and not pid
         if never_started:
             self._never_started(head.decode("utf-8", "replace").strip())
@@ -185,8 +189,8 @@ class DockerSandbox:
                 self._id, "oom", ooms, _LATE_EVENT if code == _KILLED else _LATE_EVENT / 6
             )
             oom_kills -= ooms
-        return ExecResult(
-            code, timed_out=False, seconds=seconds, oom_kills=max(0, oom_kills), started=not never_started
+        return dataclasses.replace(
+            ended, exit_status=code, oom_kills=max(0, oom_kills), started=not never_started
         )
 
     def put(self, files: Iterable[File]) -> None:
@@ -202,6 +206,11 @@ class DockerSandbox:
     ) -> Fetched | None:
         """Copy a file or directory out, safely. None: not there."""
         return self._transfer.fetch(path, destination, limit=limit, exclude=exclude)
+
+    def signal(self, pid: int, name: str) -> None:
+        """Send a signal to the process group `pid`, as the sandbox numbers it. Never raises."""
+        if not self._killed.is_set():
+            send(self._engine, self._id, pid, name)
 
     def processes(self) -> tuple[str, ...]:
         """Command lines of everything that runs beside the sandbox's own first processes."""
@@ -314,43 +323,33 @@ class DockerSandbox:
         with self._engine.guard():
             yield
 
-    def _stream_output(
-        self, exec_id: str, output: Demultiplexer, deadline: float, silent: float | None
-    ) -> Drained:
+    @contextlib.contextmanager
+    def _attached(self, exec_id: str, sink: Sink, stdout: Sink | None) -> Iterator[Running]:
+        """Start a command that was created, and hear it."""
         with self._calling():
             connection, first = self._engine.hijack(f"/exec/{exec_id}/start", {"Detach": False, "Tty": False})
         with connection:
             self._stream = connection
             try:
-                if self._killed.is_set():
-                    return Drained.ENDED
-                output.feed(first)
-                return drain(connection, output, deadline, silent)
+                running = Running(connection, lambda: self._status(exec_id), self._killed, sink, stdout)
+                running.feed(first)
+                yield running
             finally:
                 self._stream = None
 
-    def _exit_status(self, exec_id: str, deadline: float) -> tuple[int, int] | None:
-        """Exit status and process id, once the engine confirms that the command ended; None at the deadline.
-
-        The end of the stream alone says nothing: the engine may have died, or the command closed its output.
-        """
-        pause, longest = _EXIT_POLL
-        while not self._killed.is_set():
-            try:
-                with self._engine.guard():
-                    state = self._engine.client.exec_inspect(exec_id)
-            except EngineError as error:
-                self._explain_loss(error)
-                raise
-            if not state["Running"]:
-                if not isinstance(state["ExitCode"], int):
-                    raise EngineLost("the Docker Engine does not know how the command ended")
-                return state["ExitCode"], state["Pid"] or 0
-            if time.monotonic() >= deadline:
-                return None
-            time.sleep(pause)
-            pause = min(2 * pause, longest)
-        return None
+    def _status(self, exec_id: str) -> tuple[int, int] | None:
+        """Exit status and process id, once the engine confirms that the command ended."""
+        try:
+            with self._engine.guard():
+                state = self._engine.client.exec_inspect(exec_id)
+        except EngineError as error:
+            self._explain_loss(error)
+            raise
+        if state["Running"]:
+            return None
+        if not isinstance(state["ExitCode"], int):
+            raise EngineLost("the Docker Engine does not know how the command ended")
+        return state["ExitCode"], state["Pid"] or 0
 
     def _explain_loss(self, error: EngineError) -> None:
         """The engine knows the command no more: because the container is gone, or because it was restarted."""

@@ -14,15 +14,16 @@ from typing import Any
 
 import docker.errors
 from docker.types import DeviceRequest, Ulimit
+from docker.types import Mount as EngineMount
 
-from ..model.errors import ContainerStartFailed, ImageMissing, InfrastructureError
+from ..model.errors import AgentSetupFailed, ContainerStartFailed, ImageMissing, InfrastructureError
 from ..model.job import Owner
 from ..model.scenario import Environment, Network
 from .container import NETWORK_OF, DockerSandbox
 from .engine import BROKEN, LABEL, Engine
 from .images import Images, ResolvedImage
 from .keeping import environment_of, forget_kept, kept, kept_image
-from .protocol import Kept, SandboxSpec
+from .protocol import Kept, Mount, SandboxSpec
 from .reaper import Reaper
 from .sweep import sweep
 from .watch import Events, StorageGuard
@@ -32,6 +33,9 @@ _STARTS_AT_ONCE = 8
 _HOSTNAME = "bench"
 # Of the engine's default capabilities: forging packets, making devices, and handing capabilities on.
 _DROPPED_CAPABILITIES = ["MKNOD", "NET_RAW", "SETPCAP"]
+_NO_SUCH_SOURCE = "bind source path does not exist"
+# The engine speaks of architectures as Go does.
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 class DockerProvider:
@@ -53,6 +57,7 @@ class DockerProvider:
         self._starts = threading.BoundedSemaphore(_STARTS_AT_ONCE)
         self._lock = threading.Lock()
         self._live: dict[str, DockerSandbox] = {}
+        self._machine: str | None = None
 
     @property
     def events(self) -> Events:
@@ -73,6 +78,19 @@ class DockerProvider:
 
         """
         self.engine.check()
+
+    def machine(self) -> str:
+        """What the engine's machine calls itself, such as `x86_64`. One call, the first time.
+
+        Raises:
+            InfrastructureError: the engine does not answer.
+
+        """
+        if self._machine is None:
+            with self.engine.guard(running=False):
+                found = str(self.engine.client.version()["Arch"])
+            self._machine = _MACHINES.get(found, found)
+        return self._machine
 
     def identify(
         self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
@@ -97,6 +115,7 @@ class DockerProvider:
             raise ContainerStartFailed(
                 f"network {spec.network!r} is not supported by the Docker sandbox; use `public` or `none`"
             )
+        _check_mounts(spec.mounts, self.engine)
         on_phase("image")
         with self.engine.guard(running=False):
             events = self.events
@@ -193,11 +212,18 @@ class DockerProvider:
                 user=None if keep else "root",
                 working_dir=workdir,
                 labels=labels,
-                host_config=client.create_host_config(**_host_config(environment, spec.network)),
+                host_config=client.create_host_config(**_host_config(environment, spec.network, spec.mounts)),
             )
         except docker.errors.ImageNotFound as error:
             self.images.forget(image)
             raise ImageMissing(f"image {image.record.reference} was removed meanwhile") from error
+        except docker.errors.APIError as error:
+            if _NO_SUCH_SOURCE in str(error.explanation):
+                raise AgentSetupFailed(
+                    f"the Docker Engine at {self.engine.host} does not see this machine's files, which agents need: "
+                    f"{error.explanation}"
+                ) from error
+            raise
         sandbox = DockerSandbox(self, created["Id"], image, spec, workdir, labels, events)
         with self._lock:
             self._live[sandbox.id] = sandbox
@@ -209,7 +235,18 @@ class DockerProvider:
             self.sweep()
 
 
-def _host_config(environment: Environment, network: Network) -> dict[str, Any]:
+def _check_mounts(mounts: tuple[Mount, ...], engine: Engine) -> None:
+    if mounts and not engine.local:
+        raise AgentSetupFailed(
+            f"this agent needs files of this machine in its container, and the Docker Engine at {engine.host} is "
+            "another's: unset DOCKER_HOST, or set it to the unix:// address of an engine on this machine"
+        )
+    for mount in mounts:
+        if not mount.source.exists():
+            raise AgentSetupFailed(f"{mount.source} is not there, which agents see as {mount.target}")
+
+
+def _host_config(environment: Environment, network: Network, mounts: tuple[Mount, ...]) -> dict[str, Any]:
     config: dict[str, Any] = {
         "init": True,
         "network_mode": NETWORK_OF[network],
@@ -226,6 +263,12 @@ def _host_config(environment: Environment, network: Network) -> dict[str, Any]:
         config["mem_limit"] = config["memswap_limit"] = environment.memory
     if environment.cpus is not None:
         config["nano_cpus"] = int(environment.cpus * 1e9)
+    if mounts:
+        # Not `binds`: for those the engine makes a directory where it finds nothing.
+        config["mounts"] = [
+            EngineMount(mount.target, str(mount.source.absolute()), type="bind", read_only=True)
+            for mount in mounts
+        ]
     if environment.gpus:
         config["device_requests"] = [DeviceRequest(count=environment.gpus, capabilities=[["gpu"]])]
     return config

@@ -63,6 +63,11 @@ class Engine:
             return self._client
 
     @property
+    def local(self) -> bool:
+        """Whether it sees the files of this machine, as far as its address tells."""
+        return urlsplit(self.host).scheme == "unix"
+
+    @property
     def encrypted(self) -> bool:
         """Whether connections are wrapped in TLS. Known once it is connected."""
         return self._tls is not None

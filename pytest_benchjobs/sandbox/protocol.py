@@ -35,6 +35,7 @@ class Mount:
     """A file, socket or directory of this machine that a sandbox sees, read-only."""
 
     source: Path
+    """Has to stay there until the sandbox is removed: `end_processes` mounts it anew."""
     target: str
     """Absolute path in the sandbox."""
 
@@ -211,6 +212,14 @@ class SandboxProvider(Protocol):
 
         Raises:
             EngineUnavailable: with what to do about it.
+
+        """
+
+    def machine(self) -> str:
+        """The architecture that programs in sandboxes are for, as `uname -m` says it: `x86_64`, `aarch64`. Cached.
+
+        Raises:
+            InfrastructureError: the engine does not answer.
 
         """
 

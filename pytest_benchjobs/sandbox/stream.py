@@ -8,12 +8,15 @@ from __future__ import annotations
 import enum
 import socket
 import time
+from collections.abc import Callable
 
 from .protocol import Sink
 
 _HEADER = 8
 _STDOUT = 1
 _CHUNK = 256 * 1024
+LOOK = 0.2
+"""Seconds between two looks at what somebody else may ask for."""
 
 
 class Drained(enum.Enum):
@@ -25,6 +28,8 @@ class Drained(enum.Enum):
     """The deadline has passed."""
     SILENT = enum.auto()
     """Nothing came for too long."""
+    ASKED = enum.auto()
+    """Somebody asked for it."""
 
 
 class Demultiplexer:
@@ -67,24 +72,39 @@ class Demultiplexer:
 
 
 def drain(
-    connection: socket.socket, output: Demultiplexer, deadline: float, silent: float | None = None
+    connection: socket.socket,
+    output: Demultiplexer,
+    deadline: float,
+    silent: float | None = None,
+    asked: Callable[[], bool] | None = None,
 ) -> Drained:
-    """Feed everything that comes to `output`, until the deadline (monotonic time) or `silent` seconds of silence."""
+    """Feed everything that comes to `output`, until the deadline (monotonic time) or `silent` seconds of silence.
+
+    Also until `asked` is true, which is looked at every `LOOK` seconds.
+    """
     buffer = bytearray(_CHUNK)
     view = memoryview(buffer)
+    now = heard = look = time.monotonic()
     while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
+        if asked is not None and now >= look:
+            if asked():
+                return Drained.ASKED
+            look = now + LOOK
+        if now >= deadline:
             return Drained.LATE
-        patience = left if silent is None else min(left, silent)
-        connection.settimeout(patience)
+        if silent is not None and now >= heard + silent:
+            return Drained.SILENT
+        wake = deadline if silent is None else min(deadline, heard + silent)
+        connection.settimeout((wake if asked is None else min(wake, look)) - now)
         try:
             count = connection.recv_into(buffer)
         except TimeoutError:
-            return Drained.LATE if patience == left else Drained.SILENT
+            now = time.monotonic()
+            continue
         except ConnectionError:
             # Whoever asks the engine for the exit status next learns what happened.
             return Drained.ENDED
         if not count:
             return Drained.ENDED
         output.feed(view[:count])
+        now = heard = time.monotonic()

@@ -1,0 +1,116 @@
+"""A command of this machine, run as a sandbox runs one: for sandboxes that only pretend."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from .protocol import ExecResult, Sink, Stopping
+from .stream import LOOK, Drained
+
+_CHUNK = 65536
+_LAST_WORDS = 1.0
+
+
+class LocalCommand:
+    """A process that leads a group of its own, with its standard input closed.
+
+    Raises:
+        OSError: it cannot be started.
+
+    """
+
+    def __init__(
+        self, argv: Sequence[str], directory: Path, env: Mapping[str, str], sink: Sink, stdout: Sink | None
+    ) -> None:
+        self._started = time.monotonic()
+        self._process = subprocess.Popen(
+            argv,
+            cwd=directory,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE if stdout else subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self._sink = sink
+        self._stdout = stdout
+        self._pipes = [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
+
+    @property
+    def pid(self) -> int:
+        """Of the process, and of its group."""
+        return self._process.pid
+
+    def run(self, timeout: float, silent: float | None, stopping: Stopping | None) -> ExecResult:
+        """To its end, whatever that takes: unlike in a real sandbox it is killed when its time is up."""
+        why = self._wait(self._started + timeout, silent, None if stopping is None else stopping.asked)
+        if why is not Drained.ENDED and stopping is not None:
+            for name, grace in stopping.graces:
+                stopping.signal(name)
+                if self._wait(time.monotonic() + grace) is Drained.ENDED:
+                    break
+        status = self._process.poll()
+        if status is None:
+            self.send(signal.SIGKILL)
+            self._process.wait()
+        self._wait(time.monotonic() + _LAST_WORDS)
+        for pipe in self._pipes:
+            pipe.close()
+        return ExecResult(
+            128 - status if status is not None and status < 0 else status,
+            timed_out=why is not Drained.ENDED,
+            seconds=time.monotonic() - self._started,
+            stopped=why is Drained.ASKED,
+            silent=why is Drained.SILENT,
+        )
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the group. Never raises."""
+        send(self.pid, number)
+
+    def _wait(
+        self, deadline: float, silent: float | None = None, asked: Callable[[], bool] | None = None
+    ) -> Drained:
+        now = heard = time.monotonic()
+        while self._pipes or self._process.poll() is None:
+            if asked is not None and asked():
+                return Drained.ASKED
+            if now >= deadline:
+                return Drained.LATE
+            if silent is not None and now >= heard + silent:
+                return Drained.SILENT
+            wake = min(deadline, now + LOOK, deadline if silent is None else heard + silent)
+            if not self._pipes:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(wake - now)
+            ready = select.select(self._pipes, [], [], wake - now)[0] if self._pipes else ()
+            for pipe in ready:
+                self._read(pipe)
+            now = time.monotonic()
+            if ready:
+                heard = now
+        return Drained.ENDED
+
+    def _read(self, pipe: IO[bytes]) -> None:
+        chunk = os.read(pipe.fileno(), _CHUNK)
+        if not chunk:
+            pipe.close()
+            self._pipes.remove(pipe)
+            return
+        self._sink(chunk)
+        if self._stdout is not None and pipe is self._process.stdout:
+            self._stdout(chunk)
+
+
+def send(group: int, number: signal.Signals) -> None:
+    """Send a signal to a process group of this machine. Never raises."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
