@@ -1,0 +1,191 @@
+"""What the scripted model does next, decided by markers in the prompt and by how many tool results came back.
+
+    <<<RUN: command>>>         one call of the agent's shell tool for each, in order
+    <<<SAY: text>>>            what it says when there is nothing more to run (default: all done)
+    <<<FILL: n>>>              it says so many words
+    <<<LOOP>>>                 a tool call every time, for ever
+    <<<SLEEP: seconds>>>       before every answer
+    <<<ERR: 500>>>             every call is answered with this status
+    <<<ERRAFTER: 400>>>        the same, from the first tool result on
+    <<<CUT>>>                  streams break off in the middle; what is not streamed is whole
+    <<<DROP>>>                 the connection is closed without an answer
+    <<<BROKEN>>>               the stream ends with the protocol's own error event
+    <<<USAGE: none>>>          answers do not say what they used
+    <<<ID: anything>>>         nothing; tells prompts apart
+
+`ERR` takes a status or `quota` (the provider's hard quota); `ERR`, `ERRAFTER`, `CUT`, `DROP` and `BROKEN` take
+`times=N`, after which all is well, and errors take `retry-after=SECONDS`: `<<<ERR: 429 times=1 retry-after=2>>>`.
+
+The script has no other memory, so an agent that asks again is answered the same.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_MARKER = re.compile(r"<<<([A-Z]+)(?::\s*(.*?))?\s*>>>", re.DOTALL)
+_KNOWN = frozenset(
+    ["RUN", "SAY", "FILL", "LOOP", "SLEEP", "ERR", "ERRAFTER", "CUT", "DROP", "BROKEN", "USAGE", "ID"]
+)
+_SHELLS = (
+    "Bash",
+    "bash",
+    "exec_command",
+    "shell_command",
+    "shell",
+    "local_shell",
+    "run_shell_command",
+    "developer__shell",
+    "exec",
+)
+"""Names of shell tools, the one to prefer first."""
+_COMMAND_ARGUMENTS = ("command", "cmd", "script", "code")
+
+Given = Callable[[str, int], bool]
+"""Whether a fault that is to happen so many times is to happen once more; it counts."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tool:
+    """A tool the agent offers."""
+
+    name: str
+    schema: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    custom: bool = False
+    """It takes text (a program in JavaScript), not JSON."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """A request, whatever protocol it came by."""
+
+    model: str
+    stream: bool
+    texts: tuple[str, ...] = ()
+    """What the user said."""
+    results: tuple[str, ...] = ()
+    """What tools gave back so far."""
+    tools: tuple[Tool, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A call of a tool."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any] | str
+    """A string for a custom tool."""
+
+    @property
+    def json(self) -> str:
+        return json.dumps(self.arguments)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """An answer that is an error."""
+
+    status: int
+    quota: bool = False
+    retry_after: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Turn:
+    """What to answer."""
+
+    id: str
+    text: str = ""
+    call: Call | None = None
+    fault: Fault | None = None
+    sleep: float = 0.0
+    cut: bool = False
+    drop: bool = False
+    broken: bool = False
+    usage: bool = True
+
+
+class UnknownMarker(ValueError):
+    """The test has a typo."""
+
+
+def turn(asked: Asked, given: Given) -> Turn:
+    """The answer to a request."""
+    prompt = next((text for text in asked.texts if _MARKER.search(text)), "")
+    markers = [(name, argument or "") for name, argument in _MARKER.findall(prompt)]
+    if unknown := {name for name, _ in markers} - _KNOWN:
+        raise UnknownMarker(f"the prompt has unknown markers: {', '.join(sorted(unknown))}")
+    last = dict(markers)
+    step = len(asked.results)
+    digest = hashlib.sha256(prompt.encode("utf-8", "replace")).hexdigest()[:10]
+    identity = f"{digest}{step:04d}"
+
+    def happens(name: str) -> bool:
+        return name in last and _happens(last[name], f"{digest}:{name}", given)
+
+    fault = None
+    if happens("ERR"):
+        fault = _fault(last["ERR"])
+    elif step and happens("ERRAFTER"):
+        fault = _fault(last["ERRAFTER"])
+    commands = [argument for name, argument in markers if name == "RUN"]
+    command = f"echo turn {step}" if "LOOP" in last else commands[step] if step < len(commands) else None
+    tool = None if command is None else _shell_tool(asked.tools)
+    call = None if command is None or tool is None else _call(tool, command, f"call_{identity}")
+    words = "word " * int(last["FILL"]) if "FILL" in last else ""
+    return Turn(
+        id=identity,
+        text=(last.get("SAY") or words or "all done") if call is None else "",
+        call=call,
+        fault=fault,
+        sleep=float(last.get("SLEEP", 0)),
+        cut=asked.stream and fault is None and happens("CUT"),
+        drop=fault is None and happens("DROP"),
+        broken=asked.stream and fault is None and happens("BROKEN"),
+        usage=last.get("USAGE") != "none",
+    )
+
+
+def _happens(argument: str, key: str, given: Given) -> bool:
+    times = re.search(r"times=(\d+)", argument)
+    return times is None or given(key, int(times[1]))
+
+
+def _fault(argument: str) -> Fault:
+    what = argument.split()[0]
+    retry_after = re.search(r"retry-after=(\S+)", argument)
+    return Fault(
+        status=429 if what == "quota" else int(what),
+        quota=what == "quota",
+        retry_after=retry_after[1] if retry_after else None,
+    )
+
+
+def _shell_tool(tools: tuple[Tool, ...]) -> Tool | None:
+    offered = {tool.name: tool for tool in tools}
+    return next((offered[name] for name in _SHELLS if name in offered), None)
+
+
+def _call(tool: Tool, command: str, identity: str) -> Call:
+    if tool.custom:
+        program = f"const r = await tools.exec_command({json.dumps({'cmd': command})});\ntext(r.output);\n"
+        return Call(identity, tool.name, program)
+    properties: Mapping[str, Any] = tool.schema.get("properties") or {}
+    name = next((name for name in _COMMAND_ARGUMENTS if name in properties), "command")
+    arguments: dict[str, Any] = {
+        required: _filler(properties.get(required, {})) for required in tool.schema.get("required") or ()
+    }
+    listed = str(properties.get(name, {}).get("type", "")).lower() == "array"
+    arguments[name] = ["bash", "-c", command] if listed else command
+    return Call(identity, tool.name, arguments)
+
+
+def _filler(schema: Mapping[str, Any]) -> Any:
+    kind = str(schema.get("type", "string")).lower()
+    return {"boolean": False, "integer": 60, "number": 60, "array": [], "object": {}}.get(kind, "as asked")
