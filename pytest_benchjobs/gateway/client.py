@@ -1,0 +1,405 @@
+"""The gateway as pytest processes see it: start one for a job, and open a route through it for each trial.
+
+Nothing here waits for ever. The control socket is listened on before the gateway's process exists, so whoever
+connects early is answered as soon as it is up, and nobody waits for one that died.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import http.client
+import json
+import os
+import select
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.parse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from ..model.ending import Ending
+from ..model.endpoint import Endpoint
+from ..model.errors import GatewayLost, InputError, ResultsUnwritable
+from ..model.result import Usage
+from .prices import load_prices
+
+_BACKLOG = 4096
+_LONGEST_ADDRESS = 90  # of a unix socket: 108 bytes on Linux, 104 on macOS, less what is added for a route
+_CLOSE_TIMEOUT = 20.0
+_END_TIMEOUT = 5.0
+_LOG = "log"
+_LOG_TAIL = 500
+# What a Python process and its TLS need. Keys, which may be in the environment too, are no business of this one's.
+_ENVIRONMENT = (
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "PATH",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "TMPDIR",
+    "TZ",
+)
+_ENVIRONMENT_ENDINGS = ("_proxy", "_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """What may be spent. None: no limit."""
+
+    max_cost_usd: float | None = None
+    max_tokens: int | None = None
+    """Input and output together."""
+    max_calls: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """What holds for a whole job."""
+
+    limits: Limits = Limits()
+    spent: Usage = dataclasses.field(default_factory=Usage)
+    """By the job before it was taken up again; counts against `limits`."""
+    prices: Path | None = None
+    """Replaces the packaged table."""
+    rates: Mapping[str, tuple[int | None, int | None]] = dataclasses.field(default_factory=dict)
+    """Provider -> requests and tokens a minute."""
+    record: Path | None = None
+    """Where the traffic is written, for a later `replay`."""
+    replay: Path | None = None
+    """Where answers come from instead of any endpoint."""
+    patience: float = 60.0
+    """Seconds a call may be held back for 429s, 5xx and failed connections before the agent is told."""
+    grace: float = 5.0
+    """Seconds an agent has to notice that its calls fail for good before it is stopped."""
+    secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    """Name -> value of what must not be recorded, besides keys."""
+
+
+class Gateway:
+    """The one of a job, held by the process that controls it."""
+
+    def __init__(self, directory: Path, process: subprocess.Popen[bytes]) -> None:
+        self._directory = directory
+        self._process = process
+
+    @classmethod
+    def start(cls, settings: GatewaySettings) -> Gateway:
+        """Start it, without waiting until it is up.
+
+        Raises:
+            InputError: the price table is wrong, or there is nothing to replay.
+
+        """
+        _check(settings)
+        directory = _directory()
+        try:
+            with (
+                socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control,
+                (directory / _LOG).open("wb") as log,
+            ):
+                control.bind(str(directory / "control"))
+                control.listen(_BACKLOG)
+                process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "pytest_benchjobs.gateway", str(control.fileno())],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    stderr=log,
+                    pass_fds=[control.fileno()],
+                    cwd="/",
+                    env=_environment(),
+                    # Ctrl-C is for the session, which ends the gateway when the last agent has been stopped.
+                    start_new_session=True,
+                )
+        except OSError:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        gateway = cls(directory, process)
+        assert process.stdin is not None  # noqa: S101  asked for above
+        with contextlib.suppress(BrokenPipeError):  # it died at once: the first route says so
+            process.stdin.write(
+                json.dumps({"directory": str(directory), **_written(settings)}).encode() + b"\n"
+            )
+            process.stdin.flush()
+        return gateway
+
+    @property
+    def address(self) -> str:
+        """Path of its control socket, for `open_route`."""
+        return str(self._directory / "control")
+
+    @property
+    def pid(self) -> int:
+        """Of its process."""
+        return self._process.pid
+
+    def close(self) -> None:
+        """End it, and remove what it made. Routes that are still open are closed."""
+        assert self._process.stdin is not None  # noqa: S101
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(_END_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Upstream:
+    """A real endpoint, and the real key."""
+
+    endpoint: Endpoint
+    key: str | None = dataclasses.field(repr=False)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RouteReport:
+    """What went over a route."""
+
+    usage: Usage
+    """`cost_usd` is None if what any answered call costs is unknown."""
+    ending: Ending | None
+    """How the agent's calls ended for good, if the last thing that happened to them was no answer."""
+    message: str | None
+    """What the endpoint, or a limit, said to that; one line, without secrets."""
+    models: tuple[str, ...]
+    """As the endpoints name them, first seen first."""
+    unpriced: tuple[str, ...]
+    """Those of them without a price."""
+    job_stopped: Ending | None
+    """BUDGET or QUOTA when the whole job has to end."""
+
+
+def open_route(
+    address: str, trial: str, upstreams: Sequence[Upstream], limits: Limits, timeout: float = 15
+) -> Route:
+    """Open a way to the endpoints for one trial.
+
+    Args:
+        address: `Gateway.address`.
+        trial: Its name in recorded traffic, the same in every run of the job: `agent_model/scenario/attempt`.
+        upstreams: One for each wire; the first of a wire counts.
+        limits: Of this trial.
+        timeout: Seconds the gateway has to answer, which includes its start.
+
+    Raises:
+        GatewayLost: it is not there, or did not answer.
+
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(timeout)
+        connection.connect(address)
+        request = {
+            "trial": trial,
+            "upstreams": [{"endpoint": one.endpoint.model_dump(), "key": one.key} for one in upstreams],
+            "limits": dataclasses.asdict(limits),
+        }
+        connection.sendall(json.dumps(request).encode() + b"\n")
+        return Route(address, connection, timeout)
+    except OSError as error:
+        connection.close()
+        raise _lost(address, error) from None
+    except BaseException:
+        connection.close()
+        raise
+
+
+class Route:
+    """What one trial has of the gateway. It exists as long as the connection to the gateway does."""
+
+    def __init__(self, address: str, connection: socket.socket, timeout: float) -> None:
+        self._address = address
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._received = b""
+        self._said: dict[str, Any] = {}
+        self._gone = False
+        self._report: RouteReport | None = None
+        connection.setblocking(False)
+        self._wait_for("door", timeout)
+        self.socket = Path(self._said["door"])
+        """To be mounted into the container, where the door hands over its listening socket."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Dropping the connection closes the route; without a report there is nothing to wait for.
+        self._connection.close()
+
+    def pid(self) -> int | None:
+        """Process id of the agent inside its container, as the door said it; None before."""
+        self._listen()
+        pid: int | None = self._said.get("pid")
+        return pid
+
+    def stop_asked(self) -> bool:
+        """Whether the agent has to be ended: its calls fail for good, a limit is reached, or the gateway is gone.
+
+        May be called from any thread. Never waits.
+        """
+        self._listen()
+        return self._gone or bool(self._said.get("stop"))
+
+    def post(self, url: str, body: Mapping[str, Any], timeout: float) -> tuple[int, Any]:
+        """POST JSON from this machine, to what containers reach under the same `GATEWAY_URL`.
+
+        Returns:
+            Status and the answer's JSON, or its text where that is none.
+
+        Raises:
+            GatewayLost: the gateway is gone.
+            TimeoutError: no answer within `timeout` seconds.
+
+        """
+        parts = urllib.parse.urlsplit(url)
+        path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        connection = _UnixConnection(self._said["host"], timeout)
+        try:
+            connection.request("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            content = response.read()
+        except TimeoutError:
+            raise TimeoutError(f"no answer from the model within {timeout:g} s") from None
+        except (OSError, http.client.HTTPException) as error:
+            raise _lost(self._address, error) from None
+        finally:
+            connection.close()
+        try:
+            return response.status, json.loads(content)
+        except ValueError:
+            return response.status, content.decode("utf-8", "replace")
+
+    def close(self) -> RouteReport:
+        """End what is still under way, and say what went over it.
+
+        Raises:
+            GatewayLost: the gateway is gone, and what it knew with it.
+            ResultsUnwritable: the traffic could not be recorded.
+
+        """
+        if self._report is None:
+            with contextlib.suppress(OSError):
+                self._connection.send(b'{"close": true}\n')
+            self._wait_for("report", _CLOSE_TIMEOUT)
+            self._connection.close()
+            if fault := self._said["report"].pop("fault"):
+                raise ResultsUnwritable(fault)
+            self._report = _report(self._said["report"])
+        return self._report
+
+    def _listen(self) -> None:
+        """Take in what the gateway has said meanwhile."""
+        with self._lock:
+            while not self._gone and "report" not in self._said:
+                try:
+                    data = self._connection.recv(1 << 16)
+                except BlockingIOError:
+                    return
+                except OSError:
+                    data = b""
+                self._gone = not data
+                *lines, self._received = (self._received + data).split(b"\n")
+                for line in lines:
+                    self._said |= json.loads(line)
+
+    def _wait_for(self, what: str, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while True:
+            self._listen()
+            if what in self._said:
+                return
+            if self._gone:
+                raise _lost(self._address, None)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise _lost(self._address, TimeoutError(f"no answer within {timeout:g} s"))
+            poll = select.poll()
+            poll.register(self._connection, select.POLLIN)
+            poll.poll(left * 1000)
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _check(settings: GatewaySettings) -> None:
+    if settings.prices is not None:
+        load_prices(settings.prices)
+    if settings.record is not None and settings.replay is not None:
+        raise InputError("traffic cannot be recorded while it is replayed; leave one of the two out")
+    if settings.replay is not None and not settings.replay.is_dir():
+        raise InputError("there is no recorded traffic here", path=settings.replay)
+
+
+def _directory() -> Path:
+    # mkdtemp makes it 0700: keys travel over the socket in it.
+    directory = tempfile.mkdtemp(prefix="benchjobs-")
+    if len(directory) > _LONGEST_ADDRESS:
+        Path(directory).rmdir()
+        directory = tempfile.mkdtemp(prefix="benchjobs-", dir="/tmp")  # one that fits
+    return Path(directory)
+
+
+def _environment() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in _ENVIRONMENT or name.endswith(_ENVIRONMENT_ENDINGS)
+    }
+
+
+def _written(settings: GatewaySettings) -> dict[str, Any]:
+    return {
+        "limits": dataclasses.asdict(settings.limits),
+        "spent": settings.spent.model_dump(),
+        "prices": settings.prices and str(settings.prices.absolute()),
+        "rates": {provider: list(rate) for provider, rate in settings.rates.items()},
+        "record": settings.record and str(settings.record.absolute()),
+        "replay": settings.replay and str(settings.replay.absolute()),
+        "patience": settings.patience,
+        "grace": settings.grace,
+        "secrets": dict(settings.secrets),
+    }
+
+
+def _report(said: Mapping[str, Any]) -> RouteReport:
+    return RouteReport(
+        usage=Usage.model_validate(said["usage"]),
+        ending=said["ending"] and Ending(said["ending"]),
+        message=said["message"],
+        models=tuple(said["models"]),
+        unpriced=tuple(said["unpriced"]),
+        job_stopped=said["job_stopped"] and Ending(said["job_stopped"]),
+    )
+
+
+def _lost(address: str, error: Exception | None) -> GatewayLost:
+    why = "" if error is None else f": {error}"
+    try:
+        words = Path(address).with_name(_LOG).read_bytes()[-_LOG_TAIL:].decode("utf-8", "replace").split()
+    except OSError:
+        words = []
+    said = f"; its last words: {' '.join(words)}" if words else ""
+    return GatewayLost(f"the gateway to the models is not there{why}{said}")
