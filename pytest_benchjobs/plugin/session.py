@@ -16,7 +16,7 @@ import pytest
 
 from ..cancellation import Cancellation
 from ..limits import Limits
-from ..model.errors import BenchError, BudgetSpent, InfrastructureError
+from ..model.errors import BenchError, BudgetSpent, InfrastructureError, InputError
 from ..model.job import JobStatus
 from ..model.result import Failure, Outcome, Trial, TrialResult
 from ..model.usage import Usage
@@ -31,6 +31,7 @@ from ..store.liveness import FLIGHT, join_crew, still
 from ..store.text import clean
 from ..store.totals import added, most, spent_by, totals
 from ..trial import run_trial
+from . import models
 from .asked import asked as read
 from .beginning import Begun, begin
 from .heart import Heart
@@ -38,7 +39,6 @@ from .items import Ticket, TrialItem
 from .registry import SESSION, agents_of, provider_of, scorers_of
 
 if TYPE_CHECKING:
-    from ..connection import Models
     from ..gateway.client import Gateway
     from ..sandbox.protocol import SandboxProvider
 
@@ -408,7 +408,7 @@ class BenchSession:
             scorers=scorers_of(self.config),
             secrets=read(self.config).secrets,
             on_phase=self._events.phase,
-            models=self._models(),
+            models=None if self.gateway_address is None else models.models(self.config, self.gateway_address),
             on_spent=self._note_spent,
         )
         if self.job.reuse:
@@ -416,55 +416,24 @@ class BenchSession:
 
     def _start_gateway(self) -> None:
         """Start what stands between agents and their models, if any agent of the job may have one."""
-        job = self.job
-        if not models_needed(self.config):
-            return
-        from ..gateway.client import Gateway, GatewaySettings, Limits
-
-        rates = {name: (job.rpm.get(name), job.tpm.get(name)) for name in {*job.rpm, *job.tpm}}
-        self._gateway = Gateway.start(
-            GatewaySettings(
-                limits=Limits(job.max_cost, job.max_tokens, job.max_calls),
-                spent=self._spent_before,
-                prices=job.prices,
-                rates=rates,
-                record=job.record,
-                replay=job.replay,
-            )
-        )
-        self.gateway_address = self._gateway.address
-
-    def _models(self) -> Models | None:
-        if self.gateway_address is None:
-            return None
-        from ..connection import Models
-        from ..gateway.client import Limits
-
-        job = self.job
-        return Models(
-            address=self.gateway_address,
-            key_of=lookup,
-            limits=Limits(job.trial_max_cost, job.trial_max_tokens, job.trial_max_calls),
-            replayed=job.replay is not None,
-            known_keys=known_keys(),
-        )
+        if models.needed(self.config):
+            try:
+                self._gateway = models.start_gateway(self.config, self._spent_before)
+            except InputError as error:
+                raise pytest.UsageError(str(error)) from None
+            self.gateway_address = self._gateway.address
 
     def _note_spent(self, why: str) -> None:
         self.spent = self.spent or clean(why, 500)
 
     def _stop_gateway(self) -> None:
-        """End the gateway. Workers do not say why they stopped: it knows."""
-        if self._gateway is None:
-            return
-        from ..gateway.client import Limits, open_route
-
         gateway, self._gateway = self._gateway, None
-        with contextlib.suppress(InfrastructureError):
-            with open_route(gateway.address, "end", (), Limits()) as route:
-                report = route.close()
-            if report.job_stopped is not None:
-                self._note_spent(report.message or "a limit of the job was reached")
-        gateway.close()
+        if gateway is not None:
+            try:
+                if (why := models.why_stopped(gateway)) is not None:
+                    self._note_spent(why)
+            finally:
+                gateway.close()
 
     def _committed(
         self, trial: Trial, started: datetime.datetime, why: Failure, outcome: Outcome = Outcome.ERROR

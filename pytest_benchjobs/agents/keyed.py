@@ -1,0 +1,44 @@
+"""Agents that are given the key of a provider, as `--bench-secret OPENAI_API_KEY=NAME`, and know no gateway."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from ..model.endpoint import GATEWAY_URL, PLACEHOLDER_KEY, Endpoint, Wire
+from ..model.errors import InputError
+from .protocol import AgentCommand
+from .providers import PROVIDERS
+
+
+def keyed(command: AgentCommand, given: Iterable[str], environ: Mapping[str, str]) -> AgentCommand:
+    """The command with the endpoints whose keys are among the variables `given` to it.
+
+    Instead of a key it gets a placeholder, and the variable with the base URL leads it to the gateway: what uses the
+    provider's own library, or the two variables, works as it is.
+
+    Raises:
+        InputError: two of the keys are of providers that speak the same, and it has one address for both.
+
+    """
+    variables = set(given)
+    endpoints: dict[Wire, Endpoint] = {}
+    env: dict[str, str] = {}
+    for name, provider in PROVIDERS.items():
+        keys = [variable for variable in provider.key_variables if variable in variables]
+        if not keys:
+            continue
+        wire, url = next(iter(provider.urls.items()))
+        if wire in endpoints:
+            raise InputError(
+                f"an agent can be given the key of {endpoints[wire].provider} or of {name}, not of both: they speak "
+                "the same, and it reaches them at the same address"
+            )
+        base_url = environ.get(provider.url_variable) or url
+        endpoints[wire] = Endpoint(
+            wire=wire, provider=name, base_url=base_url.rstrip("/"), key_variables=tuple(keys)
+        )
+        env |= dict.fromkeys(keys, PLACEHOLDER_KEY) | {provider.url_variable: GATEWAY_URL[wire]}
+    if not endpoints:
+        return command
+    return dataclasses.replace(command, endpoints=tuple(endpoints.values()), env={**command.env, **env})

@@ -1,0 +1,83 @@
+"""The models of a job's agents: whether there are any, and how trials reach them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..model.agent import COMMAND
+from .asked import asked as read
+from .registry import agents_of
+
+if TYPE_CHECKING:
+    from ..connection import Models
+    from ..gateway.client import Gateway
+    from ..model.usage import Usage
+
+
+def needed(config: pytest.Config) -> bool:
+    """Whether any agent of the job may want to talk to a model."""
+    from ..secrecy import split
+
+    asked = read(config)
+    known = agents_of(config)
+    named = (known[spec.name] for spec in asked.job.agents if spec.name in known)
+    return any(agent.needs_model and agent.name != COMMAND for agent in named) or bool(
+        split(asked.secrets).keys
+    )
+
+
+def start_gateway(config: pytest.Config, spent: Usage) -> Gateway:
+    """Start what stands between agents and their models. `spent` is what the job did before it was taken up again.
+
+    Raises:
+        InputError: the prices or the recorded traffic cannot be read.
+
+    """
+    from ..gateway.client import Gateway, GatewaySettings, Limits
+
+    asked = read(config)
+    job = asked.job
+    return Gateway.start(
+        GatewaySettings(
+            limits=Limits(job.max_cost, job.max_tokens, job.max_calls),
+            spent=spent,
+            prices=job.prices,
+            rates={name: (job.rpm.get(name), job.tpm.get(name)) for name in {*job.rpm, *job.tpm}},
+            record=job.record,
+            replay=job.replay,
+            secrets=asked.secrets,
+        )
+    )
+
+
+def models(config: pytest.Config, gateway: str) -> Models:
+    """How trials of this process reach models, through the gateway at this address."""
+    from ..connection import Models
+    from ..gateway.client import Limits
+    from ..secrecy import known_keys
+    from ..settings.secret_store import lookup
+
+    asked = read(config)
+    job = asked.job
+    return Models(
+        address=gateway,
+        key_of=lambda variable: asked.secrets.get(variable) or lookup(variable),
+        limits=Limits(job.trial_max_cost, job.trial_max_tokens, job.trial_max_calls),
+        replayed=job.replay is not None,
+        known_keys=known_keys(asked.secrets),
+    )
+
+
+def why_stopped(gateway: Gateway) -> str | None:
+    """The limit of the whole job that was reached, if one was. Workers do not say why they stopped; this does."""
+    from ..gateway.client import Limits, open_route
+    from ..model.errors import InfrastructureError
+
+    with contextlib.suppress(InfrastructureError), open_route(gateway.address, "end", (), Limits()) as route:
+        report = route.close()
+        if report.job_stopped is not None:
+            return report.message or "a limit of the job was reached"
+    return None

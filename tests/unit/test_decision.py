@@ -1,0 +1,114 @@
+"""From how an agent ended to an outcome: every row of the table, and what outweighs what."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_benchjobs.agents.protocol import AgentReading
+from pytest_benchjobs.decision import ERRORS, ending_of, failing, infrastructure_error
+from pytest_benchjobs.gateway.client import RouteReport
+from pytest_benchjobs.model import ending as table
+from pytest_benchjobs.model.ending import Ending
+from pytest_benchjobs.model.errors import InfrastructureError
+from pytest_benchjobs.model.result import AgentEnd
+from pytest_benchjobs.model.usage import Usage
+from pytest_benchjobs.sandbox.protocol import ExecResult
+
+
+def ended(
+    status: int | None = 0,
+    *,
+    said: Ending | None = None,
+    seen: Ending | None = None,
+    timed_out: bool = False,
+    stopped: bool = False,
+) -> Ending | None:
+    result = ExecResult(None if timed_out else status, timed_out=timed_out, seconds=1.0, stopped=stopped)
+    reading = None if said is None else AgentReading(ending=said)
+    report = RouteReport(usage=Usage(), ending=seen, message="the endpoint says", models=(), unpriced=(), job_stopped=None)
+    return ending_of(result, reading, report)[0]
+
+
+def fails(ending: Ending | None, **end: object) -> str | None:
+    found = failing(
+        AgentEnd.model_validate({"exit_status": 0, "ending": ending, **end}),
+        trusted=False,
+        agent_timeout=60,
+        silent_timeout=None,
+    )
+    return None if found is None else found[0].value
+
+
+def test_every_row_of_the_table_is_what_is_done() -> None:
+    assert table.__doc__ is not None
+    rows = [line.split() for line in table.__doc__.splitlines() if line.startswith("    ")][1:]
+    assert {row[0] for row in rows} == set(Ending)
+    for name, outcome, *rest in rows:
+        ending = Ending(name)
+        outcome = outcome.rstrip(",")
+        error = infrastructure_error(ending, None)
+        if outcome == "error":
+            assert isinstance(error, InfrastructureError)
+            assert error.code in rest
+            assert error.retryable == ("new" in rest)
+        else:
+            assert error is None
+        if ending is Ending.TIMED_OUT:
+            assert fails(ending, timed_out=True) == rest[0]
+        else:
+            assert fails(ending) == (rest[0] if outcome == "failed" else None)
+
+
+@pytest.mark.parametrize("status", [1, 2, 143])
+def test_without_a_word_of_the_agent_its_exit_status_counts(status: int) -> None:
+    assert ended(0) is None
+    assert ended(status) is Ending.CRASHED
+    assert ended(137) is Ending.KILLED
+
+
+@pytest.mark.parametrize("status", [0, 1, 144])
+def test_the_last_word_counts_for_more_than_the_exit_status(status: int) -> None:
+    assert ended(status, said=Ending.SUCCESS) is Ending.SUCCESS
+    assert ended(status, said=Ending.TURN_LIMIT) is Ending.TURN_LIMIT
+
+
+def test_an_agent_that_was_killed_said_nothing_that_counts() -> None:
+    assert ended(137, said=Ending.CRASHED) is Ending.KILLED
+
+
+@pytest.mark.parametrize("seen", sorted(ERRORS))
+def test_what_the_gateway_saw_outweighs_a_word_of_failure(seen: Ending) -> None:
+    assert ended(1, said=Ending.CRASHED, seen=seen) is seen
+    assert ended(0, seen=seen) is seen
+    assert ended(timed_out=True, seen=seen) is seen
+
+
+def test_success_outweighs_a_call_that_failed_on_the_way_but_never_a_limit() -> None:
+    assert ended(said=Ending.SUCCESS, seen=Ending.RATE_LIMITED) is Ending.SUCCESS
+    assert ended(said=Ending.SUCCESS, seen=Ending.BUDGET) is Ending.BUDGET
+    assert ended(said=Ending.SUCCESS, seen=Ending.QUOTA) is Ending.QUOTA
+
+
+def test_time_that_is_up_is_the_agents_unless_the_endpoint_was_gone() -> None:
+    assert ended(timed_out=True) is Ending.TIMED_OUT
+    assert ended(timed_out=True, said=Ending.SUCCESS) is Ending.TIMED_OUT
+    assert ended(timed_out=True, seen=Ending.REFUSED) is Ending.TIMED_OUT
+    assert ended(timed_out=True, stopped=True, seen=Ending.REFUSED) is Ending.REFUSED
+
+
+def test_nothing_an_author_wrote_fails_by_its_ending() -> None:
+    end = AgentEnd(exit_status=3, ending=Ending.CRASHED)
+    assert failing(end, trusted=True, agent_timeout=1, silent_timeout=None) is None
+    assert failing(None, trusted=False, agent_timeout=1, silent_timeout=None) is None
+
+
+def test_messages_name_the_time_or_the_agents_own_words() -> None:
+    def message(end: AgentEnd) -> str:
+        found = failing(end, trusted=False, agent_timeout=60, silent_timeout=5)
+        assert found is not None
+        return found[1]
+
+    assert message(AgentEnd(timed_out=True)) == "the agent did not end within 60 s"
+    assert message(AgentEnd(timed_out=True, silent=True)) == "the agent printed nothing for 5 s"
+    assert message(AgentEnd(ending=Ending.REFUSED, message="too long")) == "too long"
+    assert message(AgentEnd(limit="storage")) == "the agent exceeded its storage limit"
