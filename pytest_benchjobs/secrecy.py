@@ -4,21 +4,71 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from pydantic import BaseModel
 
+from .agents.keys import KEYS
+from .model.environ import HOST
 from .model.errors import InputError
 from .model.job import JobConfig
 from .model.scenario import Scenario
+from .settings.secret_store import find
 from .sources.template import fill
-from .store.redact import Redactor, looks_secret
+from .store.redact import MIN_LENGTH, Redactor, looks_secret
 
+MODEL_KEYS = frozenset(name for names in KEYS.values() for name in names)
+"""Variables with the keys of known providers of models."""
 _CHUNK = 256 * 1024
+
+
+class Split(NamedTuple):
+    """Secrets of a job, by who gets them."""
+
+    passed: dict[str, str]
+    """For the agent."""
+    keys: dict[str, str]
+    """Keys of models: for the gateway, and for nothing in a sandbox."""
+
+
+def split(given: Mapping[str, str], keys: Iterable[str] = ()) -> Split:
+    """Tell what an agent gets from keys of models: variables of `MODEL_KEYS`, and of `keys`."""
+    withheld = {*MODEL_KEYS, *keys}
+    return Split(
+        {name: value for name, value in given.items() if name not in withheld},
+        {name: value for name, value in given.items() if name in withheld},
+    )
+
+
+def known_keys(given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Keys of models by variable: those among the secrets `given` to the job, else those of this machine.
+
+    Raises:
+        InputError: secrets are kept here, and cannot be read.
+
+    """
+    here = {name: found.value for name in sorted(MODEL_KEYS) if (found := find(name)) is not None}
+    return here | split(given or {}).keys
+
+
+def others_of_host() -> dict[str, str]:
+    """Keys and other secrets of this machine that nobody means to write down; none that is as short as a word."""
+    keys = {name: HOST[name] for name in MODEL_KEYS if name in HOST}
+    return {
+        name: value for name, value in together(keys, env_file_secrets()).items() if len(value) >= MIN_LENGTH
+    }
+
+
+def env_file_secrets() -> dict[str, str]:
+    """What env files have under names of secrets, whether or not anybody asked for it."""
+    return {
+        name: variable.value
+        for name, variable in HOST.below.items()
+        if looks_secret(name) or name in MODEL_KEYS
+    }
 
 
 def secrets_of(scenario: Scenario, config: JobConfig, given: Mapping[str, str]) -> dict[str, str]:
@@ -33,10 +83,19 @@ def secrets_of(scenario: Scenario, config: JobConfig, given: Mapping[str, str]) 
     for table in tables:
         for name, value in table.items():
             with contextlib.suppress(InputError):  # which `fill` will say again where it matters
-                filled = fill({name: value}, os.environ)[name]
+                filled = fill({name: value}, HOST)[name]
                 variable = value.removeprefix("${").rstrip("}").partition(":")[0]
                 if filled != value and (looks_secret(name) or looks_secret(variable)):
                     pairs.append((name, filled))
+    return _by_name(pairs)
+
+
+def together(*tables: Mapping[str, str]) -> dict[str, str]:
+    """All values of all tables, by name; of two values of one name, the second gets a name of its own."""
+    return _by_name(pair for table in tables for pair in table.items())
+
+
+def _by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, value in pairs:
         while found.get(name, value) != value:

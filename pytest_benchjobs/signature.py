@@ -21,6 +21,7 @@ from typing import Any
 from .agents.protocol import AgentCommand
 from .limits import Limits
 from .model.agent import AgentSpec
+from .model.environ import HOST
 from .model.errors import InputError
 from .model.result import Signature
 from .model.scenario import Scenario, ScorerSpec
@@ -218,7 +219,7 @@ def _from_host(table: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str
     filled = dict(table)
     for name, value in table.items():
         with contextlib.suppress(InputError):  # overridden, or a trial will say it
-            filled |= fill({name: value}, os.environ)
+            filled |= fill({name: value}, HOST)
     return _variables(filled, secrets)
 
 

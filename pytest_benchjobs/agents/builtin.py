@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping
 
+from ..model.environ import HOST
 from ..model.errors import AgentSetupFailed
 from ..sandbox.protocol import File
 from ..sources.template import fill
@@ -45,7 +45,7 @@ class Oracle:
                 f"scenario {call.scenario.id!r} has no reference solution, so oracle cannot solve it. "
                 "Add `reference:` (or solution/solve.sh), or leave the scenario out with -k or --bench-scenario"
             )
-        env = fill(reference.env, os.environ)
+        env = fill(reference.env, HOST)
         if reference.solution is not None:
             return AgentCommand(
                 argv=shell(f"chmod +x {SOLUTION_DIRECTORY}/solve.sh; {SOLUTION_DIRECTORY}/solve.sh"),

@@ -130,6 +130,10 @@ _OPTIONS = (
         "--secrets", multiple=True, metavar="ENV_VAR=NAME...",
         help="Variables for agents with the value that NAME has here.",
     ),
+    click.option(
+        "--env-file", "env_files", multiple=True, metavar="FILE",
+        help="KEY=VALUE lines: variables of this machine for ${VAR}, secrets and model keys.",
+    ),
     click.option("--extra", multiple=True, metavar="JSON|@FILE", help="Options and parameters, also per_benchmark."),
     click.option(
         "--matrix", multiple=True, metavar="KEY=V1,V2", help="Every agent with each of these values of a parameter."
@@ -302,6 +306,10 @@ def _checked(options: Mapping[str, Any]) -> Iterable[str]:
             raise click.UsageError(f"--secrets: {variable}= names no secret; write ENV_VAR=SECRET_NAME")
         yield f"--bench-secret={variable}={name}"
     known = set()
+    for path in options["env_files"]:
+        if not path.strip():
+            raise click.UsageError("--env-file is empty; give a value, or leave it out")
+        yield f"--bench-env-file={path}"
     for key, value in _pairs("--metadata", options["metadata"], "key=value", variables=False):
         if key in known:
             raise click.UsageError(f"--metadata: {key} is given twice")

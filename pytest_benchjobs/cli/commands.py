@@ -22,6 +22,7 @@ _COMMANDS = {
     "plan": ("plan", "Show what would run. Runs nothing."),
     "shell": ("shell", "Open a shell in a kept trial."),
     "check": ("check", "Check a benchmark."),
+    "secret": ("secret", "Keep secrets for jobs on this machine."),
     "doctor": ("doctor", "Look for what would keep trials from running."),
     "gc": ("gc", "Remove what dead processes left behind."),
     "db": ("upkeep", "Look after the history."),

@@ -1,10 +1,69 @@
-"""The variables of this process, for threads."""
+"""The variables of this machine: those of this process, and those that env files add for lookups."""
 
 from __future__ import annotations
 
+import dataclasses
 import os
+from collections.abc import Callable, Iterator, Mapping
 
 
 def host_environment() -> dict[str, str]:
     """Copy them, while another thread may change them: pytest sets and deletes `PYTEST_CURRENT_TEST` all the time."""
     return {name: value for name in list(os.environ) if (value := os.environ.get(name)) is not None}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Variable:
+    """A value, and where it is from."""
+
+    value: str = dataclasses.field(repr=False)
+    place: str
+    """To be named in messages."""
+
+
+class Host(Mapping[str, str]):
+    """What `${VAR}` and the like are looked up in: the environment of this process, below it what env files say.
+
+    Env files are no part of the environment itself, so nothing that this process starts inherits them.
+    """
+
+    def __init__(self) -> None:
+        self._below: Mapping[str, Variable] = {}
+
+    def lay_below(self, variables: Mapping[str, Variable]) -> Callable[[], None]:
+        """Have these, and no others, below the environment. What is returned undoes it."""
+        before, self._below = self._below, dict(variables)
+
+        def undo() -> None:
+            self._below = before
+
+        return undo
+
+    @property
+    def below(self) -> Mapping[str, Variable]:
+        """What env files say, whether or not the environment says otherwise."""
+        return self._below
+
+    def find(self, name: str) -> Variable | None:
+        """The variable and where it is from; one that is empty counts as not set."""
+        if value := os.environ.get(name):
+            return Variable(value, "the environment")
+        below = self._below.get(name)
+        return below if below is not None and below.value else None
+
+    def __getitem__(self, name: str) -> str:
+        value = os.environ.get(name)
+        return self._below[name].value if value is None else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._below, **host_environment()})
+
+    def __len__(self) -> int:
+        return len({*self._below, *host_environment()})
+
+    def __repr__(self) -> str:
+        return "<the variables of this machine>"  # and not their values
+
+
+HOST = Host()
+"""As there is one environment in a process, there is one of these."""

@@ -14,14 +14,16 @@ import pytest
 from pydantic import ValidationError
 
 from ..model.agent import AgentSpec
+from ..model.environ import HOST, Variable
 from ..model.errors import InputError
 from ..model.job import JobConfig, Overrides
+from ..secrecy import others_of_host, together
 from ..settings.agents import WITHOUT_MODEL, read_agent, with_defaults
 from ..settings.layers import Merged, merge
 from ..settings.matrix import Matrix
 from ..sources import did_you_mean
 from .options import flag, ini, origin
-from .said import layers
+from .said import env_files, layers
 
 if TYPE_CHECKING:
     from ..model.result import Outcome
@@ -106,6 +108,8 @@ class Asked:
     """The agents of benchmarks of which nothing else is said."""
     filters: tuple[tuple[str, str], ...]
     secrets: Mapping[str, str] = dataclasses.field(repr=False)
+    places: Mapping[str, str]
+    """Variable of a secret -> where its value is from."""
     matrix: Matrix = dataclasses.field(default_factory=Matrix)
     show_incompatible: bool = False
     explain_reuse: bool = False
@@ -164,6 +168,7 @@ def asked(config: pytest.Config) -> Asked:
 def _read(config: pytest.Config) -> Asked:
     given = {name: _given(config, name) for name in ("job_id", "resume", "rescore", "parent")}
     _refuse_contradictions(config)
+    config.add_cleanup(HOST.lay_below(env_files(config)))
     merged = merge(layers(config))
     values = merged.values
     secrets = _secrets(merged)
@@ -203,7 +208,8 @@ def _read(config: pytest.Config) -> Asked:
         benchmarks=benchmarks,
         usual=usual,
         filters=tuple(values.get("filters", ())),
-        secrets=secrets,
+        secrets={variable: found.value for variable, found in secrets.items()},
+        places={variable: found.place for variable, found in secrets.items()},
         matrix=matrix,
         show_incompatible=bool(
             config.getoption("bench_show_incompatible") or ini(config, "bench_show_incompatible")
@@ -245,17 +251,28 @@ def _reuse(config: pytest.Config, values: Mapping[str, Any]) -> dict[str, bool]:
     return {**rerun, "reuse": bool(values.get("reuse")) or any(rerun.values())}
 
 
-def _secrets(merged: Merged) -> dict[str, str]:
+def _secrets(merged: Merged) -> dict[str, Variable]:
+    """Variable of an agent -> value and place."""
     sources: Mapping[str, str] = merged.values.get("secrets", {})
-    missing = sorted({name for name in sources.values() if name not in os.environ})
+    if not sources:
+        return {}
+    from ..settings.secret_store import find
+
+    blame = merged.origin("secrets")
+    try:
+        looked_up = {variable: find(name) for variable, name in sources.items()}
+    except InputError as error:
+        raise pytest.UsageError(f"{blame}: {error}") from None
+    missing = sorted({sources[variable] for variable, found in looked_up.items() if found is None})
     if missing:
         raise pytest.UsageError(
-            f"{merged.origin('secrets')}: {', '.join(missing)} is not set here; export it before running pytest"
+            f"{blame}: {', '.join(missing)} is neither in the environment nor among the secrets kept here; "
+            f"export it, or run `benchjobs secret set {missing[0]}`"
         )
-    return {variable: os.environ[name] for variable, name in sources.items()}
+    return {variable: found for variable, found in looked_up.items() if found is not None}
 
 
-def _agents(merged: Merged, secrets: Mapping[str, str]) -> tuple[AgentSpec, ...]:
+def _agents(merged: Merged, secrets: Mapping[str, Variable]) -> tuple[AgentSpec, ...]:
     """The agents as they are written, without the defaults."""
     blame = merged.origin("agents")
     written = merged.values.get("agents") or ["oracle"]
@@ -263,13 +280,14 @@ def _agents(merged: Merged, secrets: Mapping[str, str]) -> tuple[AgentSpec, ...]
         merged.values.get("params"),
         *(changes.get("params") for changes in merged.per_benchmark.values()),
     ]
-    for variable, value in secrets.items():
-        if value and any(value in str(agent) for agent in map(_all_of, written)):
+    given = {variable: found.value for variable, found in secrets.items()}
+    for variable, value in together(given, others_of_host()).items():
+        if any(value in str(agent) for agent in map(_all_of, written)):
+            instead = f"write ${variable} instead" if variable in given else "leave it out"
             raise pytest.UsageError(
-                f"{blame}: it holds the value of the secret {variable}, and would be in every report; "
-                f"write ${variable} instead"
+                f"{blame}: it holds the value of the secret {variable}, and would be in every report; {instead}"
             )
-        if value and any(json.dumps(value)[1:-1] in json.dumps(table) for table in params):
+        if any(json.dumps(value)[1:-1] in json.dumps(table) for table in params):
             raise pytest.UsageError(
                 f"{merged.origin('params')}: it holds the value of the secret {variable}, and would be in every report"
             )

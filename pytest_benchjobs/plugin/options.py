@@ -87,6 +87,12 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
     ("prices", "FILE", "prices of models, instead of the packaged ones", "text"),
     ("record", "DIR", "keep the traffic with models there", "text"),
     ("replay", "DIR", "answer agents from traffic kept there, instead of calling models", "text"),
+    (
+        "env_file",
+        "FILE",
+        "KEY=VALUE lines: variables of this machine for ${VAR}, secrets and model keys, below real ones; repeatable",
+        "many",
+    ),
     ("threshold", "X", "score that passes a trial (default: 1.0; a scenario may set its own)", "float"),
     ("retry_errors", "N", "new tries of a trial after a passing infrastructure error (default: 0)", "int"),
     ("image_map", "FROM=TO", "use image TO wherever a scenario says FROM, repeatable", "many"),

@@ -181,6 +181,10 @@ def announce_counts(bench: BenchSession, *, trials: int, scenarios: int, agents:
         f"{policy}), {bench.job.concurrency} at a time, "
         f"job {bench.bundle.id}{' taken up again' if bench.resumed else ''}"
     )
+    if places := read(bench.config).places:
+        terminal.write_line(
+            "secrets: " + ", ".join(f"{name} from {one_line(place, 200)}" for name, place in places.items())
+        )
 
 
 def planned(session: pytest.Session) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ..model.environ import Variable
 from ..model.errors import InputError
 from ..settings import VARIABLES
 from ..settings.layers import Layer, as_one
@@ -31,7 +32,7 @@ _KEYS = {
     "matrix": "parameters",
 }
 """Option -> what it sets, where that has another name."""
-_ELSEWHERE = frozenset({"dir", "extra", "profile", "job_file", "show_incompatible"})
+_ELSEWHERE = frozenset({"dir", "env_file", "extra", "profile", "job_file", "show_incompatible"})
 _FORMS = {"image_map": "FROM=TO", "secret": "VARIABLE=NAME"}
 _Read = Callable[[Any, str, str], Any]
 
@@ -70,6 +71,28 @@ def layers(config: pytest.Config) -> list[Layer]:
         return [_layer(config, from_line=False), *between, _layer(config, from_line=True)]
     except InputError as error:
         raise pytest.UsageError(_relative(str(error), root)) from None
+
+
+def env_files(config: pytest.Config) -> dict[str, Variable]:
+    """What env files say, by variable; the last file has the last word.
+
+    Raises:
+        pytest.UsageError: one cannot be read; every mistake in it.
+    """
+    here, root = config.invocation_params.dir, config.rootpath
+    written = [(origin(config, "bench_env_file"), root, name) for name in ini(config, "bench_env_file")]
+    written += [(flag("env_file"), here, name) for name in config.getoption("bench_env_file") or ()]
+    found: dict[str, Variable] = {}
+    for blame, directory, name in written:
+        if not name.strip():
+            raise pytest.UsageError(f"{blame}: it is empty; give a value, or leave it out")
+        from ..settings.env_file import read_env_file
+
+        try:
+            found |= read_env_file(directory / Path(name).expanduser(), name)
+        except InputError as error:
+            raise pytest.UsageError(f"{blame}: {error}") from None
+    return found
 
 
 def call_arguments(config: pytest.Config) -> list[str]:

@@ -28,6 +28,7 @@ DOCUMENTS = {
     "check": ("pytest_benchjobs.report.documents.acting", "CheckDocument"),
     "doctor": ("pytest_benchjobs.report.documents.acting", "DoctorDocument"),
     "merge": ("pytest_benchjobs.report.documents.merge", "MergeDocument"),
+    "secret": ("pytest_benchjobs.report.documents.secret", "SecretsDocument"),
     "agents": ("pytest_benchjobs.report.documents.catalogue", "AgentsDocument"),
     "benchmarks": ("pytest_benchjobs.report.documents.catalogue", "BenchmarksDocument"),
 }

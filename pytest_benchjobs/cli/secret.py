@@ -1,0 +1,104 @@
+"""`secret`: values that jobs need, kept on this machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+from .common import emit, output_option
+
+
+@click.group(no_args_is_help=False)
+def secret() -> None:
+    """Keep secrets for jobs on this machine: in its keyring, else in a file that only you can read.
+
+    A job takes what is not in its environment from here: `--bench-secret VARIABLE=NAME`, and keys of models.
+    """
+
+
+@secret.command("set")
+@click.argument("name")
+@click.argument("value", nargs=-1, metavar="")
+def set_(name: str, value: tuple[str, ...]) -> None:
+    """Keep the secret NAME. Its value is asked for, or read from standard input: never an argument.
+
+    A line break at its end is no part of it.
+    """
+    from ..settings.secret_store import SecretStore, check_name
+    from ..store.redact import Redactor
+
+    if value or "=" in name:
+        raise click.UsageError(
+            "the value is no argument, for everybody on this machine can see it there; leave it out, and it is asked "
+            "for, or read from standard input"
+        )
+    if Redactor({}).redact_text(name) != name:
+        raise click.UsageError("that looks like a key itself; give it a NAME, and the value is asked for")
+    check_name(name)
+    kept = SecretStore().set(name, _asked_for(name) if sys.stdin.isatty() else _read())
+    click.echo(
+        f"{kept.name} is kept in {SecretStore().place(in_keyring=kept.in_keyring)} ({kept.fingerprint})"
+    )
+
+
+@secret.command("list")
+@output_option
+def list_(output: str) -> None:
+    """List the secrets that are kept, without their values.
+
+    The same value has the same fingerprint, on this machine only; it tells nothing else.
+    """
+    from ..report.documents.secret import SecretItem, SecretsDocument
+    from ..settings.secret_store import SecretStore
+
+    store = SecretStore()
+    items = tuple(
+        SecretItem(
+            name=kept.name,
+            kept="keyring" if kept.in_keyring else "file",
+            set_at=kept.set_at,
+            fingerprint=kept.fingerprint,
+        )
+        for kept in store.kept()
+    )
+
+    def lines() -> Iterator[str]:
+        width = max((len(item.name) for item in items), default=0)
+        for item in items:
+            fingerprint = item.fingerprint or "is gone"
+            yield f"{item.name:{width}}  {item.kept:7}  {fingerprint:8}  {item.set_at.astimezone():%Y-%m-%d %H:%M}"
+
+    emit(SecretsDocument(file=str(store.path), secrets=items), lines, output)
+    if not items and output == "text":
+        click.echo("no secrets are kept", err=True)
+
+
+@secret.command("delete")
+@click.argument("name")
+def delete(name: str) -> None:
+    """Forget the secret NAME."""
+    from ..settings.secret_store import SecretStore
+
+    if not SecretStore().delete(name):
+        raise click.ClickException(
+            f"no secret {name!r} is kept; `benchjobs secret list` shows those that are"
+        )
+    click.echo(f"{name} is not kept any more")
+
+
+def _asked_for(name: str) -> str:
+    value: str = click.prompt(f"Value of {name}", hide_input=True, err=True)
+    return value
+
+
+def _read() -> str:
+    from ..settings.secret_store import MAX_LENGTH
+
+    raw = sys.stdin.buffer.read(4 * MAX_LENGTH + 1)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise click.ClickException("what is on standard input is not UTF-8 text") from None
+    return text.removesuffix("\n").removesuffix("\r")

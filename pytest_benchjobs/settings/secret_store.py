@@ -1,0 +1,305 @@
+"""Secrets that are kept on this machine, and where a name is looked up: environment, env files, then here.
+
+A value is in the system's keyring, if the package `keyring` is installed and has a backend that is worth the name; else
+in a file which only its owner can read. What there is, and since when, the file says of both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import fcntl
+import functools
+import hashlib
+import hmac
+import importlib
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import platformdirs
+from pydantic import Field, ValidationError
+
+from ..model.base import Model
+from ..model.environ import HOST, Variable
+from ..model.errors import InputError
+
+DIRECTORY = "BENCHJOBS_CONFIG"
+"""Variable with the directory, if not that of the user's configuration."""
+FILE = "secrets.json"
+MAX_LENGTH = 64 << 10
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_SERVICE = "benchjobs"
+_USABLE = 1.0
+"""What keyring gives backends that really protect what they hold."""
+
+
+class Keyring(Protocol):
+    """What we use of a backend of the package `keyring`."""
+
+    def get_password(self, service: str, username: str) -> str | None: ...  # noqa: D102
+
+    def set_password(self, service: str, username: str, password: str) -> None: ...  # noqa: D102
+
+    def delete_password(self, service: str, username: str) -> None: ...  # noqa: D102
+
+
+class _Entry(Model):
+    value: str | None = Field(default=None, repr=False)
+    """None: it is in the keyring."""
+    set_at: datetime.datetime
+
+
+class _Stored(Model):
+    version: int = 1
+    salt: str
+    secrets: dict[str, _Entry] = {}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kept:
+    """A secret, without its value."""
+
+    name: str
+    in_keyring: bool
+    set_at: datetime.datetime
+    fingerprint: str | None
+    """The same for the same value, and means nothing on another machine. None: the keyring has it no more."""
+
+
+class SecretStore:
+    """The secrets of a user on this machine."""
+
+    def __init__(self) -> None:
+        named = os.environ.get(DIRECTORY)
+        usual = platformdirs.user_config_path("benchjobs")
+        directory = Path(named).absolute() if named else usual
+        self.path = directory / FILE
+        # Another directory has other secrets, in the keyring too.
+        self._service = _SERVICE if directory == usual else f"{_SERVICE} {directory}"
+
+    @functools.cached_property
+    def _keyring(self) -> Keyring | None:
+        return usable_keyring()  # once it is needed: the package takes its time
+
+    def get(self, name: str) -> Variable | None:
+        """A secret, if it is kept here.
+
+        Raises:
+            InputError: others can read the file, it is damaged, or the keyring refuses.
+
+        """
+        entry = self._read().secrets.get(name)
+        if entry is None:
+            return None
+        value = self._value(name, entry)
+        return None if value is None else Variable(value, self.place(in_keyring=entry.value is None))
+
+    def kept(self) -> list[Kept]:
+        """Every secret, by name.
+
+        Raises:
+            InputError: as `get`.
+
+        """
+        stored = self._read()
+        return [
+            Kept(
+                name=name,
+                in_keyring=entry.value is None,
+                set_at=entry.set_at,
+                fingerprint=_fingerprint(stored.salt, self._value(name, entry)),
+            )
+            for name, entry in sorted(stored.secrets.items())
+        ]
+
+    def set(self, name: str, value: str) -> Kept:
+        """Keep a secret, in place of one of that name.
+
+        Raises:
+            InputError: the name or the value cannot be one; as `get`; or the directory refuses.
+
+        """
+        check_name(name)
+        _check_value(value)
+        with self._changing() as stored:
+            now = datetime.datetime.now(datetime.UTC)
+            if self._keyring is None:
+                entry = _Entry(value=value, set_at=now)
+            else:
+                with _asking_keyring():
+                    self._keyring.set_password(self._service, name, value)
+                entry = _Entry(set_at=now)
+            stored[name] = entry
+        return next(kept for kept in self.kept() if kept.name == name)
+
+    def delete(self, name: str) -> bool:
+        """Forget a secret; whether there was one.
+
+        Raises:
+            InputError: as `set`.
+
+        """
+        with self._changing() as stored:
+            entry = stored.pop(name, None)
+            if entry is not None and self._value(name, entry) is not None and entry.value is None:
+                with _asking_keyring():
+                    self._needed_keyring(name).delete_password(self._service, name)
+        return entry is not None
+
+    def place(self, *, in_keyring: bool) -> str:
+        """How to name the place where secrets are."""
+        return "the keyring" if in_keyring else str(self.path)
+
+    def _value(self, name: str, entry: _Entry) -> str | None:
+        if entry.value is not None:
+            return entry.value
+        with _asking_keyring():
+            return self._needed_keyring(name).get_password(self._service, name)
+
+    def _needed_keyring(self, name: str) -> Keyring:
+        if self._keyring is None:
+            raise InputError(
+                f"the secret {name} is in the keyring of this system, which cannot be used now; install the package "
+                f"keyring, or set it again with `benchjobs secret set {name}`"
+            )
+        return self._keyring
+
+    def _read(self) -> _Stored:
+        try:
+            with self.path.open("rb") as file:
+                mode = os.fstat(file.fileno()).st_mode
+                content = file.read()
+        except FileNotFoundError:
+            return _Stored(salt=secrets.token_hex(16))
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", path=self.path) from None
+        if mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise InputError(
+                "others on this machine can read it, so its secrets may be known; "
+                f"change them where they are from, then `chmod 600 {self.path}`",
+                path=self.path,
+            )
+        try:
+            stored = _Stored.model_validate_json(content)
+        except ValidationError:  # whose words would show what is in it
+            stored = None
+        if stored is None or stored.version != 1:
+            raise InputError(
+                "is damaged, or of a newer version; upgrade, or remove it and set the secrets again",
+                path=self.path,
+            )
+        return stored
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[dict[str, _Entry]]:
+        """What is kept, to be changed; written at the end, in one step. Nobody else changes it meanwhile."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(self.path.with_name(f".{FILE}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror}", path=self.path) from None
+        try:
+            with contextlib.suppress(OSError):  # where the file system knows no locks
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            stored = self._read()
+            entries = dict(stored.secrets)
+            yield entries
+            if entries != stored.secrets:
+                self._write(stored.model_copy(update={"secrets": entries}))
+        finally:
+            os.close(lock)
+
+    def _write(self, stored: _Stored) -> None:
+        temporary = self.path.with_name(f".{FILE}.{secrets.token_hex(4)}")
+        try:
+            try:
+                with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+                    file.write(stored.model_dump_json(indent=1).encode())
+                    file.flush()
+                    os.fsync(file.fileno())
+                temporary.replace(self.path)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise InputError(f"cannot be written: {error.strerror}", path=self.path) from None
+
+
+def find(name: str) -> Variable | None:
+    """A value and where it is from: the environment, an env file, or else what is kept. An empty one is none.
+
+    Raises:
+        InputError: as `SecretStore.get`.
+
+    """
+    found = HOST.find(name)
+    return SecretStore().get(name) if found is None else found
+
+
+def lookup(name: str) -> str | None:
+    """The value that `find` finds.
+
+    Raises:
+        InputError: as `SecretStore.get`.
+
+    """
+    found = find(name)
+    return None if found is None else found.value
+
+
+def check_name(name: str) -> None:
+    """See that a secret can be called so.
+
+    Raises:
+        InputError: it cannot.
+
+    """
+    if not _NAME.fullmatch(name):
+        raise InputError(
+            f"{name[:100]!r} is no name for a secret; use letters, digits, '_', '-' and '.', at most 100"
+        )
+
+
+def usable_keyring() -> Keyring | None:
+    """The keyring of this system, if there is one that is worth the name."""
+    try:
+        package: Any = importlib.import_module("keyring")
+        backend = package.get_keyring()
+        return cast("Keyring", backend) if backend.priority >= _USABLE else None
+    except Exception:  # missing, or a backend that fails in its own way
+        return None
+
+
+def _check_value(value: str) -> None:
+    if not value:
+        raise InputError("the value is empty")
+    if "\0" in value or value.encode("utf-8", "replace").decode() != value:
+        raise InputError("the value is not text, or has a NUL character, which no variable can hold")
+    if len(value) > MAX_LENGTH:
+        raise InputError(f"the value has more than {MAX_LENGTH} characters")
+
+
+@contextlib.contextmanager
+def _asking_keyring() -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # each backend has errors of its own, which may tell more than they should
+        raise InputError(
+            f"the keyring refuses ({type(error).__name__}); unlock it, or keep secrets in a file instead: "
+            "PYTHON_KEYRING_BACKEND=keyring.backends.fail.Keyring"
+        ) from None
+
+
+def _fingerprint(salt: str, value: str | None) -> str | None:
+    """A few digits of a keyed digest: who does not have the salt cannot even try values."""
+    if value is None:
+        return None
+    return hmac.new(salt.encode(), value.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:8]
