@@ -1,19 +1,19 @@
 """How an agent ended, and whose doing that is: one table for all agents.
 
-ending           outcome                  class
-success          graded
-gave_up          graded
-turn_limit       failed                   turn_limit
-refused          failed                   model_refused     the model refused what the agent sent (400, 413, 422)
-crashed          failed                   agent_crashed     also: no final event, whatever the exit status
-killed           failed                   agent_crashed
-timed_out        failed                   agent_timeout
-budget           error                    budget            a limit on money, tokens or calls cut it short
-quota            error                    budget            the provider's own hard quota; ends the job as `budget`
-authentication   error                    model_auth
-unknown_model    error                    model_unknown
-rate_limited     error, worth a new try   rate_limited
-endpoint_down    error, worth a new try   endpoint_down
+    ending           outcome                  class
+    success          graded
+    gave_up          graded
+    turn_limit       failed                   turn_limit
+    refused          failed                   model_refused     the model refused what the agent sent (400, 413, 422)
+    crashed          failed                   agent_crashed     also: no final event, whatever the exit status
+    killed           failed                   agent_crashed
+    timed_out        failed                   agent_timeout
+    budget           error                    budget            a limit on money, tokens or calls cut it short
+    quota            error                    budget            the provider's own hard quota; ends the job as `budget`
+    authentication   error                    model_auth
+    unknown_model    error                    model_unknown
+    rate_limited     error, worth a new try   rate_limited
+    endpoint_down    error, worth a new try   endpoint_down
 
 What is graded passes or fails by its score.
 """
