@@ -118,6 +118,8 @@ class JobConfig(Model):
     """Provider -> calls a minute, of the whole job; `*` for any that is not named."""
     tpm: dict[str, Positive] = {}
     """The same of tokens."""
+    model_patience: Seconds | None = None
+    """How long a call of a model is held back and tried again before the agent is told that it failed."""
     prices: Path | None = None
     """A table of prices to use instead of the packaged one."""
     record: Path | None = None

@@ -51,6 +51,7 @@ _SAME_NAME = (
     "trial_max_cost",
     "trial_max_tokens",
     "trial_max_calls",
+    "model_patience",
     "rpm",
     "tpm",
     "params",

@@ -49,6 +49,7 @@ def start_gateway(config: pytest.Config, spent: Usage) -> Gateway:
             record=job.record,
             replay=job.replay,
             secrets=asked.secrets,
+            **({} if job.model_patience is None else {"patience": job.model_patience}),
         )
     )
 

@@ -84,6 +84,12 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
     ("trial_max_calls", "N", "calls of models each trial may make", "int"),
     ("rpm", "[PROVIDER=]N", "calls a minute to a provider of models, or to each; repeatable", "many"),
     ("tpm", "[PROVIDER=]N", "tokens a minute, likewise", "many"),
+    (
+        "model_patience",
+        "SECONDS",
+        "how long a call that a model refuses for the moment is held back and tried again (default: 60)",
+        "float",
+    ),
     ("prices", "FILE", "prices of models, instead of the packaged ones", "text"),
     ("record", "DIR", "keep the traffic with models there", "text"),
     ("replay", "DIR", "answer agents from traffic kept there, instead of calling models", "text"),

@@ -145,6 +145,7 @@ class Settings(WrittenBenchmark):
     """The same for each trial."""
     trial_max_tokens: Annotated[_Count, Field(ge=1)] | None = None
     trial_max_calls: Annotated[_Count, Field(ge=1)] | None = None
+    model_patience: _Duration | None = None
     rpm: dict[Text, Annotated[_Count, Field(ge=1)]] = {}
     """Provider, or `*` -> calls a minute."""
     tpm: dict[Text, Annotated[_Count, Field(ge=1)]] = {}
