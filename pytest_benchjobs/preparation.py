@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shutil
 from collections.abc import Callable, Mapping
 
+from .agents.keyed import keyed
 from .agents.protocol import Agent, AgentCall, AgentCommand
 from .connection import Models
 from .limits import Limits
+from .model.environ import HOST
 from .model.errors import AgentSetupFailed, InputError
 from .model.job import JobConfig
 from .model.result import Trial
@@ -75,7 +76,7 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         raise InputError(f"there is no agent {spec.name!r}; there are: {', '.join(sorted(services.agents))}")
     _check_scorers(trial, services)
     _check_requirements(trial, services)
-    env = fill({**scenario.agent_env, **config.env}, os.environ)
+    env = fill({**scenario.agent_env, **config.env}, HOST)
     call = AgentCall(
         scenario=scenario,
         spec=spec,
@@ -84,6 +85,8 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         params={**config.params, **spec.params},
     )
     command = agent.prepare(call)
+    if command is not None and not command.endpoints and not agent.trusted:
+        command = keyed(command, services.secrets, HOST)
     secrets = secrets_of(scenario, config, services.secrets)
     parts = parts_of(scenario, limits, spec, command, services.scorers, secrets, services.secrets)
     return Prepared(agent=agent, command=command, env=env, secrets=secrets, parts=parts)
@@ -99,13 +102,13 @@ def _check_scorers(trial: Trial, services: Services) -> None:
                 path=scenario.source,
                 line=scenario.line,
             )
-        fill(scorer.env, os.environ)
-    fill(scenario.environment.env, os.environ)
+        fill(scorer.env, HOST)
+    fill(scenario.environment.env, HOST)
 
 
 def _check_requirements(trial: Trial, services: Services) -> None:
     scenario = trial.scenario
-    missing = [name for name in scenario.requires.env if name not in os.environ]
+    missing = [name for name in scenario.requires.env if name not in HOST]
     missing += [name for name in scenario.requires.secrets if name not in services.secrets]
     if missing:
         raise AgentSetupFailed(

@@ -36,6 +36,7 @@ from .hosting import HostShell
 from .limits import Limits
 from .model.agent import COMMAND
 from .model.endpoint import GATEWAY_URL
+from .model.environ import HOST
 from .model.errors import (
     AgentSetupFailed,
     EnvironmentFailed,
@@ -67,7 +68,7 @@ from .sandbox.door import DOOR_FAILED, door_file, through_door
 from .sandbox.protocol import ExecResult, File, Mount, Sandbox, SandboxSpec, Stopping
 from .scoring.commands import Tail
 from .scoring.grade import combine, describe, failure, make_context, run_scorer
-from .secrecy import redact_files, redacted, secrets_of
+from .secrecy import env_file_secrets, redact_files, redacted, secrets_of, split, together
 from .signature import graded_anew, signature
 from .sources.template import fill
 from .store.bundle import TrialDirectory
@@ -197,8 +198,10 @@ class _Try:
         self.directory = directory
         self.clock = clock
         self.original = original
-        self._secrets = secrets_of(trial.scenario, self.config, services.secrets)
-        self._redactor = Redactor({**self._secrets, **services.model_keys})
+        self._secrets = together(
+            secrets_of(trial.scenario, self.config, services.secrets), services.model_keys, env_file_secrets()
+        )
+        self._redactor = Redactor(self._secrets)
         self.score: float | None = None
         self.failure: Failure | None = None
         self.scores: list[ScorerResult] = []
@@ -337,7 +340,7 @@ class _Try:
                 files.append(door_file(self.services.provider.machine()))
         environment = scenario.environment
         spec = SandboxSpec(
-            environment=environment.model_copy(update={"env": fill(environment.env, os.environ)}),
+            environment=environment.model_copy(update={"env": fill(environment.env, HOST)}),
             labels={
                 "job": self.services.bundle.id,
                 "trial": self.trial.node_id,
@@ -424,7 +427,7 @@ class _Try:
             **self._own_variables(agent, command),
             **prepared.env,
             **command.env,
-            **({} if agent.trusted else self.services.secrets),
+            **({} if agent.trusted else split(self.services.secrets, _key_variables(command)).passed),
         }
         user = command.user or self._agent_user()
         with CappedLog(self.directory.agent_log, redactor=self._redactor) as log:
@@ -434,8 +437,9 @@ class _Try:
             raise AgentSetupFailed(f"the agent could not be started: {log.tail(500).strip()}")
         limit = sandbox.limit_hit()
         reading = self._read(command)
+        pid = None if self._connection is None else self._connection.route.pid()
         report = None if self._connection is None else self._connection.close()
-        if report is not None and result.exit_status == DOOR_FAILED and not report.usage.calls:
+        if report is not None and result.exit_status == DOOR_FAILED and pid is None:
             raise GatewayLost(log.tail(500).strip() or "the agent could not reach the gateway")
         ending, message = ending_of(result, reading, report)
         self.agent_end = AgentEnd(
@@ -625,7 +629,7 @@ class _Try:
                 spec,
                 sandbox,
                 timeout=self.limits.scorer_timeout(spec),
-                env=fill(spec.env, os.environ),
+                env=fill(spec.env, HOST),
                 directory=self.directory.path,
                 params=self._params(),
             )
@@ -692,6 +696,11 @@ class _Try:
         self._phase, self._phase_start = phase, now
         if phase != "done":
             self.services.on_phase(self.trial, phase)
+
+
+def _key_variables(command: AgentCommand) -> Iterator[str]:
+    """Variables with the keys of its models, which it never sees."""
+    return (name for endpoint in command.endpoints for name in endpoint.key_variables)
 
 
 def _origin(result: TrialResult | None) -> Origin | None:
