@@ -351,9 +351,10 @@ class Google:
                     results.append(str(response.get("output", json.dumps(response))))
                 else:
                     texts += text_of(part)
-        functions = [
-            one for tool in body.get("tools") or () for one in tool.get("functionDeclarations") or ()
-        ]
+        given = body.get("tools") or ()
+        # Some clients send one object where the documentation has a list.
+        offered = [given] if isinstance(given, Mapping) else given
+        functions = [one for tool in offered for one in tool.get("functionDeclarations") or ()]
         tools = tuple(
             Tool(one["name"], one.get("parametersJsonSchema") or one.get("parameters") or {})
             for one in functions

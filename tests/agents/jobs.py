@@ -1,0 +1,69 @@
+"""Jobs of real agents against the scripted model server: how they are called, and what came of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.agents.server import ModelServer
+from tests.support import IMAGE, results, run
+
+AGENTS = ("claude-code", "codex", "gemini-cli", "goose", "opencode")
+MODELS = {
+    "claude-code": "claude-sonnet-4-5",
+    "codex": "gpt-5.5",
+    "gemini-cli": "gemini-2.5-pro",
+    "goose": "gpt-5.5",
+    "opencode": "claude-sonnet-4-5",
+}
+KEYS = {
+    "ANTHROPIC_API_KEY": "canary-anthropic-0123456789",
+    "OPENAI_API_KEY": "canary-openai-0123456789",
+    "GEMINI_API_KEY": "canary-gemini-0123456789",
+}
+
+
+@dataclasses.dataclass
+class Job:
+    """A directory in which jobs run, and the server their agents' models are on."""
+
+    path: Path
+    server: ModelServer
+
+    def scenarios(self, prompts: dict[str, str], *, timeout: float = 60, network: str = "none") -> None:
+        """One scenario for each prompt. It is solved when made.txt says hi."""
+        manifest = {
+            "benchmark": "made",
+            "defaults": {
+                "image": IMAGE,
+                "workdir": "/app",
+                "agent_timeout": timeout,
+                "network": network,
+                "scorers": [{"name": "made", "type": "bash", "script": 'test "$(cat made.txt)" = hi && echo 1 || echo 0'}],
+            },
+            "scenarios": [{"id": name, "problem_statement": prompt} for name, prompt in prompts.items()],
+        }
+        (self.path / "made.bench.yaml").write_text(json.dumps(manifest))
+
+    def spec(self, agent: str, model: str | None = None, url: str | None = None) -> str:
+        """The agent with its model at the server."""
+        name = model or MODELS[agent]
+        wire = "/v1" if agent in ("codex", "goose") else ""
+        return f"{agent}:{name}@{url or self.server.url}{wire}"
+
+    def run(self, *arguments: str, timeout: float = 300, **env: str) -> list[dict[str, Any]]:
+        """Run all scenarios; the results of the newest job."""
+        done = run(self.path, "made.bench.yaml", *arguments, timeout=timeout, **{**KEYS, **env})
+        assert done.returncode in (0, 1, 13), done.stdout
+        self.output = done.stdout
+        self.status = done.returncode
+        found = results(self.path)
+        newest = max(result["job"] for result in found)
+        return [result for result in found if result["job"] == newest]
+
+
+def used(result: dict[str, Any]) -> dict[str, Any]:
+    """Tokens and calls of a result."""
+    return {name: value for name, value in result["usage"].items() if name != "cost_usd"}

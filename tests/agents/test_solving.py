@@ -1,0 +1,44 @@
+"""The five public agents, unmodified, in real containers: they solve a scenario through the gateway."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from tests.agents.jobs import AGENTS, KEYS, Job, used
+from tests.support import containers
+
+pytestmark = [pytest.mark.docker, pytest.mark.slow]
+
+_SOLVE = "<<<RUN: echo hi > made.txt>>> <<<SAY: all done>>>"
+
+
+def test_each_makes_the_file_with_its_own_tool_and_is_metered_to_the_token(job: Job) -> None:
+    job.scenarios({"make": _SOLVE})
+    usages = {}
+    for agent in AGENTS:
+        job.server.reset()
+        (result,) = job.run("--bench-agent", job.spec(agent))
+        assert (result["outcome"], result["score"]) == ("passed", 1.0), job.output
+        assert result["agent_end"]["ending"] == "success"
+        reported = dataclasses.asdict(job.server.usage)
+        usages[agent] = used(result)
+        assert usages[agent] == reported, agent
+        assert job.server.keys <= set(KEYS.values())
+        steps = [
+            json.loads(line)
+            for line in (job.path / "reports/jobs" / result["job"] / result["path"] / "trajectory.jsonl").open()
+        ]
+        calls = [call for step in steps for call in step.get("tool_calls") or ()]
+        assert "made.txt" in json.dumps(calls), agent
+    assert usages["claude-code"] == usages["codex"] | {"cache_write_tokens": usages["claude-code"]["cache_write_tokens"]}
+    assert usages["codex"] == usages["goose"]
+    assert containers() == []
+
+
+def test_a_prompt_of_a_mebibyte_arrives_whole(job: Job) -> None:
+    job.scenarios({"long": _SOLVE + "x" * (1 << 20)})
+    found = job.run(*(word for agent in AGENTS for word in ("--bench-agent", job.spec(agent))), "--bench-concurrency", "2")
+    assert {result["agent"]["name"]: result["outcome"] for result in found} == dict.fromkeys(AGENTS, "passed"), job.output
