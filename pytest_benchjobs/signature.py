@@ -205,6 +205,8 @@ def _command(command: AgentCommand | None, secrets: Mapping[str, str]) -> list[A
         _variables(command.env, secrets),
         [[file.path, _put(file), file.mode, file.clean] for file in files],
         command.user,
+        *([command.identity] if command.identity else []),
+        *([[one.wire, one.provider, one.base_url] for one in command.endpoints]),
     ]
 
 

@@ -76,6 +76,8 @@ class AgentCommand:
     """Put in just before it starts."""
     user: str | None = None
     """Default: the scenario's `agent_user`."""
+    identity: str = ""
+    """What decides what it does and is not in the command: its version, the digest of its program."""
     mounts: tuple[Mount, ...] = ()
     """What is on this machine and the sandbox sees read-only, such as the agent's program."""
     endpoints: tuple[Endpoint, ...] = ()
