@@ -12,6 +12,7 @@ from typing import IO, Any, NamedTuple
 from pydantic import BaseModel
 
 from .agents.keys import KEYS
+from .agents.providers import PROVIDERS
 from .model.environ import HOST
 from .model.errors import InputError
 from .model.job import JobConfig
@@ -20,8 +21,15 @@ from .settings.secret_store import find
 from .sources.template import fill
 from .store.redact import MIN_LENGTH, Redactor, looks_secret
 
-MODEL_KEYS = frozenset(name for names in KEYS.values() for name in names)
-"""Variables with the keys of known providers of models."""
+_ALIASES = ("ANTHROPIC_AUTH_TOKEN", "CODEX_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY")
+MODEL_KEYS = frozenset(
+    (
+        *(name for provider in PROVIDERS.values() for name in provider.key_variables),
+        *(name for names in KEYS.values() for name in names),
+        *_ALIASES,
+    )
+)
+"""Variables with the keys of known providers of models, and other names that agents have for them."""
 _CHUNK = 256 * 1024
 
 

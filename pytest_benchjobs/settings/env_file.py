@@ -27,11 +27,15 @@ def read_env_file(path: Path, shown: str | None = None) -> dict[str, Variable]:
     `shown` is how to call the file, if not by its path.
 
     Raises:
-        InputErrors: it cannot be read; every mistake in it, with file and line, and without the value.
+        InputError: it cannot be read.
+        InputErrors: every mistake in it, with file and line, and without the value.
 
     """
     shown = shown or str(path)
-    text = read_text(path, limit=_LIMIT).replace("\r\n", "\n")
+    try:
+        text = read_text(path, limit=_LIMIT).replace("\r\n", "\n")
+    except InputError as error:
+        raise InputError(error.message, path=shown, line=error.line) from None
     found: dict[str, Variable] = {}
     lines: dict[str, int] = {}
     errors: list[InputError] = []

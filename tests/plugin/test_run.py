@@ -98,7 +98,7 @@ def test_the_output_and_the_status_are_those_of_pytest(bench: Bench) -> None:
         (["--benchmark", "toyy"], "ERROR: --bench: there is no benchmark 'toyy'; did you mean 'toy'?"),
         (["--benchmark", "toy", "--agent", "oracel"], "ERROR: --bench-agent: there is no agent 'oracel'; did you mean 'oracle'?"),
         (["--scenarios", "solvd"], "ERROR: --bench-scenario: no scenario is called 'solvd'; did you mean 'solved'?"),
-        (["--benchmark", "toy", "--secrets", "A=SURELY_NOT_SET"], "ERROR: --bench-secret: SURELY_NOT_SET is not set here; export it before running pytest"),
+        (["--benchmark", "toy", "--secrets", "A=SURELY_NOT_SET"], "ERROR: --bench-secret: SURELY_NOT_SET is neither in the environment nor among the secrets kept here; export it, or run `benchjobs secret set SURELY_NOT_SET`"),
     ],
     ids=lambda value: value[1] if isinstance(value, list) else "",
 )  # fmt: skip

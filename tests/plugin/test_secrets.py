@@ -1,0 +1,209 @@
+"""Where secrets are from, who gets them, and where they never are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.settings.secret_store import DIRECTORY, SecretStore
+
+from .conftest import Bench
+from .test_options import refused
+
+VALUE = "hunter2-hunter2"
+PRINTS = "command:echo token=$TOKEN; echo length=${#TOKEN}; echo 1 > out.txt"
+
+
+@pytest.fixture(autouse=True)
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Secrets of these tests alone, in a file."""
+    monkeypatch.setenv(DIRECTORY, str(tmp_path / "config"))
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    for name in ("TOKEN", "OURS", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "config"
+
+
+@pytest.fixture
+def toy(bench: Bench) -> Bench:
+    bench.toy()
+    return bench
+
+
+def logs(bench: Bench) -> list[str]:
+    return [path.read_text("utf-8") for path in sorted(bench.bundle().glob("trials/*/*/*/agent.log"))]
+
+
+def assert_nowhere(bench: Bench, result: pytest.RunResult, *values: str) -> None:
+    """None of the values is in anything that the job left or printed."""
+    printed = result.stdout.str() + result.stderr.str()
+    files = [path for path in (bench.path / "reports").rglob("*") if path.is_file()]
+    assert files
+    for value in values:
+        assert value not in printed
+        assert [path for path in files if value.encode() in path.read_bytes()] == []
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_a_secret_that_is_kept_reaches_the_agent_and_nothing_else(
+    toy: Bench, workers: tuple[str, ...]
+) -> None:
+    store = SecretStore()
+    store.set("my-secret", VALUE)
+    result = toy.run(*workers, "--bench-secret", "TOKEN=my-secret", "--bench-agent", PRINTS)
+    assert all(log == f"token=[redacted:TOKEN]\nlength={len(VALUE)}\n" for log in logs(toy))
+    assert len(logs(toy)) == 3
+    assert result.stdout.str().count("secrets: ") == 1
+    result.stdout.fnmatch_lines([f"secrets: TOKEN from {store.path}"])
+    assert_nowhere(toy, result, VALUE)
+
+
+def test_the_environment_comes_first_then_env_files_then_what_is_kept(
+    toy: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("A", "B", "C"):
+        SecretStore().set(f"OUR_{name}", "kept" * 3)
+    toy.write("keys.env", "OUR_A=from-the-file\nOUR_B=from-the-file\n")
+    monkeypatch.setenv("OUR_A", "from-the-environment")
+    agent = "command:echo ${#A} ${#B} ${#C}"
+    secrets = [f"--bench-secret={name}=OUR_{name}" for name in ("A", "B", "C")]
+    result = toy.run("--bench-env-file", "keys.env", *secrets, "--bench-agent", agent)
+    result.stdout.fnmatch_lines(["secrets: A from the environment, B from keys.env, C from /*/secrets.json"])
+    expected = " ".join(str(len(value)) for value in ("from-the-environment", "from-the-file", "kept" * 3))
+    assert set(logs(toy)) == {f"{expected}\n"}
+
+
+def test_a_secret_that_is_nowhere_is_one_line_that_names_both_places(toy: Bench) -> None:
+    said = refused(toy, "--bench-secret", "A=NOWHERE", "--bench-secret", "B=NEITHER")
+    assert said == (
+        "--bench-secret: NEITHER, NOWHERE is neither in the environment nor among the secrets kept here; "
+        "export it, or run `benchjobs secret set NEITHER`"
+    )
+
+
+def test_a_store_that_others_can_read_is_refused_only_when_it_is_needed(
+    toy: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = SecretStore()
+    store.set("OURS", VALUE)
+    store.path.chmod(0o644)
+    said = refused(toy, "--bench-secret", "TOKEN=OURS")
+    assert said.startswith(f"--bench-secret: {store.path}: others on this machine can read it")
+    monkeypatch.setenv("OURS", VALUE)
+    assert toy.run("--bench-secret", "TOKEN=OURS", "-k", "solved").ret == pytest.ExitCode.OK
+
+
+# Env files
+
+FILLED = """
+    benchmark: filled
+    scenarios:
+      - id: fills
+        image: none
+        problem_statement: x
+        agent_env: {GIVEN: "${FROM_FILE}", REAL: "${BOTH}"}
+        requires: {env: [FROM_FILE]}
+        scorers: [{name: s, type: bash, script: echo 1}]
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_a_manifest_is_filled_in_from_an_env_file_and_real_variables_win(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...]
+) -> None:
+    bench.write("filled.bench.yaml", FILLED)
+    bench.write("keys.env", "FROM_FILE='a file'\nBOTH=file\nUNUSED=x\n")
+    monkeypatch.setenv("BOTH", "real")
+    agent = "command:echo $GIVEN, $REAL, ${FROM_FILE-unset}, ${UNUSED-unset}"
+    result = bench.run(*workers, "--bench-env-file=keys.env", "--bench-agent", agent)
+    assert result.ret == pytest.ExitCode.OK
+    # The agent of this sandbox sees all variables of this process: those of the file are not among them.
+    assert logs(bench) == ["a file, real, unset, unset\n"]
+
+
+def test_ordinary_tests_do_not_see_what_an_env_file_says(toy: Bench) -> None:
+    toy.write("keys.env", "FROM_FILE=x\n")
+    toy.write("test_ordinary.py", "import os\n\ndef test_it():\n    assert 'FROM_FILE' not in os.environ\n")
+    toy.run("--bench-env-file=keys.env", "-k", "test_it").assert_outcomes(passed=1)
+
+
+def test_files_of_the_ini_file_are_from_the_rootdir_and_the_last_file_wins(bench: Bench) -> None:
+    bench.write("sub/filled.bench.yaml", FILLED)
+    bench.write(
+        "pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_env_file =\n    base.env\n    more.env\n"
+    )
+    bench.write("base.env", "FROM_FILE=base\nBOTH=base\n")
+    bench.write("more.env", "BOTH=more\n")
+    bench.write("line.env", "FROM_FILE=line\n")
+    agent = "command:echo $GIVEN, $REAL"
+    assert bench.run("--bench-agent", agent).ret == pytest.ExitCode.OK
+    assert logs(bench) == ["base, more\n"]
+    assert bench.run("--bench-agent", agent, "--bench-env-file=line.env").ret == pytest.ExitCode.OK
+    assert logs(bench) == ["line, more\n"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "--bench-env-file: keys.env: cannot be read: No such file or directory"),
+        (
+            "A=1\nB= hunter2\n",
+            "--bench-env-file: keys.env:2: B: blanks, quotes and backslashes have to be quoted*",
+        ),
+        ("hunter2\n", "--bench-env-file: keys.env:1: KEY=VALUE is expected*"),
+    ],
+)
+def test_a_mistake_in_an_env_file_is_told_with_its_line_and_without_the_value(
+    toy: Bench, text: str | None, said: str
+) -> None:
+    if text is not None:
+        toy.write("keys.env", text)
+    result = toy.run("--bench-env-file=keys.env")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: {said}"])
+    assert "hunter2" not in result.stderr.str() + result.stdout.str()
+
+
+def test_what_has_the_name_of_a_secret_is_redacted_even_if_nobody_asked_for_it(toy: Bench) -> None:
+    path = toy.write("keys.env", f"DB_PASSWORD={VALUE}\nOPENAI_API_KEY=openai-canary\nREGION=eu-central\n")
+    agent = f"command:cat {path}; cp {path} out.txt"
+    result = toy.run("--bench-env-file=keys.env", "--bench-agent", agent, "-k", "solved")
+    assert logs(toy) == [
+        "DB_PASSWORD=[redacted:DB_PASSWORD]\nOPENAI_API_KEY=[redacted:OPENAI_API_KEY]\nREGION=eu-central\n"
+    ]
+    assert_nowhere(toy, result, VALUE, "openai-canary")
+
+
+@pytest.mark.parametrize("option", ["agent", "param"])
+def test_a_value_that_nobody_means_to_write_down_is_refused_and_not_repeated(toy: Bench, option: str) -> None:
+    toy.write("keys.env", f"DB_PASSWORD={VALUE}\n")
+    given = {"agent": f"command:login {VALUE}", "param": f"password={VALUE}"}[option]
+    result = toy.run("--bench-env-file=keys.env", f"--bench-{option}", given)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --bench-{option}: it holds the value of the secret DB_PASSWORD*"])
+    assert VALUE not in result.stderr.str()
+
+
+def test_a_word_of_an_env_file_may_be_in_the_text_of_an_agent(toy: Bench) -> None:
+    toy.write("keys.env", "AUTH=basic\n")
+    result = toy.run(
+        "--bench-env-file=keys.env", "--bench-agent", "command:echo basic > out.txt", "-k", "solved"
+    )
+    assert result.parseoutcomes()["unsolved"] == 1
+
+
+def test_the_command_passes_env_files_on_by_name(toy: Bench) -> None:
+    toy.write("keys.env", f"OURS={VALUE}\n")
+    line = ["run", "--benchmark", "toy.bench.yaml", "--env-file", "keys.env", "--secrets", "TOKEN=OURS"]
+    call = [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *line, "--agent", PRINTS]
+    shown = subprocess.run(
+        [*call, "--print-command"], cwd=toy.path, capture_output=True, text=True, check=True
+    )
+    assert "--bench-env-file=keys.env" in shown.stdout
+    done = subprocess.run(call, cwd=toy.path, capture_output=True, text=True, check=False)
+    assert f"length={len(VALUE)}" in logs(toy)[0], done.stdout + done.stderr
+    assert VALUE not in shown.stdout + done.stdout + done.stderr

@@ -1,0 +1,99 @@
+"""Who gets which secret, and what must be redacted although nobody gets it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.agents.keys import KEYS
+from pytest_benchjobs.agents.providers import PROVIDERS
+from pytest_benchjobs.model.environ import HOST, Variable
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.secrecy import (
+    MODEL_KEYS,
+    env_file_secrets,
+    known_keys,
+    others_of_host,
+    split,
+    together,
+)
+from pytest_benchjobs.settings.secret_store import DIRECTORY, SecretStore
+
+
+@pytest.fixture(autouse=True)
+def nothing_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DIRECTORY, str(tmp_path / "config"))
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    for name in MODEL_KEYS:
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def env_file() -> Iterator[None]:
+    values = {
+        "DB_PASSWORD": "postgres-1",
+        "OPENAI_API_KEY": "file-openai",
+        "REGION": "eu-central",
+        "AUTH": "pw",
+    }
+    undo = HOST.lay_below({name: Variable(value, ".env") for name, value in values.items()})
+    yield
+    undo()
+
+
+def test_keys_of_models_are_withheld_from_agents() -> None:
+    given = {"GITHUB_TOKEN": "a", "OPENAI_API_KEY": "b", "ANTHROPIC_API_KEY": "c", "MY_LLM_KEY": "d"}
+    assert split(given) == (
+        {"GITHUB_TOKEN": "a", "MY_LLM_KEY": "d"},
+        {"OPENAI_API_KEY": "b", "ANTHROPIC_API_KEY": "c"},
+    )
+    assert split(given, ["MY_LLM_KEY"]).passed == {"GITHUB_TOKEN": "a"}
+    assert split({}) == ({}, {})
+
+
+def test_the_variables_of_every_known_agent_and_provider_are_keys() -> None:
+    names = {name for names in KEYS.values() for name in names}
+    names |= {name for provider in PROVIDERS.values() for name in provider.key_variables}
+    assert split(dict.fromkeys(names, "x")).passed == {}
+
+
+def test_known_keys_are_those_given_else_those_of_this_machine(
+    env_file: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SecretStore().set("GEMINI_API_KEY", "kept-gemini")
+    SecretStore().set("OPENAI_API_KEY", "kept-openai")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "real-anthropic")
+    assert known_keys() == {
+        "ANTHROPIC_API_KEY": "real-anthropic",
+        "GEMINI_API_KEY": "kept-gemini",
+        "OPENAI_API_KEY": "file-openai",
+    }
+    given = known_keys({"OPENAI_API_KEY": "given-openai", "GITHUB_TOKEN": "x"})
+    assert given["OPENAI_API_KEY"] == "given-openai"
+    assert "GITHUB_TOKEN" not in given
+
+
+def test_keys_that_cannot_be_read_are_an_error_and_not_missing() -> None:
+    store = SecretStore()
+    store.set("GEMINI_API_KEY", "kept-gemini")
+    store.path.chmod(0o644)
+    with pytest.raises(InputError, match="others on this machine can read it"):
+        known_keys()
+
+
+def test_what_env_files_call_a_secret_is_one(env_file: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "real-openai")
+    assert env_file_secrets() == {"DB_PASSWORD": "postgres-1", "OPENAI_API_KEY": "file-openai", "AUTH": "pw"}
+    assert sorted(others_of_host().values()) == ["file-openai", "postgres-1", "real-openai"]
+
+
+def test_two_values_of_one_name_are_both_there() -> None:
+    assert together({"A": "1", "B": "2"}, {"A": "3"}, {"A": "1", "B": "4"}) == {
+        "A": "1",
+        "B": "2",
+        "A_": "3",
+        "B_": "4",
+    }
