@@ -82,6 +82,7 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         spec=spec,
         env=env,
         timeout=limits.agent_timeout,
+        attempt=trial.attempt,
         params={**config.params, **spec.params},
     )
     command = agent.prepare(call)

@@ -1,4 +1,4 @@
-"""The agents that need no model: `oracle`, `nop` and `command`."""
+"""The agents that need no model, `oracle`, `nop` and `command`; and all that come with the package."""
 
 from __future__ import annotations
 
@@ -89,7 +89,10 @@ class Command:
 
 def builtin_agents() -> tuple[Agent, ...]:
     """The agents that come with the package."""
-    return (Oracle(), Nop(), Command())
+    from .baseline import Baseline
+    from .described import packaged_agents
+
+    return (Oracle(), Nop(), Command(), Baseline(Oracle()), *packaged_agents())
 
 
 def _run(command: str, env: Mapping[str, str] | None = None) -> AgentCommand:

@@ -28,6 +28,8 @@ class AgentCall:
     """Seconds until it is stopped."""
     problem_file: str = PROBLEM_FILE
     """Where in the sandbox the problem statement is, also in `$BENCH_PROBLEM_FILE`."""
+    attempt: int = 1
+    """Which of several independent repeats this is."""
     params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Keys of `--bench-extra` and `--bench-matrix` that are for agents, also as JSON in `$BENCH_PARAMS`."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..model.agent import COMMAND
+from ..settings.agents import WITHOUT_MODEL
 from .asked import asked as read
 from .registry import agents_of
 
@@ -24,7 +24,7 @@ def needed(config: pytest.Config) -> bool:
     asked = read(config)
     known = agents_of(config)
     named = (known[spec.name] for spec in asked.job.agents if spec.name in known)
-    return any(agent.needs_model and agent.name != COMMAND for agent in named) or bool(
+    return any(agent.needs_model and agent.name not in WITHOUT_MODEL for agent in named) or bool(
         split(asked.secrets).keys
     )
 

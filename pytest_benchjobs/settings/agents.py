@@ -11,7 +11,7 @@ from ..model.errors import InputError
 if TYPE_CHECKING:
     from .written import WrittenAgent
 
-WITHOUT_MODEL = frozenset({"oracle", "nop", COMMAND})
+WITHOUT_MODEL = frozenset({"oracle", "nop", "baseline", COMMAND})
 """Agents for which a model means nothing."""
 
 

@@ -111,11 +111,17 @@ def _prepared(command: AgentCommand | None) -> AgentCommand:
     return command
 
 
-def test_the_built_in_agents_are_three() -> None:
+def test_the_built_in_agents_are_known_by_name() -> None:
     assert [(agent.name, agent.needs_model, agent.trusted) for agent in builtin_agents()] == [
         ("oracle", False, True),
         ("nop", False, True),
         ("command", True, False),
+        ("baseline", True, True),
+        ("claude-code", True, False),
+        ("codex", True, False),
+        ("gemini-cli", True, False),
+        ("goose", True, False),
+        ("opencode", True, False),
     ]
 
 

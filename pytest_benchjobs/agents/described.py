@@ -1,0 +1,267 @@
+"""Agents that are described by data, such as the five that come with the package."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ..model.agent import AgentSpec
+from ..model.endpoint import GATEWAY_URL, PLACEHOLDER_KEY, Endpoint
+from ..model.environ import HOST
+from ..model.errors import AgentSetupFailed, InputError
+from ..sandbox.protocol import File, Mount
+from .description import Description, Settings, Source, filled, filled_source, read_description
+from .packages import PROGRAMS, Package, platform, trouble
+from .protocol import AgentCall, AgentCommand, AgentReading
+from .providers import Target, target_of
+
+STATE = "/bench/agent"
+"""Where an agent keeps its own files. Not in its home: that is the scenario's."""
+CA_FILE = f"{PROGRAMS}/ca.pem"
+_NODE = Source(
+    npm="node-{platform}@{version}",
+    leave_out=("include/*", "share/*"),
+    archives={
+        "linux-x64": "sha512-qHnz5tFsHoj/WM+uRENVjWONi5hVvmwrgq8A4V76KpuVNAc4+jwK8x4gwbobE9BtHNg/AKR2583eYorLF/c7ng==",
+        "linux-arm64": "sha512-l3DAHZreylo+p9QXDtsOrjG2JXJqVzYXnAGmIQNOUNARcMppTO2cmewVQP+36tjJnSE+dzpMNtgW+c3oiDvXtA==",  # noqa: E501
+    },
+)
+_NODE_VERSION = "22.23.3"
+_OF_MODELS = frozenset({"temperature", "top_p", "reasoning_effort", "max_output_tokens", "max_turns"})
+"""Parameters that cannot be meant for anybody else: an agent that does not take one says so."""
+# The program takes the place of the shell, which only opens the file.
+_WITH_PROBLEM = 'exec "$@" < "$0"'
+
+
+class DescribedAgent:
+    """An agent that does what a description says. The description is read when it is needed first."""
+
+    trusted = False
+
+    def __init__(self, name: str, read: Callable[[], Description], directory: Path | None = None) -> None:
+        self.name = name
+        self._read = read
+        self._directory = directory
+
+    @classmethod
+    def of_file(cls, path: Path) -> DescribedAgent:
+        """The agent a file describes.
+
+        Raises:
+            InputErrors: every mistake in it, with file and line.
+
+        """
+        description = read_description(path)
+        return cls(description.name, lambda: description, path.parent)
+
+    @functools.cached_property
+    def description(self) -> Description:
+        """What it does."""
+        return self._read()
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether `name` alone is an error."""
+        return bool(self.description.wires)
+
+    def packages(self, version: str | None = None) -> tuple[Package, ...]:
+        """What has to be fetched for it, its own program first."""
+        found = []
+        if self.description.source.npm is not None:
+            found.append(
+                _package(self.name, version, self.description.version or "", self.description.source)
+            )
+        if "node" in self.description.runtimes:
+            found.append(_package("node", None, _NODE_VERSION, _NODE))
+        return tuple(found)
+
+    def endpoints(
+        self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]
+    ) -> tuple[Endpoint, ...]:
+        """The models it needs.
+
+        Raises:
+            InputError: nobody can tell who serves its model.
+
+        """
+        target = self._target(spec, environ, params)
+        return () if target is None else (target.endpoint,)
+
+    def prepare(self, call: AgentCall) -> AgentCommand | None:
+        """The command.
+
+        Raises:
+            AgentSetupFailed: it was not fetched, or takes no such parameter.
+            InputError: nobody can tell who serves its model.
+
+        """
+        description = self.description
+        if call.spec.version is not None and description.source.npm is None:
+            raise AgentSetupFailed(
+                f"{self.name} has no versions to choose from; leave out @{call.spec.version}"
+            )
+        target = self._target(call.spec, HOST, call.params)
+        packages = self.packages(call.spec.version)
+        for package in packages:
+            if (why := trouble(package)) is not None:
+                version = f"@{call.spec.version}" if call.spec.version is not None else ""
+                raise AgentSetupFailed(f"{package} {why}; run: benchjobs agents fetch {self.name}{version}")
+        values = self._values(call, target, packages)
+        settings = _merged(
+            [
+                (description, values),
+                *(((case, values),) if target and (case := description.case_for(target.endpoint)) else ()),
+                *self._parameters(call.params, values),
+            ]
+        )
+        argv: tuple[str, ...] = tuple(settings.argv)
+        if description.stdin:
+            argv = ("/bin/sh", "-c", _WITH_PROBLEM, call.problem_file, *argv)
+        return AgentCommand(
+            argv=argv,
+            env={name: _text(value) for name, value in settings.env.items()},
+            files=(*self._program(), *_state_files(settings.files)),
+            identity=", ".join(map(str, packages)),
+            mounts=(*(package.mount for package in packages), *self._authorities()),
+            endpoints=() if target is None else (target.endpoint,),
+            read=self._reader(),
+        )
+
+    def _target(
+        self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]
+    ) -> Target | None:
+        if not self.description.wires:
+            return None
+        return target_of(spec, self.description.wires, self.description.provider, environ, params)
+
+    def _values(
+        self, call: AgentCall, target: Target | None, packages: tuple[Package, ...]
+    ) -> dict[str, Any]:
+        values: dict[str, Any] = {"problem": call.problem_file, "state": STATE}
+        for package in packages:
+            if package.name == self.name:
+                values["agent"] = package.target
+            else:
+                values["node"] = f"{package.target}/bin/node"
+        if self.description.source.path is not None:
+            values["agent"] = f"{PROGRAMS}/{self.name}"
+        if "ca" in self.description.runtimes:
+            values["ca"] = CA_FILE
+        if target is not None:
+            url = GATEWAY_URL[target.endpoint.wire]
+            values |= {
+                "model": target.model,
+                "provider": target.endpoint.provider,
+                "url": url,
+                "host": url.removesuffix("/v1"),
+                "key": PLACEHOLDER_KEY,
+            }
+        return values
+
+    def _parameters(
+        self, params: Mapping[str, Any], values: Mapping[str, Any]
+    ) -> list[tuple[Settings, Mapping[str, Any]]]:
+        known = self.description.parameters
+        found: list[tuple[Settings, Mapping[str, Any]]] = []
+        for name, value in sorted(params.items()):
+            if name in known:
+                if (fault := known[name].fault(value)) is not None:
+                    raise AgentSetupFailed(f"{self.name}: parameter {name} {fault}: {str(value)[:100]!r}")
+                found.append((known[name], {**values, "value": value}))
+            elif name in _OF_MODELS:
+                takes = ", ".join(sorted(known)) or "none"
+                raise AgentSetupFailed(
+                    f"{self.name} takes no parameter {name} (it takes: {takes}); leave it out, or give it to others"
+                )
+        return found
+
+    def _program(self) -> tuple[File, ...]:
+        """What is copied into the sandbox: a program beside the description."""
+        path = self.description.source.path
+        if path is None:
+            return ()
+        source = (self._directory or Path()) / path
+        if not source.exists():
+            raise AgentSetupFailed(f"{self.name}: there is no {source}")
+        return (File(f"{PROGRAMS}/{self.name}", source=source, mode=0o755),)
+
+    def _authorities(self) -> tuple[Mount, ...]:
+        if "ca" not in self.description.runtimes:
+            return ()
+        import certifi
+
+        return (Mount(Path(certifi.where()), CA_FILE),)
+
+    def _reader(self) -> Callable[[Path, Path], AgentReading] | None:
+        if self.description.reads == "none":
+            return None
+        from .reading import reader_of
+
+        return reader_of(self.description.reads)
+
+
+def packaged_agents() -> tuple[DescribedAgent, ...]:
+    """The public agents that come with the package."""
+    directory = Path(__file__).with_name("descriptions")
+    return tuple(
+        DescribedAgent(path.stem, functools.partial(read_description, path))
+        for path in sorted(directory.glob("*.toml"))
+    )
+
+
+def _package(name: str, version: str | None, default: str, source: Source) -> Package:
+    here = platform()
+    wanted = version or default
+    return Package(
+        name=name,
+        version=wanted,
+        platform=here,
+        npm=filled_source(source.npm or "", wanted, here),
+        root=filled_source(source.root, wanted, here),
+        leave_out=source.leave_out,
+        integrity=source.archives.get(here) if wanted == default else None,
+    )
+
+
+def _merged(parts: list[tuple[Settings, Mapping[str, Any]]]) -> Settings:
+    """One call out of several settings, with placeholders filled in."""
+    argv: list[str] = []
+    env: dict[str, Any] = {}
+    files: dict[str, Any] = {}
+    for settings, values in parts:
+        argv += [str(argument) for argument in filled(settings.argv, values)]
+        env = _laid_over(env, filled(settings.env, values))
+        files = _laid_over(files, filled(settings.files, values))
+    return Settings.model_construct(argv=tuple(argv), env=env, files=files)
+
+
+def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    both = dict(below)
+    for key, value in above.items():
+        old = both.get(key)
+        both[key] = _laid_over(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return both
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _state_files(files: Mapping[str, Any]) -> tuple[File, ...]:
+    """The agent's own directory, and what is in it from the start: the agent may be any user, and may write to all."""
+    made = {STATE: File(STATE, mode=0o777)}
+    for name, value in files.items():
+        path = PurePosixPath(STATE) / name
+        if ".." in path.parts:
+            raise InputError(
+                f"the file {name!r} is outside of the agent's directory; write its absolute path"
+            )
+        inside = path.is_relative_to(STATE)
+        for parent in reversed(path.parents) if inside else ():
+            if parent.is_relative_to(STATE):
+                made.setdefault(str(parent), File(str(parent), mode=0o777))
+        made[str(path)] = File(str(path), content=_text(value).encode(), mode=0o666 if inside else 0o644)
+    return tuple(made.values())

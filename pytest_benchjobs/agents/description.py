@@ -1,0 +1,265 @@
+"""An agent described by data: where its program comes from, how it is called, and which models it can talk to.
+
+    name = "my-agent"
+    version = "1.4.0"
+    wires = ["openai"]
+    argv = ["{agent}/bin/my-agent", "run", "--model", "{model}"]
+    env = {OPENAI_BASE_URL = "{url}", OPENAI_API_KEY = "{key}"}
+    [source]
+    npm = "my-agent-{platform}@{version}"
+
+Texts may hold the placeholders of `PLACEHOLDERS`. A table as the value of a variable or file becomes JSON.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
+
+from ..model.base import Name
+from ..model.endpoint import Endpoint, Wire
+from ..model.errors import InputError
+from ..model.scenario import EnvName
+from ..sources.complaints import Complaints, did_you_mean
+from ..sources.documents import read_document
+
+PLACEHOLDERS = {
+    "agent": "directory with the agent's files",
+    "node": "the program node, if `runtimes` has it",
+    "ca": "a file with certificate authorities, if `runtimes` has it",
+    "problem": "file with the problem statement",
+    "state": "an empty directory the agent may write to",
+    "model": "the model, as its provider calls it",
+    "provider": "who serves it",
+    "url": "base URL of the model, which ends in /v1 for the wire openai and has no version for the others",
+    "host": "the same without /v1",
+    "key": "what to give for a key",
+    "value": "the parameter, in `parameters` only",
+}
+"""What stands in braces -> what it stands for."""
+SUFFIXES = (".agent.toml", ".agent.yaml", ".agent.yml")
+_OF_SOURCE = ("version", "platform", "arch")
+_PLACEHOLDER = re.compile(r"(?<![${])\{([a-z_]+)\}(?!\})")
+_OF_MODEL = {"model", "provider", "url", "host", "key"}
+
+Text = Annotated[str, Field(min_length=1)]
+Value = str | dict[str, Any]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+class Settings(_Strict):
+    """What is added to a call."""
+
+    argv: tuple[str, ...] = ()
+    """Arguments, after those which are there already."""
+    env: dict[EnvName, Value] = {}
+    """Variables. A table becomes JSON."""
+    files: dict[Text, Value] = {}
+    """Files: a path in `{state}`, or an absolute one -> a text, or a table that becomes JSON."""
+
+
+class Case(Settings):
+    """Settings for some endpoints."""
+
+    wires: tuple[Wire, ...] = ()
+    """Empty: any."""
+    providers: tuple[Text, ...] = ()
+    """Empty: any."""
+
+    def fits(self, endpoint: Endpoint) -> bool:
+        """Whether they are for this endpoint."""
+        return (not self.wires or endpoint.wire in self.wires) and (
+            not self.providers or endpoint.provider in self.providers
+        )
+
+
+class Parameter(Settings):
+    """Settings for a parameter of `--bench-extra` or `--bench-matrix`, with `{value}` for what it is."""
+
+    type: Literal["integer", "number", "text"] = "text"
+    choices: tuple[Text, ...] = ()
+    """Of a text."""
+
+    def fault(self, value: object) -> str | None:
+        """What is wrong with a value, in a few words; None when nothing is."""
+        if self.type == "text":
+            if not isinstance(value, str):
+                return "is no text"
+            return (
+                f"is not one of {', '.join(self.choices)}"
+                if self.choices and value not in self.choices
+                else None
+            )
+        kinds = int if self.type == "integer" else (int, float)
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            return f"is no {'whole ' if self.type == 'integer' else ''}number"
+        return None
+
+
+class Source(_Strict):
+    """Where the program comes from: one of `npm`, `path`; neither if it is in the image."""
+
+    npm: Text | None = None
+    """A package of npm, such as `my-agent-{platform}@{version}`. Its install scripts are not run."""
+    path: Text | None = None
+    """A file or directory beside the description. It is copied into each sandbox."""
+    root: str = ""
+    """Directory of the package that is kept; it may hold `{arch}`: x86_64 or aarch64."""
+    leave_out: tuple[Text, ...] = ()
+    """Patterns of its files that nobody needs."""
+    archives: dict[Text, Annotated[str, Field(pattern=r"^sha512-[A-Za-z0-9+/=]{88}$")]] = {}
+    """Platform (`linux-x64`, `linux-arm64`) -> digest of the archive of the default version, as npm writes it."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Source:
+        if self.npm is not None and self.path is not None:
+            raise ValueError("has both npm and path; a program comes from one place")
+        if self.npm is None and (self.root or self.leave_out or self.archives):
+            raise ValueError("root, leave_out and archives are of packages of npm")
+        if self.npm is not None and "{version}" not in self.npm:
+            raise ValueError("npm needs a {version}, so that everybody gets the same: my-agent@{version}")
+        return self
+
+
+class Description(Settings):
+    """An agent."""
+
+    name: Name
+    """What is written before the colon."""
+    about: str = ""
+    """What it is, in a line."""
+    version: Text | None = None
+    """Fetched if no other is asked for, as in `name@version:model`."""
+    source: Source = Source()
+    runtimes: tuple[Literal["node", "ca"], ...] = ()
+    """What it needs besides: `node`, and `ca`, a file with certificate authorities."""
+    argv: Annotated[tuple[str, ...], Field(min_length=1)]
+    """The program and its arguments. It runs in the scenario's working directory, with the problem statement as its
+    standard input."""
+    stdin: Annotated[bool, Strict()] = True
+    """Whether its standard input is the problem statement. If not, it is closed, and `argv` should hold `{problem}`."""
+    wires: tuple[Wire, ...] = ()
+    """What it can speak to a model. None: it needs no model."""
+    provider: Text | None = None
+    """Who serves its models if nothing else is said. None: that is told by the name of the model."""
+    reads: Literal["claude-code", "codex", "gemini-cli", "opencode", "goose", "none"] = "none"
+    """Form of what it prints."""
+    cases: tuple[Case, ...] = ()
+    """Settings for some endpoints: of these the first that fits. There has to be one, if there are any."""
+    parameters: dict[Text, Parameter] = {}
+    """Parameters it takes."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Description:
+        if self.source.npm is not None and self.version is None:
+            raise ValueError("a package of npm needs a version")
+        if self.version is not None and self.source.npm is None:
+            raise ValueError("only a package of npm has a version that can be fetched; leave it out")
+        without = set()
+        if self.source.npm is None and self.source.path is None:
+            without.add("agent")
+        if not self.wires:
+            without |= _OF_MODEL
+        without |= {"node", "ca"} - set(self.runtimes)
+        for where, settings in self._all_settings():
+            known = PLACEHOLDERS.keys() - without - (set() if "parameters" in where else {"value"})
+            for text in _texts([settings.argv, settings.env, settings.files]):
+                for name in _PLACEHOLDER.findall(text):
+                    if name not in known:
+                        hint = (
+                            "there is none here"
+                            if name in PLACEHOLDERS
+                            else did_you_mean(name, known).strip()
+                        )
+                        raise ValueError(
+                            f"{where}{{{name}}} stands for nothing; {hint or 'see docs/agents.md'}"
+                        )
+        return self
+
+    def _all_settings(self) -> Iterator[tuple[str, Settings]]:
+        yield "", self
+        for index, case in enumerate(self.cases):
+            yield f"cases.{index}: ", case
+        for name, parameter in self.parameters.items():
+            yield f"parameters.{name}: ", parameter
+
+    def case_for(self, endpoint: Endpoint) -> Case | None:
+        """The settings for an endpoint; None when there are none for any.
+
+        Raises:
+            InputError: there are some, and none fits.
+
+        """
+        found = next((case for case in self.cases if case.fits(endpoint)), None)
+        if found is None and self.cases:
+            raise InputError(f"{self.name} cannot use {endpoint.provider}")
+        return found
+
+
+def read_description(path: Path) -> Description:
+    """Read a file; `.toml` is TOML, anything else YAML.
+
+    Raises:
+        InputErrors: every mistake in it, with file and line.
+
+    """
+    document = read_document(path)
+    complaints = Complaints(document)
+    known = Description.model_fields
+    for key in document.data:
+        if key not in known:
+            complaints.wrong((key,), f"unknown key;{did_you_mean(key, known) or ' leave it out'}")
+    found = complaints.check(
+        Description, {key: value for key, value in document.data.items() if key in known}
+    )
+    complaints.raise_errors()
+    if found is None:  # pragma: no cover - something was raised
+        raise InputError("is no agent", path=path)
+    return found
+
+
+def description_schema() -> dict[str, Any]:
+    """JSON Schema of a description, for editors and for `benchjobs schema`."""
+    schema = Description.model_json_schema(mode="validation")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def filled(value: Any, values: Mapping[str, Any]) -> Any:
+    """A copy in which placeholders are replaced, in keys as well. One that is a whole text keeps its type."""
+    if isinstance(value, str):
+        whole = _PLACEHOLDER.fullmatch(value)
+        if whole is not None and whole[1] in values:
+            return values[whole[1]]
+        return _PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), value)
+    if isinstance(value, Mapping):
+        return {str(filled(key, values)): filled(item, values) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [filled(item, values) for item in value]
+    return value
+
+
+def filled_source(text: str, version: str, platform: str) -> str:
+    """What a `Source` says, for one version and platform."""
+    arch = "aarch64" if platform.endswith("arm64") else "x86_64"
+    for name, value in zip(_OF_SOURCE, (version, platform, arch), strict=True):
+        text = text.replace(f"{{{name}}}", value)
+    return text
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(key)
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)

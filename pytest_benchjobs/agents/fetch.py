@@ -1,0 +1,192 @@
+"""Fetching programs: once per machine, whoever asks first; checked, then put in place in one step."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import datetime
+import fcntl
+import os
+import secrets
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from ..model.errors import InfrastructureError, InputError
+from ..store.files import remove_tree
+from .packages import Package, PackageManifest, digest, trouble
+from .unpacking import identify, unpack
+
+Progress = Callable[[str], None]
+"""Takes a line about what happens now."""
+_NPM_TIMEOUT = 3600.0
+
+
+def fetch(package: Package, on_progress: Progress, *, archive: Path | None = None) -> bool:
+    """Have a package in the cache, from `archive` instead of the network if one is given. False: it was there.
+
+    Raises:
+        InputError: the archive is damaged, or is of something else.
+        InfrastructureError: it cannot be fetched or written.
+
+    """
+    if archive is None and trouble(package) is None:
+        return False
+    directory = package.directory
+    try:
+        with _lock(package, on_progress):
+            if archive is None and trouble(package) is None:
+                return False
+            started = time.monotonic()
+            manifest = _fetch(package, archive, on_progress)
+            took = time.monotonic() - started
+            on_progress(f"{package}: {manifest.bytes / 1e6:.0f} MB in {directory}, {took:.0f} s")
+            return True
+    except OSError as error:
+        raise InfrastructureError(
+            f"{package} cannot be kept in {directory}: {error.strerror or error}. "
+            "Make room there, or name another place in BENCHJOBS_CACHE"
+        ) from None
+
+
+def fetch_from(packages: Sequence[Package], archives: Sequence[Path], on_progress: Progress) -> None:
+    """Have all packages in the cache, from archives that `npm pack` made elsewhere, and with no network.
+
+    Raises:
+        InputError: an archive is of something else, or one is missing.
+        InfrastructureError: it cannot be written.
+
+    """
+    wanted = {package.npm: package for package in packages}
+    found: dict[str, Path] = {}
+    for archive in archives:
+        try:
+            said = identify(archive)
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror or error}", path=archive) from None
+        if said not in wanted:
+            raise InputError(f"is {said[:200]}; wanted is {' and '.join(wanted)}", path=archive)
+        found[said] = archive
+    for npm, package in wanted.items():
+        if npm not in found and trouble(package) is not None:
+            raise InputError(
+                f"{packages[0]} also needs {npm}: make it with `npm pack {npm}`, and give it with --from"
+            )
+    for npm, archive in found.items():
+        fetch(wanted[npm], on_progress, archive=archive)
+
+
+def _fetch(package: Package, archive: Path | None, on_progress: Progress) -> PackageManifest:
+    """Under the lock."""
+    if archive is not None:
+        return _install(package, archive, on_progress)
+    kept = package.directory.with_name(f"{package.directory.name}.tgz")
+    if kept.exists():
+        # Whoever fetched it was killed before it was unpacked.
+        try:
+            manifest = _install(package, kept, on_progress)
+        except InputError:
+            kept.unlink()
+        else:
+            kept.unlink()
+            return manifest
+    _download(package, kept, on_progress)
+    try:
+        return _install(package, kept, on_progress)
+    finally:
+        kept.unlink(missing_ok=True)
+
+
+def _download(package: Package, target: Path, on_progress: Progress) -> None:
+    """Let npm, which checks what it gets, bring the archive."""
+    npm = shutil.which("npm")
+    elsewhere = (
+        f"where there is a network: npm pack {package.npm}; here: benchjobs agents fetch NAME --from FILE"
+    )
+    if npm is None:
+        raise InfrastructureError(
+            f"{package} is fetched with npm, which is not on PATH. Install Node.js; or, {elsewhere}"
+        )
+    on_progress(f"{package}: fetching {package.npm}")
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as directory:
+        options = ("--ignore-scripts", "--loglevel=error", "--no-update-notifier")
+        try:
+            done = subprocess.run(
+                [npm, "pack", package.npm, *options],
+                cwd=directory,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=_NPM_TIMEOUT,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise InfrastructureError(f"npm could not fetch {package.npm}: {error}") from None
+        archives = list(Path(directory).glob("*.tgz"))
+        if done.returncode != 0 or len(archives) != 1:
+            said = done.stdout.decode("utf-8", "replace").replace("npm error ", "").split("\n")
+            why = " ".join(
+                line.strip() for line in said if line.strip() and not line.startswith("A complete log")
+            )
+            raise InfrastructureError(f"npm cannot fetch {package.npm}: {why[:600]}. Or, {elsewhere}")
+        archives[0].replace(target)
+
+
+def _install(package: Package, archive: Path, on_progress: Progress) -> PackageManifest:
+    if package.integrity is not None:
+        kind, _, value = package.integrity.partition("-")
+        found = base64.b64encode(bytes.fromhex(digest(archive, kind))).decode()
+        if found != value:
+            raise InputError(
+                f"is not {package.npm}: its digest is {kind}-{found}, and should be {package.integrity}",
+                path=archive,
+            )
+    on_progress(f"{package}: unpacking {archive.stat().st_size / 1e6:.0f} MB")
+    place = package.directory
+    new = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
+    (new / "files").mkdir(parents=True)
+    try:
+        (new / "files").chmod(0o755)
+        said, files = unpack(archive, package, new / "files")
+        if said != package.npm:
+            raise InputError(f"is {said or 'nameless'}, and should be {package.npm}", path=archive)
+        manifest = PackageManifest(
+            npm=package.npm,
+            archive_sha256=digest(archive),
+            archive_bytes=archive.stat().st_size,
+            fetched_at=datetime.datetime.now(datetime.UTC),
+            files=files,
+        )
+        (new / "manifest.json").write_text(manifest.model_dump_json(indent=1), "utf-8")
+        if place.exists():
+            # It is damaged, or somebody wants it anew.
+            old = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
+            place.rename(old)
+            new.rename(place)
+            remove_tree(old)
+        else:
+            new.rename(place)
+    except BaseException:
+        remove_tree(new)
+        raise
+    return manifest
+
+
+@contextlib.contextmanager
+def _lock(package: Package, on_progress: Progress) -> Iterator[None]:
+    """Held by one process at a time; the kernel drops it when the process dies."""
+    place = package.directory
+    place.parent.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(place.with_name(f"{place.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_progress(f"{package}: another process is fetching it")
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,172 @@
+"""Programs that are fetched once, and the place on this machine where they are kept.
+
+In `<cache>/agents/NAME/VERSION-PLATFORM/` there are `files/`, which is what a sandbox sees, and `manifest.json` with
+digests, sizes and times of all of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import functools
+import hashlib
+import os
+import platform as host
+from collections.abc import Iterator
+from pathlib import Path
+
+import platformdirs
+from pydantic import ValidationError
+
+from ..model.base import Model
+from ..sandbox.protocol import Mount
+
+CACHE_VARIABLE = "BENCHJOBS_CACHE"
+PROGRAMS = "/opt/benchjobs"
+"""Where sandboxes see them."""
+_CHUNK = 1 << 20
+_seen: set[tuple[Path, datetime.datetime]] = set()
+"""Packages of which every file was looked at."""
+_MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+def platform() -> str:
+    """What containers on this machine run: `linux-x64` or `linux-arm64`."""
+    machine = host.machine().lower()
+    return f"linux-{_MACHINES.get(machine, machine)}"
+
+
+def cache_directory() -> Path:
+    """Where programs are kept: `$BENCHJOBS_CACHE`, else the user's cache directory."""
+    named = os.environ.get(CACHE_VARIABLE)
+    return (Path(named).absolute() if named else platformdirs.user_cache_path("benchjobs")) / "agents"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Package:
+    """A program of one version, for one platform."""
+
+    name: str
+    version: str
+    platform: str
+    npm: str
+    """`PACKAGE@VERSION`, as npm knows it."""
+    root: str = ""
+    """Directory within its archive that is kept."""
+    leave_out: tuple[str, ...] = ()
+    """Patterns of paths in `root` that nobody needs."""
+    integrity: str | None = None
+    """`sha512-...` of its archive, where it is known beforehand."""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+    @property
+    def target(self) -> str:
+        """Where a sandbox sees it."""
+        return f"{PROGRAMS}/{self.name}"
+
+    @property
+    def directory(self) -> Path:
+        """Its place in the cache."""
+        return cache_directory() / self.name / f"{self.version}-{self.platform}"
+
+    @property
+    def files(self) -> Path:
+        """Where its files are."""
+        return self.directory / "files"
+
+    @property
+    def mount(self) -> Mount:
+        """What a sandbox is given."""
+        return Mount(self.files, self.target)
+
+
+class PackageFile(Model):
+    """A file of a package."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    sha256: str
+    executable: bool
+
+
+class PackageManifest(Model):
+    """What was fetched. Written last: without it there is nothing."""
+
+    schema_version: int = 1
+    npm: str
+    archive_sha256: str
+    archive_bytes: int
+    fetched_at: datetime.datetime
+    files: tuple[PackageFile, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Of all files."""
+        return sum(file.size for file in self.files)
+
+
+def manifest_of(package: Package) -> PackageManifest | None:
+    """What is known of a package that was fetched; None when it was not."""
+    path = package.directory / "manifest.json"
+    try:
+        about = path.stat()
+        return _read(path, about.st_mtime_ns, about.st_size)
+    except (OSError, ValidationError):
+        return None
+
+
+def trouble(package: Package) -> str | None:
+    """What keeps a package from being used, in a few words; None when it can be.
+
+    Sizes and times are looked at, no content: of everything at first, later in this process of programs only, which is
+    cheap enough for every trial. `changed` reads everything.
+    """
+    path = package.directory / "manifest.json"
+    manifest = manifest_of(package)
+    if manifest is None:
+        return "is not on this machine"
+    seen = (path, manifest.fetched_at)
+    for file in manifest.files:
+        if seen in _seen and not file.executable:
+            continue
+        try:
+            about = (package.files / file.path).stat()
+        except OSError:
+            return f"has lost {file.path}"
+        if (about.st_size, about.st_mtime_ns) != (file.size, file.mtime_ns):
+            return f"was changed since it was fetched: {file.path}"
+    _seen.add(seen)
+    return None
+
+
+def changed(package: Package) -> Iterator[str]:
+    """Return the paths whose content is not what was fetched."""
+    manifest = manifest_of(package)
+    for file in manifest.files if manifest is not None else ():
+        try:
+            if digest(package.files / file.path) != file.sha256:
+                yield file.path
+        except OSError:
+            yield file.path
+
+
+def digest(path: Path, kind: str = "sha256") -> str:
+    """Hexadecimal digest of a file.
+
+    Raises:
+        OSError: it cannot be read.
+
+    """
+    found = hashlib.new(kind)
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            found.update(chunk)
+    return found.hexdigest()
+
+
+@functools.lru_cache(maxsize=64)
+def _read(path: Path, _mtime_ns: int, _size: int) -> PackageManifest:
+    return PackageManifest.model_validate_json(path.read_bytes())

@@ -1,0 +1,209 @@
+"""Who serves models: where they are, what they speak, and which variables hold the key."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from ..model.agent import AgentSpec
+from ..model.endpoint import Endpoint, Wire
+from ..model.errors import InputError
+
+COMPATIBLE = "openai-compatible"
+"""The provider of a model at an address of which nothing else is known."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Provider:
+    """A public API, or a server that many people run themselves."""
+
+    urls: Mapping[Wire, str]
+    """What it speaks, the wire to be preferred first -> its base URL."""
+    url_variable: str
+    """Variable that overrides the base URL."""
+    key_variables: tuple[str, ...]
+    key_required: bool = True
+
+
+PROVIDERS: dict[str, Provider] = {
+    "anthropic": Provider(
+        {"anthropic": "https://api.anthropic.com"}, "ANTHROPIC_BASE_URL", ("ANTHROPIC_API_KEY",)
+    ),
+    "openai": Provider({"openai": "https://api.openai.com/v1"}, "OPENAI_BASE_URL", ("OPENAI_API_KEY",)),
+    "google": Provider(
+        {"google": "https://generativelanguage.googleapis.com"},
+        "GOOGLE_GEMINI_BASE_URL",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    ),
+    "groq": Provider({"openai": "https://api.groq.com/openai/v1"}, "GROQ_BASE_URL", ("GROQ_API_KEY",)),
+    "cerebras": Provider(
+        {"openai": "https://api.cerebras.ai/v1"}, "CEREBRAS_BASE_URL", ("CEREBRAS_API_KEY",)
+    ),
+    "openrouter": Provider(
+        {"openai": "https://openrouter.ai/api/v1"}, "OPENROUTER_BASE_URL", ("OPENROUTER_API_KEY",)
+    ),
+    "vllm": Provider(
+        {"openai": "http://127.0.0.1:8001/v1", "anthropic": "http://127.0.0.1:8001"},
+        "VLLM_BASE_URL",
+        ("VLLM_API_KEY",),
+        key_required=False,
+    ),
+}
+_BY_MODEL = (
+    (re.compile(r"claude"), "anthropic"),
+    (re.compile(r"gemini"), "google"),
+    (re.compile(r"gpt|o[1-9](?![a-z0-9])|codex|chatgpt"), "openai"),
+)
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}\Z")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+    """Where an agent's model is, and what it is called there."""
+
+    endpoint: Endpoint
+    model: str
+
+
+def target_of(
+    spec: AgentSpec,
+    wires: Sequence[Wire],
+    default_provider: str | None,
+    environ: Mapping[str, str],
+    params: Mapping[str, Any] | None = None,
+) -> Target:
+    """Find out who serves the model of an agent that speaks `wires`.
+
+    The provider is the one the agent is given, or its own, or the word before the model's first `/`, or the one whose
+    models have such names; any other model with a base URL is at an OpenAI-compatible endpoint. The base URL is that of
+    the agent (`@URL`), else the parameter `PROVIDER_base_url`, else the provider's variable, else the provider's own.
+
+    Raises:
+        InputError: nobody can tell, or the two do not speak the same.
+
+    """
+    model = spec.model
+    if not model:
+        raise InputError(f"no model specified for agent {spec.name!r}. Use format: {spec.name}:model")
+    name = spec.provider or default_provider
+    if name is None and spec.base_url is None:
+        prefix, slash, rest = model.partition("/")
+        if slash and rest and prefix in PROVIDERS:
+            name, model = prefix, rest
+    if name is None:
+        name = next((provider for pattern, provider in _BY_MODEL if pattern.match(model.lower())), None)
+    if name is None and spec.base_url is not None:
+        name = COMPATIBLE
+    if name is None:
+        raise InputError(
+            f"nobody knows who serves the model {model!r} of {spec.name}; write {spec.name}:PROVIDER/{model} with one "
+            f"of {', '.join(PROVIDERS)}, or {spec.name}:{model}@URL"
+        )
+    return Target(_endpoint(spec, name, wires, environ, params or {}), model)
+
+
+def endpoint_for(
+    spec: AgentSpec,
+    wires: Sequence[Wire],
+    default_provider: str | None,
+    environ: Mapping[str, str],
+    params: Mapping[str, Any] | None = None,
+) -> Endpoint:
+    """Return the endpoint of `target_of`.
+
+    Raises:
+        InputError: as there.
+
+    """
+    return target_of(spec, wires, default_provider, environ, params).endpoint
+
+
+def missing_key(endpoint: Endpoint, value_of: Callable[[str], str | None]) -> str | None:
+    """What is missing for an endpoint, in a line that says what to do; None when nothing is.
+
+    `value_of` gives the value of a variable, wherever on this machine it is kept.
+    """
+    variables = endpoint.key_variables
+    if not endpoint.key_required or any(value_of(variable) for variable in variables):
+        return None
+    which = variables[0] if len(variables) == 1 else f"at least one of {', '.join(variables)}"
+    return (
+        f"{endpoint.provider} needs {which}: export it, or keep it with `benchjobs secret set {variables[0]}`"
+    )
+
+
+def _endpoint(
+    spec: AgentSpec, name: str, wires: Sequence[Wire], environ: Mapping[str, str], params: Mapping[str, Any]
+) -> Endpoint:
+    if not _NAME.match(name):
+        raise InputError(f"{name[:80]!r} is not the name of a provider; there are: {', '.join(PROVIDERS)}")
+    provider = PROVIDERS.get(name) or _other(name)
+    wire = next((wire for wire in provider.urls if wire in wires), None)
+    if wire is None:
+        raise InputError(
+            f"{spec.name} speaks {_words(wires)}, and {name} {_words(tuple(provider.urls))}; "
+            "choose another agent or provider"
+        )
+    key = f"{name.replace('-', '_')}_base_url"
+    given = (
+        (spec.base_url, f"agent {spec.label}"),
+        (params.get(key), f"parameter {key}"),
+        (environ.get(provider.url_variable), provider.url_variable),
+    )
+    for url, blame in given:
+        if url:
+            base_url = _checked(url, wire, blame)
+            return Endpoint(
+                wire=wire,
+                provider=name,
+                base_url=base_url,
+                key_variables=provider.key_variables,
+                key_required=provider.key_required and base_url == provider.urls[wire],
+            )
+    if not provider.urls[wire]:
+        raise InputError(
+            f"nobody knows where provider {name!r} is, only {', '.join(PROVIDERS)}; "
+            f"write {spec.name}:{spec.model}@URL, or set {provider.url_variable}"
+        )
+    return Endpoint(
+        wire=wire,
+        provider=name,
+        base_url=provider.urls[wire],
+        key_variables=provider.key_variables,
+        key_required=provider.key_required,
+    )
+
+
+def _other(name: str) -> Provider:
+    """A provider we know nothing of: somewhere, OpenAI-compatible, and a key is sent if there is one."""
+    variable = name.upper().replace("-", "_")
+    return Provider({"openai": ""}, f"{variable}_BASE_URL", (f"{variable}_API_KEY",), key_required=False)
+
+
+def _checked(url: object, wire: Wire, blame: str) -> str:
+    """Return the base URL as `Endpoint` has it: with `/v1` for openai, without for the others."""
+    try:
+        parts = urlsplit(url) if isinstance(url, str) else None
+        fits = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        fits = False
+    if not isinstance(url, str) or parts is None or not fits or parts.query or parts.fragment:
+        raise InputError(f"{blame}: {str(url)[:200]!r} is not a base URL; write http://HOST[:PORT][/PATH]")
+    base = url.rstrip("/")
+    if wire == "openai":
+        return base if parts.path.strip("/") else f"{base}/v1"
+    return re.sub(r"/v1(beta)?\Z", "", base)
+
+
+_LANGUAGES: dict[Wire, str] = {
+    "anthropic": "Anthropic Messages",
+    "openai": "OpenAI's protocols",
+    "google": "Google generateContent",
+}
+
+
+def _words(wires: Sequence[Wire]) -> str:
+    return " and ".join(_LANGUAGES[wire] for wire in wires)

@@ -1,0 +1,143 @@
+"""Archives of npm, unpacked with no help from the archive: no links, nothing outside, nothing without end."""
+
+from __future__ import annotations
+
+import fnmatch
+import gzip
+import hashlib
+import json
+import tarfile
+import zlib
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+from ..model.errors import InputError
+from .packages import Package, PackageFile
+
+_MAX_BYTES = 4 << 30
+_MAX_FILES = 100_000
+_CHUNK = 1 << 20
+_MAX_ABOUT = 1 << 20
+_BROKEN = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError)
+
+
+def unpack(archive: Path, package: Package, target: Path) -> tuple[str | None, tuple[PackageFile, ...]]:
+    """Write what `package` keeps of an archive below `target`.
+
+    Returns:
+        What the archive says it is (`PACKAGE@VERSION`), and the files.
+
+    Raises:
+        InputError: it is no such archive, is damaged, or holds what it must not.
+        OSError: it cannot be read, or there is no room.
+
+    """
+    said: str | None = None
+    files: list[PackageFile] = []
+    total = 0
+    try:
+        with tarfile.open(archive, "r|gz") as tar:
+            for member in tar:
+                path = _inside(archive, member)
+                if member.isdir():
+                    continue
+                total += member.size
+                if not member.isreg() or total > _MAX_BYTES or len(files) >= _MAX_FILES:
+                    raise InputError(
+                        f"holds {member.name[:200]!r}, which is no plain file, or holds too much",
+                        path=archive,
+                    )
+                stream = tar.extractfile(member)
+                if stream is None:  # pragma: no cover - a regular file has one
+                    continue
+                if str(path) == "package.json":
+                    text = stream.read(_MAX_ABOUT)
+                    said = _identity(text)
+                    if not package.root:
+                        files.append(_write(target, path, member, [text]))
+                    continue
+                kept = _kept(path, package)
+                if kept is not None:
+                    files.append(_write(target, kept, member, _chunks(stream)))
+    except _BROKEN as error:
+        raise InputError(f"is no archive of npm, or is damaged: {error}", path=archive) from None
+    if not files:
+        raise InputError(f"holds nothing of {package.npm}", path=archive)
+    return said, tuple(files)
+
+
+def identify(archive: Path) -> str:
+    """What an archive says it is: `PACKAGE@VERSION`.
+
+    Raises:
+        InputError: it is no archive of npm.
+        OSError: it cannot be read.
+
+    """
+    try:
+        with tarfile.open(archive, "r|gz") as tar:
+            for member in tar:
+                path = _inside(archive, member)
+                stream = tar.extractfile(member) if member.isreg() else None
+                if str(path) == "package.json" and stream is not None:
+                    said = _identity(stream.read(_MAX_ABOUT))
+                    if said is not None:
+                        return said
+    except _BROKEN as error:
+        raise InputError(f"is no archive of npm, or is damaged: {error}", path=archive) from None
+    raise InputError("is no archive of npm: it has no package.json", path=archive)
+
+
+def _inside(archive: Path, member: tarfile.TarInfo) -> PurePosixPath:
+    """Path below the archive's one directory, which may have any name."""
+    path = PurePosixPath(member.name)
+    if path.is_absolute() or ".." in path.parts or "\0" in member.name:
+        raise InputError(f"holds {member.name[:200]!r}, which is outside of it", path=archive)
+    return PurePosixPath(*path.parts[1:])
+
+
+def _kept(path: PurePosixPath, package: Package) -> PurePosixPath | None:
+    root = PurePosixPath(package.root)
+    if not path.is_relative_to(root):
+        return None
+    path = path.relative_to(root)
+    left_out = any(fnmatch.fnmatchcase(str(path), pattern) for pattern in package.leave_out)
+    return None if left_out else path
+
+
+def _write(target: Path, path: PurePosixPath, member: tarfile.TarInfo, chunks: Any) -> PackageFile:
+    place = target / path
+    for parent in reversed(place.relative_to(target).parents):
+        directory = target / parent
+        if not directory.is_dir():
+            directory.mkdir()
+            # Whatever the umask: the agent is another user.
+            directory.chmod(0o755)
+    digest = hashlib.sha256()
+    with place.open("xb") as file:
+        for chunk in chunks:
+            digest.update(chunk)
+            file.write(chunk)
+    executable = bool(member.mode & 0o111)
+    place.chmod(0o555 if executable else 0o444)
+    about = place.stat()
+    return PackageFile(
+        path=str(path),
+        size=about.st_size,
+        mtime_ns=about.st_mtime_ns,
+        sha256=digest.hexdigest(),
+        executable=executable,
+    )
+
+
+def _chunks(stream: IO[bytes]) -> Any:
+    while chunk := stream.read(_CHUNK):
+        yield chunk
+
+
+def _identity(text: bytes) -> str | None:
+    try:
+        about = json.loads(text)
+        return f"{about['name']}@{about['version']}"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
