@@ -28,7 +28,7 @@ from typing import Any, Self
 from ..model.ending import Ending
 from ..model.endpoint import Endpoint
 from ..model.errors import GatewayLost, InputError, ResultsUnwritable
-from ..model.result import Usage
+from ..model.usage import Usage
 from .prices import load_prices
 
 _BACKLOG = 4096

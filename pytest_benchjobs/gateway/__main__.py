@@ -1,0 +1,91 @@
+"""The gateway's process: `python -m pytest_benchjobs.gateway DESCRIPTOR`.
+
+The descriptor is that of its control socket, which listens already. Settings come as one line on standard input,
+which then stays open: its end is the end of this process, however its parent ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import logging
+import resource
+import shutil
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from .job import Job
+from .route import Route
+
+_LINE = 4 << 20
+_CLOSE_TIMEOUT = 3.0
+
+
+class _Control:
+    """Opens a route for each connection, and closes it with it."""
+
+    def __init__(self, job: Job, directory: Path) -> None:
+        self._job = job
+        self._directory = directory
+        self._numbers = itertools.count()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def say(what: Any) -> None:
+            writer.write(json.dumps(what).encode() + b"\n")
+
+        try:
+            line = await reader.readline()
+            if not line:
+                return
+            route = Route(self._job, json.loads(line), self._directory / f"r{next(self._numbers)}", say)
+            report = None
+            try:
+                await route.open()
+                await reader.readline()  # that it is over, or nothing because the other side is gone
+            finally:
+                report = await route.close()
+            say({"report": report})
+            await writer.drain()
+        except ConnectionError:
+            pass
+        finally:
+            writer.close()
+
+
+async def _run(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    parent = asyncio.StreamReader(limit=_LINE)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(parent), sys.stdin)
+    settings = json.loads(await parent.readline())
+    job = Job(settings)
+    directory = Path(settings["directory"])
+    control = _Control(job, directory)
+    listening = socket.socket(fileno=descriptor)
+    server = await asyncio.start_unix_server(control.serve, sock=listening, limit=_LINE)
+    await parent.read()
+    server.close()
+    routes = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in routes:
+        task.cancel()
+    await asyncio.wait(routes, timeout=_CLOSE_TIMEOUT) if routes else None
+    await job.session.close()
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def main() -> None:
+    """Run until the parent is done."""
+    logging.basicConfig(level=logging.ERROR, format="%(message)s")
+    # What it says of requests no agent in its right mind would send could fill a disk.
+    logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    asyncio.run(_run(int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    main()

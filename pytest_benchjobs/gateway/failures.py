@@ -1,0 +1,165 @@
+"""What a failed call means: how it ends an agent, whether trying again helps, and what to say of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import email.utils
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..model.ending import Ending
+from ..store.text import one_line
+
+_MESSAGE_LENGTH = 300
+_QUOTA_CODES = frozenset(
+    {"insufficient_quota", "billing_hard_limit_reached", "billing_error", "billing_not_active"}
+)
+_SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
+_LONGEST_WAIT = 86_400.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """A call that was not answered."""
+
+    ending: Ending
+    message: str
+    """One line."""
+    again: bool = False
+    """Whether it may go well later."""
+    wait: float | None = None
+    """Seconds the endpoint wants to be left alone."""
+
+
+def of_response(status: int, headers: Mapping[str, str], body: bytes, now: float) -> Failure:
+    """Of an answer whose status is not 2xx.
+
+    Args:
+        status: Of the answer.
+        headers: With lower-case names.
+        body: As much of it as is worth reading.
+        now: Seconds since the epoch.
+
+    """
+    error = _error(body)
+    text = body[:4096].decode("utf-8", "replace")
+    message = f"{status}: {one_line(_message(error) or text, _MESSAGE_LENGTH)}"
+    if status < 400:
+        return Failure(Ending.ENDPOINT_DOWN, f"{message} (a redirection; give the address it leads to)")
+    again = status in (408, 425, 429) or status >= 500
+    ending = _ending(status, error, text)
+    if ending is Ending.QUOTA:
+        again = False
+    return Failure(ending, message, again, _wait(headers, error, now) if again else None)
+
+
+def of_event(error: Mapping[str, Any]) -> Failure:
+    """Of an error that an answer reports after it began with 200."""
+    words = set(_words(error))
+    message = one_line(_message(error) or str(dict(error)), _MESSAGE_LENGTH)
+    if words & _QUOTA_CODES:
+        return Failure(Ending.QUOTA, message)
+    if any("rate_limit" in word or word == "RESOURCE_EXHAUSTED" for word in words):
+        return Failure(Ending.RATE_LIMITED, message)
+    if any("invalid_request" in word or word in ("INVALID_ARGUMENT", "invalid_prompt") for word in words):
+        return Failure(Ending.REFUSED, message)
+    return Failure(Ending.ENDPOINT_DOWN, message)
+
+
+def of_connection(error: BaseException) -> Failure:
+    """Of no answer at all."""
+    reason = one_line(str(error), _MESSAGE_LENGTH) or type(error).__name__
+    return Failure(Ending.ENDPOINT_DOWN, f"no answer: {reason}", again=True)
+
+
+def _ending(status: int, error: Mapping[str, Any], text: str) -> Ending:
+    words = set(_words(error))
+    lower = text.lower()
+    if status == 402 or words & _QUOTA_CODES or "credit balance is too low" in lower or _day_is_over(error):
+        return Ending.QUOTA
+    if status == 429:
+        return Ending.RATE_LIMITED
+    if status >= 500 or status in (408, 425):
+        return Ending.ENDPOINT_DOWN
+    if "model_not_found" in words:
+        return Ending.UNKNOWN_MODEL
+    if status in (401, 403) or "API_KEY_INVALID" in words:
+        return Ending.AUTHENTICATION
+    if status == 404:
+        # Any web server has a 404 for an address it does not know; this is about models only if it says so.
+        return (
+            Ending.UNKNOWN_MODEL if "model" in lower or "not_found_error" in words else Ending.ENDPOINT_DOWN
+        )
+    return Ending.REFUSED
+
+
+def _day_is_over(error: Mapping[str, Any]) -> bool:
+    """Whether a quota of a day is used up, as one wire says it; its quotas of a minute look much the same."""
+    return any(
+        "PerDay" in str(violation.get("quotaId", ""))
+        for detail in _details(error)
+        for violation in detail.get("violations", ())
+        if isinstance(violation, dict)
+    )
+
+
+def _wait(headers: Mapping[str, str], error: Mapping[str, Any], now: float) -> float | None:
+    seconds: float | None = None
+    if (said := _number(headers.get("retry-after-ms"))) is not None:
+        seconds = said / 1000
+    elif (after := headers.get("retry-after")) is not None:
+        seconds = _number(after)
+        if seconds is None:
+            try:
+                seconds = email.utils.parsedate_to_datetime(after).timestamp() - now
+            except ValueError:
+                seconds = None
+    else:
+        for detail in _details(error):
+            if match := _SECONDS.fullmatch(str(detail.get("retryDelay", ""))):
+                seconds = float(match[1])
+    return None if seconds is None else min(max(seconds, 0.0), _LONGEST_WAIT)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _error(body: bytes) -> Mapping[str, Any]:
+    """The error in an answer's JSON, whichever wire it is of; empty if there is none."""
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    if isinstance(answer, list) and answer:
+        answer = answer[0]
+    if not isinstance(answer, dict):
+        return {}
+    error = answer.get("error", answer)
+    return error if isinstance(error, dict) else {"message": str(error)}
+
+
+def _message(error: Mapping[str, Any]) -> str:
+    message = error.get("message")
+    return message if isinstance(message, str) else ""
+
+
+def _words(error: Mapping[str, Any]) -> Iterator[str]:
+    for name in ("type", "code", "status", "reason"):
+        if isinstance(word := error.get(name), str):
+            yield word
+    for detail in _details(error):
+        if isinstance(word := detail.get("reason"), str):
+            yield word
+
+
+def _details(error: Mapping[str, Any]) -> list[dict[str, Any]]:
+    details = error.get("details")
+    return [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []

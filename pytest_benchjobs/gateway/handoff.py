@@ -1,0 +1,70 @@
+"""Taking over the socket on which a container's loopback is listened on.
+
+A door in the container makes it and sends it here over a unix socket, with its process id. So calls are accepted in
+the container's own network, to which nothing else leads, and only there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+
+_PATIENCE = 5.0
+
+
+async def take(door: socket.socket) -> tuple[socket.socket, int]:
+    """Wait for the first proper handover: the listening socket, and the process id of who sent it, in its container.
+
+    Args:
+        door: A listening unix socket, which does not block.
+
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        connection, _ = await loop.sock_accept(door)
+        with connection:
+            connection.setblocking(False)
+            with contextlib.suppress(OSError, TimeoutError):
+                await asyncio.wait_for(_readable(connection), _PATIENCE)
+                handed = _receive(connection)
+                if handed is not None:
+                    return handed
+
+
+async def _readable(connection: socket.socket) -> None:
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(connection, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(connection)
+
+
+def _receive(connection: socket.socket) -> tuple[socket.socket, int] | None:
+    message, descriptors, _, _ = socket.recv_fds(connection, 16, 1)
+    pid = int.from_bytes(message[:4], "little", signed=True)
+    if not descriptors:
+        return None
+    try:
+        handed = socket.socket(fileno=descriptors[0])
+    except OSError:
+        os.close(descriptors[0])
+        return None
+    if len(message) == 4 and pid > 0 and _listens_on_loopback(handed):
+        os.set_inheritable(handed.fileno(), False)
+        handed.setblocking(False)
+        return handed, pid
+    handed.close()
+    return None
+
+
+def _listens_on_loopback(handed: socket.socket) -> bool:
+    return (
+        handed.family == socket.AF_INET
+        and handed.type == socket.SOCK_STREAM
+        and handed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+        and handed.getsockname()[0] == "127.0.0.1"
+    )

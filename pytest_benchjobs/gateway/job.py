@@ -1,0 +1,56 @@
+"""What all routes of a job share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from ..model.ending import Ending
+from ..model.usage import Usage
+from .budget import Spending, Turnstile
+from .client import Limits
+from .prices import load_prices
+from .rates import Rates
+
+_CONNECT_TIMEOUT = 15.0
+# Models think for minutes before the first word, but one that says nothing for this long is not coming back.
+_SILENCE = 900.0
+
+
+class Job:
+    """Settings, as `client` wrote them, and what was spent."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self.patience: float = settings["patience"]
+        self.grace: float = settings["grace"]
+        self.secrets: Mapping[str, str] = settings["secrets"]
+        self.prices = load_prices(_path(settings["prices"]))
+        self.record = _path(settings["record"])
+        self.replay = _path(settings["replay"])
+        self.rates = Rates({provider: (rate[0], rate[1]) for provider, rate in settings["rates"].items()})
+        self.spending = Spending("job", Limits(**settings["limits"]), Usage(**settings["spent"]))
+        self.turnstile = Turnstile(self.spending)
+        self.exhausted: dict[str, str] = {}
+        """Provider -> what it said when its quota was used up."""
+        self.session = aiohttp.ClientSession(
+            # No cookies, no credentials from files; as many connections as there are calls.
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=_SILENCE),
+            trust_env=False,
+            read_bufsize=1 << 16,
+        )
+
+    @property
+    def stopped(self) -> Ending | None:
+        """Why the job has to end."""
+        if self.exhausted:
+            return Ending.QUOTA
+        return Ending.BUDGET if self.spending.reached() else None
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)

@@ -1,0 +1,246 @@
+"""Reading what a call used out of its answer as the bytes go by, the same for all wires."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .prices import Tokens
+from .wires import Kind
+
+_LONGEST = 64 << 20  # bytes of one event or one whole answer that are kept to be read
+_MOST = 1 << 53
+# Most events are a few words of text. Only those with one of these in them are worth parsing.
+_TELLING = (b"usage", b'"error"', b"message_st", b"response.", b"finishReason")
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
+
+
+@dataclasses.dataclass(slots=True)
+class Reading:
+    """What an answer said so far."""
+
+    model: str | None = None
+    """As the endpoint names it."""
+    raw: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """Usage in the wire's own words; what is said later counts."""
+    finished: bool = False
+    """It said that it is complete."""
+    error: Mapping[str, Any] | None = None
+    """What went wrong after it had begun well."""
+
+    def tokens(self, kind: Kind) -> Tokens:
+        """Usage in our words."""
+        return _TOKENS[kind](self.raw)
+
+
+class Meter:
+    """Takes the bytes of one answer, however they are cut."""
+
+    def __init__(self, kind: Kind, streamed: bool) -> None:
+        self._kind = kind
+        self._streamed = streamed
+        self._held = bytearray()
+        self._skipping = False
+        self.reading = Reading()
+
+    def feed(self, data: bytes) -> None:
+        """More of it."""
+        if not self._streamed:
+            if len(self._held) + len(data) <= _LONGEST:
+                self._held += data
+            else:
+                self._skipping = True
+            return
+        first, *rest = data.split(b"\n")
+        if not self._skipping:
+            self._held += first
+        if not rest:
+            if len(self._held) > _LONGEST:
+                self._held.clear()
+                self._skipping = True
+            return
+        *whole, last = rest
+        self._line(bytes(self._held))
+        self._held = bytearray(last)
+        self._skipping = False
+        for line in whole:
+            self._line(line)
+
+    def finish(self) -> Reading:
+        """Nothing follows."""
+        held, self._held = bytes(self._held), bytearray()
+        if self._streamed:
+            self._line(held)
+        elif held and not self._skipping:
+            answer = _parsed(held)
+            for event in answer if isinstance(answer, list) else [answer]:
+                self._event(event)
+            self.reading.finished = answer is not None
+        return self.reading
+
+    def _line(self, line: bytes) -> None:
+        if not line.startswith(b"data:"):
+            return
+        said = line[5:].strip()
+        if said == b"[DONE]":
+            self.reading.finished = True
+        elif self.reading.model is None or any(word in said for word in _TELLING):
+            self._event(_parsed(said))
+
+    def _event(self, event: Any) -> None:
+        if isinstance(event, dict):
+            _READERS[self._kind](event, self.reading)
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _part(event: Mapping[str, Any], name: str) -> dict[str, Any]:
+    part = event.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _note(reading: Reading, source: Mapping[str, Any], model: str, usage: str) -> None:
+    name = source.get(model)
+    if reading.model is None and isinstance(name, str) and name:
+        reading.model = name
+    reading.raw |= {key: value for key, value in _part(source, usage).items() if value is not None}
+    if isinstance(source.get("error"), dict):
+        reading.error = source["error"]
+
+
+def _read_messages(event: dict[str, Any], reading: Reading) -> None:
+    kind = event.get("type")
+    _note(reading, _part(event, "message") if kind == "message_start" else event, "model", "usage")
+    reading.finished |= kind == "message_stop"
+
+
+def _read_chat(event: dict[str, Any], reading: Reading) -> None:
+    _note(reading, event, "model", "usage")
+    if "usage" not in event:
+        _note(reading, _part(event, "x_groq"), "model", "usage")
+
+
+def _read_responses(event: dict[str, Any], reading: Reading) -> None:
+    kind = event.get("type")
+    _note(reading, _part(event, "response") if "response" in event else event, "model", "usage")
+    reading.finished |= kind in _ENDS
+    if kind == "error" and reading.error is None:
+        reading.error = event
+
+
+def _read_generate(event: dict[str, Any], reading: Reading) -> None:
+    _note(reading, event, "modelVersion", "usageMetadata")
+    candidates = event.get("candidates")
+    for candidate in candidates if isinstance(candidates, list) else []:
+        reading.finished |= isinstance(candidate, dict) and bool(candidate.get("finishReason"))
+
+
+_READERS = {
+    Kind.MESSAGES: _read_messages,
+    Kind.CHAT: _read_chat,
+    Kind.RESPONSES: _read_responses,
+    Kind.GENERATE: _read_generate,
+}
+
+
+def _count(raw: Mapping[str, Any], *names: str) -> int | None:
+    """The first of them that is a number of tokens."""
+    for name in names:
+        value = raw.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST:
+            return value
+    return None
+
+
+def _sum(*counts: int | None) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _messages_tokens(raw: Mapping[str, Any]) -> Tokens:
+    cached = _count(raw, "cache_read_input_tokens")
+    written = _count(raw, "cache_creation_input_tokens")
+    return Tokens(
+        # This wire counts what came from or went to a cache apart; we count all that was sent.
+        input=_sum(_count(raw, "input_tokens"), cached, written),
+        output=_count(raw, "output_tokens"),
+        cached=cached,
+        cache_write=written,
+        cache_write_1h=_count(_part(raw, "cache_creation"), "ephemeral_1h_input_tokens"),
+        reasoning=_count(_part(raw, "output_tokens_details"), "thinking_tokens", "reasoning_tokens"),
+    )
+
+
+def _openai_tokens(raw: Mapping[str, Any]) -> Tokens:
+    sent = _part(raw, "prompt_tokens_details") or _part(raw, "input_tokens_details")
+    back = _part(raw, "completion_tokens_details") or _part(raw, "output_tokens_details")
+    return Tokens(
+        input=_count(raw, "prompt_tokens", "input_tokens"),
+        output=_count(raw, "completion_tokens", "output_tokens"),
+        cached=_count({**raw, **sent}, "cached_tokens", "prompt_cache_hit_tokens"),
+        cache_write=_count(sent, "cache_write_tokens", "cache_creation_tokens"),
+        reasoning=_count(back, "reasoning_tokens"),
+    )
+
+
+def _generate_tokens(raw: Mapping[str, Any]) -> Tokens:
+    thoughts = _count(raw, "thoughtsTokenCount")
+    return Tokens(
+        input=_sum(_count(raw, "promptTokenCount"), _count(raw, "toolUsePromptTokenCount")),
+        output=_sum(_count(raw, "candidatesTokenCount"), thoughts),
+        cached=_count(raw, "cachedContentTokenCount"),
+        reasoning=thoughts,
+    )
+
+
+_TOKENS = {
+    Kind.MESSAGES: _messages_tokens,
+    Kind.CHAT: _openai_tokens,
+    Kind.RESPONSES: _openai_tokens,
+    Kind.GENERATE: _generate_tokens,
+}
+
+
+class UsageRemover:
+    """Takes the event out of a chat stream that its client did not ask for, and passes on all others as they came."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """What of it, and of what was held back, the client gets."""
+        self._held += data
+        return b"".join(self._whole())
+
+    def finish(self) -> bytes:
+        """Nothing follows."""
+        rest, self._held = self._held, b""
+        return b"" if _only_usage(rest) else rest
+
+    def _whole(self) -> Iterator[bytes]:
+        start = 0
+        while True:
+            ends = [
+                at + len(end) for end in (b"\n\n", b"\r\n\r\n") if (at := self._held.find(end, start)) >= 0
+            ]
+            if not ends:
+                break
+            event, start = self._held[start : min(ends)], min(ends)
+            if not _only_usage(event):
+                yield event
+        self._held = self._held[start:]
+
+
+def _only_usage(event: bytes) -> bool:
+    said = event.strip()
+    if b'"usage"' not in said or not said.startswith(b"data:"):
+        return False
+    chunk = _parsed(said[5:])
+    return isinstance(chunk, dict) and chunk.get("choices") == [] and isinstance(chunk.get("usage"), dict)

@@ -1,0 +1,86 @@
+"""How fast calls may go to a provider."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+
+class Rate:
+    """Of one provider.
+
+    Args:
+        requests: A minute, at most. None: no limit.
+        tokens: A minute, at most. What a call takes is known afterwards, so the next ones make up for it.
+        clock: Seconds, steadily growing.
+
+    """
+
+    def __init__(
+        self, requests: int | None, tokens: int | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._clock = clock
+        self._requests = None if requests is None else _Bucket(requests, clock())
+        self._tokens = None if tokens is None else _Bucket(tokens, clock())
+        self._paused_until = clock()
+
+    def reserve(self) -> float:
+        """Take a turn. Seconds until it comes."""
+        now = self._clock()
+        delay = 0.0
+        if self._requests is not None:
+            self._requests.take(1, now)
+            delay = self._requests.until(0.0, now)
+        if self._tokens is not None:
+            delay = max(delay, self._tokens.until(1.0, now))
+        return delay
+
+    def spend(self, tokens: int) -> None:
+        """A call took so many."""
+        if self._tokens is not None:
+            self._tokens.take(tokens, self._clock())
+
+    def pause(self, seconds: float) -> None:
+        """The provider wants to be left alone, by everybody."""
+        self._paused_until = max(self._paused_until, self._clock() + seconds)
+
+    def paused(self) -> float:
+        """Seconds until the pause is over."""
+        return max(self._paused_until - self._clock(), 0.0)
+
+
+class _Bucket:
+    """Fills steadily; a twelfth of a minute's worth may be taken at once.
+
+    It fills so slowly that this first helping and what follows are no more than a minute's worth in any minute.
+    """
+
+    def __init__(self, per_minute: int, now: float) -> None:
+        self._capacity = max(1.0, per_minute // 12)
+        self._speed = (per_minute + 1 - self._capacity) / 60
+        self._level = self._capacity
+        self._at = now
+
+    def take(self, amount: float, now: float) -> None:
+        self._fill(now)
+        self._level -= amount
+
+    def until(self, level: float, now: float) -> float:
+        """Seconds until there is so much in it."""
+        self._fill(now)
+        return max((level - self._level) / self._speed, 0.0)
+
+    def _fill(self, now: float) -> None:
+        self._level = min(self._capacity, self._level + (now - self._at) * self._speed)
+        self._at = now
+
+
+class Rates:
+    """Of all providers."""
+
+    def __init__(self, rates: Mapping[str, tuple[int | None, int | None]]) -> None:
+        self._rates = {provider: Rate(requests, tokens) for provider, (requests, tokens) in rates.items()}
+
+    def of(self, provider: str) -> Rate:
+        """One without limits still has its pauses."""
+        return self._rates.setdefault(provider, Rate(None, None))

@@ -1,0 +1,152 @@
+"""Traffic on disk: written while it passes, and answered from later, without any endpoint.
+
+    DIRECTORY/<trial>/0001.json, 0002.json, ...    one call each, in the order in which they were made
+
+Neither keys nor other secrets are in it, and of headers only those that decide how an answer is read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..store.redact import Redactor
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+=@-]")
+_LONGEST_NAME = 120
+_HEADERS = ("content-type", "retry-after")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recorded:
+    """One answer."""
+
+    status: int
+    headers: Mapping[str, str]
+    chunks: tuple[bytes, ...]
+    cut: bool
+    """It broke off."""
+
+
+class Recording:
+    """The calls of one trial, as they are made. What was recorded of an earlier try of it is replaced.
+
+    Raises:
+        OSError: from every method, when the disk does not take it.
+
+    """
+
+    def __init__(self, directory: Path, trial: str, secrets: Mapping[str, str]) -> None:
+        self._directory = directory / safe_name(trial)
+        self._redactor = Redactor(secrets, patterns=())
+        self._count = 0
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._directory.mkdir(parents=True)
+
+    def number(self) -> int:
+        """Of the next call."""
+        self._count += 1
+        return self._count
+
+    def write(self, number: int, method: str, path: str, body: bytes, answer: Recorded) -> None:
+        """Keep one call and its answer."""
+        chunks = [chunk.decode("utf-8", "surrogateescape") for chunk in answer.chunks]
+        whole = "".join(chunks)
+        redacted = self._redactor.redact(whole.encode("utf-8", "surrogateescape"))
+        if redacted != whole.encode("utf-8", "surrogateescape"):
+            chunks = [redacted.decode("utf-8", "surrogateescape")]
+        record = {
+            "request": {"method": method, "path": path, "body": self._body(body)},
+            "response": {
+                "status": answer.status,
+                "headers": {name: answer.headers[name] for name in _HEADERS if name in answer.headers},
+                "chunks": chunks,
+                "cut": answer.cut,
+            },
+        }
+        file = self._directory / f"{number:04}.json"
+        partial = file.with_suffix(".part")
+        partial.write_text(json.dumps(record, indent=1) + "\n", "ascii")
+        partial.replace(file)
+
+    def _body(self, body: bytes) -> Any:
+        redacted = self._redactor.redact(body)
+        try:
+            return json.loads(redacted)
+        except (ValueError, RecursionError):
+            return redacted.decode("utf-8", "replace")
+
+
+class Replay:
+    """The answers of one trial: the n-th call of a path gets what the n-th call of that path got."""
+
+    def __init__(self, directory: Path, trial: str) -> None:
+        self._directory = directory / safe_name(trial)
+        self._files: dict[tuple[str, str], list[Path]] | None = None
+        self._next: dict[tuple[str, str], int] = {}
+
+    def answer(self, method: str, path: str) -> Recorded | None:
+        """The next answer to such a call; None: there was no such call.
+
+        Raises:
+            ValueError: what is on disk was not written by `Recording`.
+
+        """
+        if self._files is None:
+            self._files = _by_call(sorted(self._directory.glob("*.json")))
+        at = self._next.get((method, path), 0)
+        files = self._files.get((method, path), [])
+        if at >= len(files):
+            return None
+        self._next[method, path] = at + 1
+        response = _load(files[at])["response"]
+        try:
+            return Recorded(
+                int(response["status"]),
+                dict(response["headers"]),
+                tuple(chunk.encode("utf-8", "surrogateescape") for chunk in response["chunks"]),
+                bool(response["cut"]),
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{files[at]} is not a recorded call: {error!r}") from None
+
+
+def _by_call(files: Iterable[Path]) -> dict[tuple[str, str], list[Path]]:
+    found: dict[tuple[str, str], list[Path]] = {}
+    for file in files:
+        request = _load(file)["request"]
+        found.setdefault((str(request.get("method")), str(request.get("path"))), []).append(file)
+    return found
+
+
+def _load(file: Path) -> dict[str, dict[str, Any]]:
+    try:
+        record = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{file} cannot be read: {error}") from None
+    if not isinstance(record, dict) or not all(
+        isinstance(record.get(part), dict) for part in ("request", "response")
+    ):
+        raise ValueError(f"{file} is not a recorded call")
+    return record
+
+
+def safe_name(trial: str) -> str:
+    """`trial` as a path below a directory, whatever is in it; two that differ stay different."""
+    parts = [_safe_part(part) for part in trial.split("/") if part]
+    if not parts:
+        raise ValueError("a trial has a name")
+    return "/".join(parts)
+
+
+def _safe_part(part: str) -> str:
+    safe = _UNSAFE.sub("_", part).lstrip(".")[:_LONGEST_NAME]
+    if safe == part:
+        return safe
+    return f"{safe}-{hashlib.sha256(part.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"

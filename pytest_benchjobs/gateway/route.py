@@ -1,0 +1,142 @@
+"""One trial's way through the gateway: its sockets, and how long they last."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_parser import RawRequestMessage
+from aiohttp.streams import StreamReader
+from aiohttp.web_protocol import RequestHandler
+
+from ..model.endpoint import Endpoint, Wire
+from .client import Limits
+from .handoff import take
+from .job import Job
+from .passing import LARGEST_REQUEST, Passing
+from .record import Recording, Replay
+from .state import TrialState
+from .upstream import Target
+
+_CONNECTIONS = 32
+_FULL_PAUSE = 0.02
+_BACKLOG = 64
+_SHUTDOWN = 2.0
+
+
+class Route:
+    """Open from its making to `close`.
+
+    Args:
+        job: What it is part of.
+        request: As `client.open_route` wrote it.
+        directory: Where its sockets go; a path without anything there.
+        say: Tells the client something.
+
+    Raises:
+        OSError: there is no room for its sockets, or for recorded traffic.
+
+    """
+
+    def __init__(
+        self, job: Job, request: Mapping[str, Any], directory: Path, say: Callable[[Mapping[str, Any]], None]
+    ) -> None:
+        self._say = say
+        self._directory = directory
+        self._state = TrialState(job, Limits(**request["limits"]), lambda: say({"stop": True}))
+        targets: dict[Wire, Target] = {}
+        for one in request["upstreams"]:
+            endpoint = Endpoint(**one["endpoint"])
+            targets.setdefault(endpoint.wire, Target(endpoint, one["key"]))
+        keys = {target.endpoint.provider: target.key for target in targets.values() if target.key}
+        trial = request["trial"]
+        recording = None if job.record is None else Recording(job.record, trial, {**job.secrets, **keys})
+        replay = None if job.replay is None else Replay(job.replay, trial)
+        self._passing = Passing(job, self._state, targets, recording, replay)
+        self._server = web.Server(
+            self._handle,
+            request_factory=_request,
+            handler_cancellation=True,
+            access_log=None,
+            tcp_keepalive=False,
+        )
+        self._tasks: list[asyncio.Task[None]] = []
+        self._door: socket.socket | None = None
+
+    async def open(self) -> None:
+        """Listen."""
+        self._directory.mkdir(mode=0o700)
+        self._door = _listen(self._directory / "door", 0o666)
+        host = _listen(self._directory / "host", 0o600)
+        self._tasks = [asyncio.create_task(self._let_in(self._door)), asyncio.create_task(self._accept(host))]
+        self._say({"door": str(self._directory / "door"), "host": str(self._directory / "host")})
+
+    async def _let_in(self, door: socket.socket) -> None:
+        """Take over a container's loopback, once."""
+        listening, pid = await take(door)
+        door.close()
+        self._say({"pid": pid})
+        listening.listen(_BACKLOG)
+        await self._accept(listening)
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        with listening:
+            while True:
+                # An agent that opens more than it may waits, and nobody else does.
+                while len(self._server.connections) >= _CONNECTIONS:
+                    await asyncio.sleep(_FULL_PAUSE)
+                connection, _ = await loop.sock_accept(listening)
+                if connection.family == socket.AF_INET:
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                with contextlib.suppress(OSError):
+                    await loop.connect_accepted_socket(self._server, connection)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            return await self._passing.handle(request)
+        except (ConnectionError, asyncio.CancelledError, web.RequestPayloadError):
+            raise
+        except Exception:
+            logging.getLogger(__name__).exception("a call failed within the gateway")
+            raise
+
+    async def close(self) -> Mapping[str, Any]:
+        """End what is under way, and say what there was."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._door is not None:
+            self._door.close()
+        await self._server.shutdown(_SHUTDOWN)
+        for name in ("door", "host"):
+            (self._directory / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._directory.rmdir()
+        return self._state.report()
+
+
+def _listen(path: Path, mode: int) -> socket.socket:
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listening.setblocking(False)
+    listening.bind(str(path))
+    path.chmod(mode)
+    listening.listen(_BACKLOG)
+    return listening
+
+
+def _request(
+    message: RawRequestMessage,
+    payload: StreamReader,
+    protocol: RequestHandler,
+    writer: Any,
+    task: asyncio.Task[None],
+) -> web.BaseRequest:
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=LARGEST_REQUEST)

@@ -1,0 +1,150 @@
+"""How things stand with the calls of one trial: what they used, how they ended, whether the agent has to stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..model.ending import Ending
+from .budget import Spending
+from .client import Limits
+from .failures import Failure
+from .job import Job
+from .prices import Tokens
+
+_MODELS = 32
+_LONGEST_MODEL = 200
+_FOR_GOOD = frozenset({Ending.BUDGET, Ending.QUOTA})
+_STOPPING = frozenset(
+    {Ending.AUTHENTICATION, Ending.UNKNOWN_MODEL, Ending.RATE_LIMITED, Ending.ENDPOINT_DOWN, *_FOR_GOOD}
+)
+
+
+class TrialState:
+    """Of one route.
+
+    Args:
+        job: What it shares with others.
+        limits: Its own.
+        on_stop: Called once, when the agent has to be ended.
+
+    """
+
+    def __init__(self, job: Job, limits: Limits, on_stop: Callable[[], None]) -> None:
+        self._job = job
+        self._on_stop = on_stop
+        self.spending = Spending("trial", limits)
+        self.ending: Ending | None = None
+        self.message: str | None = None
+        self.fault: str | None = None
+        """What kept traffic from being recorded."""
+        self.impatient = False
+        """The endpoint has used up the patience for it, and has not answered since."""
+        self.unmeterable: str | None = None
+        """Why a limit cannot be kept."""
+        self._succeeded = False
+        self._models: dict[str, bool] = {}
+        self._grace: asyncio.TimerHandle | None = None
+        self._late = False
+        self._stopped = False
+
+    def answered(
+        self, provider: str, model: str | None, asked: str | None, tokens: Tokens, complete: bool
+    ) -> None:
+        """A model answered.
+
+        Args:
+            provider: Of the endpoint.
+            model: As the endpoint names it.
+            asked: As the agent named it.
+            tokens: What was reported.
+            complete: To the end.
+
+        """
+        names = [name[:_LONGEST_MODEL] for name in (model, asked) if name]
+        cost = next(
+            (c for name in names if (c := self._job.prices.cost(provider, name, tokens)) is not None), None
+        )
+        if names and (names[0] in self._models or len(self._models) < _MODELS):
+            self._models[names[0]] = any(self._job.prices.known(provider, name) for name in names)
+        for spending in (self.spending, self._job.spending):
+            spending.add(tokens, cost, complete)
+        self._job.rates.of(provider).spend(tokens.total or 0)
+        if complete:
+            self._check_meterable(tokens, cost, names[0] if names else "the model")
+
+    def _check_meterable(self, tokens: Tokens, cost: float | None, model: str) -> None:
+        limits = (self.spending.limits, self._job.spending.limits)
+        if tokens.total is None and any(
+            one.max_tokens is not None or one.max_cost_usd is not None for one in limits
+        ):
+            self.unmeterable = (
+                f"the endpoint does not say how many tokens {model} used, so no limit can be kept"
+            )
+        elif cost is None and self.limits_cost:
+            self.unmeterable = self.without_price(model)
+
+    @property
+    def limits_cost(self) -> bool:
+        """Whether prices have to be known."""
+        return any(one.limits.max_cost_usd is not None for one in (self.spending, self._job.spending))
+
+    def without_price(self, model: str) -> str:
+        """What to say of a model whose cost cannot be limited."""
+        return f"{model} has no price, so no limit on cost can be kept; name it in a table given as --bench-prices"
+
+    def succeeded(self) -> None:
+        """A call went well to its end."""
+        self._succeeded = True
+        self.impatient = False
+        if self.ending not in _FOR_GOOD:
+            self.ending = self.message = None
+            self._calm()
+
+    def failed(self, failure: Failure, *, for_good: bool = True) -> None:
+        """A call failed, and the agent was told.
+
+        Args:
+            failure: How.
+            for_good: Whether the agent has nothing to hope for. An answer that broke off may be asked for again.
+
+        """
+        if self.ending in _FOR_GOOD:
+            return
+        self.ending, self.message = failure.ending, failure.message
+        self.impatient |= failure.again and for_good
+        # Agents use small models beside their own for titles and the like. Where one model answers they can go on.
+        side_model = failure.ending is Ending.UNKNOWN_MODEL and self._succeeded
+        if for_good and failure.ending in _STOPPING and not side_model and self._grace is None:
+            self._grace = asyncio.get_running_loop().call_later(self._job.grace, self._grace_over)
+
+    def _grace_over(self) -> None:
+        self._late = True
+        self.consider_stopping()
+
+    def consider_stopping(self) -> None:
+        """Ask for the end of the agent if it is time, and no call is under way that may still go well."""
+        if self._late and not self._stopped and (self.spending.running == 0 or self.ending in _FOR_GOOD):
+            self._stopped = True
+            self._on_stop()
+
+    def _calm(self) -> None:
+        self._late = False
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+
+    def report(self) -> Mapping[str, Any]:
+        """All of it, as `client.RouteReport` reads it."""
+        self._calm()
+        stopped = self._job.stopped
+        return {
+            "usage": self.spending.usage().model_dump(),
+            "ending": self.ending,
+            "message": self.message,
+            "models": list(self._models),
+            "unpriced": [model for model, priced in self._models.items() if not priced],
+            "job_stopped": stopped,
+            "fault": self.fault,
+        }

@@ -1,0 +1,140 @@
+"""The calls a gateway passes on, and how each wire says that something is wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import re
+import urllib.parse
+from collections.abc import Mapping
+from typing import Any
+
+from ..model.endpoint import Wire
+
+
+class Kind(enum.Enum):
+    """What a call is for; decides where usage is in its answer."""
+
+    MESSAGES = "messages"
+    CHAT = "chat"
+    RESPONSES = "responses"
+    GENERATE = "generate"
+    OTHER = "other"
+    """Costs nothing: lists of models, counts of tokens."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """One that is known."""
+
+    wire: Wire
+    kind: Kind
+    method: str
+    path: str
+    """What is added to the endpoint's base URL, with the query, without a key."""
+    model: str | None = None
+    """Where the path names it."""
+
+    @property
+    def metered(self) -> bool:
+        """Whether it is a model that answers."""
+        return self.kind is not Kind.OTHER
+
+
+_NAME = r"[A-Za-z0-9._:@%+/-]+"
+_PREFIXES: dict[str, Wire] = {"/anthropic": "anthropic", "/openai/v1": "openai", "/google": "google"}
+_CALLS: dict[Wire, tuple[tuple[str, re.Pattern[str], Kind], ...]] = {
+    "anthropic": (
+        ("POST", re.compile(r"/v1/messages"), Kind.MESSAGES),
+        ("POST", re.compile(r"/v1/messages/count_tokens"), Kind.OTHER),
+        ("GET", re.compile(rf"/v1/models(/{_NAME})?"), Kind.OTHER),
+    ),
+    "openai": (
+        ("POST", re.compile(r"/chat/completions"), Kind.CHAT),
+        ("POST", re.compile(r"/responses"), Kind.RESPONSES),
+        ("GET", re.compile(rf"/models(/{_NAME})?"), Kind.OTHER),
+    ),
+    "google": (
+        (
+            "POST",
+            re.compile(rf"/v1(?:beta)?/models/(?P<model>{_NAME}):(?:stream)?[gG]enerateContent"),
+            Kind.GENERATE,
+        ),
+        ("POST", re.compile(rf"/v1(?:beta)?/models/{_NAME}:countTokens"), Kind.OTHER),
+        ("GET", re.compile(rf"/v1(?:beta)?/models(/{_NAME})?"), Kind.OTHER),
+    ),
+}
+_KEY_PARAMETERS = frozenset({"key", "api_key", "access_token"})
+
+
+def recognise(method: str, target: str) -> Call | None:
+    """The call of a request line; None for everything that is not passed on."""
+    path, _, query = target.partition("?")
+    if ".." in urllib.parse.unquote(path):
+        return None
+    for prefix, wire in _PREFIXES.items():
+        if not path.startswith(prefix + "/"):
+            continue
+        rest = path[len(prefix) :]
+        for known, pattern, kind in _CALLS[wire]:
+            if method == known and (match := pattern.fullmatch(rest)):
+                model = match.groupdict().get("model")
+                return Call(
+                    wire, kind, method, rest + _without_key(query), model and urllib.parse.unquote(model)
+                )
+    return None
+
+
+def wire_of(target: str) -> Wire | None:
+    """Whose error format a request understands."""
+    return next((wire for prefix, wire in _PREFIXES.items() if target.startswith(prefix)), None)
+
+
+def _without_key(query: str) -> str:
+    kept = [
+        part for part in query.split("&") if part.partition("=")[0].lower() not in _KEY_PARAMETERS and part
+    ]
+    return "?" + "&".join(kept) if kept else ""
+
+
+def credentials(wire: Wire, key: str | None) -> dict[str, str]:
+    """Headers that carry a key."""
+    if key is None:
+        return {}
+    return {
+        "anthropic": {"x-api-key": key},
+        "openai": {"Authorization": f"Bearer {key}"},
+        "google": {"x-goog-api-key": key},
+    }[wire]
+
+
+_ANTHROPIC_TYPES = {
+    400: "invalid_request_error",
+    402: "billing_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+}
+_GOOGLE_STATUSES = {
+    400: "INVALID_ARGUMENT",
+    402: "RESOURCE_EXHAUSTED",
+    404: "NOT_FOUND",
+    413: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+}
+
+
+def error_body(wire: Wire | None, status: int, message: str) -> bytes:
+    """An error of our own, as the wire's clients expect one."""
+    body: Mapping[str, Any]
+    if wire == "anthropic":
+        kind = _ANTHROPIC_TYPES.get(status, "api_error")
+        body = {"type": "error", "error": {"type": kind, "message": message}}
+    elif wire == "google":
+        kind = _GOOGLE_STATUSES.get(status, "UNAVAILABLE")
+        body = {"error": {"code": status, "message": message, "status": kind}}
+    else:
+        kind = "invalid_request_error" if status < 500 else "server_error"
+        body = {"error": {"message": message, "type": kind, "param": None, "code": None}}
+    return json.dumps(body).encode() + b"\n"

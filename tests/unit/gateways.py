@@ -1,0 +1,230 @@
+"""A real gateway process between tests and an endpoint of their own, entered as a container's door does."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import queue
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Limits, Route, Upstream, open_route
+from pytest_benchjobs.model.endpoint import Endpoint
+
+KEY = "sk-real-0123456789"
+PRICES = """
+date = 2026-11-21
+[[model]]
+names = ["m-*"]
+input = 10
+output = 100
+cached = 1
+cache_write = 20
+"""
+
+
+class Asked(NamedTuple):
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Said(NamedTuple):
+    """An answer. `cut` after its body: less comes than was promised."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {}
+    cut: bool = False
+    chunks: tuple[bytes, ...] = ()
+    wait: threading.Event | None = None
+    """Set by the test before the last chunk is sent."""
+
+
+class Model:
+    """An endpoint. Says what is in `script`, in order, then `otherwise`."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+        self.script: queue.SimpleQueue[Said | Callable[[BaseHTTPRequestHandler], None]] = queue.SimpleQueue()
+        self.otherwise: Said | None = None
+        model = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def answer(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                model.asked.append(Asked(self.command, self.path, headers, body))
+                try:
+                    said = model.script.get_nowait()
+                except queue.Empty:
+                    assert model.otherwise is not None
+                    said = model.otherwise
+                with contextlib.suppress(OSError):
+                    if isinstance(said, Said):
+                        self.say(said)
+                    else:
+                        said(self)
+
+            def say(self, said: Said) -> None:
+                self.send_response(said.status)
+                chunked = bool(said.chunks)
+                for name, value in {"Content-Type": "application/json", **said.headers}.items():
+                    self.send_header(name, value)
+                if chunked:
+                    self.send_header("Transfer-Encoding", "chunked")
+                else:
+                    self.send_header("Content-Length", str(len(said.body) + 10 * said.cut))
+                self.end_headers()
+                self.wfile.write(said.body)
+                for at, chunk in enumerate(said.chunks):
+                    if said.wait is not None and at == len(said.chunks) - 1:
+                        said.wait.wait(20)
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+                    self.wfile.flush()
+                if said.cut:
+                    self.close_connection = True
+                elif chunked:
+                    self.wfile.write(b"0\r\n\r\n")
+
+            do_GET = do_POST = answer  # noqa: N815
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
+        self._thread.start()
+
+    def says(self, *said: Said | Callable[[BaseHTTPRequestHandler], None]) -> None:
+        for one in said:
+            self.script.put(one)
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def upstreams(self, key: str | None = KEY, provider: str | None = None) -> list[Upstream]:
+        return [
+            Upstream(Endpoint(wire="anthropic", provider=provider or "anthropic", base_url=self.url), key),
+            Upstream(Endpoint(wire="openai", provider=provider or "openai", base_url=self.url + "/v1"), key),
+            Upstream(Endpoint(wire="google", provider=provider or "google", base_url=self.url), key),
+        ]
+
+
+class Answered(NamedTuple):
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Agent:
+    """What runs in a container: knows a port of its loopback."""
+
+    def __init__(self, route: Route, pid: int = 42) -> None:
+        self.route = route
+        with socket.socket() as listening:
+            listening.bind(("127.0.0.1", 0))
+            listening.listen(5)
+            self.port = listening.getsockname()[1]
+            hand_over(route.socket, listening, pid.to_bytes(4, "little"))
+
+    def call(
+        self,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        *,
+        method: str = "POST",
+        timeout: float = 30,
+    ) -> Answered:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        try:
+            content = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+            connection.request(method, path, content, {"Content-Type": "application/json", **(headers or {})})
+            response = connection.getresponse()
+            return Answered(
+                response.status, {k.lower(): v for k, v in response.headers.items()}, response.read()
+            )
+        finally:
+            connection.close()
+
+    def chat(self, model: str = "m-1", **more: Any) -> Answered:
+        return self.call("/openai/v1/chat/completions", {"model": model, "messages": [], **more})
+
+
+def hand_over(door: Path, handed: socket.socket, message: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(door))
+        socket.send_fds(connection, [message], [handed.fileno()])
+
+
+def chat_answer(model: str = "m-1", sent: int = 1000, back: int = 100, **more: Any) -> Said:
+    usage = {"prompt_tokens": sent, "completion_tokens": back, "total_tokens": sent + back, **more}
+    message = {"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}
+    return Said(200, json.dumps({"id": "1", "model": model, "choices": [message], "usage": usage}).encode())
+
+
+def events(*data: Any) -> tuple[bytes, ...]:
+    return tuple(
+        b"data: " + (one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n\n" for one in data
+    )
+
+
+def chat_stream(model: str = "m-1", usage: bool = True, **more: Any) -> Said:
+    words = [
+        {"model": model, "choices": [{"index": 0, "delta": {"content": word}}]} for word in ("hel", "lo")
+    ]
+    last = {"model": model, "choices": [], "usage": {"prompt_tokens": 1000, "completion_tokens": 100}}
+    chunks = events(*words, *([last] if usage else []), b"[DONE]")
+    return Said(200, b"", {"Content-Type": "text/event-stream"}, chunks=chunks, **more)
+
+
+@contextlib.contextmanager
+def running(tmp_path: Path, **settings: Any) -> Iterator[Gateway]:
+    """A gateway, with prices for models named `m-...`."""
+    if "prices" not in settings:
+        settings["prices"] = tmp_path / "prices.toml"
+        settings["prices"].write_text(PRICES)
+    gateway = Gateway.start(GatewaySettings(**{"patience": 1.0, "grace": 0.05, **settings}))
+    try:
+        yield gateway
+    finally:
+        gateway.close()
+
+
+@contextlib.contextmanager
+def agent(gateway: Gateway, model: Model, trial: str = "a/s/1", **more: Any) -> Iterator[Agent]:
+    """A route with an agent at its end."""
+    limits = Limits(**more.pop("limits", {}))
+    with open_route(gateway.address, trial, model.upstreams(**more), limits) as route:
+        yield Agent(route)
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 10) -> None:
+    """Wait for what another process does, without saying how quickly it has to."""
+    event = threading.Event()
+    for _ in range(int(seconds / 0.01)):
+        if condition():
+            return
+        event.wait(0.01)
+    raise AssertionError("it did not happen")
