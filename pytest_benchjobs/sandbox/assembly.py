@@ -1,0 +1,308 @@
+"""Just enough of an assembler for a Linux program that makes system calls in a straight line.
+
+Code is written as it is called, so data has to be there first. The program is one file of less than a page, mapped
+twice: once to be run and once to be written to. It has no stack of its own making, no libraries and no relocations.
+
+In both machines two registers keep results (`Register`), and one holds the name of the call being made, for messages.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import enum
+import struct
+from typing import ClassVar
+
+_TEXT, _DATA = 0x400000, 0x600000
+# The largest page that Linux has on either machine.
+_PAGE = 0x10000
+_HEADERS = 64 + 3 * 56
+_LOAD, _STACK = 1, 0x6474E551
+_RUN, _WRITE, _READ = 1, 2, 4
+
+_DIGITS, _NAME = b"000", b" " * 8
+
+
+class Register(enum.Enum):
+    """What outlives a call."""
+
+    FIRST = enum.auto()
+    SECOND = enum.auto()
+
+
+Argument = int | Register
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Complaint:
+    """A line for standard error, with room for an error number and the name of a call. Addresses."""
+
+    text: int
+    size: int
+    digits: int
+    name: int
+
+
+class Assembly(abc.ABC):
+    """A program in the making. Nothing is checked but what would go unnoticed."""
+
+    machine: ClassVar[int]
+    """As an ELF header has it."""
+    numbers: ClassVar[dict[str, int]]
+    """System call -> its number."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._text = bytearray()
+        self._failures: list[int] = []
+
+    def data(self, content: bytes) -> int:
+        """Add bytes that can be written to; returns their address, which 8 divides."""
+        if self._text:
+            raise ValueError("data comes before code")
+        address = _DATA + _HEADERS + len(self._data)
+        self._data += content + bytes(-len(content) % 8)
+        return address
+
+    def complaint(self, what: str) -> Complaint:
+        """Add a line such as `what: errno 111 of connect`."""
+        head, middle = f"{what}: errno ".encode(), b" of "
+        line = head + _DIGITS + middle + _NAME + b"\n"
+        text = self.data(line)
+        digits = text + len(head)
+        return Complaint(text, len(line), digits, digits + len(_DIGITS + middle))
+
+    def call(self, name: str, *arguments: Argument, keep: Register | None = None) -> None:
+        """Make a system call, keep its result, and go to `on_failure` if that is an error."""
+        self._note(name)
+        self._plain_call(name, *arguments)
+        self._failures.append(len(self._text))
+        self._jump_if_negative()
+        if keep is not None:
+            self._keep(keep)
+
+    @abc.abstractmethod
+    def store(self, register: Register | None, address: int) -> None:
+        """Write the lower 32 bits of a register, or of the last result (None)."""
+
+    def become_arguments(self) -> None:
+        """Run the program's own arguments, the first of which is a path. What follows runs only if that fails."""
+        self._note("execve")
+        self._load_arguments()
+        self._plain_call("execve")
+
+    def on_failure(self) -> None:
+        """Calls that failed go on here."""
+        for place in self._failures:
+            self._aim(place, len(self._text))
+
+    def give_up(self, complaint: Complaint, status: int) -> None:
+        """Complain of the call that failed last, and exit."""
+        self._print_into(complaint)
+        self._plain_call("write", 2, complaint.text, complaint.size)
+        self._plain_call("exit_group", status)
+
+    def program(self) -> bytes:
+        """The finished ELF file."""
+        content = bytes(self._data + self._text)
+        size = _HEADERS + len(content)
+        entry = _TEXT + _HEADERS + len(self._data)
+        return b"".join(
+            (
+                struct.pack("<4s5B7x", b"\x7fELF", 2, 1, 1, 0, 0),
+                struct.pack("<HHIQQQI6H", 2, self.machine, 1, entry, 64, 0, 0, 64, 56, 3, 0, 0, 0),
+                _segment(_LOAD, _READ | _RUN, _TEXT, size),
+                _segment(_LOAD, _READ | _WRITE, _DATA, size),
+                # Without this one, old kernels make all that can be read executable.
+                _segment(_STACK, _READ | _WRITE, 0, 0),
+                content,
+            )
+        )
+
+    @abc.abstractmethod
+    def _plain_call(self, name: str, *arguments: Argument) -> None:
+        """Make a system call, with what the registers hold where no arguments are given."""
+
+    @abc.abstractmethod
+    def _note(self, name: str) -> None:
+        """Remember the name of a call."""
+
+    @abc.abstractmethod
+    def _keep(self, register: Register) -> None:
+        """Copy the last result."""
+
+    @abc.abstractmethod
+    def _jump_if_negative(self) -> None:
+        """To a place that is not known yet."""
+
+    @abc.abstractmethod
+    def _aim(self, jump: int, target: int) -> None:
+        """Now it is. Both are places in the code."""
+
+    @abc.abstractmethod
+    def _load_arguments(self) -> None:
+        """Path, arguments and environment for `execve`, from where the kernel put our own: on the stack."""
+
+    @abc.abstractmethod
+    def _print_into(self, complaint: Complaint) -> None:
+        """Fill in the last result, as an error number, and the name of its call."""
+
+
+class X86(Assembly):
+    """For x86-64. System calls spoil rax, rcx and r11."""
+
+    machine = 62
+    numbers: ClassVar[dict[str, int]] = {
+        "write": 1, "close": 3, "getpid": 39, "socket": 41, "connect": 42, "sendmsg": 46, "bind": 49, "listen": 50,
+        "execve": 59, "exit_group": 231,
+    }  # fmt: skip
+    _AX, _CX, _DX, _NOTE = 0, 1, 2, 15
+    _ARGUMENTS = (7, 6, 2)  # rdi, rsi, rdx
+    _REGISTERS: ClassVar[dict[Register | None, int]] = {None: 0, Register.FIRST: 12, Register.SECOND: 13}
+
+    def store(self, register: Register | None, address: int) -> None:
+        """Write the lower 32 bits."""
+        self._store(self._REGISTERS[register], address)
+
+    def _plain_call(self, name: str, *arguments: Argument) -> None:
+        for target, argument in zip(self._ARGUMENTS, arguments, strict=False):
+            if isinstance(argument, Register):
+                source = self._REGISTERS[argument]
+                self._emit(
+                    0x48 | source >> 3 << 2, 0x89, 0xC0 | (source & 7) << 3 | target
+                )  # mov target, source
+            else:
+                self._load(target, argument)
+        self._load(self._AX, self.numbers[name])
+        self._emit(0x0F, 0x05)  # syscall
+
+    def _note(self, name: str) -> None:
+        self._emit(0x49, 0xB8 | self._NOTE & 7)  # mov r15, 64 bits
+        self._text += _padded(name)
+
+    def _keep(self, register: Register) -> None:
+        self._emit(0x49, 0x89, 0xC0 | self._REGISTERS[register] & 7)  # mov register, rax
+
+    def _jump_if_negative(self) -> None:
+        self._emit(0x48, 0x85, 0xC0)  # test rax, rax
+        self._emit(0x0F, 0x88, 0, 0, 0, 0)  # js, relative to what follows
+
+    def _aim(self, jump: int, target: int) -> None:
+        struct.pack_into("<i", self._text, jump + 5, target - (jump + 9))
+
+    def _load_arguments(self) -> None:
+        self._emit(0x48, 0x8B, 0x7C, 0x24, 16)  # mov rdi, [rsp+16]
+        self._emit(0x48, 0x8D, 0x74, 0x24, 16)  # lea rsi, [rsp+16]
+        self._emit(0x48, 0x8B, 0x04, 0x24)  # mov rax, [rsp]: how many arguments there are
+        self._emit(0x48, 0x8D, 0x54, 0xC4, 16)  # lea rdx, [rsp+rax*8+16]
+
+    def _print_into(self, complaint: Complaint) -> None:
+        self._emit(0xF7, 0xD8)  # neg eax
+        self._load(self._CX, 10)
+        for place in reversed(range(len(_DIGITS))):
+            self._emit(0x31, 0xD2)  # xor edx, edx
+            self._emit(0xF7, 0xF1)  # div ecx: the digit to edx, the rest stays in eax
+            self._emit(0x83, 0xC2, ord("0"))  # add edx, '0'
+            self._emit(0x88, 0x14, 0x25)  # mov [address], dl
+            self._text += struct.pack("<I", complaint.digits + place)
+        self._store(self._NOTE, complaint.name, wide=True)
+
+    def _load(self, register: int, value: int) -> None:
+        self._emit(0xB8 | register)  # mov, 32 bits; the upper half becomes 0
+        self._text += struct.pack("<I", value)
+
+    def _store(self, register: int, address: int, *, wide: bool = False) -> None:
+        # mov [address], register
+        self._emit(0x40 | wide << 3 | register >> 3 << 2, 0x89, (register & 7) << 3 | 4, 0x25)
+        self._text += struct.pack("<I", address)
+
+    def _emit(self, *code: int) -> None:
+        self._text += bytes(code)
+
+
+class Arm(Assembly):
+    """For AArch64. System calls spoil x0."""
+
+    machine = 183
+    numbers: ClassVar[dict[str, int]] = {
+        "close": 57, "write": 64, "exit_group": 94, "getpid": 172, "socket": 198, "bind": 200, "listen": 201,
+        "connect": 203, "sendmsg": 211, "execve": 221,
+    }  # fmt: skip
+    _NUMBER, _NOTE = 8, 21
+    _TEN, _REST, _QUOTIENT, _PLACE = 9, 10, 11, 12
+    _SP, _ZERO = 31, 31
+    _REGISTERS: ClassVar[dict[Register | None, int]] = {None: 0, Register.FIRST: 19, Register.SECOND: 20}
+
+    def store(self, register: Register | None, address: int) -> None:
+        """Write the lower 32 bits."""
+        self._load(self._PLACE, address)
+        self._emit(0xB9000000 | self._PLACE << 5 | self._REGISTERS[register])  # str w, [place]
+
+    def _plain_call(self, name: str, *arguments: Argument) -> None:
+        for target, argument in enumerate(arguments):
+            if isinstance(argument, Register):
+                self._move(target, self._REGISTERS[argument])
+            else:
+                self._load(target, argument)
+        self._load(self._NUMBER, self.numbers[name])
+        self._emit(0xD4000001)  # svc 0
+
+    def _note(self, name: str) -> None:
+        self._load(self._NOTE, int.from_bytes(_padded(name), "little"))
+
+    def _keep(self, register: Register) -> None:
+        self._move(self._REGISTERS[register], 0)
+
+    def _jump_if_negative(self) -> None:
+        self._emit(0xB7000000 | 31 << 19)  # tbnz x0, 63
+
+    def _aim(self, jump: int, target: int) -> None:
+        (code,) = struct.unpack_from("<I", self._text, jump)
+        struct.pack_into("<I", self._text, jump, code | (target - jump) // 4 << 5)
+
+    def _load_arguments(self) -> None:
+        self._emit(0xF9400000 | 2 << 10 | self._SP << 5 | 0)  # ldr x0, [sp, 16]
+        self._emit(0x91000000 | 16 << 10 | self._SP << 5 | 1)  # add x1, sp, 16
+        self._emit(0xF9400000 | self._SP << 5 | 2)  # ldr x2, [sp]: how many arguments there are
+        self._emit(0x8B206000 | 2 << 16 | 3 << 10 | self._SP << 5 | 2)  # add x2, sp, x2 * 8
+        self._emit(0x91000000 | 16 << 10 | 2 << 5 | 2)  # add x2, x2, 16
+
+    def _print_into(self, complaint: Complaint) -> None:
+        self._emit(0xCB000000 | self._ZERO << 5 | 0 << 16 | self._REST)  # neg rest, x0
+        self._load(self._TEN, 10)
+        for place in reversed(range(len(_DIGITS))):
+            self._emit(
+                0x9AC00800 | self._TEN << 16 | self._REST << 5 | self._QUOTIENT
+            )  # udiv quotient, rest, ten
+            # msub rest, quotient, ten, rest: the digit
+            self._emit(0x9B008000 | self._TEN << 16 | self._REST << 10 | self._QUOTIENT << 5 | self._REST)
+            self._emit(0x91000000 | ord("0") << 10 | self._REST << 5 | self._REST)  # add rest, rest, '0'
+            self._load(self._PLACE, complaint.digits + place)
+            self._emit(0x39000000 | self._PLACE << 5 | self._REST)  # strb rest, [place]
+            self._move(self._REST, self._QUOTIENT)
+        self._load(self._PLACE, complaint.name)
+        self._emit(0xF9000000 | self._PLACE << 5 | self._NOTE)  # str note, [place]
+
+    def _load(self, register: int, value: int) -> None:
+        self._emit(0xD2800000 | (value & 0xFFFF) << 5 | register)  # movz
+        for part in (1, 2, 3):
+            if half := value >> 16 * part & 0xFFFF:
+                self._emit(0xF2800000 | part << 21 | half << 5 | register)  # movk
+
+    def _move(self, target: int, source: int) -> None:
+        self._emit(0xAA0003E0 | source << 16 | target)  # mov
+
+    def _emit(self, code: int) -> None:
+        self._text += struct.pack("<I", code)
+
+
+MACHINES: dict[str, type[Assembly]] = {"x86_64": X86, "aarch64": Arm}
+
+
+def _segment(kind: int, flags: int, address: int, size: int) -> bytes:
+    return struct.pack("<IIQQQQQQ", kind, flags, 0, address, address, size, size, _PAGE)
+
+
+def _padded(name: str) -> bytes:
+    return name.encode().ljust(len(_NAME))
