@@ -1,0 +1,74 @@
+"""Our own agent `model`: events of `agents.model_agent`."""
+
+from __future__ import annotations
+
+from ...model.ending import Ending
+from .lines import Event
+from .reader import Said, failed
+from .trajectory import FinalMetrics, Metrics, Trajectory
+from .values import added, count_at, items_at, text_at
+
+
+class Own:
+    """Reads events of type `begin`, `user`, `answer`, `result`, `error` and `end`."""
+
+    def __init__(self, trajectory: Trajectory) -> None:
+        self._trajectory = trajectory
+        self._said: Said | None = None
+
+    def event(self, event: Event) -> None:
+        """One more event."""
+        kind = event["type"]
+        if kind == "begin":
+            self._trajectory.about(version=text_at(event, "version"), model=text_at(event, "model"))
+        elif kind in ("system", "user"):
+            self._trajectory.say(
+                "user" if kind == "user" else "system", text_at(event, "text"), separator="\n"
+            )
+        elif kind == "answer":
+            self._answer(event)
+        elif kind == "result":
+            self._trajectory.result(text_at(event, "id"), text_at(event, "output"))
+        elif kind == "end":
+            self._end(event)
+
+    def end(self) -> Said | None:
+        """How it ended."""
+        return self._said
+
+    def _answer(self, event: Event) -> None:
+        key = f"answer-{count_at(event, 'turn')}"
+        self._trajectory.think(text_at(event, "reasoning"), key=key)
+        self._trajectory.say("agent", text_at(event, "text"), key=key)
+        for call in items_at(event, "calls"):
+            self._trajectory.call(text_at(call, "id"), text_at(call, "name"), call.get("arguments"), key=key)
+        step = Metrics(
+            prompt_tokens=count_at(event, "usage", "prompt_tokens"),
+            completion_tokens=count_at(event, "usage", "completion_tokens"),
+            cached_tokens=count_at(event, "usage", "cached_tokens"),
+        )
+        if step != Metrics():
+            self._trajectory.measured(step)
+        totals = self._trajectory.totals
+        self._trajectory.totals = FinalMetrics(
+            total_prompt_tokens=added(totals.total_prompt_tokens, step.prompt_tokens),
+            total_completion_tokens=added(totals.total_completion_tokens, step.completion_tokens),
+            total_cached_tokens=added(totals.total_cached_tokens, step.cached_tokens),
+        )
+
+    def _end(self, event: Event) -> None:
+        message = text_at(event, "message") or None
+        reason = text_at(event, "reason")
+        if reason == "error":
+            self._said = failed(message or "its call of the model failed", count_at(event, "status"))
+        elif reason in _REASONS:
+            self._said = _REASONS[reason], message
+
+
+_REASONS = {
+    "done": Ending.SUCCESS,
+    "gave_up": Ending.GAVE_UP,
+    "turn_limit": Ending.TURN_LIMIT,
+    "stopped": Ending.TIMED_OUT,
+    "crashed": Ending.CRASHED,
+}

@@ -1,0 +1,83 @@
+"""Reading a log once, from its beginning to its end, into a trajectory and an ending. Never raises."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from ...model.ending import Ending
+from ...store.text import one_line
+from ..protocol import AgentReading
+from .endings import ending_of
+from .lines import Event, Gap, Noise, events
+from .trajectory import Trajectory
+
+_MESSAGE_LIMIT = 500
+_TELLING = re.compile(r"error|fatal|panic|cannot|failed|denied|not found|invalid|missing", re.IGNORECASE)
+
+Said = tuple[Ending | None, str | None]
+"""How it ended, and more about it."""
+
+
+class Reader(Protocol):
+    """What understands the events of one agent."""
+
+    def event(self, event: Event) -> None:
+        """One more event, of any shape."""
+
+    def end(self) -> Said | None:
+        """How it ended; None when its final event is missing."""
+
+
+def failed(message: str, status: int | None = None) -> Said:
+    """The ending of an agent that tells of an error."""
+    return ending_of(message, status) or Ending.CRASHED, message
+
+
+def read_log(
+    log: Path,
+    trajectory: Path,
+    *,
+    reader: Callable[[Trajectory], Reader],
+    agent: str,
+    version: str | None = None,
+    model: str | None = None,
+) -> AgentReading:
+    """Read `log` and write `trajectory`.
+
+    Without a final event the agent has crashed, whatever its exit status. A trajectory that cannot be written is left
+    out: the reading counts.
+    """
+    try:
+        with trajectory.open("wb") as file:
+            written = Trajectory(file, agent, version, model)
+            ending, message = _read(log, reader(written), written)
+            message = one_line(message, _MESSAGE_LIMIT) if message else None
+            return AgentReading(ending, message, written.finish(ending, message))
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            trajectory.unlink(missing_ok=True)
+        return AgentReading(None, f"the agent's log could not be read: {error.strerror}")
+
+
+def _read(log: Path, reader: Reader, trajectory: Trajectory) -> Said:
+    telling = last = ""
+    with log.open("rb") as file:
+        for item in events(file):
+            if isinstance(item, Gap):
+                trajectory.say("system", f"[... {item.bytes} bytes of the log are left out ...]")
+            elif isinstance(item, Noise):
+                last = item.text[:1000]
+                if _TELLING.search(last):
+                    telling = last
+            else:
+                reader.event(item)
+    said = reader.end()
+    if said is not None:
+        return said
+    words = telling or last
+    missing = "it ended without its final event"
+    return Ending.CRASHED, f"{missing}; it last said: {words}" if words else missing
