@@ -35,8 +35,10 @@ class Models:
 class Connection:
     """The route of one trial, open while its agent works."""
 
-    def __init__(self, route: Route) -> None:
+    def __init__(self, route: Route, keys: Mapping[str, str]) -> None:
         self.route = route
+        self.keys = keys
+        """Variable -> key, of its endpoints: an answer may repeat one."""
         self.mount = Mount(route.socket, SOCKET)
         self.report: RouteReport | None = None
         """What was said over it, once it is closed."""
@@ -84,8 +86,9 @@ def connected(
     if models is None:
         raise GatewayLost("the agent needs a model, and this session has no gateway to reach one")
     upstreams = [Upstream(endpoint, key_of(endpoint, models)) for endpoint in command.endpoints]
+    keys = {one.endpoint.key_variables[0]: one.key for one in upstreams if one.key is not None}
     with open_route(models.address, trial_name(trial), upstreams, models.limits) as route:
-        connection = Connection(route)
+        connection = Connection(route, keys)
         try:
             yield connection
         finally:

@@ -304,6 +304,9 @@ class _Try:
             connected(works, self.services.models, self.trial) as self._connection,
             self._sandbox(works) as sandbox,
         ):
+            if self._connection is not None:
+                self._secrets = together(self._secrets, self._connection.keys)
+                self._redactor = Redactor(self._secrets)
             self.signature = signature(prepared.parts, sandbox.image.key)
             if self.original is None:
                 self._set_up(sandbox)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..settings.agents import WITHOUT_MODEL
+from ..store.text import clean
 from .asked import asked as read
 from .registry import agents_of
 
@@ -29,6 +30,40 @@ def needed(config: pytest.Config) -> bool:
     )
 
 
+def make_ready(config: pytest.Config) -> None:
+    """Have every agent here, and see that it has a key, before anything is spent.
+
+    Raises:
+        pytest.UsageError: an agent cannot be had, or lacks a key.
+    """
+    from ..agents.readiness import ensure, missing_keys
+    from ..model.errors import BenchError
+    from ..settings.secret_store import lookup
+
+    asked = read(config)
+    known = agents_of(config)
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+
+    def tell(line: str) -> None:
+        if terminal is not None:
+            terminal.ensure_newline()
+            terminal.write_line(clean(line))
+
+    try:
+        for spec in asked.job.agents if asked.job.replay is None else ():
+            lacks = missing_keys(
+                known[spec.name],
+                spec,
+                lambda variable: asked.secrets.get(variable) or lookup(variable),
+                {**asked.job.params, **spec.params},
+            )
+            if lacks is not None:
+                raise pytest.UsageError(lacks)
+        ensure(known, asked.job.agents, tell)
+    except BenchError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
 def start_gateway(config: pytest.Config, spent: Usage) -> Gateway:
     """Start what stands between agents and their models. `spent` is what the job did before it was taken up again.
 
@@ -37,6 +72,7 @@ def start_gateway(config: pytest.Config, spent: Usage) -> Gateway:
 
     """
     from ..gateway.client import Gateway, GatewaySettings, Limits
+    from ..secrecy import env_file_secrets, together
 
     asked = read(config)
     job = asked.job
@@ -48,7 +84,7 @@ def start_gateway(config: pytest.Config, spent: Usage) -> Gateway:
             rates={name: (job.rpm.get(name), job.tpm.get(name)) for name in {*job.rpm, *job.tpm}},
             record=job.record,
             replay=job.replay,
-            secrets=asked.secrets,
+            secrets=together(asked.secrets, env_file_secrets()),
             **({} if job.model_patience is None else {"patience": job.model_patience}),
         )
     )
