@@ -240,6 +240,8 @@ class Route:
     ) -> None:
         # Dropping the connection closes the route; without a report there is nothing to wait for.
         self._connection.close()
+        # Not before: a container that has the socket mounted cannot be started again without it.
+        shutil.rmtree(self.socket.parent, ignore_errors=True)
 
     def pid(self) -> int | None:
         """Process id of the agent inside its container, as the door said it; None before."""

@@ -108,17 +108,13 @@ class Route:
             raise
 
     async def close(self) -> Mapping[str, Any]:
-        """End what is under way, and say what there was."""
+        """End what is under way, and say what there was. The files of its sockets stay: containers have them mounted."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._door is not None:
             self._door.close()
         await self._server.shutdown(_SHUTDOWN)
-        for name in ("door", "host"):
-            (self._directory / name).unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            self._directory.rmdir()
         return self._state.report()
 
 
