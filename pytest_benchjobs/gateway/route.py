@@ -108,7 +108,7 @@ class Route:
             raise
 
     async def close(self) -> Mapping[str, Any]:
-        """End what is under way, and say what there was. The files of its sockets stay: containers have them mounted."""
+        """End what is under way, and say what there was. Its sockets' files stay: a container has one mounted."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
