@@ -114,6 +114,8 @@ class BenchSession:
             pytest.UsageError: there is no such sandbox or job; the results directory refuses, or belongs to a newer
                 version; somebody else runs the job.
         """
+        if models.needed(config):
+            models.make_ready(config)
         begun = begin(config, sum(planned.values()), chosen)
         session = cls(config, begun.bundle, begun)
         session._events.planned(dict(planned))
