@@ -10,7 +10,7 @@ from .values import added, count_at, items_at, text_at
 
 
 class Own:
-    """Reads events of type `begin`, `user`, `answer`, `result`, `error` and `end`."""
+    """Reads events of type `begin`, `system`, `user`, `answer`, `result` and `end`."""
 
     def __init__(self, trajectory: Trajectory) -> None:
         self._trajectory = trajectory
@@ -70,5 +70,5 @@ _REASONS = {
     "gave_up": Ending.GAVE_UP,
     "turn_limit": Ending.TURN_LIMIT,
     "stopped": Ending.TIMED_OUT,
-    "crashed": Ending.CRASHED,
+    "endpoint_down": Ending.ENDPOINT_DOWN,
 }

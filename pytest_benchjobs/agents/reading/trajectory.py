@@ -192,7 +192,7 @@ class Trajectory:
         self._agent = self._agent.model_copy(update=known)
 
     def say(self, source: Source, text: str, *, key: str | None = None, separator: str = "") -> None:
-        """Add a message. The open step goes on if it has the same source and `key`; without keys, if it has no result."""
+        """Add a message. The open step goes on if source and `key` are the same; without keys, if it has no result."""
         if text:
             step = self._step(source, key)
             if step.message:
