@@ -5,11 +5,13 @@
 
 and `--bench-sandbox fake`. Commands then run on this machine, as you, in a temporary directory. **There is no isolation
 whatsoever: run nothing in it that you would not type yourself.** Paths which a trial puts files at (`/app`, `/tests`,
-`/bench`, `/logs`, `/solution` ...) are rewritten, in commands and variables, to places in that directory.
+`/bench`, `/logs`, `/solution` ...) are rewritten, in commands and variables, to places in that directory; so is the
+address of the gateway, to a port that is this sandbox's own.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
@@ -23,12 +25,14 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
+from .model.endpoint import GATEWAY_PORT
 from .model.environ import host_environment
 from .model.errors import AgentSetupFailed, ImageMissing
 from .model.job import Owner
 from .model.result import ImageRecord
 from .model.scenario import Environment, Network
-from .sandbox.local import LocalCommand, send
+from .sandbox.door import DOOR, DOOR_FAILED, SOCKET
+from .sandbox.local import LocalCommand, LocalDoor, send
 from .sandbox.protocol import ExecResult, Fetched, File, Kept, SandboxSpec, Sink, Stopping
 
 _WORKDIR = "/app"
@@ -128,6 +132,7 @@ class FakeSandbox:
     forget: Callable[[FakeSandbox], None]
     root: Path = dataclasses.field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="benchjobs-fake-")))
     killed: bool = False
+    _port: int = GATEWAY_PORT
     _groups: set[int] = dataclasses.field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -169,16 +174,29 @@ class FakeSandbox:
         silent: float | None = None,
         stopping: Stopping | None = None,
     ) -> ExecResult:
-        """Run a command here."""
-        given = {**self.spec.environment.env, **(env or {})}
-        command = LocalCommand(
-            [self._translate(argument) for argument in argv],
-            self._host(workdir or self.workdir),
-            {**host_environment(), **{name: self._translate(value) for name, value in given.items()}},
-            sink,
-            stdout,
-        )
-        self._groups.add(command.pid)
+        """Run a command here. One behind the door is given a port of its own to reach the gateway at."""
+        program, *arguments = argv
+        with contextlib.ExitStack() as stack:
+            door = None
+            if program == DOOR:
+                try:
+                    door = stack.enter_context(contextlib.closing(LocalDoor(self._host(SOCKET))))
+                except OSError as error:
+                    sink(f"bench: the gateway cannot be reached: {error}\n".encode())
+                    return ExecResult(DOOR_FAILED, timed_out=False, seconds=0)
+                self._port = door.port
+                program, *arguments = arguments
+            given = {**self.spec.environment.env, **(env or {})}
+            command = LocalCommand(
+                [self._translate(argument) for argument in (program, *arguments)],
+                self._host(workdir or self.workdir),
+                {**host_environment(), **{name: self._translate(value) for name, value in given.items()}},
+                sink,
+                stdout,
+            )
+            self._groups.add(command.pid)
+            if door is not None:
+                door.hand_over(command.pid)
         if self.killed:
             self.end_processes()
         return command.run(timeout, silent, stopping)
@@ -306,6 +324,7 @@ class FakeSandbox:
         return self.root / str(PurePosixPath(self.workdir) / path).lstrip("/")
 
     def _translate(self, text: str) -> str:
+        text = text.replace(f"127.0.0.1:{GATEWAY_PORT}", f"127.0.0.1:{self._port}")
         return self._inside.sub(f"{self.root}/", text)
 
 

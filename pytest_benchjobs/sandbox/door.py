@@ -35,9 +35,10 @@ NOT_RUN = 127
 
 _LOOPBACK = "127.0.0.1"
 _BACKLOG = 128
-_CLOSE_ON_EXEC = 0o2000000  # of Linux; this file is imported on other systems, too
+# Of Linux, wherever this is put together.
+_SOL_SOCKET, _SCM_RIGHTS = 1, 1
+_CLOSE_ON_EXEC = 0o2000000
 _NO_SIGNAL = 0x4000
-_SCM_RIGHTS = 1
 
 
 def through_door(argv: Iterable[str]) -> tuple[str, ...]:
@@ -83,7 +84,7 @@ def door_program(machine: str, *, port: int = GATEWAY_PORT, path: str = SOCKET) 
     there = struct.pack("<H", socket.AF_UNIX) + path.encode() + b"\0"
     local_address, gateway_address = door.data(here), door.data(there)
     pid = door.data(bytes(4))
-    control = door.data(struct.pack("<QiiiI", 20, socket.SOL_SOCKET, _SCM_RIGHTS, 0, 0))
+    control = door.data(struct.pack("<QiiiI", 20, _SOL_SOCKET, _SCM_RIGHTS, 0, 0))
     descriptor = control + 16
     vector = door.data(struct.pack("<QQ", pid, 4))
     message = door.data(struct.pack("<7Q", 0, 0, vector, 1, control, 24, 0))

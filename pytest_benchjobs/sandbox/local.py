@@ -6,6 +6,7 @@ import contextlib
 import os
 import select
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -108,6 +109,34 @@ class LocalCommand:
         self._sink(chunk)
         if self._stdout is not None and pipe is self._process.stdout:
             self._stdout(chunk)
+
+
+class LocalDoor:
+    """Does here what the door does in a container. Listens on a port of its own, for there is only one loopback.
+
+    Raises:
+        OSError: nobody takes the listening socket at `path`.
+
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._gateway = socket.socket(socket.AF_UNIX)
+        try:
+            self._gateway.connect(str(path))
+            self._listener = socket.create_server(("127.0.0.1", 0))
+        except BaseException:
+            self._gateway.close()
+            raise
+        self.port: int = self._listener.getsockname()[1]
+
+    def hand_over(self, pid: int) -> None:
+        """Give the listening socket away, with the process id of the agent."""
+        socket.send_fds(self._gateway, [pid.to_bytes(4, "little")], [self._listener.fileno()])
+
+    def close(self) -> None:
+        """Keep nothing of it."""
+        self._listener.close()
+        self._gateway.close()
 
 
 def send(group: int, number: signal.Signals) -> None:
