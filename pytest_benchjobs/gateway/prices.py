@@ -46,41 +46,44 @@ class Tokens:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Price:
-    """USD for a million tokens each."""
+    """USD for a million tokens each. None: not known."""
 
     input: float
     output: float
-    cached: float
-    cache_write: float
-    cache_write_1h: float
+    cached: float | None = None
+    cache_write: float | None = None
+    cache_write_1h: float | None = None
 
-    def cost(self, tokens: Tokens) -> float:
-        """USD for what was reported."""
-        cached, write, hour = tokens.cached or 0, tokens.cache_write or 0, tokens.cache_write_1h or 0
-        plain = max((tokens.input or 0) - cached - write, 0)
-        total = (
-            plain * self.input
-            + cached * self.cached
-            + max(write - hour, 0) * self.cache_write
-            + hour * self.cache_write_1h
-            + (tokens.output or 0) * self.output
+    def cost(self, tokens: Tokens) -> float | None:
+        """USD for what was reported; None if some of it has no price."""
+        cached, written, hour = tokens.cached or 0, tokens.cache_write or 0, tokens.cache_write_1h or 0
+        parts = (
+            (max((tokens.input or 0) - cached - written, 0), self.input),
+            (tokens.output or 0, self.output),
+            (cached, self.cached),
+            (max(written - hour, 0), self.cache_write),
+            (hour, self.cache_write_1h),
         )
+        total = 0.0
+        for count, price in parts:
+            if count and price is None:
+                return None
+            total += count * (price or 0.0)
         return total / _MILLION
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Entry:
-    models: tuple[str, ...]
+    names: tuple[str, ...]
     providers: tuple[str, ...]
     """Empty: whoever serves it."""
+    up_to: int | None
+    """Input tokens of a call for which it holds."""
     price: Price
-    above: int | None
-    """Input tokens of a call above which `long` counts."""
-    long: Price | None
 
 
 class Prices:
-    """A table of prices: the first entry that fits counts."""
+    """A table of prices: the first entry that fits a call counts."""
 
     def __init__(self, date: datetime.date, entries: tuple[_Entry, ...]) -> None:
         self.date = date
@@ -88,24 +91,25 @@ class Prices:
         self._find = functools.lru_cache(maxsize=1024)(self._search)
 
     def known(self, provider: str, model: str) -> bool:
-        """Whether there is a price for it."""
-        return self._find(provider, model) is not None
+        """Whether it is in the table."""
+        return bool(self._find(provider, model))
 
     def cost(self, provider: str, model: str, tokens: Tokens) -> float | None:
-        """USD of a call; None: the model has no price here, or nothing was reported to be priced."""
-        entry = self._find(provider, model)
-        if entry is None or tokens.total is None:
+        """USD of a call; None: that is not in the table, or nothing was reported to be priced."""
+        if tokens.total is None:
             return None
-        long = entry.above is not None and (tokens.input or 0) > entry.above
-        return (entry.long if long and entry.long else entry.price).cost(tokens)
-
-    def _search(self, provider: str, model: str) -> _Entry | None:
-        for entry in self._entries:
-            if entry.providers and provider not in entry.providers:
-                continue
-            if any(fnmatch.fnmatchcase(model, pattern) for pattern in entry.models):
-                return entry
+        for entry in self._find(provider, model):
+            if entry.up_to is None or (tokens.input or 0) <= entry.up_to:
+                return entry.price.cost(tokens)
         return None
+
+    def _search(self, provider: str, model: str) -> tuple[_Entry, ...]:
+        return tuple(
+            entry
+            for entry in self._entries
+            if (not entry.providers or provider in entry.providers)
+            and any(fnmatch.fnmatchcase(model, pattern) for pattern in entry.names)
+        )
 
 
 def load_prices(path: Path | None = None) -> Prices:
@@ -145,24 +149,16 @@ class _Table:
         return Prices(date, tuple(self._entry(entry, ("model", at)) for at, entry in enumerate(entries)))
 
     def _entry(self, entry: dict[str, Any], place: tuple[str | int, ...]) -> _Entry:
-        self._only(entry, place, {"names", "providers", "long", *_AMOUNTS})
+        self._only(entry, place, {"names", "providers", "up_to", *_AMOUNTS})
         names = self._texts(entry, place, "names")
         if not names:
             raise self._wrong(
                 '`names` lists the models it is for, such as names = ["gpt-5", "gpt-5-2*"]', place
             )
-        long = entry.get("long")
-        if long is None:
-            above, price = None, None
-        else:
-            if not isinstance(long, dict):
-                raise self._wrong("`long` is a table with `above` and prices", (*place, "long"))
-            self._only(long, (*place, "long"), {"above", *_AMOUNTS})
-            above = long.get("above")
-            if type(above) is not int or above < 1:
-                raise self._wrong("`above` is a number of input tokens", (*place, "long", "above"))
-            price = self._price(long, (*place, "long"))
-        return _Entry(names, self._texts(entry, place, "providers"), self._price(entry, place), above, price)
+        up_to = entry.get("up_to")
+        if up_to is not None and (type(up_to) is not int or up_to < 1):
+            raise self._wrong("`up_to` is a number of input tokens", (*place, "up_to"))
+        return _Entry(names, self._texts(entry, place, "providers"), up_to, self._price(entry, place))
 
     def _price(self, table: dict[str, Any], place: tuple[str | int, ...]) -> Price:
         amounts: dict[str, float] = {}
@@ -171,8 +167,6 @@ class _Table:
             if value is None:
                 if name in ("input", "output"):
                     raise self._wrong(f"`{name}` is missing: USD for a million tokens", place)
-                # No price of its own: it costs what anything sent costs.
-                amounts[name] = amounts["cache_write" if name == "cache_write_1h" else "input"]
             elif isinstance(value, bool) or not isinstance(value, int | float):
                 raise self._wrong(f"`{name}` is a number: USD for a million tokens", (*place, name))
             elif not math.isfinite(value) or value < 0:

@@ -67,7 +67,9 @@ class TrialState:
             (c for name in names if (c := self._job.prices.cost(provider, name, tokens)) is not None), None
         )
         if names and (names[0] in self._models or len(self._models) < _MODELS):
-            self._models[names[0]] = any(self._job.prices.known(provider, name) for name in names)
+            self._models[names[0]] = self._models.get(names[0], True) and (
+                cost is not None or tokens.total is None
+            )
         for spending in (self.spending, self._job.spending):
             spending.add(tokens, cost, complete)
         self._job.rates.of(provider).spend(tokens.total or 0)
@@ -92,7 +94,7 @@ class TrialState:
 
     def without_price(self, model: str) -> str:
         """What to say of a model whose cost cannot be limited."""
-        return f"{model} has no price, so no limit on cost can be kept; name it in a table given as --bench-prices"
+        return f"{model} has no (full) price, so no limit on cost can be kept; name it in a table for --bench-prices"
 
     def succeeded(self) -> None:
         """A call went well to its end."""

@@ -1,0 +1,128 @@
+"""Limits let through what is left, and no more than one call of a trial beyond it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.gateway.budget import Spending, Turnstile
+from pytest_benchjobs.gateway.client import Limits
+from pytest_benchjobs.gateway.prices import Tokens
+from pytest_benchjobs.model.usage import Usage
+
+CALL = Tokens(input=90, output=10)
+
+
+def _trial(**limits: Any) -> Spending:
+    return Spending("trial", Limits(**limits))
+
+
+def test_what_was_spent_adds_up() -> None:
+    spending = _trial()
+    spending.add(Tokens(input=10, output=5, cached=3), 0.5, complete=True)
+    spending.add(Tokens(input=1, output=1, reasoning=1), 0.25, complete=True)
+    assert spending.usage() == Usage(
+        input_tokens=11, output_tokens=6, cached_tokens=3, reasoning_tokens=1, cost_usd=0.75, calls=2
+    )
+
+
+def test_without_calls_there_is_no_cost_to_speak_of() -> None:
+    assert _trial().usage() == Usage(calls=0)
+
+
+def test_one_call_of_unknown_cost_makes_the_whole_unknown() -> None:
+    spending = _trial()
+    spending.add(CALL, 0.5, complete=True)
+    spending.add(CALL, None, complete=True)
+    assert spending.usage().cost_usd is None
+    assert spending.usage().input_tokens == 180
+
+
+def test_an_answer_that_broke_off_before_it_reported_anything_only_counts() -> None:
+    spending = _trial()
+    spending.add(CALL, 0.5, complete=True)
+    spending.add(Tokens(), None, complete=False)
+    assert spending.usage() == Usage(input_tokens=90, output_tokens=10, cost_usd=0.5, calls=2)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"max_cost_usd": 1.0}, "the trial's limit of 1 USD is reached: 1.0000 USD spent"),
+        ({"max_tokens": 200}, "the trial's limit of 200 tokens is reached: 200 used"),
+        ({"max_calls": 2}, "the trial's limit of 2 calls is reached"),
+    ],
+)
+def test_a_limit_that_is_reached_says_so(limits: dict[str, Any], words: str) -> None:
+    spending = _trial(**limits)
+    spending.add(CALL, 0.5, complete=True)
+    assert spending.reached() is None
+    spending.add(CALL, 0.5, complete=True)
+    assert spending.reached() == words
+
+
+def test_what_the_job_spent_before_counts() -> None:
+    before = Usage(input_tokens=100, output_tokens=20, cost_usd=0.9, calls=7)
+    assert Spending("job", Limits(max_cost_usd=0.9), before).reached() is not None
+    assert Spending("job", Limits(max_tokens=120), before).reached() is not None
+    assert Spending("job", Limits(max_calls=7), before).reached() is not None
+    assert Spending("job", Limits(max_cost_usd=1, max_tokens=121, max_calls=8), before).reached() is None
+
+
+async def _crowd(job: Spending, trials: list[Spending], each: int, cost: float) -> list[int]:
+    """Every trial makes `each` calls at once. Calls made by each."""
+    turnstile = Turnstile(job)
+    made = [0] * len(trials)
+
+    async def call(at: int) -> None:
+        if await turnstile.enter(trials[at]) is not None:
+            return
+        made[at] += 1
+        await asyncio.sleep(0)
+        for spending in (trials[at], job):
+            spending.add(CALL, cost, complete=True)
+        turnstile.leave(trials[at])
+
+    async with asyncio.timeout(10):
+        await asyncio.gather(*(call(at) for at in range(len(trials)) for _ in range(each)))
+    return made
+
+
+def test_a_trial_that_makes_many_calls_at_once_exceeds_its_limit_by_one_of_them_at_most() -> None:
+    trial = _trial(max_cost_usd=1.0)
+    made = asyncio.run(_crowd(Spending("job", Limits()), [trial], 50, 0.3))
+    assert made == [4]
+    assert trial.cost == pytest.approx(1.2)
+
+
+def test_a_job_exceeds_its_limit_by_one_call_of_each_trial_at_most() -> None:
+    job = Spending("job", Limits(max_cost_usd=1.0))
+    asyncio.run(_crowd(job, [_trial() for _ in range(8)], 5, 0.05))
+    assert 1.0 <= job.cost <= 1.0 + 8 * 0.05 + 1e-9
+
+
+def test_of_a_limit_on_calls_not_one_too_many_is_made() -> None:
+    job = Spending("job", Limits(max_calls=10))
+    made = asyncio.run(_crowd(job, [_trial(), _trial(max_calls=2), _trial()], 8, 0.0))
+    assert sum(made) == 10
+    assert made[1] <= 2
+
+
+def test_a_call_that_is_given_up_while_it_waits_holds_up_nobody() -> None:
+    async def scenario() -> None:
+        turnstile = Turnstile(Spending("job", Limits()))
+        trial = _trial(max_calls=2)
+        assert await turnstile.enter(trial) is None
+        assert await turnstile.enter(trial) is None
+        waiting = asyncio.create_task(turnstile.enter(trial))
+        other = asyncio.create_task(turnstile.enter(trial))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        turnstile.leave(trial)  # failed: nothing was added
+        async with asyncio.timeout(10):
+            assert await other is None
+        assert trial.running == 2
+
+    asyncio.run(scenario())

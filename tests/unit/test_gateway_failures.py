@@ -1,0 +1,154 @@
+"""Each way an endpoint fails means one thing for the agent."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.gateway.failures import of_connection, of_event, of_response
+from pytest_benchjobs.model.ending import Ending
+
+NOW = 1_800_000_000.0
+
+
+def _anthropic(kind: str, message: str) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": message}}
+
+
+def _openai(message: str, code: str | None = None) -> dict[str, Any]:
+    return {"error": {"message": message, "type": "invalid_request_error", "code": code}}
+
+
+def _google(code: int, status: str, message: str, **details: Any) -> dict[str, Any]:
+    return {
+        "error": {"code": code, "status": status, "message": message, "details": [details] if details else []}
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "ending", "again"),
+    [
+        (401, _anthropic("authentication_error", "invalid x-api-key"), Ending.AUTHENTICATION, False),
+        (403, _anthropic("permission_error", "no"), Ending.AUTHENTICATION, False),
+        (404, _anthropic("not_found_error", "model: claude-0"), Ending.UNKNOWN_MODEL, False),
+        (400, _anthropic("invalid_request_error", "prompt is too long"), Ending.REFUSED, False),
+        (
+            400,
+            _anthropic("invalid_request_error", "Your credit balance is too low to ..."),
+            Ending.QUOTA,
+            False,
+        ),
+        (402, _anthropic("billing_error", "pay"), Ending.QUOTA, False),
+        (413, _anthropic("request_too_large", "big"), Ending.REFUSED, False),
+        (429, _anthropic("rate_limit_error", "slow down"), Ending.RATE_LIMITED, True),
+        (500, _anthropic("api_error", "oops"), Ending.ENDPOINT_DOWN, True),
+        (529, _anthropic("overloaded_error", "busy"), Ending.ENDPOINT_DOWN, True),
+        (401, _openai("Incorrect API key", "invalid_api_key"), Ending.AUTHENTICATION, False),
+        (404, _openai("The model `x` does not exist", "model_not_found"), Ending.UNKNOWN_MODEL, False),
+        (403, _openai("no access to model", "model_not_found"), Ending.UNKNOWN_MODEL, False),
+        (429, _openai("You exceeded your current quota", "insufficient_quota"), Ending.QUOTA, False),
+        (429, _openai("Rate limit reached", "rate_limit_exceeded"), Ending.RATE_LIMITED, True),
+        (422, _openai("no"), Ending.REFUSED, False),
+        (
+            404,
+            {"object": "error", "message": "The model `x` does not exist.", "code": 404},
+            Ending.UNKNOWN_MODEL,
+            False,
+        ),
+        (404, {"detail": "Not Found"}, Ending.ENDPOINT_DOWN, False),
+        (
+            400,
+            _google(400, "INVALID_ARGUMENT", "API key not valid.", reason="API_KEY_INVALID"),
+            Ending.AUTHENTICATION,
+            False,
+        ),
+        (404, _google(404, "NOT_FOUND", "models/x is not found"), Ending.UNKNOWN_MODEL, False),
+        (429, _google(429, "RESOURCE_EXHAUSTED", "quota", retryDelay="34s"), Ending.RATE_LIMITED, True),
+        (
+            429,
+            _google(
+                429,
+                "RESOURCE_EXHAUSTED",
+                "quota",
+                violations=[{"quotaId": "GenerateRequestsPerDayPerProject"}],
+            ),
+            Ending.QUOTA,
+            False,
+        ),
+        (503, _google(503, "UNAVAILABLE", "overloaded"), Ending.ENDPOINT_DOWN, True),
+        (408, {}, Ending.ENDPOINT_DOWN, True),
+        (301, {}, Ending.ENDPOINT_DOWN, False),
+    ],
+)
+def test_an_answer_that_is_none(status: int, body: dict[str, Any], ending: Ending, again: bool) -> None:
+    failure = of_response(status, {}, json.dumps(body).encode(), NOW)
+    assert (failure.ending, failure.again) == (ending, again)
+    assert failure.message.startswith(f"{status}: ")
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "seconds"),
+    [
+        ({"retry-after": "7"}, {}, 7),
+        ({"retry-after": "1.5"}, {}, 1.5),
+        ({"retry-after": email.utils.formatdate(NOW + 30, usegmt=True)}, {}, 30),
+        ({"retry-after": email.utils.formatdate(NOW - 30, usegmt=True)}, {}, 0),
+        ({"retry-after-ms": "250", "retry-after": "1"}, {}, 0.25),
+        ({"retry-after": "soon"}, {}, None),
+        ({"retry-after": "nan"}, {}, None),
+        ({"retry-after": "-3"}, {}, 0),
+        ({}, _google(429, "RESOURCE_EXHAUSTED", "quota", retryDelay="34.5s"), 34.5),
+        ({}, {}, None),
+    ],
+)
+def test_how_long_an_endpoint_wants_to_be_left_alone(
+    headers: dict[str, str], body: dict[str, Any], seconds: float | None
+) -> None:
+    failure = of_response(429, headers, json.dumps(body).encode(), NOW)
+    assert failure.wait == (None if seconds is None else pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"error": "just words"}', "429: just words"),
+        (b'[{"error": {"message": "in a list"}}]', "429: in a list"),
+        (b"<html>\x1b[31mBusy\n</html>", "429: <html>Busy </html>"),
+        (b"", "429: "),
+        (b"[" * 100_000, "429: [[["),
+        (b'{"error": {"message": 5, "type": 6, "details": 7}}', '429: {"error"'),
+    ],
+)
+def test_whatever_it_says_is_one_short_line(body: bytes, words: str) -> None:
+    message = of_response(429, {}, body, NOW).message
+    assert message.startswith(words)
+    assert len(message) < 310
+    assert message.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("error", "ending"),
+    [
+        ({"type": "overloaded_error", "message": "busy"}, Ending.ENDPOINT_DOWN),
+        ({"type": "rate_limit_error", "message": "slow"}, Ending.RATE_LIMITED),
+        ({"code": "rate_limit_exceeded", "message": "slow"}, Ending.RATE_LIMITED),
+        ({"code": "insufficient_quota", "message": "pay"}, Ending.QUOTA),
+        ({"type": "invalid_request_error", "message": "no"}, Ending.REFUSED),
+        ({"nothing": "known"}, Ending.ENDPOINT_DOWN),
+    ],
+)
+def test_an_error_within_an_answer(error: dict[str, Any], ending: Ending) -> None:
+    assert of_event(error).ending is ending
+
+
+def test_no_answer_is_worth_another_try() -> None:
+    failure = of_connection(ConnectionRefusedError("refused"))
+    assert (failure.ending, failure.again, failure.message) == (
+        Ending.ENDPOINT_DOWN,
+        True,
+        "no answer: refused",
+    )
+    assert of_connection(TimeoutError()).message == "no answer: TimeoutError"

@@ -1,0 +1,236 @@
+"""The same traffic gives the same usage on all wires, however its bytes are cut."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.gateway.meter import Meter, Reading, UsageRemover
+from pytest_benchjobs.gateway.prices import Tokens
+from pytest_benchjobs.gateway.wires import Kind
+
+# One call, as each wire reports it: 1230 sent, of which 200 came from a cache and 30 went to one; 40 back, 5 unseen.
+USAGE: dict[Kind, dict[str, Any]] = {
+    Kind.MESSAGES: {
+        "input_tokens": 1000,
+        "cache_read_input_tokens": 200,
+        "cache_creation_input_tokens": 30,
+        "output_tokens": 40,
+        "output_tokens_details": {"thinking_tokens": 5},
+    },
+    Kind.CHAT: {
+        "prompt_tokens": 1230,
+        "completion_tokens": 40,
+        "prompt_tokens_details": {"cached_tokens": 200, "cache_write_tokens": 30},
+        "completion_tokens_details": {"reasoning_tokens": 5},
+    },
+    Kind.RESPONSES: {
+        "input_tokens": 1230,
+        "output_tokens": 40,
+        "input_tokens_details": {"cached_tokens": 200, "cache_write_tokens": 30},
+        "output_tokens_details": {"reasoning_tokens": 5},
+    },
+    Kind.GENERATE: {
+        "promptTokenCount": 1230,
+        "cachedContentTokenCount": 200,
+        "candidatesTokenCount": 35,
+        "thoughtsTokenCount": 5,
+    },
+}
+TOKENS = Tokens(input=1230, output=40, cached=200, cache_write=30, reasoning=5)
+
+
+def expected(kind: Kind) -> Tokens:
+    # One of the wires has no word for what went to a cache: unknown, not 0.
+    return Tokens(1230, 40, 200, None, None, 5) if kind is Kind.GENERATE else TOKENS
+
+
+def _sse(*events: Any, names: bool = False) -> bytes:
+    lines = []
+    for event in events:
+        if names:
+            lines.append(f"event: {event['type']}\n".encode())
+        lines.append(
+            b"data: " + (event if isinstance(event, bytes) else json.dumps(event).encode()) + b"\n\n"
+        )
+    return b"".join(lines)
+
+
+STREAMS = {
+    Kind.MESSAGES: _sse(
+        {
+            "type": "message_start",
+            "message": {"model": "m", "usage": {**USAGE[Kind.MESSAGES], "output_tokens": 1}},
+        },
+        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": 'héllo "usage" \n data: {'}},
+        {
+            "type": "message_delta",
+            "usage": {"output_tokens": 40, "output_tokens_details": {"thinking_tokens": 5}},
+        },
+        {"type": "message_stop"},
+        names=True,
+    ),
+    Kind.CHAT: _sse(
+        {"model": "m", "choices": [{"delta": {"content": "hé"}}], "usage": None},
+        {"model": "m", "choices": [{"delta": {}, "finish_reason": "stop"}]},
+        {"model": "m", "choices": [], "usage": USAGE[Kind.CHAT]},
+        b"[DONE]",
+    ),
+    Kind.RESPONSES: _sse(
+        {"type": "response.created", "response": {"model": "m", "usage": None, "error": None}},
+        {"type": "response.output_text.delta", "delta": "hé"},
+        {
+            "type": "response.completed",
+            "response": {"model": "m", "usage": USAGE[Kind.RESPONSES], "error": None},
+        },
+        names=True,
+    ),
+    Kind.GENERATE: _sse(
+        {"candidates": [{"content": {}}], "modelVersion": "m", "usageMetadata": {"promptTokenCount": 1230}},
+        {
+            "candidates": [{"finishReason": "STOP"}],
+            "modelVersion": "m",
+            "usageMetadata": USAGE[Kind.GENERATE],
+        },
+    ).replace(b"\n", b"\r\n"),
+}
+WHOLES = {
+    Kind.MESSAGES: json.dumps({"type": "message", "model": "m", "usage": USAGE[Kind.MESSAGES]}),
+    Kind.CHAT: json.dumps({"model": "m", "choices": [{"message": {}}], "usage": USAGE[Kind.CHAT]}),
+    Kind.RESPONSES: json.dumps(
+        {"object": "response", "model": "m", "error": None, "usage": USAGE[Kind.RESPONSES]}
+    ),
+    Kind.GENERATE: json.dumps(
+        [
+            {"candidates": [], "modelVersion": "m", "usageMetadata": {"promptTokenCount": 1}},
+            {"candidates": [{"finishReason": "STOP"}], "usageMetadata": USAGE[Kind.GENERATE]},
+        ],
+        indent=1,
+    ),
+}
+KINDS = sorted(STREAMS, key=lambda kind: kind.value)
+
+
+def _read(kind: Kind, pieces: list[bytes], *, streamed: bool = True) -> Reading:
+    meter = Meter(kind, streamed)
+    for piece in pieces:
+        meter.feed(piece)
+    return meter.finish()
+
+
+def _cut(data: bytes, places: list[int]) -> list[bytes]:
+    marks = [0, *sorted(place % (len(data) + 1) for place in places), len(data)]
+    return [data[start:end] for start, end in itertools.pairwise(marks)]
+
+
+@given(st.sampled_from(KINDS), st.lists(st.integers(0, 5000), max_size=12))
+def test_a_stream_means_the_same_however_it_is_cut(kind: Kind, places: list[int]) -> None:
+    reading = _read(kind, _cut(STREAMS[kind], places))
+    assert reading.tokens(kind) == expected(kind)
+    assert (reading.model, reading.finished, reading.error) == ("m", True, None)
+
+
+@given(st.sampled_from(KINDS), st.lists(st.integers(0, 5000), max_size=12))
+def test_an_answer_in_one_piece_means_the_same_as_a_stream(kind: Kind, places: list[int]) -> None:
+    reading = _read(kind, _cut(WHOLES[kind].encode(), places), streamed=False)
+    assert reading.tokens(kind) == expected(kind)
+    assert reading.model == "m"
+
+
+@given(st.sampled_from(KINDS), st.integers(0, 5000))
+def test_of_a_stream_that_broke_off_what_was_reported_counts_and_nothing_else(
+    kind: Kind, length: int
+) -> None:
+    part = STREAMS[kind][: length % len(STREAMS[kind])]
+    tokens = _read(kind, [part]).tokens(kind)
+    for name in ("input", "output", "cached", "reasoning"):
+        assert getattr(tokens, name) in (None, 0, 1, getattr(TOKENS, name)), name
+
+
+@given(st.sampled_from(KINDS), st.binary(max_size=300), st.booleans())
+def test_nonsense_has_no_usage(kind: Kind, data: bytes, streamed: bool) -> None:
+    assert _read(kind, [b"data: ", data], streamed=streamed).tokens(kind) == Tokens()
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        {"prompt_tokens": -1, "completion_tokens": "7", "prompt_tokens_details": []},
+        {"prompt_tokens": True, "completion_tokens": 1.5},
+        {"prompt_tokens": 1 << 60},
+        [],
+        "none",
+    ],
+)
+def test_numbers_that_are_none_are_not_counted(usage: Any) -> None:
+    body = json.dumps({"model": "m", "usage": usage}).encode()
+    assert _read(Kind.CHAT, [body], streamed=False).tokens(Kind.CHAT) == Tokens()
+
+
+def test_an_answer_without_usage_has_none() -> None:
+    tokens = _read(Kind.CHAT, [b'{"model": "m", "choices": []}'], streamed=False).tokens(Kind.CHAT)
+    assert tokens == Tokens()
+    assert tokens.total is None
+
+
+def test_usage_that_is_reported_again_and_again_counts_once() -> None:
+    running = [
+        {"model": "m", "choices": [{}], "usage": {"prompt_tokens": 9, "completion_tokens": n}}
+        for n in range(4)
+    ]
+    assert _read(Kind.CHAT, [_sse(*running, b"[DONE]")]).tokens(Kind.CHAT) == Tokens(input=9, output=3)
+
+
+def test_usage_may_be_where_one_provider_puts_it() -> None:
+    last = {"model": "m", "choices": [{}], "x_groq": {"usage": {"prompt_tokens": 9, "completion_tokens": 3}}}
+    assert _read(Kind.CHAT, [_sse(last, b"[DONE]")]).tokens(Kind.CHAT) == Tokens(input=9, output=3)
+
+
+def test_what_is_kept_for_an_hour_is_told_apart() -> None:
+    usage = {
+        **USAGE[Kind.MESSAGES],
+        "cache_creation": {"ephemeral_5m_input_tokens": 10, "ephemeral_1h_input_tokens": 20},
+    }
+    body = json.dumps({"model": "m", "usage": usage}).encode()
+    assert _read(Kind.MESSAGES, [body], streamed=False).tokens(Kind.MESSAGES).cache_write_1h == 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "event"),
+    [
+        (Kind.MESSAGES, {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}),
+        (Kind.CHAT, {"error": {"message": "busy"}}),
+        (
+            Kind.RESPONSES,
+            {"type": "response.failed", "response": {"error": {"code": "x", "message": "busy"}}},
+        ),
+        (Kind.RESPONSES, {"type": "error", "code": "x", "message": "busy"}),
+        (Kind.GENERATE, {"error": {"code": 503, "message": "busy"}}),
+    ],
+)
+def test_an_error_in_the_middle_of_an_answer_is_seen(kind: Kind, event: dict[str, Any]) -> None:
+    reading = _read(kind, [STREAMS[kind][:100].rpartition(b"\n")[0], b"\n\n", _sse(event)])
+    assert reading.error is not None
+    assert reading.error["message"] == "busy"
+
+
+@given(st.lists(st.integers(0, 5000), max_size=12), st.sampled_from([b"\n", b"\r\n"]))
+def test_only_the_event_nobody_asked_for_is_taken_out(places: list[int], end: bytes) -> None:
+    words = _sse({"model": "m", "choices": [{"delta": {"content": "usage: []"}}], "usage": None}).replace(
+        b"\n", end
+    )
+    usage = _sse({"model": "m", "choices": [], "usage": USAGE[Kind.CHAT]}).replace(b"\n", end)
+    done = b"data: [DONE]" + 2 * end
+    remover = UsageRemover()
+    out = [remover.feed(piece) for piece in _cut(b": comment" + 2 * end + words + usage + done, places)]
+    assert b"".join([*out, remover.finish()]) == b": comment" + 2 * end + words + done
+
+
+def test_an_unfinished_event_is_passed_on_at_the_end() -> None:
+    remover = UsageRemover()
+    assert remover.feed(b"data: {") + remover.finish() == b"data: {"

@@ -1,0 +1,121 @@
+"""What is in the table has a price to the cent; what is not has none."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.gateway.prices import Tokens, load_prices
+from pytest_benchjobs.model.errors import InputError
+
+TABLE = """\
+date = 2026-11-21
+
+[[model]]
+names = ["m-1", "m-1-20*"]
+providers = ["openai"]
+up_to = 1000
+input = 2
+output = 10.5
+cached = 0.2
+cache_write = 2.5
+cache_write_1h = 4
+
+[[model]]
+names = ["m-1"]
+providers = ["openai"]
+input = 4
+output = 15
+
+[[model]]
+names = ["local/*"]
+input = 0
+output = 0
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "prices.toml"
+    path.write_text(TABLE)
+    return path
+
+
+def test_every_kind_of_token_has_its_own_price(table: Path) -> None:
+    tokens = Tokens(input=1000, output=100, cached=300, cache_write=200, cache_write_1h=50, reasoning=90)
+    cost = load_prices(table).cost("openai", "m-1", tokens)
+    assert cost == pytest.approx((500 * 2 + 300 * 0.2 + 150 * 2.5 + 50 * 4 + 100 * 10.5) / 1e6)
+
+
+def test_long_calls_have_a_price_of_their_own(table: Path) -> None:
+    prices = load_prices(table)
+    assert prices.cost("openai", "m-1", Tokens(input=1001, output=10)) == pytest.approx(
+        (1001 * 4 + 150) / 1e6
+    )
+    assert prices.cost("openai", "m-1-20260101", Tokens(input=1001, output=10)) is None
+
+
+def test_what_has_no_price_costs_nobody_knows_what(table: Path) -> None:
+    prices = load_prices(table)
+    assert prices.cost("openai", "m-2", Tokens(input=1, output=1)) is None
+    assert prices.cost("groq", "m-1", Tokens(input=1, output=1)) is None
+    assert prices.cost("openai", "m-1", Tokens(input=2000, output=1, cached=1)) is None
+    assert prices.cost("openai", "m-1", Tokens()) is None
+    assert not prices.known("groq", "m-1")
+
+
+def test_what_is_free_is_free(table: Path) -> None:
+    assert load_prices(table).cost("vllm", "local/small", Tokens(input=5, output=5)) == 0
+
+
+def test_the_packaged_table_names_models_of_each_provider() -> None:
+    prices = load_prices()
+    for provider, model in (
+        ("anthropic", "claude-sonnet-4-5-20250929"),
+        ("openai", "gpt-5.5"),
+        ("google", "gemini-2.5-pro"),
+    ):
+        assert prices.cost(provider, model, Tokens(input=1000, output=1000))
+    assert prices.cost("anthropic", "claude-opus-5-5", Tokens(input=1_000_000)) == 4
+    assert prices.cost("anthropic", "claude-opus-5", Tokens(input=1_000_000)) == 5
+    assert prices.cost("anthropic", "claude-haiku-5-5", Tokens(input=1_000_000)) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "words"),
+    [
+        ("date = 2026-11-21", 'date = "today"', 1, "`date` is when"),
+        ("date = 2026-11-21", "", 1, "`date` is when"),
+        ("input = 2\n", "", 2, "`input` is missing"),
+        ("input = 2\n", "input = -2\n", 7, "`input` cannot be -2"),
+        ("input = 2\n", "input = nan\n", 7, "`input` cannot be nan"),
+        ("input = 2\n", "input = true\n", 7, "`input` is a number"),
+        ("output = 10.5", 'output = "10"', 8, "`output` is a number"),
+        ("cached = 0.2", "cashed = 0.2", 9, "`cashed` is not known"),
+        ("up_to = 1000", "up_to = 1.5", 6, "`up_to` is a number of input tokens"),
+        ('names = ["m-1", "m-1-20*"]', "names = []", 3, "`names` lists"),
+        ('names = ["m-1", "m-1-20*"]', "names = [1]", 4, "`names` is a list"),
+        ("[[model]]", "[[models]]", 3, "`models` is not known"),
+    ],
+)
+def test_a_wrong_table_is_refused_with_the_line(
+    table: Path, old: str, new: str, line: int, words: str
+) -> None:
+    table.write_text(TABLE.replace(old, new, 1))
+    with pytest.raises(InputError, match=re.escape(words)) as caught:
+        load_prices(table)
+    if new:
+        assert caught.value.line == line
+    assert str(table) in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [b"date = ", b"\xff\xfe", None])
+def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "prices.toml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        load_prices(path)
+    assert caught.value.path == path

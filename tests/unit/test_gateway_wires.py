@@ -1,0 +1,92 @@
+"""Only calls of models pass, without the agent's keys."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pytest_benchjobs.gateway.wires import Call, Kind, credentials, error_body, recognise, wire_of
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "call"),
+    [
+        (
+            "POST",
+            "/anthropic/v1/messages?beta=true",
+            Call("anthropic", Kind.MESSAGES, "POST", "/v1/messages?beta=true"),
+        ),
+        (
+            "POST",
+            "/anthropic/v1/messages/count_tokens",
+            Call("anthropic", Kind.OTHER, "POST", "/v1/messages/count_tokens"),
+        ),
+        ("GET", "/anthropic/v1/models/claude-1", Call("anthropic", Kind.OTHER, "GET", "/v1/models/claude-1")),
+        ("POST", "/openai/v1/chat/completions", Call("openai", Kind.CHAT, "POST", "/chat/completions")),
+        ("POST", "/openai/v1/responses", Call("openai", Kind.RESPONSES, "POST", "/responses")),
+        ("GET", "/openai/v1/models", Call("openai", Kind.OTHER, "GET", "/models")),
+        ("GET", "/openai/v1/models/org/name", Call("openai", Kind.OTHER, "GET", "/models/org/name")),
+        (
+            "POST",
+            "/google/v1beta/models/g-2.5:streamGenerateContent?alt=sse&key=abc",
+            Call(
+                "google", Kind.GENERATE, "POST", "/v1beta/models/g-2.5:streamGenerateContent?alt=sse", "g-2.5"
+            ),
+        ),
+        (
+            "POST",
+            "/google/v1beta/models/g:generateContent?key=abc",
+            Call("google", Kind.GENERATE, "POST", "/v1beta/models/g:generateContent", "g"),
+        ),
+        (
+            "POST",
+            "/google/v1beta/models/g:countTokens",
+            Call("google", Kind.OTHER, "POST", "/v1beta/models/g:countTokens"),
+        ),
+    ],
+)
+def test_calls_of_models_are_known(method: str, target: str, call: Call) -> None:
+    assert recognise(method, target) == call
+
+
+@pytest.mark.parametrize(
+    ("method", "target"),
+    [
+        ("GET", "/anthropic/v1/messages"),
+        ("POST", "/v1/messages"),
+        ("POST", "/anthropic/v1/files"),
+        ("POST", "/anthropicx/v1/messages"),
+        ("POST", "/openai/chat/completions"),
+        ("DELETE", "/openai/v1/models/x"),
+        ("GET", "/openai/v1/models/../files"),
+        ("GET", "/openai/v1/models/%2e%2e/files"),
+        ("GET", "/openai/v1/models/x y"),
+        ("GET", "http://elsewhere/openai/v1/models"),
+        ("CONNECT", "elsewhere:443"),
+        ("POST", "/google/v1beta/models/g:batchGenerateContent"),
+        ("GET", "/"),
+    ],
+)
+def test_nothing_else_is(method: str, target: str) -> None:
+    assert recognise(method, target) is None
+
+
+def test_each_wire_carries_its_key_in_its_own_way() -> None:
+    assert credentials("anthropic", "k") == {"x-api-key": "k"}
+    assert credentials("openai", "k") == {"Authorization": "Bearer k"}
+    assert credentials("google", "k") == {"x-goog-api-key": "k"}
+    assert credentials("openai", None) == {}
+
+
+def test_each_wire_says_errors_in_its_own_way() -> None:
+    assert json.loads(error_body("anthropic", 402, "no")) == {
+        "type": "error",
+        "error": {"type": "billing_error", "message": "no"},
+    }
+    assert json.loads(error_body("openai", 402, "no"))["error"]["message"] == "no"
+    assert json.loads(error_body("google", 404, "no")) == {
+        "error": {"code": 404, "message": "no", "status": "NOT_FOUND"}
+    }
+    assert wire_of("/google/what") == "google"
+    assert wire_of("/what") is None
