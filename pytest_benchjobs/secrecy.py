@@ -19,7 +19,7 @@ from .model.job import JobConfig
 from .model.scenario import Scenario
 from .settings.secret_store import find
 from .sources.template import fill
-from .store.redact import MIN_LENGTH, Redactor, looks_secret
+from .store.redact import Redactor, looks_secret
 
 _ALIASES = ("ANTHROPIC_AUTH_TOKEN", "CODEX_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY")
 MODEL_KEYS = frozenset(
@@ -30,6 +30,7 @@ MODEL_KEYS = frozenset(
     )
 )
 """Variables with the keys of known providers of models, and other names that agents have for them."""
+_UNMISTAKABLE = 16
 _CHUNK = 256 * 1024
 
 
@@ -63,11 +64,16 @@ def known_keys(given: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def others_of_host() -> dict[str, str]:
-    """Keys and other secrets of this machine that nobody means to write down; none that is as short as a word."""
+    """Keys and other secrets of this machine, as far as nobody can mean anything else by their values."""
     keys = {name: HOST[name] for name in MODEL_KEYS if name in HOST}
     return {
-        name: value for name, value in together(keys, env_file_secrets()).items() if len(value) >= MIN_LENGTH
+        name: value for name, value in together(keys, env_file_secrets()).items() if is_unmistakable(value)
     }
+
+
+def is_unmistakable(value: str) -> bool:
+    """Whether a value is so long that it is no word which happens to be a password as well."""
+    return len(value) >= _UNMISTAKABLE
 
 
 def env_file_secrets() -> dict[str, str]:

@@ -210,6 +210,8 @@ def keys(agent: str) -> Finding:
     from ..agents.builtin import builtin_agents
     from ..agents.keys import KEYS
     from ..model.agent import AgentSpec
+    from ..model.errors import InputError
+    from ..settings.secret_store import find
 
     spec = AgentSpec.parse(agent)
     check = f"agent {spec.name}"
@@ -218,9 +220,12 @@ def keys(agent: str) -> Finding:
         if spec.name in {built_in.name for built_in in builtin_agents()}:
             return ok(check, "built in; needs no key")
         return skipped(check, "not known here: what it needs, whoever brings it knows")
-    there = [name for name in variables if os.environ.get(name)]
+    try:
+        there = {name: found.place for name in variables if (found := find(name)) is not None}
+    except InputError as error:
+        return problem(check, str(error), "benchjobs secret list")
     if there:
-        return ok(check, f"{', '.join(there)} is set")
+        return ok(check, ", ".join(f"{name} is in {place}" for name, place in there.items()))
     if spec.base_url is not None:
         return ok(check, f"no key is set; {spec.base_url} may need none")
     return problem(

@@ -17,11 +17,12 @@ from ..model.agent import AgentSpec
 from ..model.environ import HOST, Variable
 from ..model.errors import InputError
 from ..model.job import JobConfig, Overrides
-from ..secrecy import others_of_host, together
+from ..secrecy import is_unmistakable, others_of_host, together
 from ..settings.agents import WITHOUT_MODEL, read_agent, with_defaults
 from ..settings.layers import Merged, merge
 from ..settings.matrix import Matrix
 from ..sources import did_you_mean
+from ..store.bundle import stored_config
 from .options import flag, ini, origin
 from .said import env_files, layers
 
@@ -204,6 +205,7 @@ def _read(config: pytest.Config) -> Asked:
         first = error.errors(include_url=False)[0]
         place = first["loc"]
         raise pytest.UsageError(f"{merged.origin(str(place[0]))}: {in_words(first, place)}") from None
+    _refuse_secrets(job, secrets, merged)
     return Asked(
         job=job,
         benchmarks=benchmarks,
@@ -271,6 +273,23 @@ def _secrets(merged: Merged) -> dict[str, Variable]:
             f"export it, or run `benchjobs secret set {missing[0]}`"
         )
     return {variable: found for variable, found in looked_up.items() if found is not None}
+
+
+def _refuse_secrets(job: JobConfig, secrets: Mapping[str, Variable], merged: Merged) -> None:
+    """See that nothing which is kept of a job holds a secret. Of agents and parameters, `_agents` has said so."""
+    given = {variable: found.value for variable, found in secrets.items()}
+    hidden = {
+        name: value for name, value in together(given, others_of_host()).items() if is_unmistakable(value)
+    }
+    if not hidden:
+        return
+    kept = {key: json.dumps(value) for key, value in stored_config(job).model_dump(mode="json").items()}
+    for name, value in hidden.items():
+        for key, text in kept.items():
+            if json.dumps(value)[1:-1] in text:
+                raise pytest.UsageError(
+                    f"{merged.origin(key)}: it holds the value of the secret {name}, and would be in every report"
+                )
 
 
 def _agents(merged: Merged, secrets: Mapping[str, Variable]) -> tuple[AgentSpec, ...]:

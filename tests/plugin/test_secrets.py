@@ -13,7 +13,7 @@ from pytest_benchjobs.settings.secret_store import DIRECTORY, SecretStore
 from .conftest import Bench
 from .test_options import refused
 
-VALUE = "hunter2-hunter2"
+VALUE = "hunter2-hunter2-hunter2"
 PRINTS = "command:echo token=$TOKEN; echo length=${#TOKEN}; echo 1 > out.txt"
 
 
@@ -178,10 +178,10 @@ def test_what_has_the_name_of_a_secret_is_redacted_even_if_nobody_asked_for_it(t
     assert_nowhere(toy, result, VALUE, "openai-canary")
 
 
-@pytest.mark.parametrize("option", ["agent", "param"])
+@pytest.mark.parametrize("option", ["agent", "param", "meta"])
 def test_a_value_that_nobody_means_to_write_down_is_refused_and_not_repeated(toy: Bench, option: str) -> None:
     toy.write("keys.env", f"DB_PASSWORD={VALUE}\n")
-    given = {"agent": f"command:login {VALUE}", "param": f"password={VALUE}"}[option]
+    given = f"command:login {VALUE}" if option == "agent" else f"password={VALUE}"
     result = toy.run("--bench-env-file=keys.env", f"--bench-{option}", given)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([f"ERROR: --bench-{option}: it holds the value of the secret DB_PASSWORD*"])
@@ -189,9 +189,9 @@ def test_a_value_that_nobody_means_to_write_down_is_refused_and_not_repeated(toy
 
 
 def test_a_word_of_an_env_file_may_be_in_the_text_of_an_agent(toy: Bench) -> None:
-    toy.write("keys.env", "AUTH=basic\n")
+    toy.write("keys.env", "DB_PASSWORD=postgres\n")
     result = toy.run(
-        "--bench-env-file=keys.env", "--bench-agent", "command:echo basic > out.txt", "-k", "solved"
+        "--bench-env-file=keys.env", "--bench-agent", "command:echo postgres > out.txt", "-k", "solved"
     )
     assert result.parseoutcomes()["unsolved"] == 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import sqlite3
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -18,6 +19,7 @@ from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.report.documents.acting import Finding, Health
 from pytest_benchjobs.sandbox.docker import DockerProvider
 from pytest_benchjobs.sandbox.health import EngineFacts
+from pytest_benchjobs.settings.secret_store import SecretStore
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.database import migrations
 from pytest_benchjobs.store.history import FILE, History
@@ -229,6 +231,21 @@ def test_one_of_the_keys_of_an_agent_is_enough(
     found = findings.keys(agent)
     assert found.health is health
     assert "sk-secret-value" not in found.found
+
+
+def test_a_key_that_is_kept_is_found_and_one_that_others_can_read_is_a_problem(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCHJOBS_CONFIG", str(here / "config"))
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    store = SecretStore()
+    store.set("OPENAI_API_KEY", "sk-secret-value")
+    found = findings.keys("codex:m")
+    assert (found.health, found.found) == (Health.OK, f"OPENAI_API_KEY is in {store.path}")
+    store.path.chmod(0o644)
+    found = findings.keys("codex:m")
+    assert found.health is Health.PROBLEM
+    assert "others on this machine can read it" in found.found
 
 
 def test_an_agent_that_cannot_be_read_is_a_mistake(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,8 @@ def nothing_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def env_file() -> Iterator[None]:
     values = {
-        "DB_PASSWORD": "postgres-1",
+        "DB_PASSWORD": "postgres",
+        "DB_TOKEN": "unmistakable-token",
         "OPENAI_API_KEY": "file-openai",
         "REGION": "eu-central",
         "AUTH": "pw",
@@ -85,9 +86,14 @@ def test_keys_that_cannot_be_read_are_an_error_and_not_missing() -> None:
 
 
 def test_what_env_files_call_a_secret_is_one(env_file: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "real-openai")
-    assert env_file_secrets() == {"DB_PASSWORD": "postgres-1", "OPENAI_API_KEY": "file-openai", "AUTH": "pw"}
-    assert sorted(others_of_host().values()) == ["file-openai", "postgres-1", "real-openai"]
+    monkeypatch.setenv("OPENAI_API_KEY", "real-openai-canary")
+    assert env_file_secrets() == {
+        "DB_PASSWORD": "postgres",
+        "DB_TOKEN": "unmistakable-token",
+        "OPENAI_API_KEY": "file-openai",
+        "AUTH": "pw",
+    }
+    assert others_of_host() == {"OPENAI_API_KEY": "real-openai-canary", "DB_TOKEN": "unmistakable-token"}
 
 
 def test_two_values_of_one_name_are_both_there() -> None:

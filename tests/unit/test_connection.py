@@ -1,0 +1,145 @@
+"""What connects a trial with its models: whose key goes to the gateway, and that it goes nowhere else."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, Shell
+from pytest_benchjobs.cancellation import Cancellation
+from pytest_benchjobs.connection import Connection, Models, connected
+from pytest_benchjobs.gateway.client import Route, RouteReport, Upstream
+from pytest_benchjobs.model.agent import AgentSpec
+from pytest_benchjobs.model.endpoint import Endpoint
+from pytest_benchjobs.model.errors import AgentSetupFailed, GatewayLost
+from pytest_benchjobs.model.job import JobConfig
+from pytest_benchjobs.model.usage import Usage
+from pytest_benchjobs.preparation import Services
+from pytest_benchjobs.scoring.builtin import builtin_scorers
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.testing import FakeProvider
+from pytest_benchjobs.trial import run_trial
+
+from .records import OWNER, record, trial
+
+KEY = "hunter2-hunter2"
+ENDPOINT = Endpoint(
+    wire="openai",
+    provider="mistral",
+    base_url="http://127.0.0.1:1/v1",
+    key_variables=("MISTRAL_API_KEY", "OTHER"),
+)
+COMMAND = AgentCommand(("true",), endpoints=(ENDPOINT,))
+
+
+class FakeRoute:
+    """A way to nowhere."""
+
+    socket = Path("/nowhere")
+
+    def close(self) -> RouteReport:
+        return RouteReport(
+            usage=Usage(),
+            ending=None,
+            message=f"no such key: {KEY}",
+            models=(),
+            unpriced=(),
+            job_stopped=None,
+        )
+
+    def pid(self) -> int | None:
+        return None
+
+    def stop_asked(self) -> bool:
+        return False
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Upstream]:
+    """What routes were opened to."""
+    seen: list[Upstream] = []
+
+    @contextlib.contextmanager
+    def open_route(address: str, name: str, upstreams: Sequence[Upstream], *args: Any) -> Iterator[Route]:
+        seen.extend(upstreams)
+        yield cast("Route", FakeRoute())
+
+    monkeypatch.setattr("pytest_benchjobs.connection.open_route", open_route)
+    return seen
+
+
+def models(**keys: str) -> Models:
+    return Models("/nowhere", keys.get)
+
+
+def test_the_first_key_that_is_set_goes_to_the_gateway(opened: list[Upstream]) -> None:
+    with connected(COMMAND, models(OTHER=KEY), trial()) as connection:
+        assert isinstance(connection, Connection)
+        assert list(connection.keys.values()) == [KEY]
+    assert opened == [Upstream(ENDPOINT, KEY)]
+    assert KEY not in repr(opened)
+
+
+def test_a_key_that_is_missing_is_an_error_that_names_its_variables(opened: list[Upstream]) -> None:
+    with (
+        pytest.raises(AgentSetupFailed, match="MISTRAL_API_KEY or OTHER"),
+        connected(COMMAND, models(), trial()),
+    ):
+        pass
+    assert opened == []
+
+
+def test_an_endpoint_that_needs_no_key_gets_none(opened: list[Upstream]) -> None:
+    free = AgentCommand(("true",), endpoints=(ENDPOINT.model_copy(update={"key_required": False}),))
+    with connected(free, models(), trial()) as connection:
+        assert connection is not None
+        assert connection.keys == {}
+    assert [one.key for one in opened] == [None]
+
+
+def test_a_command_without_models_needs_no_gateway(opened: list[Upstream]) -> None:
+    with connected(AgentCommand(("true",)), None, trial()) as connection:
+        assert connection is None
+    with pytest.raises(GatewayLost), connected(COMMAND, None, trial()):
+        pass
+    assert opened == []
+
+
+def test_a_key_that_an_answer_repeats_is_redacted_whatever_its_variable_is_called(
+    opened: list[Upstream], tmp_path: Path
+) -> None:
+    class Repeats:
+        name = "repeats"
+        needs_model = True
+        trusted = False
+
+        def prepare(self, call: AgentCall) -> AgentCommand:
+            def work(shell: Shell) -> int:
+                shell.log(f"the model says: invalid key {KEY}")
+                shell.write("answer.txt", KEY.encode())
+                return 0
+
+            return AgentCommand((), endpoints=(ENDPOINT,), host=work)
+
+    bundle = JobBundle.create(tmp_path, record(tmp_path))
+    services = Services(
+        config=JobConfig(directory=tmp_path),
+        bundle=bundle,
+        provider=FakeProvider(OWNER),
+        agents={"repeats": Repeats()},
+        scorers=dict(builtin_scorers()),
+        models=models(MISTRAL_API_KEY=KEY),
+    )
+    base = trial()
+    scenario = base.scenario.model_validate({**dict(base.scenario), "artifacts": [{"source": "answer.txt"}]})
+    one = base.model_copy(update={"agent": AgentSpec.parse("repeats:m"), "scenario": scenario})
+    result = run_trial(one, services, Cancellation())
+    log = (bundle.root / result.path / "agent.log").read_text()
+    assert log == "the model says: invalid key [redacted:MISTRAL_API_KEY]\n"
+    files = [path for path in bundle.root.rglob("*") if path.is_file()]
+    assert "answer.txt" in {path.name for path in files}
+    assert [path for path in files if KEY.encode() in path.read_bytes()] == []
