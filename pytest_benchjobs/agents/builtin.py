@@ -91,8 +91,9 @@ def builtin_agents() -> tuple[Agent, ...]:
     """The agents that come with the package."""
     from .baseline import Baseline
     from .described import packaged_agents
+    from .model_agent import ModelAgent
 
-    return (Oracle(), Nop(), Command(), Baseline(Oracle()), *packaged_agents())
+    return (Oracle(), Nop(), Command(), Baseline(Oracle()), ModelAgent(), *packaged_agents())
 
 
 def _run(command: str, env: Mapping[str, str] | None = None) -> AgentCommand:

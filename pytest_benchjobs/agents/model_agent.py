@@ -17,13 +17,14 @@ from typing import Annotated, Any, NoReturn
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from ..model.agent import AgentSpec
 from ..model.base import Seconds
-from ..model.endpoint import GATEWAY_URL
+from ..model.endpoint import GATEWAY_URL, Endpoint
 from ..model.environ import HOST
 from ..model.errors import AgentSetupFailed
 from ..store.text import clean, one_line
 from .protocol import AgentCall, AgentCommand, Shell
-from .providers import target_of
+from .providers import Target, target_of
 from .reading import reader_of
 from .reading.values import at, bounded, count_at, items_at, text_at, text_of
 
@@ -95,6 +96,17 @@ class ModelAgent:
     needs_model: bool = True
     trusted: bool = False
 
+    def endpoints(
+        self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]
+    ) -> tuple[Endpoint, ...]:
+        """The one it needs.
+
+        Raises:
+            InputError: nobody can tell who serves the model.
+
+        """
+        return (_target(spec, environ, params).endpoint,)
+
     def prepare(self, call: AgentCall) -> AgentCommand | None:
         """The conversation, as a function that runs here.
 
@@ -103,7 +115,7 @@ class ModelAgent:
             InputError: nobody can tell who serves the model.
 
         """
-        target = target_of(call.spec, ("openai",), None, HOST, call.params)
+        target = _target(call.spec, HOST, call.params)
         task = Task(target.model, call.scenario.problem_statement, _options(call.params))
         return AgentCommand(
             argv=(),
@@ -112,6 +124,10 @@ class ModelAgent:
             host=functools.partial(work, task),
             read=reader_of("model", version=VERSION, model=target.model),
         )
+
+
+def _target(spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]) -> Target:
+    return target_of(spec, ("openai",), None, environ, params)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

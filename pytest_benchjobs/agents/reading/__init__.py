@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from pathlib import Path
 
 from ..protocol import AgentReading
-from .claude_code import ClaudeCode
-from .codex import Codex
-from .gemini_cli import GeminiCli
-from .goose import Goose
-from .opencode import OpenCode
-from .own import Own
-from .reader import Reader, read_log
-from .trajectory import Trajectory
 
-_READERS: dict[str, Callable[[Trajectory], Reader]] = {
-    "claude-code": ClaudeCode,
-    "codex": Codex,
-    "gemini-cli": GeminiCli,
-    "goose": Goose,
-    "model": Own,
-    "opencode": OpenCode,
+_READERS = {
+    "claude-code": ("claude_code", "ClaudeCode"),
+    "codex": ("codex", "Codex"),
+    "gemini-cli": ("gemini_cli", "GeminiCli"),
+    "goose": ("goose", "Goose"),
+    "model": ("own", "Own"),
+    "opencode": ("opencode", "OpenCode"),
 }
+"""Format -> module and class; imported when a log is read."""
 FORMATS = tuple(_READERS)
 """Formats of output that are understood, named after the agents that print them."""
 
@@ -39,7 +33,21 @@ def reader_of(
 
     `agent` (default: named like the format), its `version` and the `model` are for the trajectory's first line.
     """
-    reader = _READERS.get(format)
-    if reader is None:
+    if format not in _READERS:
         return None
-    return functools.partial(read_log, reader=reader, agent=agent or format, version=version, model=model)
+    return functools.partial(_read, format, agent or format, version, model)
+
+
+def _read(
+    format: str,  # noqa: A002
+    agent: str,
+    version: str | None,
+    model: str | None,
+    log: Path,
+    trajectory: Path,
+) -> AgentReading:
+    from .reader import read_log
+
+    module, name = _READERS[format]
+    reader = getattr(importlib.import_module(f".{module}", __name__), name)
+    return read_log(log, trajectory, reader=reader, agent=agent, version=version, model=model)

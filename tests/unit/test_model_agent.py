@@ -1,0 +1,341 @@
+"""Our own agent, with a model that is a list of answers and a sandbox that is a function."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.agents.model_agent import CALL_LIMIT, HISTORY_LIMIT, OUTPUT_LIMIT, ModelAgent
+from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, AgentReading
+from pytest_benchjobs.model.agent import AgentSpec
+from pytest_benchjobs.model.ending import Ending
+from pytest_benchjobs.model.endpoint import GATEWAY_URL
+from pytest_benchjobs.model.errors import AgentSetupFailed, GatewayLost, InputError
+
+from .records import trial
+
+USAGE = {"prompt_tokens": 100, "completion_tokens": 7, "prompt_tokens_details": {"cached_tokens": 20}}
+
+
+def calls(*commands: object, name: str = "shell", text: str | None = None) -> dict[str, Any]:
+    """An answer that calls the tool. A command that is no text is the arguments as they are."""
+    made = [
+        {
+            "id": f"id-{place}",
+            "type": "function",
+            "function": {
+                "name": name,
+                "arguments": json.dumps({"command": one}) if isinstance(one, str) else one,
+            },
+        }
+        for place, one in enumerate(commands)
+    ]
+    return answer({"role": "assistant", "content": text, "tool_calls": made}, "tool_calls")
+
+
+def says(text: str, finish: str = "stop") -> dict[str, Any]:
+    return answer({"role": "assistant", "content": text}, finish)
+
+
+def answer(message: Any, finish: str) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "message": message, "finish_reason": finish}], "usage": USAGE}
+
+
+@dataclasses.dataclass
+class FakeShell:
+    """A sandbox and a gateway. What a model says is given beforehand; the last answer is given for ever."""
+
+    answers: list[Any]
+    run_with: Callable[[str], tuple[int | None, str]] = lambda command: (0, f"ran {command}")
+    stopped_after: int | None = None
+    commands: list[tuple[str, float]] = dataclasses.field(default_factory=list)
+    bodies: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    files: dict[str, bytes] = dataclasses.field(default_factory=dict)
+    lines: list[str] = dataclasses.field(default_factory=list)
+
+    def run(self, command: str, timeout: float) -> tuple[int | None, str]:
+        self.commands.append((command, timeout))
+        return self.run_with(command)
+
+    def write(self, path: str, content: bytes) -> None:
+        self.files[path] = content
+
+    def post(self, url: str, body: Mapping[str, Any]) -> tuple[int, Any]:
+        assert url == f"{GATEWAY_URL['openai']}/chat/completions"
+        self.bodies.append(json.loads(json.dumps(body)))
+        said = self.answers[min(len(self.bodies), len(self.answers)) - 1]
+        if isinstance(said, BaseException):
+            raise said
+        return said if isinstance(said, tuple) else (200, said)
+
+    def log(self, line: str) -> None:
+        assert "\n" not in line
+        self.lines.append(line)
+
+    @property
+    def stopped(self) -> bool:
+        return self.stopped_after is not None and len(self.commands) >= self.stopped_after
+
+    def roles(self, number: int = -1) -> list[str]:
+        return [message["role"] for message in self.bodies[number]["messages"]]
+
+
+def prepared(params: Mapping[str, Any] | None = None, model: str = "m@http://host:1/v1") -> AgentCommand:
+    scenario = trial().scenario.model_copy(update={"problem_statement": "Count the lines."})
+    spec = AgentSpec.parse(f"model:{model}")
+    command = ModelAgent().prepare(AgentCall(scenario, spec, {}, 60, params=params or {}))
+    assert command is not None
+    return command
+
+
+def worked(tmp_path: Path, shell: FakeShell, **params: Any) -> tuple[int, AgentReading, list[dict[str, Any]]]:
+    """Exit status, what its log says, and its trajectory."""
+    command = prepared(params)
+    assert command.host is not None
+    assert command.read is not None
+    status = command.host(shell)
+    log, trajectory = tmp_path / "agent.log", tmp_path / "trajectory.jsonl"
+    log.write_text("".join(f"{line}\n" for line in shell.lines), encoding="utf-8", errors="replace")
+    reading = command.read(log, trajectory)
+    return status, reading, [json.loads(line) for line in trajectory.read_text().splitlines()]
+
+
+def test_it_runs_what_the_model_says_until_it_says_nothing_more(tmp_path: Path) -> None:
+    shell = FakeShell([calls("ls", text="Let me see."), calls("wc -l a", "cat a"), says("3 lines")])
+    status, reading, trajectory = worked(tmp_path, shell)
+    assert (status, reading) == (0, AgentReading(Ending.SUCCESS, None, 5))
+    assert [command for command, _ in shell.commands] == ["ls", "wc -l a", "cat a"]
+    assert shell.roles() == ["system", "user", "assistant", "tool", "assistant", "tool", "tool"]
+    assert shell.bodies[-1]["messages"][3] == {"role": "tool", "tool_call_id": "id-0", "content": "ran ls"}
+    header, system, user, first, second, last, footer = trajectory
+    assert header["agent"] == {"name": "model", "version": "1", "model_name": "m"}
+    assert (system["source"], user["message"]) == ("system", "Count the lines.")
+    assert first["message"] == "Let me see."
+    assert first["metrics"] == {"prompt_tokens": 100, "completion_tokens": 7, "cached_tokens": 20}
+    assert [call["arguments"] for call in second["tool_calls"]] == [
+        {"command": "wc -l a"},
+        {"command": "cat a"},
+    ]
+    assert [result["content"] for result in second["observation"]["results"]] == ["ran wc -l a", "ran cat a"]
+    assert last["message"] == "3 lines"
+    assert footer["final_metrics"]["total_prompt_tokens"] == 300
+
+
+def test_a_command_that_fails_or_does_not_end_is_told_to_the_model(tmp_path: Path) -> None:
+    ends = iter([(2, "no such file\n"), (None, "half"), (0, ""), (0, "x" * 100_000)])
+    shell = FakeShell([calls("a", "b", "c", "d"), says("ok")], run_with=lambda _command: next(ends))
+    worked(tmp_path, shell, command_timeout=5)
+    told = [message["content"] for message in shell.bodies[-1]["messages"] if message["role"] == "tool"]
+    assert told[:3] == [
+        "no such file\n\n[exit status 2]",
+        "half\n[it did not end within 5 s and was killed]",
+        "[exit status 0]",
+    ]
+    assert OUTPUT_LIMIT - 10 < len(told[3]) <= OUTPUT_LIMIT
+    assert [timeout for _, timeout in shell.commands] == [5] * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("python", '{"command": "ls"}', "no tool 'python'"),
+        ("shell", '{"command": ', "have to be JSON"),
+        ("shell", '["ls"]', "have to be JSON"),
+        ("shell", '{"command": 1}', "have to be JSON"),
+        ("shell", None, "have to be JSON"),
+        ("shell", '{"command": "a\\u0000b"}', "at most 100000 bytes"),
+        ("shell", json.dumps({"command": "é" * 60_000}), "at most 100000 bytes"),
+    ],
+)
+def test_a_call_that_makes_no_sense_is_answered_with_an_error(
+    tmp_path: Path, name: str, arguments: str | None, told: str
+) -> None:
+    said = calls("", name=name)
+    said["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = arguments
+    shell = FakeShell([said, says("sorry")])
+    assert worked(tmp_path, shell)[0] == 0
+    assert told in shell.bodies[-1]["messages"][-1]["content"]
+    assert shell.commands == []
+
+
+def test_arguments_may_come_as_an_object_and_calls_without_an_id(tmp_path: Path) -> None:
+    said = calls({"command": "ls"})
+    del said["choices"][0]["message"]["tool_calls"][0]["id"]
+    shell = FakeShell([said, says("ok")])
+    worked(tmp_path, shell)
+    assert [command for command, _ in shell.commands] == ["ls"]
+    assert shell.bodies[-1]["messages"][-1]["tool_call_id"] == "call-1-1"
+
+
+def test_turns_are_limited(tmp_path: Path) -> None:
+    shell = FakeShell([calls("again")])
+    status, reading, _ = worked(tmp_path, shell, max_turns=3)
+    assert (status, reading.ending, reading.message) == (
+        1,
+        Ending.TURN_LIMIT,
+        "it reached its limit of 3 turns",
+    )
+    assert len(shell.bodies) == 3
+
+
+def test_calls_of_an_answer_are_limited(tmp_path: Path) -> None:
+    shell = FakeShell([calls(*["x"] * 1000), says("ok")])
+    worked(tmp_path, shell)
+    assert len(shell.commands) == CALL_LIMIT
+    assert len(shell.bodies[-1]["messages"][2]["tool_calls"]) == CALL_LIMIT
+
+
+def test_the_oldest_turns_are_left_out_when_there_is_no_room(tmp_path: Path) -> None:
+    shell = FakeShell([calls("x" * 90_000)], run_with=lambda _command: (0, "y" * 20_000))
+    worked(tmp_path, shell, max_turns=12)
+    sizes = [len(json.dumps(body["messages"])) for body in shell.bodies]
+    assert max(sizes) < HISTORY_LIMIT * 1.1
+    assert shell.roles()[:4] == ["system", "user", "assistant", "tool"]
+    assert len(shell.roles()) == 2 + 2 * 3
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "ending", "message"),
+    [
+        (401, {"error": {"message": "Incorrect API key"}}, Ending.AUTHENTICATION, "answered 401: Incorrect API key"),
+        (404, {"error": {"message": "no model"}}, Ending.UNKNOWN_MODEL, "answered 404: no model"),
+        (400, {"error": {"message": "too long"}}, Ending.REFUSED, "answered 400: too long"),
+        (429, {"error": {"message": "slower"}}, Ending.RATE_LIMITED, "answered 429: slower"),
+        (429, {"error": {"code": "insufficient_quota"}}, Ending.QUOTA, "insufficient_quota"),
+        (503, "<html>down</html>", Ending.ENDPOINT_DOWN, "answered 503: <html>down</html>"),
+        (200, {"choices": []}, Ending.ENDPOINT_DOWN, "no chat completion"),
+        (200, "hello", Ending.ENDPOINT_DOWN, "no chat completion: hello"),
+    ],
+)  # fmt: skip
+def test_an_error_of_the_endpoint_ends_it_at_once(
+    tmp_path: Path, status: int, said: Any, ending: Ending, message: str
+) -> None:
+    shell = FakeShell([(status, said)])
+    code, reading, _ = worked(tmp_path, shell)
+    assert (code, reading.ending, len(shell.bodies)) == (1, ending, 1)
+    assert message in (reading.message or "")
+
+
+def test_a_lost_gateway_is_no_affair_of_the_agent() -> None:
+    command = prepared()
+    assert command.host is not None
+    with pytest.raises(GatewayLost):
+        command.host(FakeShell([GatewayLost("gone")]))
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [
+        FakeShell([calls("a", "b", "c")], stopped_after=2),
+        FakeShell([calls("a", "b"), TimeoutError("no answer from the model within 3 s")]),
+    ],
+)
+def test_it_ends_when_its_time_is_up(tmp_path: Path, shell: FakeShell) -> None:
+    status, reading, _ = worked(tmp_path, shell)
+    assert (status, reading.ending) == (1, Ending.TIMED_OUT)
+    assert [command for command, _ in shell.commands] == ["a", "b"]
+
+
+def test_parameters_of_models_are_forwarded_and_others_are_not(tmp_path: Path) -> None:
+    shell = FakeShell([says("ok")])
+    given_ = {
+        "temperature": 0,
+        "top_p": 0.5,
+        "seed": 7,
+        "max_tokens": 99,
+        "reasoning_effort": "low",
+        "stop": ["END"],
+    }
+    worked(tmp_path, shell, **given_, max_turns=4, effort="of somebody else")
+    body = shell.bodies[0]
+    assert {
+        name: value for name, value in body.items() if name not in ("model", "messages", "tools")
+    } == given_
+    assert body["tools"][0]["function"]["name"] == "shell"
+
+
+@pytest.mark.parametrize(
+    ("params", "complaint"),
+    [
+        ({"temperature": "hot"}, "parameter temperature: .* not 'hot'"),
+        ({"max_turns": 0}, "parameter max_turns"),
+        ({"tools": "maybe"}, "parameter tools"),
+        ({"stop": [1, {}]}, "parameter stop"),
+    ],
+)
+def test_a_wrong_parameter_is_told_before_anything_is_spent(params: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(AgentSetupFailed, match=complaint):
+        prepared(params)
+
+
+def test_without_tools_its_answer_goes_to_a_file(tmp_path: Path) -> None:
+    shell = FakeShell([says("42")])
+    status, reading, trajectory = worked(tmp_path, shell, tools=False, answer_file="/app/out.txt")
+    assert (status, reading.ending) == (0, Ending.SUCCESS)
+    assert shell.files == {"/app/out.txt": b"42"}
+    assert shell.bodies == [{"model": "m", "messages": [{"role": "user", "content": "Count the lines."}]}]
+    assert [step.get("message") for step in trajectory[1:-1]] == ["Count the lines.", "42"]
+
+
+def test_an_answer_that_was_cut_off_is_kept_and_said_to_be(tmp_path: Path) -> None:
+    shell = FakeShell([says("4", finish="length")])
+    status, reading, _ = worked(tmp_path, shell, tools=False)
+    assert (status, reading.ending) == (0, Ending.GAVE_UP)
+    assert shell.files == {"answer.txt": b"4"}
+
+
+def test_its_endpoint_is_that_of_the_models_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GROQ_BASE_URL", raising=False)
+    assert [one.base_url for one in prepared().endpoints] == ["http://host:1/v1"]
+    agent, spec = ModelAgent(), AgentSpec.parse("model:groq/llama")
+    (endpoint,) = agent.endpoints(spec, {}, {})
+    assert (endpoint.provider, endpoint.key_variables) == ("groq", ("GROQ_API_KEY",))
+    shell = FakeShell([says("ok")])
+    command = prepared(model="groq/llama")
+    assert command.host is not None
+    command.host(shell)
+    assert shell.bodies[0]["model"] == "llama"
+    with pytest.raises(InputError, match="nobody knows who serves"):
+        prepared(model="some-model")
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
+    max_leaves=12,
+)
+messages = st.fixed_dictionaries(
+    {},
+    optional={
+        "role": json_values,
+        "content": json_values,
+        "reasoning_content": json_values,
+        "tool_calls": json_values
+        | st.lists(
+            st.fixed_dictionaries(
+                {"function": st.fixed_dictionaries({"name": st.just("shell"), "arguments": json_values})},
+                optional={"id": json_values},
+            ),
+            max_size=3,
+        ),
+    },
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([200, 200, 200, 500]), json_values | messages), min_size=1, max_size=4)
+)
+def test_no_answer_makes_it_raise(said: list[tuple[int, Any]]) -> None:
+    shell = FakeShell([(status, answer(message, "stop")) for status, message in said])
+    command = prepared({"max_turns": 5})
+    assert command.host is not None
+    assert command.host(shell) in (0, 1)
+    events = [json.loads(line) for line in shell.lines]
+    assert (events[0]["type"], events[-1]["type"]) == ("begin", "end")
