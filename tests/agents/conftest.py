@@ -17,7 +17,7 @@ from tests.agents.server import ModelServer
 def fetched() -> None:
     """The agents, in the cache of this machine."""
     done = subprocess.run(
-        [sys.executable, "-m", "pytest_benchjobs.cli", "agents", "fetch", *AGENTS],
+        [str(Path(sys.executable).with_name("benchjobs")), "agents", "fetch", *AGENTS],
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,

@@ -41,7 +41,13 @@ class Job:
                 "workdir": "/app",
                 "agent_timeout": timeout,
                 "network": network,
-                "scorers": [{"name": "made", "type": "bash", "script": 'test "$(cat made.txt)" = hi && echo 1 || echo 0'}],
+                "scorers": [
+                    {
+                        "name": "made",
+                        "type": "bash",
+                        "script": 'test "$(cat made.txt)" = hi && echo 1 || echo 0',
+                    }
+                ],
             },
             "scenarios": [{"id": name, "problem_statement": prompt} for name, prompt in prompts.items()],
         }

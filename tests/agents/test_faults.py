@@ -46,7 +46,9 @@ def _ends(found: list[dict[str, Any]]) -> dict[str, tuple[str, str | None, str |
 def test_each_fault_has_the_outcome_and_class_of_the_table(job: Job, agent: str) -> None:
     # A quota ends the job, so it has one of its own.
     job.scenarios({name: prompt for name, (prompt, *_) in FAULTS.items() if name != "quota"}, timeout=20)
-    found = job.run("--bench-agent", job.spec(agent), "--bench-model-patience", "3", "--bench-concurrency", "4")
+    found = job.run(
+        "--bench-agent", job.spec(agent), "--bench-model-patience", "3", "--bench-concurrency", "4"
+    )
     expected = {name: tuple(rest) for name, (_, *rest) in FAULTS.items() if name != "quota"}
     assert _ends(found) == expected, job.output
     for result in found:
@@ -59,7 +61,9 @@ def test_each_fault_has_the_outcome_and_class_of_the_table(job: Job, agent: str)
 @pytest.mark.parametrize("agent", AGENTS)
 def test_keys_models_and_addresses_that_are_wrong(job: Job, agent: str) -> None:
     job.scenarios({"make": _RUN})
-    bad = {name: "bad-key" for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY")} | {"GEMINI_API_KEY": "bad-google-key"}
+    bad = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY"), "bad-key") | {
+        "GEMINI_API_KEY": "bad-google-key"
+    }
     found = job.run("--bench-agent", job.spec(agent), **bad)
     assert _ends(found) == {"make": ("error", "model_auth", "authentication")}, job.output
     found = job.run("--bench-agent", job.spec(agent, model="no-such-model"))
@@ -83,7 +87,11 @@ def test_a_hard_quota_and_an_endless_loop(job: Job, agent: str) -> None:
 
 def test_usage_is_kept_of_an_agent_whose_time_is_up(job: Job) -> None:
     job.scenarios({"late": f"{_RUN} <<<SLEEP: 3>>>"}, timeout=5)
-    found = job.run(*(word for agent in AGENTS for word in ("--bench-agent", job.spec(agent))), "--bench-concurrency", "2")
-    assert {result["agent"]["name"]: result["failure"]["class"] for result in found} == dict.fromkeys(AGENTS, "agent_timeout")
+    found = job.run(
+        *(word for agent in AGENTS for word in ("--bench-agent", job.spec(agent))), "--bench-concurrency", "2"
+    )
+    assert {result["agent"]["name"]: result["failure"]["class"] for result in found} == dict.fromkeys(
+        AGENTS, "agent_timeout"
+    )
     for result in found:
         assert result["usage"]["calls"] in (None, 1), result["agent"]["name"]

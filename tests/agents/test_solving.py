@@ -27,18 +27,21 @@ def test_each_makes_the_file_with_its_own_tool_and_is_metered_to_the_token(job: 
         usages[agent] = used(result)
         assert usages[agent] == reported, agent
         assert job.server.keys <= set(KEYS.values())
-        steps = [
-            json.loads(line)
-            for line in (job.path / "reports/jobs" / result["job"] / result["path"] / "trajectory.jsonl").open()
-        ]
+        trajectory = job.path / "reports/jobs" / result["job"] / result["path"] / "trajectory.jsonl"
+        steps = [json.loads(line) for line in trajectory.read_text().splitlines()]
         calls = [call for step in steps for call in step.get("tool_calls") or ()]
         assert "made.txt" in json.dumps(calls), agent
-    assert usages["claude-code"] == usages["codex"] | {"cache_write_tokens": usages["claude-code"]["cache_write_tokens"]}
-    assert usages["codex"] == usages["goose"]
+    assert usages["claude-code"] == usages["codex"] == usages["goose"]
     assert containers() == []
 
 
 def test_a_prompt_of_a_mebibyte_arrives_whole(job: Job) -> None:
-    job.scenarios({"long": _SOLVE + "x" * (1 << 20)})
-    found = job.run(*(word for agent in AGENTS for word in ("--bench-agent", job.spec(agent))), "--bench-concurrency", "2")
-    assert {result["agent"]["name"]: result["outcome"] for result in found} == dict.fromkeys(AGENTS, "passed"), job.output
+    # Models take their time. A program of Node that ends while its pipe is full loses what is in it.
+    prompt = f"{_SOLVE} <<<SLEEP: 2>>>"
+    job.scenarios({"long": prompt + "x" * ((1 << 20) - len(prompt))})
+    found = job.run(
+        *(word for agent in AGENTS for word in ("--bench-agent", job.spec(agent))), "--bench-concurrency", "2"
+    )
+    assert {result["agent"]["name"]: result["outcome"] for result in found} == dict.fromkeys(
+        AGENTS, "passed"
+    ), job.output
