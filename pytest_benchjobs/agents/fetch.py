@@ -127,11 +127,12 @@ def _download(package: Package, target: Path, on_progress: Progress) -> None:
             raise InfrastructureError(f"npm could not fetch {package.npm}: {error}") from None
         archives = list(Path(directory).glob("*.tgz"))
         if done.returncode != 0 or len(archives) != 1:
-            said = done.stdout.decode("utf-8", "replace").replace("npm error ", "").split("\n")
-            why = " ".join(
-                line.strip() for line in said if line.strip() and not line.startswith("A complete log")
+            said = done.stdout.decode("utf-8", "replace").replace("npm error ", "").splitlines()
+            noise = ("code ", "A complete log", "npm warn")
+            why = " ".join(line.strip() for line in said if line.strip() and not line.startswith(noise))
+            raise InfrastructureError(
+                f"npm cannot fetch {package.npm}: {why[:400].rstrip('. ')}. Or, {elsewhere}"
             )
-            raise InfrastructureError(f"npm cannot fetch {package.npm}: {why[:600]}. Or, {elsewhere}")
         archives[0].replace(target)
 
 

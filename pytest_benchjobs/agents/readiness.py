@@ -10,7 +10,7 @@ from ..model.environ import HOST
 from ..model.errors import InfrastructureError, InputError
 from .described import DescribedAgent
 from .protocol import Agent
-from .providers import missing_key
+from .providers import PROVIDERS, missing_key
 
 
 def ensure(
@@ -34,6 +34,14 @@ def ensure(
             except InputError as error:
                 # Not what the user gave, but what came.
                 raise InfrastructureError(f"{package} cannot be used: {error}") from None
+
+
+def key_variables(agent: DescribedAgent) -> tuple[str, ...]:
+    """Return the variables of which one is needed, whatever its model; which of them, only the model tells."""
+    description = agent.description
+    providers = (description.provider,) if description.provider is not None else description.wires
+    found = [PROVIDERS[name].key_variables for name in providers if name in PROVIDERS]
+    return tuple(variable for variables in found for variable in variables)
 
 
 def missing_keys(

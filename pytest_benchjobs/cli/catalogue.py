@@ -1,4 +1,4 @@
-"""`schema`, `agents` and `benchmarks`: what there is."""
+"""`schema` and `benchmarks`: what there is."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .common import emit, output_option
 if TYPE_CHECKING:
     from ..report.documents.catalogue import BenchmarkItem, Gap
 
-_WRITTEN = ("manifest", "settings")
+_WRITTEN = ("manifest", "settings", "description")
 
 
 @click.command()
@@ -23,8 +23,8 @@ _WRITTEN = ("manifest", "settings")
 def schema(name: str) -> None:
     """Print the JSON Schema of a file (*.bench.yaml, profiles, result.json, job.json), or of what a command prints.
 
-    NAME is manifest, settings (profiles and job files), result, job, or the name of a command with `-o json`; for
-    export, of a line of JSON.
+    NAME is manifest, settings (profiles and job files), description (*.agent.yaml), result, job, or the name of a
+    command with `-o json`; for export, of a line of JSON.
     """
     from ..report.documents import DOCUMENTS, schema_of
 
@@ -39,20 +39,13 @@ def schema(name: str) -> None:
         from ..settings.written import settings_schema
 
         found = settings_schema()
+    elif name == "description":
+        from ..agents.description import description_schema
+
+        found = description_schema()
     else:
         found = schema_of(name)
     click.echo(json.dumps(found, indent=2))
-
-
-@click.command()
-@output_option
-def agents(output: str) -> None:
-    """List the agents that come with the package. A conftest.py or plugin may add more."""
-    from ..agents.builtin import builtin_agents
-    from ..report.documents.catalogue import AgentItem, AgentsDocument
-
-    items = tuple(AgentItem(name=agent.name, needs_model=agent.needs_model) for agent in builtin_agents())
-    emit(AgentsDocument(agents=items), lambda: (item.name for item in items), output)
 
 
 @click.command()

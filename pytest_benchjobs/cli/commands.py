@@ -28,7 +28,7 @@ _COMMANDS = {
     "db": ("upkeep", "Look after the history."),
     "merge": ("merge", "Bring in jobs of other machines."),
     "schema": ("catalogue", "Print a JSON Schema."),
-    "agents": ("catalogue", "List agents."),
+    "agents": ("agents", "List, show and fetch agents."),
     "benchmarks": ("catalogue", "List benchmarks."),
 }
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from .options import ini
+
 if TYPE_CHECKING:
     from ..agents.protocol import Agent
     from ..sandbox.protocol import SandboxProvider
@@ -25,15 +27,21 @@ def begun(config: pytest.Config) -> BenchSession | None:
 
 
 def agents_of(config: pytest.Config) -> dict[str, Agent]:
-    """Every agent by name: built in, of plugins, of conftest.py files.
+    """Every agent by name: built in, installed, described in files, of plugins, of conftest.py files.
 
     Raises:
-        pytest.UsageError: a hook returned something else.
+        pytest.UsageError: a file is wrong, or a hook returned something else.
     """
     if _AGENTS not in config.stash:
-        from ..agents.builtin import builtin_agents
+        from ..agents.catalogue import all_agents
+        from ..model.errors import InputError
 
-        agents = {agent.name: agent for agent in builtin_agents()}
+        root, paths = config.rootpath, ini(config, "bench_paths")
+        places = (root, config.invocation_params.dir, *(root / path for path in paths))
+        try:
+            agents = all_agents(places)
+        except InputError as error:
+            raise pytest.UsageError(str(error)) from None
         for added in config.hook.pytest_benchjobs_agents(config=config):
             agents.update(_agents(added))
         config.stash[_AGENTS] = agents

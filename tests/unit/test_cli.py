@@ -39,7 +39,7 @@ def run(*arguments: object) -> int:
         (["benchmarks"], "benchjobs: there is no directory benchmarks/ here; name a PATH"),
         (
             ["schema", "nope"],
-            f"benchjobs: there is no schema 'nope'; there are {', '.join(('manifest', 'settings', *DOCUMENTS))}",
+            f"benchjobs: there is no schema 'nope'; there are {', '.join(('manifest', 'settings', 'description', *DOCUMENTS))}",
         ),
     ],
 )
@@ -99,7 +99,7 @@ def test_gc_recovers_jobs_even_when_no_engine_answers(
     assert err == "containers were not looked at: no engine answers\n"
 
 
-@pytest.mark.parametrize("name", ["manifest", "settings", *DOCUMENTS])
+@pytest.mark.parametrize("name", ["manifest", "settings", "description", *DOCUMENTS])
 def test_schemas_are_json_schemas(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     import jsonschema
 
@@ -107,13 +107,6 @@ def test_schemas_are_json_schemas(name: str, capsys: pytest.CaptureFixture[str])
     schema = json.loads(capsys.readouterr().out)
     jsonschema.Draft202012Validator.check_schema(schema)
     assert schema["type"] == "object"
-
-
-def test_agents_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("agents") == 0
-    assert capsys.readouterr().out.split() == ["oracle", "nop", "command"]
-    assert run("agents", "-o", "json") == 0
-    assert {"name": "command", "needs_model": True} in json.loads(capsys.readouterr().out)["agents"]
 
 
 def test_benchmarks_are_listed_with_their_scenarios(

@@ -29,7 +29,8 @@ DOCUMENTS = {
     "doctor": ("pytest_benchjobs.report.documents.acting", "DoctorDocument"),
     "merge": ("pytest_benchjobs.report.documents.merge", "MergeDocument"),
     "secret": ("pytest_benchjobs.report.documents.secret", "SecretsDocument"),
-    "agents": ("pytest_benchjobs.report.documents.catalogue", "AgentsDocument"),
+    "agents": ("pytest_benchjobs.report.documents.agents", "AgentsDocument"),
+    "agent": ("pytest_benchjobs.report.documents.agents", "AgentDocument"),
     "benchmarks": ("pytest_benchjobs.report.documents.catalogue", "BenchmarksDocument"),
 }
 """Name -> module and class. The module is imported when its schema is asked for."""

@@ -1,22 +1,9 @@
-"""Documents of `agents` and `benchmarks`."""
+"""Documents of `benchmarks`."""
 
 from __future__ import annotations
 
 from ...model.base import Model
 from . import Document
-
-
-class AgentItem(Model):
-    """An agent there is."""
-
-    name: str
-    needs_model: bool
-
-
-class AgentsDocument(Document):
-    """`benchjobs agents`."""
-
-    agents: tuple[AgentItem, ...]
 
 
 class BenchmarkItem(Model):

@@ -1,0 +1,74 @@
+"""Agents that others bring: described by files of a project, or installed with Python packages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+
+from ..model.errors import InputError
+from .builtin import builtin_agents
+from .described import DescribedAgent
+from .description import SUFFIXES
+from .protocol import Agent
+
+GROUP = "benchjobs.agents"
+"""Entry points of this group name an agent, or something without arguments that returns one."""
+_OURS = frozenset({"oracle", "nop", "command", "baseline"})
+
+
+def all_agents(directories: Iterable[Path]) -> dict[str, Agent]:
+    """Every agent that is known without a conftest.py: built in, installed, described in files of these directories.
+
+    What comes later in that order takes the place of what has the same name.
+
+    Raises:
+        InputError: a file is wrong, or something installed is no agent.
+
+    """
+    built_in = {agent.name: agent for agent in builtin_agents()}
+    return {**built_in, **_installed(), **_described_in(directories)}
+
+
+def is_agent(found: object) -> bool:
+    """Whether something has what an agent needs."""
+    return (
+        not isinstance(found, type)
+        and isinstance(getattr(found, "name", None), str)
+        and callable(getattr(found, "prepare", None))
+    )
+
+
+def _described_in(directories: Iterable[Path]) -> Mapping[str, Agent]:
+    found: dict[str, Agent] = {}
+    files: dict[str, Path] = {}
+    for path in sorted({path.resolve() for directory in directories for path in _files(directory)}):
+        agent = DescribedAgent.of_file(path)
+        if agent.name in _OURS:
+            raise InputError(f"{agent.name!r} is a name of ours; choose another", path=path)
+        if agent.name in files:
+            raise InputError(
+                f"describes {agent.name!r}, and so does {files[agent.name]}; remove one", path=path
+            )
+        found[agent.name], files[agent.name] = agent, path
+    return found
+
+
+def _files(directory: Path) -> Iterable[Path]:
+    return (path for suffix in SUFFIXES for path in directory.glob(f"*{suffix}") if path.is_file())
+
+
+def _installed() -> Mapping[str, Agent]:
+    found: dict[str, Agent] = {}
+    for point in metadata.entry_points(group=GROUP):
+        blame = f"entry point {point.name} = {point.value} of {GROUP}"
+        try:
+            loaded = point.load()
+            agent = loaded if is_agent(loaded) else loaded()
+        except Exception as error:
+            why = f"{type(error).__name__}: {str(error)[:300]}"
+            raise InputError(f"{blame} cannot be loaded: {why}; mend or remove the package") from None
+        if not is_agent(agent):
+            raise InputError(f"{blame} is no agent: an agent is an object with `name` and `prepare`")
+        found[agent.name] = agent
+    return found

@@ -1,0 +1,216 @@
+"""`agents`: which there are, what they need, and fetching them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .common import emit, output_option
+
+if TYPE_CHECKING:
+    from ..agents.described import DescribedAgent
+    from ..agents.packages import Package
+    from ..agents.protocol import Agent
+    from ..report.documents.agents import AgentDocument, AgentItem, PackageItem
+
+
+@click.group(invoke_without_command=True)
+@output_option
+@click.pass_context
+def agents(context: click.Context, output: str) -> None:
+    """List, show and fetch agents. By itself it lists them.
+
+    Known are those that come with this package or others that are installed, and those described in files *.agent.toml
+    and *.agent.yaml here and in benchmarks/. A conftest.py or plugin may add more.
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(list_, output=output)
+
+
+@agents.command("list")
+@output_option
+def list_(output: str) -> None:
+    """List agents: version, whether it is on this machine, whether a key is set."""
+    from ..report.documents.agents import AgentsDocument
+
+    items = tuple(_item(agent) for agent in _known().values())
+    emit(AgentsDocument(agents=items), lambda: _table(items), output)
+
+
+@agents.command()
+@click.argument("name")
+@click.option("--verify", is_flag=True, help="Read all of its files, and compare them with what was fetched.")
+@output_option
+def show(name: str, verify: bool, output: str) -> int:
+    """Show what an agent needs and what was fetched for it. NAME may be NAME@VERSION.
+
+    Exit status 1 when something fetched was changed.
+    """
+    from ..agents.described import DescribedAgent
+    from ..report.documents.agents import AgentDocument
+
+    agent, version = _named(name)
+    document = AgentDocument(agent=_item(agent, version))
+    if isinstance(agent, DescribedAgent):
+        description = agent.description
+        document = AgentDocument(
+            agent=document.agent,
+            wires=description.wires,
+            provider=description.provider,
+            parameters=tuple(sorted(description.parameters)),
+            packages=tuple(_package(package, verify) for package in agent.packages(version)),
+        )
+    emit(document, lambda: _lines(document), output)
+    return 1 if any(package.changed for package in document.packages) else 0
+
+
+@agents.command()
+@click.argument("names", nargs=-1, required=True, metavar="NAME[@VERSION]...")
+@click.option(
+    "--from",
+    "archives",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Archive made elsewhere with `npm pack`, instead of the network; repeatable.",
+)
+def fetch(names: tuple[str, ...], archives: tuple[Path, ...]) -> None:
+    """Fetch agents: once for this machine, checked. What is here already is not fetched again."""
+    from ..agents.fetch import fetch as fetch_package
+    from ..agents.fetch import fetch_from
+
+    wanted = [(name, *_described(name)) for name in names]
+    if archives and len(wanted) > 1:
+        raise click.UsageError("--from: name one agent at a time")
+    for name, agent, version in wanted:
+        packages = agent.packages(version)
+        if not packages:
+            _say(f"{name}: nothing to fetch")
+        elif archives:
+            fetch_from(packages, archives, _say)
+        else:
+            for package in packages:
+                if not fetch_package(package, _say):
+                    _say(f"{package}: is here")
+
+
+def _known() -> dict[str, Agent]:
+    from ..agents.catalogue import all_agents
+
+    return all_agents((Path.cwd(), Path("benchmarks")))
+
+
+def _named(text: str) -> tuple[Agent, str | None]:
+    from ..sources import did_you_mean
+
+    name, at, version = text.partition("@")
+    known = _known()
+    if name not in known:
+        hint = did_you_mean(name, known).strip() or f"there are: {', '.join(sorted(known))}"
+        raise click.ClickException(f"there is no agent {name!r} here; {hint}")
+    if at and not version:
+        raise click.ClickException(f"no version after '@' in {text!r}")
+    return known[name], version or None
+
+
+def _described(text: str) -> tuple[DescribedAgent, str | None]:
+    from ..agents.described import DescribedAgent
+
+    agent, version = _named(text)
+    if not isinstance(agent, DescribedAgent):
+        raise click.ClickException(f"{agent.name} is not fetched: it is here")
+    if version is not None and not agent.description.version:
+        raise click.ClickException(f"{agent.name} has no versions to choose from")
+    return agent, version
+
+
+def _say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _item(agent: Agent, version: str | None = None) -> AgentItem:
+    from ..agents.described import DescribedAgent
+    from ..agents.packages import trouble
+    from ..agents.readiness import key_variables
+    from ..report.documents.agents import AgentItem
+    from ..settings.secret_store import lookup
+
+    if not isinstance(agent, DescribedAgent):
+        about = (inspect.getdoc(agent) or "").partition("\n")[0].rstrip(".")
+        return AgentItem(name=agent.name, needs_model=agent.needs_model, about=about)
+    packages = agent.packages(version)
+    variables = key_variables(agent)
+    return AgentItem(
+        name=agent.name,
+        needs_model=agent.needs_model,
+        about=agent.description.about,
+        version=version or agent.description.version,
+        fetched=all(trouble(package) is None for package in packages) if packages else None,
+        key_variables=variables,
+        keys_set=tuple(variable for variable in variables if lookup(variable)),
+    )
+
+
+def _package(package: Package, verify: bool) -> PackageItem:
+    from ..agents.packages import changed, manifest_of, trouble
+    from ..report.documents.agents import PackageItem
+
+    manifest = manifest_of(package)
+    return PackageItem(
+        name=package.name,
+        version=package.version,
+        npm=package.npm,
+        platform=package.platform,
+        directory=str(package.directory),
+        trouble=trouble(package),
+        bytes=None if manifest is None else manifest.bytes,
+        archive_sha256=None if manifest is None else manifest.archive_sha256,
+        fetched_at=None if manifest is None else manifest.fetched_at,
+        changed=tuple(changed(package)) if verify and manifest is not None else None,
+    )
+
+
+def _table(items: tuple[AgentItem, ...]) -> Iterator[str]:
+    from .table import Cell, Column, render, width
+
+    columns = [Column("NAME"), Column("VERSION"), Column("FETCHED"), Column("KEY"), Column("ABOUT", least=8)]
+    words = {True: Cell("yes", "green"), False: Cell("no", "yellow"), None: Cell("-")}
+    rows: list[list[str | Cell]] = [
+        [
+            item.name,
+            item.version or "-",
+            words[item.fetched],
+            words[bool(item.keys_set) if item.key_variables else None],
+            item.about or "-",
+        ]
+        for item in items
+    ]
+    yield from render(columns, rows, width())
+
+
+def _lines(document: AgentDocument) -> Iterator[str]:
+    from ..store.text import one_line
+    from .units import size
+
+    item = document.agent
+    version = f" {item.version}" if item.version else ""
+    yield one_line(f"{item.name}{version}{': ' if item.about else ''}{item.about}")
+    if document.wires:
+        provider = f"; by itself with {document.provider}" if document.provider else ""
+        yield f"speaks {', '.join(document.wires)}{provider}"
+    if item.key_variables:
+        marked = (f"{name} (set)" if name in item.keys_set else name for name in item.key_variables)
+        yield f"keys: {', '.join(marked)}"
+    if document.parameters:
+        yield f"parameters: {', '.join(document.parameters)}"
+    for package in document.packages:
+        state = package.trouble or f"{size(package.bytes or 0)}, archive sha256 {package.archive_sha256}"
+        yield one_line(f"{package.npm}: {state}", 500)
+        yield f"  {one_line(package.directory, 1000)}"
+        if package.changed is not None:
+            lines = [f"CHANGED {path}" for path in package.changed] or ["every file is as it was fetched"]
+            yield from (f"  {one_line(line, 500)}" for line in lines)

@@ -1,0 +1,59 @@
+"""Documents of `agents`."""
+
+from __future__ import annotations
+
+import datetime
+
+from ...model.base import Model
+from . import Document
+
+
+class AgentItem(Model):
+    """An agent there is."""
+
+    name: str
+    needs_model: bool
+    about: str = ""
+    version: str | None = None
+    """Fetched if no other is asked for; None: nothing is fetched."""
+    fetched: bool | None = None
+    """Whether all of it is on this machine; None: nothing is fetched."""
+    key_variables: tuple[str, ...] = ()
+    """With the keys it may need; which of them, its model decides."""
+    keys_set: tuple[str, ...] = ()
+    """Those of them that have a value here."""
+
+
+class AgentsDocument(Document):
+    """`benchjobs agents list`."""
+
+    agents: tuple[AgentItem, ...]
+
+
+class PackageItem(Model):
+    """Something that is fetched for an agent."""
+
+    name: str
+    version: str
+    npm: str
+    platform: str
+    directory: str
+    trouble: str | None
+    """What keeps it from being used."""
+    bytes: int | None
+    archive_sha256: str | None
+    fetched_at: datetime.datetime | None
+    changed: tuple[str, ...] | None
+    """Files whose content is not what was fetched; None: nobody looked."""
+
+
+class AgentDocument(Document):
+    """`benchjobs agents show`."""
+
+    agent: AgentItem
+    wires: tuple[str, ...] = ()
+    """What it can speak to a model."""
+    provider: str | None = None
+    """Who serves its models if nothing else is said."""
+    parameters: tuple[str, ...] = ()
+    packages: tuple[PackageItem, ...] = ()
