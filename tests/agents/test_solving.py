@@ -32,7 +32,7 @@ def test_each_makes_the_file_with_its_own_tool_and_is_metered_to_the_token(job: 
         calls = [call for step in steps for call in step.get("tool_calls") or ()]
         assert "made.txt" in json.dumps(calls), agent
     assert usages["claude-code"] == usages["codex"] == usages["goose"]
-    assert containers() == []
+    assert containers(result["job"]) == []
 
 
 def test_a_prompt_of_a_mebibyte_arrives_whole(job: Job) -> None:
