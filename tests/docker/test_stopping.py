@@ -1,0 +1,199 @@
+"""A command whose time is up is asked to end, and what it still says is heard; one that does not is left to `kill`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from pytest_benchjobs.model.errors import ContainerLost
+from pytest_benchjobs.model.scenario import Environment
+from pytest_benchjobs.sandbox.container import DockerSandbox
+from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.protocol import ExecResult, SandboxSpec, Stopping
+from tests.support import IMAGE
+
+pytestmark = pytest.mark.docker
+
+# A trap of a shell waits for what runs in the foreground, and the signal ends that too: it goes to the whole group.
+LOOP = "echo $$; while :; do sleep 60; done"
+ON_INT = f"trap 'echo used 5; exit 3' INT; {LOOP}"
+ON_TERM = f"trap '' INT; trap 'echo used 7; exit 4' TERM; {LOOP}"
+NEVER = f"trap '' INT TERM; {LOOP}"
+GRACES = (("INT", 1.0), ("TERM", 1.0))
+LONG = (("INT", 20.0), ("TERM", 20.0))
+
+
+@pytest.fixture(scope="module")
+def sandbox(provider: DockerProvider) -> Iterator[DockerSandbox]:
+    spec = SandboxSpec(
+        environment=Environment(image=IMAGE, workdir="/app", network="none"),
+        labels={"job": "test-stopping", "trial": "t"},
+        network="none",
+        deadline=300,
+    )
+    sandbox = provider.start(spec, lambda phase: None)
+    try:
+        yield sandbox
+    finally:
+        sandbox.remove()
+
+
+class Command:
+    """A script that prints its process id first."""
+
+    def __init__(self, sandbox: DockerSandbox, script: str) -> None:
+        self.sandbox = sandbox
+        self.script = script
+        self.output = bytearray()
+        self.signals: list[str] = []
+
+    @property
+    def begun(self) -> bool:
+        return b"\n" in self.output
+
+    def run(
+        self,
+        asked: Callable[[], bool],
+        graces: tuple[tuple[str, float], ...] = GRACES,
+        *,
+        timeout: float = 60,
+        silent: float | None = None,
+        user: str | None = None,
+    ) -> ExecResult:
+        return self.sandbox.exec(
+            ["bash", "-c", self.script],
+            timeout=timeout,
+            silent=silent,
+            sink=self.output.extend,
+            stopping=Stopping(asked, self._signal, graces),
+            user=user,
+        )
+
+    def _signal(self, name: str) -> None:
+        self.signals.append(name)
+        self.sandbox.signal(int(self.output.split()[0]), name)
+
+    @property
+    def said(self) -> list[str]:
+        """All but its process id, and what the shell says of the signal."""
+        return [line for line in self.output.decode().splitlines()[1:] if line != "Terminated"]
+
+
+@pytest.mark.parametrize("user", ["root", "nobody"])
+def test_one_that_ends_when_interrupted_says_its_last_line(sandbox: DockerSandbox, user: str) -> None:
+    command = Command(sandbox, ON_INT)
+    result = command.run(lambda: command.begun, LONG, user=user)
+    assert (result.exit_status, result.timed_out, result.stopped, result.silent) == (3, True, True, False)
+    assert (command.said, command.signals) == (["used 5"], ["INT"])
+    assert sandbox.processes() == ()
+
+
+def test_one_that_ignores_that_is_terminated(sandbox: DockerSandbox) -> None:
+    command = Command(sandbox, ON_TERM)
+    result = command.run(lambda: command.begun, (("INT", 0.5), ("TERM", 20.0)))
+    assert (result.exit_status, result.timed_out, result.stopped) == (4, True, True)
+    assert (command.said, command.signals) == (["used 7"], ["INT", "TERM"])
+    assert sandbox.processes() == ()
+
+
+def test_one_that_ignores_everything_runs_on_until_everything_is_ended(sandbox: DockerSandbox) -> None:
+    command = Command(sandbox, NEVER)
+    result = command.run(lambda: command.begun, (("INT", 0.3), ("TERM", 0.3)))
+    assert (result.exit_status, result.timed_out, result.stopped) == (None, True, True)
+    assert command.signals == ["INT", "TERM"]
+    assert any("trap" in line for line in sandbox.processes())
+    sandbox.end_processes()
+    assert sandbox.processes() == ()
+
+
+def test_a_timeout_and_silence_are_no_wish_of_anybody(sandbox: DockerSandbox) -> None:
+    command = Command(sandbox, ON_INT)
+    result = command.run(lambda: False, LONG, timeout=3)
+    assert (result.exit_status, result.timed_out, result.stopped, result.silent) == (3, True, False, False)
+    command = Command(sandbox, ON_INT)
+    result = command.run(lambda: False, LONG, silent=3)
+    assert (result.exit_status, result.timed_out, result.stopped, result.silent) == (3, True, False, True)
+    assert command.said == ["used 5"]
+
+
+def test_one_that_closed_its_output_can_still_be_stopped(sandbox: DockerSandbox) -> None:
+    command = Command(sandbox, "trap 'exit 6' INT; echo $$; exec >&- 2>&-; while :; do sleep 60; done")
+    result = command.run(lambda: command.begun, LONG)
+    assert (result.exit_status, result.timed_out, result.stopped) == (6, True, True)
+
+
+def test_one_that_never_stops_printing_is_stopped(sandbox: DockerSandbox) -> None:
+    command = Command(sandbox, "trap 'exit 6' INT; echo $$; while :; do echo more; done")
+    result = command.run(lambda: command.begun, LONG)
+    assert (result.exit_status, result.stopped, command.signals) == (6, True, ["INT"])
+
+
+def test_one_that_ends_by_itself_is_sent_nothing(sandbox: DockerSandbox) -> None:
+    command = Command(sandbox, "echo $$; exit 5")
+    result = command.run(lambda: False)
+    assert (result.exit_status, result.timed_out, result.stopped, command.signals) == (5, False, False, [])
+
+
+def test_its_children_are_asked_as_well(sandbox: DockerSandbox) -> None:
+    command = Command(
+        sandbox, "trap 'exit 6' INT; (trap 'echo child; exit' INT; echo $$; while :; do sleep 60; done)"
+    )
+    result = command.run(lambda: command.begun, LONG)
+    assert (result.exit_status, command.said) == (6, ["child"])
+    assert sandbox.processes() == ()
+
+
+@pytest.mark.parametrize(
+    ("pid", "name"), [(1, "TERM"), (0, "TERM"), (-1, "TERM"), (99999, "INT"), (2, "INT; touch /x")]
+)
+def test_a_signal_to_nobody_does_nothing(sandbox: DockerSandbox, pid: int, name: str) -> None:
+    sandbox.signal(pid, name)
+    assert sandbox.read("/x", limit=1) is None
+    assert sandbox.exec(["echo"], timeout=20, sink=lambda data: None).exit_status == 0
+
+
+def test_a_shell_that_hangs_does_not_hold_a_signal_up(
+    provider: DockerProvider, sandbox: DockerSandbox
+) -> None:
+    sandbox.exec(
+        ["bash", "-c", r"printf '#!/bin/bash\nexec sleep 60\n' > /tmp/sh; chmod 755 /tmp/sh; cp -P --remove-destination /tmp/sh /bin/sh"],
+        timeout=20,
+        sink=lambda data: None,
+    )  # fmt: skip
+    sandbox.signal(4242, "INT")
+    assert "sleep 60" in sandbox.processes()
+    sandbox.end_processes()
+    assert sandbox.restore_programs() != ()
+
+
+def test_a_signal_to_a_container_that_is_gone_is_no_error(provider: DockerProvider) -> None:
+    spec = SandboxSpec(
+        environment=Environment(image=IMAGE, network="none"),
+        labels={"job": "test-stopping", "trial": "gone"},
+        network="none",
+        deadline=300,
+    )
+    sandbox = provider.start(spec, lambda phase: None)
+    sandbox.remove()
+    sandbox.signal(42, "INT")
+
+
+def test_a_container_that_is_killed_while_a_command_is_asked_to_end_is_lost(provider: DockerProvider) -> None:
+    spec = SandboxSpec(
+        environment=Environment(image=IMAGE, network="none"),
+        labels={"job": "test-stopping", "trial": "killed"},
+        network="none",
+        deadline=300,
+    )
+    sandbox = provider.start(spec, lambda phase: None)
+    try:
+        with pytest.raises(ContainerLost):
+            sandbox.exec(
+                ["sleep", "60"],
+                timeout=60,
+                sink=lambda data: None,
+                stopping=Stopping(lambda: True, lambda name: sandbox.kill(), LONG),
+            )
+    finally:
+        sandbox.remove()
