@@ -74,3 +74,36 @@ def test_draining_ends_when_nothing_came_for_too_long() -> None:
         theirs.sendall(_frame(b"x"))
         assert drain(ours, Demultiplexer(output.extend), time.monotonic() + 60, 0.05) is Drained.SILENT
     assert output == b"x"
+
+
+def test_draining_ends_when_somebody_asks_even_if_output_never_stops() -> None:
+    ours, theirs = socket.socketpair()
+    output = bytearray()
+    deadline = time.monotonic() + 60
+    with ours, theirs:
+        theirs.sendall(_frame(b"x"))
+        assert (
+            drain(ours, Demultiplexer(output.extend), deadline, asked=lambda: bool(output)) is Drained.ASKED
+        )
+        again: list[bytes] = []
+
+        def more(data: bytes) -> None:
+            again.append(data)
+            theirs.sendall(_frame(b"x"))
+
+        theirs.sendall(_frame(b"x"))
+        assert drain(ours, Demultiplexer(more), deadline, asked=lambda: len(again) > 9) is Drained.ASKED
+
+
+def test_looking_whether_somebody_asks_breaks_no_silence() -> None:
+    ours, theirs = socket.socketpair()
+    looked: list[bool] = []
+
+    def asked() -> bool:
+        looked.append(True)
+        return False
+
+    with ours, theirs:
+        why = drain(ours, Demultiplexer(lambda data: None), time.monotonic() + 60, 0.5, asked)
+    assert why is Drained.SILENT
+    assert looked

@@ -1,0 +1,101 @@
+"""A command is waited for, and asked to end, as its output and the engine's word for its end come in."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_benchjobs.sandbox.protocol import Stopping
+from pytest_benchjobs.sandbox.running import Running
+from pytest_benchjobs.sandbox.stream import Drained
+
+LONG = 60.0
+
+
+def _frame(data: bytes) -> bytes:
+    return bytes([1, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
+
+
+class Command:
+    """What the engine has of it, and `running`, which hears of that."""
+
+    def __init__(self) -> None:
+        ours, self.engine = socket.socketpair()
+        self.ours = ours
+        self.output = bytearray()
+        self.ended: tuple[int, int] | None = None
+        self.looks = 0
+        self.killed = threading.Event()
+        self.running = Running(ours, self._inspect, self.killed, self.output.extend)
+
+    def _inspect(self) -> tuple[int, int] | None:
+        self.looks += 1
+        return self.ended
+
+    def says(self, data: bytes) -> None:
+        self.engine.sendall(_frame(data))
+
+    def ends(self, status: int) -> None:
+        self.ended = (status, 7)
+        self.engine.close()
+
+    def wait(self, seconds: float = LONG, silent: float | None = None) -> Drained:
+        return self.running.wait(time.monotonic() + seconds, silent)
+
+
+@pytest.fixture
+def command() -> Iterator[Command]:
+    command = Command()
+    with command.ours, command.engine:
+        yield command
+
+
+def test_a_command_ends_when_the_engine_says_so(command: Command) -> None:
+    command.running.feed(_frame(b"early ")[:-2])
+    command.engine.sendall(b"y ")
+    command.says(b"late")
+    command.ends(3)
+    assert command.wait() is Drained.ENDED
+    assert (command.running.status, bytes(command.output)) == ((3, 7), b"early late")
+
+
+def test_the_end_of_the_output_is_not_the_end_of_the_command(command: Command) -> None:
+    command.engine.close()
+    assert command.wait(0.05) is Drained.LATE
+    assert command.wait(LONG, silent=0.05) is Drained.SILENT
+    assert command.running.wait(time.monotonic() + LONG, asked=lambda: command.looks > 5) is Drained.ASKED
+    assert command.running.status is None
+    command.ended = (0, 7)
+    assert command.wait() is Drained.ENDED
+
+
+def test_nobody_waits_for_what_was_killed(command: Command) -> None:
+    command.engine.close()
+    command.killed.set()
+    assert command.wait() is Drained.ENDED
+    assert command.running.status is None
+
+
+def test_what_is_said_after_a_signal_is_heard(command: Command) -> None:
+    signals: list[str] = []
+
+    def signal(name: str) -> None:
+        signals.append(name)
+        command.says(name.encode() + b" ")
+        if name == "TERM":
+            command.ends(4)
+
+    command.running.stop(Stopping(lambda: True, signal, (("INT", 0.05), ("TERM", LONG), ("TERM", LONG))))
+    assert (command.running.status, bytes(command.output)) == ((4, 7), b"INT TERM ")
+    assert signals == ["INT", "TERM"]
+
+
+def test_one_that_heeds_no_signal_runs_on(command: Command) -> None:
+    signals: list[str] = []
+    command.running.stop(Stopping(lambda: True, signals.append, (("INT", 0.05), ("TERM", 0.05))))
+    assert command.running.status is None
+    assert signals == ["INT", "TERM"]
