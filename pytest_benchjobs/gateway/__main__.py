@@ -37,22 +37,26 @@ class _Control:
         def say(what: Any) -> None:
             writer.write(json.dumps(what).encode() + b"\n")
 
+        directory = self._directory / f"r{next(self._numbers)}"
         try:
-            line = await reader.readline()
-            if not line:
+            if not (line := await reader.readline()):
                 return
-            route = Route(self._job, json.loads(line), self._directory / f"r{next(self._numbers)}", say)
-            report = None
+            try:
+                route = Route(self._job, json.loads(line), directory, say)
+            except OSError as error:
+                say({"refused": f"traffic cannot be recorded: {error}"})
+                return
             try:
                 await route.open()
                 await reader.readline()  # that it is over, or nothing because the other side is gone
             finally:
                 report = await route.close()
             say({"report": report})
-            await writer.drain()
+            await reader.read()
         except ConnectionError:
-            pass
+            pass  # the trial's process is gone
         finally:
+            shutil.rmtree(directory, ignore_errors=True)
             writer.close()
 
 

@@ -97,7 +97,7 @@ class Gateway:
         """Start it, without waiting until it is up.
 
         Raises:
-            InputError: the price table is wrong, or there is nothing to replay.
+            InputError: the price table is wrong, there is nothing to replay, or no place to record.
 
         """
         _check(settings)
@@ -195,6 +195,7 @@ def open_route(
 
     Raises:
         GatewayLost: it is not there, or did not answer.
+        ResultsUnwritable: traffic is to be recorded, and cannot be.
 
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -325,6 +326,8 @@ class Route:
             self._listen()
             if what in self._said:
                 return
+            if "refused" in self._said:
+                raise ResultsUnwritable(self._said["refused"])
             if self._gone:
                 raise _lost(self._address, None)
             left = deadline - time.monotonic()
@@ -353,6 +356,13 @@ def _check(settings: GatewaySettings) -> None:
         raise InputError("traffic cannot be recorded while it is replayed; leave one of the two out")
     if settings.replay is not None and not settings.replay.is_dir():
         raise InputError("there is no recorded traffic here", path=settings.replay)
+    if settings.record is not None:
+        try:
+            settings.record.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"traffic cannot be recorded here: {error.strerror}", path=settings.record
+            ) from None
 
 
 def _directory() -> Path:

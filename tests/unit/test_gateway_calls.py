@@ -1,0 +1,380 @@
+"""What an agent asks its model passes through the gateway, and nothing else does."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.gateway.client import Gateway
+from pytest_benchjobs.model.ending import Ending
+from pytest_benchjobs.model.usage import Usage
+from tests.unit.gateways import KEY, Model, Said, agent, chat_answer, chat_stream, events, running, wait_until
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with running(tmp_path_factory.mktemp("gateway")) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    model = Model()
+    yield model
+    model.close()
+
+
+WIRES: list[tuple[str, str, dict[str, str], str, dict[str, Any]]] = [
+    (
+        "/anthropic/v1/messages?beta=true",
+        "/v1/messages?beta=true",
+        {"x-api-key": KEY},
+        "m-a",
+        {
+            "type": "message",
+            "model": "m-a",
+            "usage": {"input_tokens": 990, "cache_read_input_tokens": 10, "output_tokens": 100},
+        },
+    ),
+    (
+        "/openai/v1/chat/completions",
+        "/v1/chat/completions",
+        {"authorization": f"Bearer {KEY}"},
+        "m-c",
+        {
+            "model": "m-c",
+            "choices": [],
+            "usage": {
+                "prompt_tokens": 1000,
+                "completion_tokens": 100,
+                "prompt_tokens_details": {"cached_tokens": 10},
+            },
+        },
+    ),
+    (
+        "/openai/v1/responses",
+        "/v1/responses",
+        {"authorization": f"Bearer {KEY}"},
+        "m-r",
+        {
+            "model": "m-r",
+            "object": "response",
+            "usage": {
+                "input_tokens": 1000,
+                "output_tokens": 100,
+                "input_tokens_details": {"cached_tokens": 10},
+            },
+        },
+    ),
+    (
+        "/google/v1beta/models/m-g:generateContent?key=placeholder",
+        "/v1beta/models/m-g:generateContent",
+        {"x-goog-api-key": KEY},
+        "m-g",
+        {
+            "candidates": [],
+            "usageMetadata": {
+                "promptTokenCount": 1000,
+                "cachedContentTokenCount": 10,
+                "candidatesTokenCount": 100,
+            },
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "seen", "key", "name", "answer"), WIRES)
+def test_each_wire_reaches_its_endpoint_with_the_real_key_only(
+    gateway: Gateway,
+    model: Model,
+    path: str,
+    seen: str,
+    key: dict[str, str],
+    name: str,
+    answer: dict[str, Any],
+) -> None:
+    model.says(Said(200, json.dumps(answer, indent=2).encode(), {"X-Request-Id": "r1", "Set-Cookie": "a=b"}))
+    mine = {
+        "X-Api-Key": "placeholder",
+        "Authorization": "Bearer placeholder",
+        "X-Goog-Api-Key": "placeholder",
+        "Cookie": "c=d",
+        "OpenAI-Organization": "somebody",
+        "Accept-Encoding": "gzip, br",
+        "anthropic-version": "2023-06-01",
+        "User-Agent": "agent/1",
+        "Connection": "keep-alive, X-Hop",
+        "X-Hop": "1",
+    }
+    body = {"model": name, "messages": [{"role": "user", "content": "é"}]}
+    with agent(gateway, model) as one:
+        said = one.call(path, body, mine)
+        report = one.route.close()
+    [asked] = model.asked
+    assert (asked.method, asked.path, asked.json) == ("POST", seen, body)
+    credentials = {
+        n: v for n, v in asked.headers.items() if n in {"x-api-key", "authorization", "x-goog-api-key"}
+    }
+    assert credentials == key
+    assert "placeholder" not in str(asked)
+    assert not {"cookie", "openai-organization", "x-hop"} & asked.headers.keys()
+    assert asked.headers["anthropic-version"] == "2023-06-01"
+    assert asked.headers["user-agent"] == "agent/1"
+    assert asked.headers["accept-encoding"] == "identity"
+    assert said.status == 200
+    assert said.body == json.dumps(answer, indent=2).encode()
+    assert said.headers["x-request-id"] == "r1"
+    assert "set-cookie" not in said.headers
+    cost = pytest.approx((990 * 10 + 10 * 1 + 100 * 100) / 1e6)
+    assert report.usage.cost_usd == cost
+    assert report.usage == Usage(
+        input_tokens=1000, output_tokens=100, cached_tokens=10, calls=1, cost_usd=report.usage.cost_usd
+    )
+    assert report.models == (name,)
+    assert (report.ending, report.message, report.unpriced, report.job_stopped) == (None, None, (), None)
+
+
+def test_a_stream_arrives_while_it_is_made_byte_for_byte(gateway: Gateway, model: Model) -> None:
+    more = threading.Event()
+    chunks = events(
+        {"type": "message_start", "message": {"model": "m-1", "usage": {"input_tokens": 7}}}
+    ) + events(
+        {"type": "content_block_delta", "delta": {"text": "é\u2028"}},
+        {"type": "message_delta", "usage": {"output_tokens": 3}},
+        {"type": "message_stop"},
+    )
+    model.says(Said(200, b"", {"Content-Type": "text/event-stream; charset=utf-8"}, chunks=chunks, wait=more))
+    with agent(gateway, model) as one:
+        connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=20)
+        connection.request("POST", "/anthropic/v1/messages", json.dumps({"model": "m-1", "stream": True}))
+        response = connection.getresponse()
+        first = response.read(len(chunks[0]))  # comes although the last chunk was not sent yet
+        more.set()
+        assert first + response.read() == b"".join(chunks)
+        assert response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+        connection.close()
+        assert one.route.close().usage == Usage(input_tokens=7, output_tokens=3, calls=1, cost_usd=0.00037)
+
+
+def test_usage_is_asked_for_in_a_chat_stream_and_kept_from_who_did_not_ask(
+    gateway: Gateway, model: Model
+) -> None:
+    model.says(chat_stream(), chat_stream())
+    with agent(gateway, model) as one:
+        silent = one.chat(stream=True, stream_options={"x": 1})
+        asking = one.chat(stream=True, stream_options={"include_usage": True})
+        report = one.route.close()
+    assert model.asked[0].json["stream_options"] == {"x": 1, "include_usage": True}
+    whole = b"".join(chat_stream().chunks)
+    assert asking.body == whole
+    assert silent.body == b"".join(chunk for chunk in chat_stream().chunks if b"usage" not in chunk)
+    assert report.usage.input_tokens == 2000
+    assert report.usage.calls == 2
+
+
+def test_a_server_that_knows_no_stream_options_is_asked_without(gateway: Gateway, model: Model) -> None:
+    model.says(Said(400, b'{"error": {"message": "unknown field stream_options"}}'), chat_stream(usage=False))
+    with agent(gateway, model) as one:
+        assert one.chat(stream=True).body == b"".join(chat_stream(usage=False).chunks)
+        report = one.route.close()
+    assert "stream_options" not in model.asked[1].json
+    assert report.usage == Usage(calls=1)
+    assert report.ending is None
+
+
+def test_an_answer_that_is_compressed_all_the_same_is_metered(gateway: Gateway, model: Model) -> None:
+    plain = chat_answer().body
+    model.says(Said(200, gzip.compress(plain), {"Content-Encoding": "gzip"}))
+    with agent(gateway, model) as one:
+        said = one.chat()
+        assert one.route.close().usage.input_tokens == 1000
+    assert said.body == plain
+    assert "content-encoding" not in said.headers
+
+
+def test_a_compressed_request_is_understood(gateway: Gateway, model: Model) -> None:
+    model.says(chat_answer())
+    body = {"model": "m-1", "messages": []}
+    with agent(gateway, model) as one:
+        path = "/openai/v1/chat/completions"
+        assert (
+            one.call(path, gzip.compress(json.dumps(body).encode()), {"Content-Encoding": "gzip"}).status
+            == 200
+        )
+    assert model.asked[0].json == body
+    assert "content-encoding" not in model.asked[0].headers
+
+
+def test_lists_of_models_and_counts_of_tokens_cost_nothing(gateway: Gateway, model: Model) -> None:
+    model.otherwise = Said(200, b'{"data": [], "usage": {"prompt_tokens": 1}}')
+    with agent(gateway, model) as one:
+        for method, path in (
+            ("GET", "/openai/v1/models"),
+            ("GET", "/anthropic/v1/models/m-1"),
+            ("POST", "/anthropic/v1/messages/count_tokens"),
+            ("POST", "/google/v1beta/models/m-1:countTokens"),
+        ):
+            assert one.call(path, {} if method == "POST" else None, method=method).status == 200
+        assert one.route.close().usage == Usage(calls=0)
+    assert len(model.asked) == 4
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/"),
+        ("POST", "/openai/v1/files"),
+        ("GET", "/openai/v1/models/../../x"),
+        ("POST", "/anthropic/v1/complete"),
+    ],
+)
+def test_everything_else_ends_here(gateway: Gateway, model: Model, method: str, path: str) -> None:
+    with agent(gateway, model) as one:
+        said = one.call(path, method=method)
+        assert one.route.close().ending is None
+    assert said.status == 404
+    assert "no call of a model" in said.json["error"]["message"]
+    assert model.asked == []
+
+
+def test_a_wire_the_trial_does_not_need_is_closed(gateway: Gateway, model: Model) -> None:
+    only = model.upstreams()[:1]
+    model.upstreams = lambda: only  # type: ignore[method-assign,assignment]
+    with agent(gateway, model) as one:
+        assert one.chat().status == 404
+    assert model.asked == []
+
+
+def test_a_request_that_is_too_large_is_refused(gateway: Gateway, model: Model) -> None:
+    with agent(gateway, model) as one, socket.create_connection(("127.0.0.1", one.port), timeout=30) as raw:
+        raw.sendall(
+            b"POST /openai/v1/responses HTTP/1.1\r\nHost: x\r\nContent-Length: 40000000\r\n"
+            b"Expect: 100-continue\r\n\r\n"
+        )
+        assert raw.recv(100).startswith(b"HTTP/1.1 100 Continue")
+        block = bytes(1 << 20)
+        for _ in range(34):
+            raw.sendall(block)
+        assert raw.recv(100).startswith(b"HTTP/1.1 413")
+    assert model.asked == []
+
+
+def test_rubbish_on_the_line_harms_nobody(gateway: Gateway, model: Model) -> None:
+    model.says(chat_answer())
+    with agent(gateway, model) as one:
+        with socket.create_connection(("127.0.0.1", one.port), timeout=20) as raw:
+            raw.sendall(b"\x16\x03\x01 not HTTP\r\n\r\n")
+            raw.recv(100)
+        assert one.chat().status == 200
+
+
+def test_endpoints_without_a_key_get_none(gateway: Gateway, model: Model) -> None:
+    model.says(chat_answer())
+    with agent(gateway, model, key=None) as one:
+        one.call("/openai/v1/chat/completions", {"model": "m-1"}, {"Authorization": "Bearer placeholder"})
+    assert "authorization" not in model.asked[0].headers
+
+
+def test_a_model_without_a_price_has_no_cost(gateway: Gateway, model: Model) -> None:
+    model.says(chat_answer(), chat_answer("other-1"))
+    with agent(gateway, model) as one:
+        one.chat()
+        one.chat("other")
+        report = one.route.close()
+    assert report.usage == Usage(input_tokens=2000, output_tokens=200, calls=2)
+    assert report.models == ("m-1", "other-1")
+    assert report.unpriced == ("other-1",)
+
+
+def test_the_price_of_an_alias_counts_where_the_answer_names_something_else(
+    gateway: Gateway, model: Model
+) -> None:
+    model.says(chat_answer("internal-name"))
+    with agent(gateway, model) as one:
+        one.chat("m-1")
+        report = one.route.close()
+    assert report.usage.cost_usd == pytest.approx(0.02)
+    assert report.models == ("internal-name",)
+
+
+def test_a_client_that_hangs_up_ends_the_call_of_the_endpoint(gateway: Gateway, model: Model) -> None:
+    gone = threading.Event()
+
+    def never_ending(handler: Any) -> None:
+        handler.wfile.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        usage = {"type": "message_start", "message": {"model": "m-1", "usage": {"input_tokens": 1000}}}
+        for chunk in [*events(usage), *[b": still here\n\n"] * 1_000_000]:
+            try:
+                handler.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+                handler.wfile.flush()
+            except OSError:
+                gone.set()
+                raise
+
+    model.says(never_ending)
+    with agent(gateway, model) as one:
+        connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=20)
+        connection.request("POST", "/anthropic/v1/messages", json.dumps({"model": "m-1", "stream": True}))
+        response = connection.getresponse()
+        response.read(10)
+        response.close()
+        connection.close()
+        assert gone.wait(20)
+        report = one.route.close()
+    assert report.usage == Usage(input_tokens=1000, calls=1, cost_usd=0.01)
+    assert report.ending is None
+
+
+def test_an_agent_that_does_not_read_stops_the_endpoint_not_the_gateway(
+    gateway: Gateway, model: Model
+) -> None:
+    sent = 0
+
+    def flood(handler: Any) -> None:
+        nonlocal sent
+        handler.connection.settimeout(2)
+        handler.wfile.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        block = b": " + b"x" * 65533 + b"\n"
+        while sent < 200 << 20:
+            handler.wfile.write(b"%x\r\n%b\r\n" % (len(block), block))
+            sent += len(block)
+
+    def memory() -> int:
+        status = Path(f"/proc/{gateway.pid}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) * 1024
+
+    before = memory()
+    with agent(gateway, model) as one:
+        model.says(flood, chat_answer())
+        connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=20)
+        connection.request("POST", "/anthropic/v1/messages", json.dumps({"model": "m-1", "stream": True}))
+        wait_until(lambda: sent)
+        assert one.chat().status == 200
+        assert sent < 100 << 20
+        assert memory() - before < 50 << 20
+        connection.close()
+
+
+def test_calls_from_this_machine_go_the_same_way(gateway: Gateway, model: Model) -> None:
+    model.says(chat_answer(), Said(401, b'{"error": {"message": "no"}}'))
+    with agent(gateway, model) as one:
+        url = "http://127.0.0.1:4180/openai/v1/chat/completions"
+        status, answer = one.route.post(url, {"model": "m-1"}, 20)
+        assert (status, answer["model"]) == (200, "m-1")
+        assert one.route.post(url, {"model": "m-1"}, 20) == (401, {"error": {"message": "no"}})
+        assert one.route.post("http://127.0.0.1:4180/x", {}, 20)[0] == 404
+        report = one.route.close()
+    assert report.usage.calls == 1
+    assert report.ending is Ending.AUTHENTICATION

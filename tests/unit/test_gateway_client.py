@@ -1,0 +1,210 @@
+"""A gateway is there for a job and a route for a trial, no longer, and nobody waits for one that is gone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Limits, Upstream, open_route
+from pytest_benchjobs.model.errors import GatewayLost
+from tests.unit.gateways import KEY, Agent, Model, agent, chat_answer, hand_over, running, wait_until
+
+PID = (42).to_bytes(4, "little")
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with running(tmp_path_factory.mktemp("gateway")) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    model = Model()
+    yield model
+    model.close()
+
+
+def _listening(address: str = "127.0.0.1") -> socket.socket:
+    handed = socket.socket()
+    handed.bind((address, 0))
+    handed.listen()
+    return handed
+
+
+def test_everything_it_makes_is_for_this_user_only_and_goes_with_it(tmp_path: Path, model: Model) -> None:
+    with running(tmp_path) as gateway:
+        directory = Path(gateway.address).parent
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+        with agent(gateway, model) as one:
+            # The user of a container is another one; only what is mounted into it is reached there.
+            assert stat.S_IMODE(one.route.socket.stat().st_mode) == 0o666
+            assert stat.S_IMODE(one.route.socket.parent.stat().st_mode) == 0o700
+            assert len(str(one.route.socket)) < 100
+    assert not directory.exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(gateway.pid, 0)
+
+
+def test_a_route_goes_with_its_trial(gateway: Gateway, model: Model) -> None:
+    with agent(gateway, model) as one:
+        place = one.route.socket.parent
+        assert place.is_dir()
+
+    def is_over() -> bool:
+        with contextlib.suppress(ConnectionResetError):
+            try:
+                one.chat()
+            except ConnectionRefusedError:
+                return not place.exists()
+        return False
+
+    wait_until(is_over)
+
+
+def test_a_closed_route_says_the_same_again(gateway: Gateway, model: Model) -> None:
+    model.says(chat_answer())
+    with agent(gateway, model) as one:
+        one.chat()
+        assert one.route.close() is one.route.close()
+        assert not one.route.stop_asked()
+        # A container that has it mounted can be started again.
+        assert one.route.socket.exists()
+
+
+def test_the_door_is_open_for_one_listening_socket_of_a_loopback(gateway: Gateway, model: Model) -> None:
+    model.says(chat_answer())
+    with open_route(gateway.address, "a/s/1", model.upstreams(), Limits()) as route:
+        assert route.pid() is None
+        with (
+            socket.socket() as silent,
+            _listening("0.0.0.0") as everywhere,
+            socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams,
+            socket.socket(socket.AF_UNIX) as local,
+            Path(os.devnull).open() as file,
+            _listening() as proper,
+        ):
+            for wrong in (silent, everywhere, datagrams, local, file):
+                hand_over(route.socket, wrong, PID)  # type: ignore[arg-type]
+            hand_over(route.socket, proper, b"12")
+            hand_over(route.socket, proper, (0).to_bytes(4, "little"))
+            with socket.socket(socket.AF_UNIX) as nothing:
+                nothing.connect(str(route.socket))
+                nothing.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert route.pid() is None
+        one = Agent(route, pid=77)
+        wait_until(lambda: route.pid() == 77)
+        assert one.chat().status == 200
+        with _listening() as late, pytest.raises(ConnectionRefusedError):
+            hand_over(route.socket, late, PID)
+        assert route.socket.exists()
+
+
+def test_the_key_is_in_no_process_list(tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("NO_PROXY", "localhost")
+    model.says(chat_answer())
+    with running(tmp_path, secrets={"X": KEY}) as gateway, agent(gateway, model) as one:
+        assert one.chat().status == 200
+        process = Path(f"/proc/{gateway.pid}")
+        assert KEY.encode() not in (process / "environ").read_bytes()
+        assert b"NO_PROXY=localhost" in (process / "environ").read_bytes()
+        assert KEY.encode() not in (process / "cmdline").read_bytes()
+        for file in Path(gateway.address).parent.rglob("*"):
+            assert not file.is_file() or KEY.encode() not in file.read_bytes()
+    assert KEY not in repr(model.upstreams())
+    assert KEY not in repr(GatewaySettings(secrets={"X": KEY}))
+
+
+def test_when_it_dies_nobody_waits(tmp_path: Path, model: Model) -> None:
+    with running(tmp_path) as gateway, agent(gateway, model) as one:
+        assert not one.route.stop_asked()
+        os.kill(gateway.pid, signal.SIGKILL)
+        wait_until(one.route.stop_asked)
+        with pytest.raises(GatewayLost, match="is not there"):
+            one.route.close()
+        with pytest.raises(GatewayLost):
+            one.route.post("http://127.0.0.1:4180/openai/v1/chat/completions", {}, 5)
+        with pytest.raises(GatewayLost):
+            open_route(gateway.address, "a/s/1", [], Limits())
+
+
+def test_when_it_hangs_nobody_waits_for_long(tmp_path: Path, model: Model) -> None:
+    with running(tmp_path) as gateway, agent(gateway, model) as one:
+        os.kill(gateway.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(TimeoutError, match="no answer from the model within"):
+                one.route.post("http://127.0.0.1:4180/openai/v1/chat/completions", {}, 0.05)
+            with pytest.raises(GatewayLost, match=r"no answer within|timed out"):
+                open_route(gateway.address, "a/s/2", [], Limits(), timeout=0.05)
+        finally:
+            os.kill(gateway.pid, signal.SIGCONT)
+
+
+def test_its_last_words_are_passed_on(tmp_path: Path, model: Model) -> None:
+    with running(tmp_path) as gateway, agent(gateway, model) as one:
+        Path(gateway.address).with_name("log").write_text("MemoryError:\n it was too much\n")
+        os.kill(gateway.pid, signal.SIGKILL)
+        with pytest.raises(GatewayLost, match="its last words: MemoryError: it was too much"):
+            one.route.close()
+
+
+def test_where_none_was_started_there_is_none(tmp_path: Path) -> None:
+    with pytest.raises(GatewayLost, match="No such file"):
+        open_route(str(tmp_path / "control"), "a/s/1", [], Limits())
+
+
+_PARENT = """
+import sys, time
+from pathlib import Path
+from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Limits, open_route
+gateway = Gateway.start(GatewaySettings())
+open_route(gateway.address, "a/s/1", [], Limits())
+print(gateway.pid, gateway.address, flush=True)
+time.sleep(60)
+"""
+
+
+def test_it_does_not_outlive_the_process_that_started_it() -> None:
+    with subprocess.Popen([sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid, address = parent.stdout.readline().split()
+        parent.kill()
+
+    def is_over() -> bool:
+        with contextlib.suppress(OSError):
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        return True
+
+    wait_until(is_over, 20)
+    wait_until(lambda: not Path(address).parent.exists())
+
+
+def test_many_routes_at_once(gateway: Gateway, model: Model) -> None:
+    model.otherwise = chat_answer()
+    with contextlib.ExitStack() as stack:
+        agents = [stack.enter_context(agent(gateway, model, f"t/{number}")) for number in range(60)]
+        for one in agents:
+            assert one.chat().status == 200
+        assert [one.route.close().usage.calls for one in agents] == [1] * 60
+
+
+def test_an_upstream_is_the_first_of_its_wire(gateway: Gateway, model: Model) -> None:
+    other = Model()
+    try:
+        model.says(chat_answer())
+        upstreams: list[Upstream] = [*model.upstreams(), *other.upstreams()]
+        with open_route(gateway.address, "a/s/1", upstreams, Limits()) as route:
+            assert Agent(route).chat().status == 200
+        assert other.asked == []
+    finally:
+        other.close()

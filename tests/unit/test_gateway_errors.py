@@ -1,0 +1,272 @@
+"""What goes wrong at the endpoint is tried again as long as that helps, and then said once."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.gateway.client import Gateway
+from pytest_benchjobs.model.ending import Ending
+from pytest_benchjobs.model.usage import Usage
+from tests.unit.gateways import (
+    KEY,
+    Agent,
+    Model,
+    Said,
+    agent,
+    chat_answer,
+    events,
+    running,
+    wait_until,
+)
+
+BUSY = Said(503, b'{"error": {"message": "busy"}}')
+LIMITED = Said(429, b'{"error": {"message": "slow down"}}', {"Retry-After": "0.1"})
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with running(tmp_path_factory.mktemp("gateway"), patience=30) as gateway:
+        yield gateway
+
+
+@pytest.fixture(scope="module")
+def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with running(tmp_path_factory.mktemp("gateway"), patience=0.3) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    model = Model()
+    yield model
+    model.close()
+
+
+def _reset(handler: Any) -> None:
+    handler.close_connection = True
+    handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _nothing_after_the_head(handler: Any) -> None:
+    handler.wfile.write(
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    _reset(handler)
+
+
+@pytest.mark.parametrize("fault", [BUSY, LIMITED, Said(529, b"{}"), _reset, _nothing_after_the_head])
+def test_what_passes_is_never_seen_by_the_agent(gateway: Gateway, model: Model, fault: Any) -> None:
+    model.says(fault, fault, chat_answer())
+    with agent(gateway, model) as one:
+        assert one.chat().status == 200
+        report = one.route.close()
+    assert len(model.asked) == 3
+    assert (report.ending, report.usage.calls) == (None, 1)
+
+
+@pytest.mark.parametrize(
+    ("fault", "status", "ending", "words"),
+    [
+        (BUSY, 503, Ending.ENDPOINT_DOWN, "503: busy"),
+        (LIMITED, 429, Ending.RATE_LIMITED, "429: slow down"),
+        (Said(529, b'{"error": {"message": "overloaded"}}'), 529, Ending.ENDPOINT_DOWN, "529: overloaded"),
+        (_reset, 502, Ending.ENDPOINT_DOWN, "no answer: Server disconnected"),
+    ],
+)
+def test_what_does_not_pass_is_said_once_and_then_at_once(
+    impatient: Gateway, model: Model, fault: Any, status: int, ending: Ending, words: str
+) -> None:
+    for _ in range(50):
+        model.says(fault)
+    with agent(impatient, model) as one:
+        said = one.chat()
+        assert said.status == status
+        assert said.headers["x-should-retry"] == "false"
+        assert "retry-after" not in said.headers
+        tries = len(model.asked)
+        assert tries > 1
+        assert one.chat().status == status
+        assert len(model.asked) == tries + 1
+        wait_until(one.route.stop_asked)
+        report = one.route.close()
+    assert (report.ending, report.message) == (ending, words)
+    assert report.usage == Usage(calls=0)
+
+
+def test_nobody_there(impatient: Gateway, model: Model) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        model.url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        with agent(impatient, model) as one:
+            said = one.call("/anthropic/v1/messages", {"model": "m-1"})
+            report = one.route.close()
+    assert said.status == 502
+    assert said.json["type"] == "error"
+    assert "no answer" in said.json["error"]["message"]
+    assert report.ending is Ending.ENDPOINT_DOWN
+
+
+def test_how_long_the_endpoint_wants_to_be_left_alone_is_respected(gateway: Gateway, model: Model) -> None:
+    model.says(Said(429, b"{}", {"Retry-After": "1"}), chat_answer())
+    with (
+        agent(gateway, model, provider="respected") as one,
+        agent(gateway, model, "b", provider="respected") as other,
+    ):
+        started = time.monotonic()
+        assert one.chat().status == 200
+        assert time.monotonic() - started >= 1
+        model.says(Said(429, b"{}", {"Retry-After": "1"}), chat_answer(), chat_answer())
+        started = time.monotonic()
+        assert one.chat().status == 200
+        assert other.chat().status == 200
+        assert time.monotonic() - started >= 1
+
+
+def test_an_endpoint_that_wants_to_be_left_alone_for_hours_is_not_waited_for(
+    impatient: Gateway, model: Model
+) -> None:
+    model.otherwise = Said(429, b'{"error": {"message": "later"}}', {"Retry-After": "7200"})
+    with agent(impatient, model, provider="hours") as one:
+        assert one.chat().status == 429
+        assert one.route.close().ending is Ending.RATE_LIMITED
+    assert len(model.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "ending", "stops"),
+    [
+        (401, {"error": {"message": f"Incorrect key {KEY}"}}, Ending.AUTHENTICATION, True),
+        (404, {"error": {"message": "no such model", "code": "model_not_found"}}, Ending.UNKNOWN_MODEL, True),
+        (400, {"error": {"message": "too long"}}, Ending.REFUSED, False),
+    ],
+)
+def test_what_trying_again_does_not_mend_is_said_at_once(
+    gateway: Gateway, model: Model, status: int, body: Any, ending: Ending, stops: bool
+) -> None:
+    model.says(Said(status, json.dumps(body).encode()))
+    with agent(gateway, model) as one:
+        said = one.chat()
+        assert (said.status, said.body) == (status, json.dumps(body).replace(KEY, "[redacted]").encode())
+        if stops:
+            wait_until(one.route.stop_asked)
+        else:
+            assert not one.route.stop_asked()
+        report = one.route.close()
+    assert report.ending is ending
+    assert report.message is not None
+    assert KEY not in report.message
+    assert len(model.asked) == 1
+
+
+def test_a_call_that_goes_well_makes_up_for_those_that_did_not(impatient: Gateway, model: Model) -> None:
+    model.says(Said(400, b"{}"), Said(401, b"{}"), chat_answer(), BUSY, chat_answer())
+    with agent(impatient, model) as one:
+        assert [one.chat().status for _ in range(3)] == [400, 401, 200]
+        assert one.chat().status == 200
+        assert not one.route.stop_asked()
+        assert one.route.close().ending is None
+
+
+def test_an_unknown_side_model_does_not_stop_an_agent_whose_own_answers(
+    gateway: Gateway, model: Model
+) -> None:
+    unknown = Said(404, b'{"error": {"message": "model"}}')
+    model.says(chat_answer(), unknown, Said(401, b"{}"))
+    with agent(gateway, model) as one:
+        one.chat()
+        assert one.chat("m-small").status == 404
+        assert not one.route.stop_asked()
+        one.chat()  # the stop that this one asks for comes after any that the other might have
+        wait_until(one.route.stop_asked)
+
+
+def test_a_redirection_is_not_followed(gateway: Gateway, model: Model) -> None:
+    model.says(Said(307, b"", {"Location": model.url + "/elsewhere"}))
+    with agent(gateway, model) as one:
+        assert one.chat().status == 502
+        report = one.route.close()
+    assert len(model.asked) == 1
+    assert report.ending is Ending.ENDPOINT_DOWN
+    assert "redirection" in (report.message or "")
+
+
+def _broken(one: Agent, body: Any) -> bytes:
+    connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=20)
+    try:
+        connection.request("POST", "/anthropic/v1/messages", json.dumps(body))
+        with pytest.raises(http.client.IncompleteRead) as caught:
+            connection.getresponse().read()
+        return caught.value.partial
+    finally:
+        connection.close()
+
+
+START = events({"type": "message_start", "message": {"model": "m-1", "usage": {"input_tokens": 1000}}})
+
+
+def test_a_stream_that_breaks_off_breaks_off_for_the_agent_too(gateway: Gateway, model: Model) -> None:
+    model.says(Said(200, b"", {"Content-Type": "text/event-stream"}, chunks=START, cut=True))
+    with agent(gateway, model) as one:
+        assert _broken(one, {"model": "m-1", "stream": True}) in (START[0], b"")
+        assert not one.route.stop_asked()
+        report = one.route.close()
+    assert report.usage == Usage(input_tokens=1000, calls=1, cost_usd=0.01)
+    assert report.ending is Ending.ENDPOINT_DOWN
+    assert "broke off" in (report.message or "")
+
+
+def test_the_end_of_a_connection_is_not_the_end_of_an_answer(gateway: Gateway, model: Model) -> None:
+    def without_a_length(handler: Any) -> None:
+        handler.wfile.write(b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + START[0])
+        handler.close_connection = True
+
+    def to_the_end(handler: Any) -> None:
+        rest = events({"type": "message_delta", "usage": {"output_tokens": 1}}, {"type": "message_stop"})
+        handler.wfile.write(
+            b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + b"".join(START + rest)
+        )
+        handler.close_connection = True
+
+    model.says(without_a_length, to_the_end)
+    with agent(gateway, model) as one:
+        _broken(one, {"model": "m-1", "stream": True})
+        assert one.call("/anthropic/v1/messages", {"model": "m-1", "stream": True}).status == 200
+        assert one.route.close().ending is None
+
+
+def test_an_answer_in_one_piece_that_breaks_off(gateway: Gateway, model: Model) -> None:
+    model.says(Said(200, b'{"model": "m-1", ', cut=True), chat_answer())
+    with agent(gateway, model) as one:
+        _broken(one, {"model": "m-1"})
+        assert one.chat().status == 200
+        report = one.route.close()
+    assert (report.ending, report.usage.calls) == (None, 2)
+
+
+def test_an_error_within_a_stream_is_how_it_ended(gateway: Gateway, model: Model) -> None:
+    error = events({"type": "error", "error": {"type": "overloaded_error", "message": "busy"}})
+    model.says(Said(200, b"", {"Content-Type": "text/event-stream"}, chunks=START + error))
+    with agent(gateway, model) as one:
+        assert one.call("/anthropic/v1/messages", {"model": "m-1"}).body == b"".join(START + error)
+        report = one.route.close()
+    assert (report.ending, report.message) == (Ending.ENDPOINT_DOWN, "busy")
+
+
+def test_a_hard_quota_ends_the_job_for_that_provider(tmp_path: Any, model: Model) -> None:
+    model.says(Said(429, b'{"error": {"message": "pay", "code": "insufficient_quota"}}'), chat_answer())
+    with running(tmp_path) as gateway, agent(gateway, model) as one, agent(gateway, model, "other") as other:
+        assert one.chat().status == 429
+        wait_until(one.route.stop_asked)
+        assert other.chat().status == 402
+        assert other.call("/anthropic/v1/messages", {"model": "m-1"}).status == 200
+        first, second = one.route.close(), other.route.close()
+    assert (first.ending, first.message, first.job_stopped) == (Ending.QUOTA, "429: pay", Ending.QUOTA)
+    assert (second.ending, second.job_stopped) == (Ending.QUOTA, Ending.QUOTA)
+    assert len(model.asked) == 2

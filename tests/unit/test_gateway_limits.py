@@ -1,0 +1,126 @@
+"""Limits hold while agents run: what is beyond them is refused, and the agent is stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.gateway.client import Gateway, Limits
+from pytest_benchjobs.model.ending import Ending
+from pytest_benchjobs.model.usage import Usage
+from tests.unit.gateways import Model, agent, chat_answer, running, wait_until
+
+# A call of `chat_answer`: 1000 tokens sent, 100 back.
+COST = 0.02
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with running(tmp_path_factory.mktemp("gateway")) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    model = Model()
+    model.otherwise = chat_answer()
+    yield model
+    model.close()
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        ({"max_cost_usd": 0.03}, "the trial's limit of 0.03 USD is reached: 0.0400 USD spent"),
+        ({"max_tokens": 1101}, "the trial's limit of 1101 tokens is reached: 2200 used"),
+        ({"max_calls": 2}, "the trial's limit of 2 calls is reached"),
+    ],
+)
+def test_a_trial_ends_at_its_limit(
+    gateway: Gateway, model: Model, limits: dict[str, float], words: str
+) -> None:
+    with agent(gateway, model, limits=limits) as one:
+        assert [one.chat().status for _ in range(2)] == [200, 200]
+        refused = one.call("/anthropic/v1/messages", {"model": "m-1"})
+        assert refused.status == 402
+        assert refused.json == {"type": "error", "error": {"type": "billing_error", "message": words}}
+        assert refused.headers["x-should-retry"] == "false"
+        wait_until(one.route.stop_asked)
+        report = one.route.close()
+    assert len(model.asked) == 2
+    assert (report.ending, report.message, report.job_stopped) == (Ending.BUDGET, words, None)
+    assert report.usage.calls == 2
+
+
+def test_calls_that_fail_use_up_nothing(gateway: Gateway, model: Model) -> None:
+    model.says(lambda handler: handler.send_error(400), chat_answer())
+    with agent(gateway, model, limits={"max_calls": 1}) as one:
+        assert [one.chat().status for _ in range(3)] == [400, 200, 402]
+
+
+def test_a_model_without_a_price_is_not_called_where_cost_is_limited(gateway: Gateway, model: Model) -> None:
+    with agent(gateway, model, limits={"max_cost_usd": 5}) as one:
+        assert one.chat("unheard-of").status == 402
+        report = one.route.close()
+    assert model.asked == []
+    assert report.ending is Ending.BUDGET
+    assert "unheard-of has no (full) price" in (report.message or "")
+    assert "--bench-prices" in (report.message or "")
+
+
+def test_the_job_ends_at_its_limit_for_all_trials(tmp_path: Path, model: Model) -> None:
+    with (
+        running(tmp_path, limits=Limits(max_cost_usd=0.5), spent=Usage(cost_usd=0.47, calls=9)) as gateway,
+        agent(gateway, model) as one,
+        agent(gateway, model, "other") as other,
+    ):
+        assert one.chat().status == 200
+        assert other.chat().status == 200
+        assert one.chat().status == 402
+        stopped, untouched = one.route.close(), other.route.close()
+    assert (stopped.ending, stopped.job_stopped) == (Ending.BUDGET, Ending.BUDGET)
+    assert "the job's limit of 0.5 USD is reached: 0.5100 USD spent" in (stopped.message or "")
+    # It was not cut short: what it did counts.
+    assert (untouched.ending, untouched.job_stopped) == (None, Ending.BUDGET)
+    assert untouched.usage.cost_usd == pytest.approx(COST)
+
+
+def test_forty_trials_at_once_exceed_the_limit_of_the_job_by_one_call_each_at_most(
+    tmp_path: Path, model: Model
+) -> None:
+    limit = 1.0
+    with running(tmp_path, limits=Limits(max_cost_usd=limit)) as gateway, ExitStack() as stack:
+        agents = [stack.enter_context(agent(gateway, model, f"t{number}")) for number in range(40)]
+        with ThreadPoolExecutor(20) as pool:
+            statuses = list(pool.map(lambda at: agents[at % 40].chat().status, range(160)))
+        reports = [one.route.close() for one in agents]
+    assert set(statuses) == {200, 402}
+    spent = sum(report.usage.cost_usd or 0 for report in reports)
+    assert spent == pytest.approx(statuses.count(200) * COST)
+    assert limit <= spent <= limit + 40 * COST
+    assert {report.job_stopped for report in reports} == {Ending.BUDGET}
+
+
+def test_a_trial_that_makes_many_calls_at_once_exceeds_its_limit_by_one_call_at_most(
+    gateway: Gateway, model: Model
+) -> None:
+    with agent(gateway, model, limits={"max_cost_usd": 0.09}) as one:
+        with ThreadPoolExecutor(16) as pool:
+            statuses = list(pool.map(lambda _: one.chat().status, range(16)))
+        report = one.route.close()
+    assert statuses.count(200) == 5
+    assert report.usage.cost_usd == pytest.approx(5 * COST)
+
+
+def test_a_provider_gets_no_more_calls_than_its_rate_allows(tmp_path: Path, model: Model) -> None:
+    with running(tmp_path, rates={"openai": (120, None)}) as gateway, agent(gateway, model) as one:
+        started = time.monotonic()
+        with ThreadPoolExecutor(12) as pool:
+            statuses = list(pool.map(lambda _: one.chat().status, range(12)))
+        assert statuses == [200] * 12
+        assert time.monotonic() - started >= 1  # ten may come at once, then two a second

@@ -1,0 +1,209 @@
+"""What was recorded is answered again to the byte, with no endpoint and no key."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.gateway.client import Limits
+from pytest_benchjobs.gateway.record import Recorded, Recording, Replay, safe_name
+from pytest_benchjobs.model.ending import Ending
+from pytest_benchjobs.model.errors import InputError, ResultsUnwritable
+from tests.unit.gateways import KEY, Agent, Model, Said, agent, chat_answer, chat_stream, running
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    model = Model()
+    yield model
+    model.close()
+
+
+def _conversation(one: Agent) -> list[tuple[int, bytes]]:
+    said = [
+        one.chat(stream=True),
+        one.call("/anthropic/v1/messages?beta=true", {"model": "m-1", "messages": ["a"]}),
+        one.chat("m-2"),
+        one.chat("m-2"),
+        one.call("/google/v1beta/models/m-3:generateContent?key=placeholder", {}),
+        one.call("/openai/v1/models", method="GET"),
+    ]
+    return [(answer.status, answer.body) for answer in said]
+
+
+def test_a_replayed_trial_is_the_same_trial(tmp_path: Path, model: Model) -> None:
+    records = tmp_path / "records"
+    anthropic = {
+        "type": "message",
+        "model": "m-1",
+        "usage": {"input_tokens": 5, "output_tokens": 5},
+        "é": "\u2028",
+    }
+    google = {"usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 4}}
+    model.says(
+        chat_stream(),
+        Said(200, json.dumps(anthropic, ensure_ascii=False).encode()),
+        chat_answer("m-2", 50, 5),
+        Said(400, b'{"error": {"message": "too long"}}'),
+        Said(200, json.dumps(google).encode()),
+        Said(200, b'{"data": []}'),
+    )
+    with running(tmp_path, record=records) as gateway, agent(gateway, model, "codex_m/count words/1") as one:
+        first, before = _conversation(one), one.route.close()
+    assert len(model.asked) == 6
+    files = sorted(str(path.relative_to(records)) for path in records.rglob("*.json"))
+    assert [Path(name).name for name in files] == [f"{number:04}.json" for number in range(1, 7)]
+    assert KEY not in "".join((records / name).read_text() for name in files)
+
+    model.url = "http://127.0.0.1:9"
+    with running(tmp_path, replay=records) as gateway:
+        for _ in range(2):
+            with agent(gateway, model, "codex_m/count words/1", key=None) as one:
+                assert _conversation(one) == first
+                again = one.route.close()
+            assert (again.usage, again.models, again.ending) == (before.usage, before.models, before.ending)
+    assert len(model.asked) == 6
+
+
+def test_a_call_that_was_not_recorded_is_said(tmp_path: Path, model: Model) -> None:
+    records = tmp_path / "records"
+    model.says(chat_answer())
+    with running(tmp_path, record=records) as gateway, agent(gateway, model, "a/s/1") as one:
+        one.chat()
+    with running(tmp_path, replay=records) as gateway:
+        with agent(gateway, model, "a/s/1") as one:
+            assert one.chat().status == 200
+            second = one.chat()
+            report = one.route.close()
+        with agent(gateway, model, "a/s/2") as one:
+            assert one.chat().status == 410
+    assert second.status == 410
+    assert "POST /chat/completions" in second.json["error"]["message"]
+    assert report.ending is Ending.ENDPOINT_DOWN
+    assert "was recorded" in (report.message or "")
+
+
+def test_an_answer_that_broke_off_breaks_off_again(tmp_path: Path, model: Model) -> None:
+    records = tmp_path / "records"
+    model.says(Said(200, b'{"model": "m-1", ', cut=True))
+    reports = []
+    for settings in ({"record": records}, {"replay": records}):
+        with running(tmp_path, **settings) as gateway, agent(gateway, model) as one:
+            with pytest.raises(http.client.IncompleteRead):
+                one.chat()
+            reports.append(one.route.close())
+    assert [report.ending for report in reports] == [Ending.ENDPOINT_DOWN] * 2
+    assert reports[0].usage == reports[1].usage
+
+
+def test_limits_hold_in_a_replay(tmp_path: Path, model: Model) -> None:
+    records = tmp_path / "records"
+    model.says(chat_answer(), chat_answer())
+    with running(tmp_path, record=records) as gateway, agent(gateway, model) as one:
+        assert [one.chat().status for _ in range(2)] == [200, 200]
+    with (
+        running(tmp_path, replay=records, limits=Limits(max_calls=1)) as gateway,
+        agent(gateway, model) as one,
+    ):
+        assert [one.chat().status for _ in range(2)] == [200, 402]
+
+
+def test_secrets_of_the_job_are_not_recorded_wherever_they_are(tmp_path: Path, model: Model) -> None:
+    records = tmp_path / "records"
+    secret = "correct horse battery"
+    halves = [f'data: {{"choices": [], "x": "{secret[:9]}'.encode(), f'{secret[9:]}"}}\n\n'.encode()]
+    model.says(Said(200, b"", {"Content-Type": "text/event-stream", "X-Echo": KEY}, chunks=tuple(halves)))
+    with (
+        running(tmp_path, record=records, secrets={"PASSPHRASE": secret}) as gateway,
+        agent(gateway, model) as one,
+    ):
+        said = one.chat(messages=[{"content": f"it is {secret}, and {KEY}"}])
+    assert secret.encode() in said.body
+    assert KEY not in str(said.headers)
+    [file] = records.rglob("*.json")
+    text = file.read_text()
+    assert "[redacted:PASSPHRASE]" in text
+    assert secret not in text
+    assert KEY not in text
+
+
+def test_traffic_that_cannot_be_recorded_is_no_recording(tmp_path: Path, model: Model) -> None:
+    records = tmp_path / "records"
+    model.says(chat_answer())
+    with running(tmp_path, record=records) as gateway, agent(gateway, model, "a/s/1") as one:
+        (records / "a" / "s" / "1").rmdir()
+        (records / "a" / "s" / "1").touch()
+        assert one.chat().status == 200
+        with pytest.raises(ResultsUnwritable, match="could not be recorded"):
+            one.route.close()
+
+
+def test_a_new_try_replaces_what_was_recorded_of_the_last(tmp_path: Path) -> None:
+    answer = Recorded(200, {}, (b"x",), cut=False)
+    for size in (3, 1):
+        recording = Recording(tmp_path, "a/s/1", {})
+        for _ in range(size):
+            recording.write(recording.number(), "POST", "/p", b"{}", answer)
+    replay = Replay(tmp_path, "a/s/1")
+    assert replay.answer("POST", "/p") == answer
+    assert replay.answer("POST", "/p") is None
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=30), max_size=6),
+    st.booleans(),
+    st.integers(200, 599),
+)
+def test_every_byte_comes_back(tmp_path_factory: Any, chunks: list[bytes], cut: bool, status: int) -> None:
+    directory = tmp_path_factory.mktemp("records")
+    answer = Recorded(status, {"content-type": "text/plain"}, tuple(chunks), cut)
+    recording = Recording(directory, "t", {"KEY": "some-secret"})
+    recording.write(recording.number(), "POST", "/p?q=1", b"\xff not json", answer)
+    assert Replay(directory, "t").answer("POST", "/p?q=1") == answer
+
+
+@given(st.text(max_size=300), st.text(max_size=300))
+def test_no_trial_has_a_name_that_leads_elsewhere_or_to_another(first: str, second: str) -> None:
+    names = []
+    for trial in (first, second):
+        try:
+            name = safe_name(trial)
+        except ValueError:
+            assert not trial.strip("/")
+            return
+        assert not name.startswith("/")
+        assert all(part and not part.startswith(".") and len(part) < 140 for part in name.split("/"))
+        names.append(name)
+    if [part for part in first.split("/") if part] != [part for part in second.split("/") if part]:
+        assert names[0] != names[1]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b'{"request": {}}', b'{"request": {"method": "POST", "path": "/p"}, "response": {}}', b"{"],
+)
+def test_what_nobody_recorded_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "0001.json").write_bytes(content)
+    with pytest.raises(ValueError, match=r"0001\.json"):
+        Replay(tmp_path, "a").answer("POST", "/p")
+
+
+def test_recording_a_replay_makes_no_sense(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InputError, match="cannot be recorded while"),
+        running(tmp_path, record=tmp_path, replay=tmp_path),
+    ):
+        pass
+    with (
+        pytest.raises(InputError, match="no recorded traffic here"),
+        running(tmp_path, replay=tmp_path / "missing"),
+    ):
+        pass
