@@ -187,17 +187,24 @@ def _other(name: str) -> Provider:
 
 def _checked(url: object, wire: Wire, blame: str) -> str:
     """Return the base URL as `Endpoint` has it: with `/v1` for openai, without for the others."""
-    try:
-        parts = urlsplit(url) if isinstance(url, str) else None
-        fits = parts is not None and parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        fits = False
-    if not isinstance(url, str) or parts is None or not fits or parts.query or parts.fragment:
-        raise InputError(f"{blame}: {str(url)[:200]!r} is not a base URL; write http://HOST[:PORT][/PATH]")
+    if not isinstance(url, str) or not _is_base(url):
+        shown = re.sub(r"//[^/]*@", "//", str(url))[:200]  # without a password
+        raise InputError(f"{blame}: {shown!r} is not a base URL; write http://HOST[:PORT][/PATH]")
     base = url.rstrip("/")
     if wire == "openai":
-        return base if parts.path.strip("/") else f"{base}/v1"
+        return base if urlsplit(base).path.strip("/") else f"{base}/v1"
     return re.sub(r"/v1(beta)?\Z", "", base)
+
+
+def _is_base(url: str) -> bool:
+    """Whether paths can be added to it. Nothing in it is secret: it is shown, and signed."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018  raises where it is no number
+    except ValueError:
+        return False
+    plain = url.isprintable() and " " not in url and not parts.query and not parts.fragment
+    return plain and parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
 
 
 _LANGUAGES: dict[Wire, str] = {

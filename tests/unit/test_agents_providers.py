@@ -1,0 +1,211 @@
+"""Who serves a model is told by what the user wrote, and by nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.agents.providers import PROVIDERS, endpoint_for, missing_key, target_of
+from pytest_benchjobs.model.agent import AgentSpec
+from pytest_benchjobs.model.endpoint import Wire
+from pytest_benchjobs.model.errors import InputError
+
+ALL: tuple[Wire, ...] = ("anthropic", "openai", "google")
+
+
+def _spec(text: str, provider: str | None = None) -> AgentSpec:
+    return AgentSpec.model_validate({**AgentSpec.parse(text).model_dump(), "provider": provider})
+
+
+@pytest.mark.parametrize(
+    ("text", "provider", "expected"),
+    [
+        (
+            "a:claude-sonnet-4-6",
+            None,
+            ("anthropic", "anthropic", "https://api.anthropic.com", "claude-sonnet-4-6"),
+        ),
+        ("a:gpt-5.5", None, ("openai", "openai", "https://api.openai.com/v1", "gpt-5.5")),
+        ("a:o3-mini", None, ("openai", "openai", "https://api.openai.com/v1", "o3-mini")),
+        ("a:codex-mini", None, ("openai", "openai", "https://api.openai.com/v1", "codex-mini")),
+        (
+            "a:gemini-2.5-pro",
+            None,
+            ("google", "google", "https://generativelanguage.googleapis.com", "gemini-2.5-pro"),
+        ),
+        (
+            "a:groq/qwen/qwen3-32b",
+            None,
+            ("groq", "openai", "https://api.groq.com/openai/v1", "qwen/qwen3-32b"),
+        ),
+        ("a:qwen/qwen3-32b", "groq", ("groq", "openai", "https://api.groq.com/openai/v1", "qwen/qwen3-32b")),
+        (
+            "a:openai/gpt-oss-120b",
+            "groq",
+            ("groq", "openai", "https://api.groq.com/openai/v1", "openai/gpt-oss-120b"),
+        ),
+        ("a:anthropic/claude-x", None, ("anthropic", "anthropic", "https://api.anthropic.com", "claude-x")),
+        ("a:vllm/Qwen/Q", None, ("vllm", "openai", "http://127.0.0.1:8001/v1", "Qwen/Q")),
+        ("a:Qwen/Q@http://h:8002/v1", "vllm", ("vllm", "openai", "http://h:8002/v1", "Qwen/Q")),
+        ("a:Qwen/Q@http://h:8002", None, ("openai-compatible", "openai", "http://h:8002/v1", "Qwen/Q")),
+        (
+            "a:openai/gpt-oss@http://h/v1/",
+            None,
+            ("openai-compatible", "openai", "http://h/v1", "openai/gpt-oss"),
+        ),
+        ("a:claude-x@http://h/v1", None, ("anthropic", "anthropic", "http://h", "claude-x")),
+        ("a:gemini-x@http://h/v1beta", None, ("google", "google", "http://h", "gemini-x")),
+        ("a:gpt-5@http://h/api/v3", None, ("openai", "openai", "http://h/api/v3", "gpt-5")),
+        ("a:m@http://h", "mine", ("mine", "openai", "http://h/v1", "m")),
+    ],
+)
+def test_an_agent_that_speaks_everything(
+    text: str, provider: str | None, expected: tuple[str, str, str, str]
+) -> None:
+    target = target_of(_spec(text, provider), ALL, None, {})
+    endpoint = target.endpoint
+    assert (endpoint.provider, endpoint.wire, endpoint.base_url, target.model) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "provider", "wires", "default", "expected"),
+    [
+        (
+            "codex:anything/at-all",
+            None,
+            ("openai",),
+            "openai",
+            ("openai", "https://api.openai.com/v1", "anything/at-all"),
+        ),
+        ("codex:m@http://h:1/v1", None, ("openai",), "openai", ("openai", "http://h:1/v1", "m")),
+        ("codex:m", "vllm", ("openai",), "openai", ("vllm", "http://127.0.0.1:8001/v1", "m")),
+        ("claude-code:m", "vllm", ("anthropic",), "anthropic", ("vllm", "http://127.0.0.1:8001", "m")),
+        ("claude-code:m@http://h:1/v1", None, ("anthropic",), "anthropic", ("anthropic", "http://h:1", "m")),
+    ],
+)
+def test_an_agent_with_a_provider_of_its_own(
+    text: str, provider: str | None, wires: tuple[Wire, ...], default: str, expected: tuple[str, str, str]
+) -> None:
+    target = target_of(_spec(text, provider), wires, default, {})
+    assert (target.endpoint.provider, target.endpoint.base_url, target.model) == expected
+    assert target.endpoint.wire == wires[0]
+
+
+def test_the_base_url_is_the_agents_else_the_parameters_else_the_variables_else_the_default() -> None:
+    environ = {"VLLM_BASE_URL": "http://variable/v1"}
+    params = {"vllm_base_url": "http://parameter/v1"}
+
+    def url(text: str, **given: Any) -> str:
+        return endpoint_for(_spec(text, "vllm"), ALL, None, **{"environ": {}, **given}).base_url
+
+    assert url("a:m@http://agent/v1", environ=environ, params=params) == "http://agent/v1"
+    assert url("a:m", environ=environ, params=params) == "http://parameter/v1"
+    assert url("a:m", environ=environ) == "http://variable/v1"
+    assert url("a:m") == "http://127.0.0.1:8001/v1"
+
+
+@pytest.mark.parametrize("name", sorted(PROVIDERS))
+def test_each_provider_has_a_variable_for_its_base_url(name: str) -> None:
+    environ = {PROVIDERS[name].url_variable: "http://elsewhere:1"}
+    assert endpoint_for(_spec("a:m", name), ALL, None, environ).base_url.startswith("http://elsewhere:1")
+
+
+def test_a_provider_we_do_not_know_has_variables_of_its_name() -> None:
+    endpoint = endpoint_for(
+        _spec("a:m", "my-cloud"), ALL, None, {"MY_CLOUD_BASE_URL": "https://c.example/v2"}
+    )
+    assert (endpoint.base_url, endpoint.key_variables) == ("https://c.example/v2", ("MY_CLOUD_API_KEY",))
+    assert endpoint.key_required is False
+
+
+@pytest.mark.parametrize(
+    ("text", "provider", "wires", "message"),
+    [
+        (
+            "a:mystery",
+            None,
+            ALL,
+            "nobody knows who serves the model 'mystery' of a; write a:PROVIDER/mystery with one of",
+        ),
+        ("a", None, ALL, "no model specified for agent 'a'. Use format: a:model"),
+        (
+            "a:m",
+            "groq",
+            ("anthropic",),
+            "a speaks Anthropic Messages, and groq OpenAI's protocols; choose another",
+        ),
+        (
+            "a:m",
+            "my-cloud",
+            ALL,
+            "nobody knows where provider 'my-cloud' is, only anthropic, .*set MY_CLOUD_BASE_URL",
+        ),
+        ("a:m", "no good", ALL, "'no good' is not the name of a provider; there are: "),
+        ("a:gpt-5@http://", None, ALL, "'http://' is not a base URL; write "),
+        ("a:gpt-5@http://h/v1?key=1", None, ALL, "is not a base URL; write "),
+        ("a:gpt-5@http://h:port", None, ALL, "is not a base URL; write "),
+        ("a:gpt-5@http://me:secret@h/v1", None, ALL, "is not a base URL; write "),
+        ("a:gpt-5@http://[::1", None, ALL, "is not a base URL; write "),
+    ],
+)
+def test_what_cannot_be_told_is_one_clear_error(
+    text: str, provider: str | None, wires: tuple[Wire, ...], message: str
+) -> None:
+    with pytest.raises(InputError, match=message.replace(".*", "\0").replace(".", r"\.").replace("\0", ".*")):
+        endpoint_for(_spec(text, provider), wires, None, {})
+
+
+def test_a_wrong_url_of_a_variable_or_parameter_names_it() -> None:
+    with pytest.raises(InputError, match=r"^VLLM_BASE_URL: 'here' is not a base URL"):
+        endpoint_for(_spec("a:m", "vllm"), ALL, None, {"VLLM_BASE_URL": "here"})
+    with pytest.raises(InputError, match=r"^parameter vllm_base_url: '8001' is not a base URL"):
+        endpoint_for(_spec("a:m", "vllm"), ALL, None, {}, {"vllm_base_url": 8001})
+
+
+@given(
+    st.text(min_size=1).filter(str.strip),
+    st.none() | st.sampled_from(["", "http://", "http://h", "https://h:1/v1"]) | st.text(),
+    st.none() | st.text(),
+)
+def test_any_agent_has_an_endpoint_or_a_clear_error(
+    model: str, url: str | None, provider: str | None
+) -> None:
+    spec = AgentSpec(name="a", model=model, base_url=url, provider=provider)
+    try:
+        endpoint = endpoint_for(spec, ALL, None, {})
+    except InputError as error:
+        assert str(error)
+    else:
+        assert endpoint.base_url.startswith(("http://", "https://"))
+        assert not endpoint.base_url.endswith("/")
+        assert endpoint.base_url.isprintable()
+
+
+def test_a_key_is_needed_where_the_provider_itself_is_asked() -> None:
+    def lacks(text: str, **values: str) -> str | None:
+        return missing_key(endpoint_for(_spec(text), ALL, None, {}), values.get)
+
+    assert lacks("a:gpt-5") == (
+        "openai needs OPENAI_API_KEY: export it, or keep it with `benchjobs secret set OPENAI_API_KEY`"
+    )
+    assert lacks("a:gemini-2.5-pro") == (
+        "google needs at least one of GEMINI_API_KEY, GOOGLE_API_KEY: export it, or keep it with "
+        "`benchjobs secret set GEMINI_API_KEY`"
+    )
+    assert lacks("a:gemini-2.5-pro", GOOGLE_API_KEY="k") is None
+    assert lacks("a:gpt-5", OPENAI_API_KEY="k") is None
+    assert lacks("a:gpt-5", OPENAI_API_KEY="") is not None
+    assert lacks("a:gpt-5@http://127.0.0.1:8001/v1") is None
+    assert lacks("a:vllm/m") is None
+
+
+def test_a_log_in_of_claude_code_is_no_key() -> None:
+    endpoint = endpoint_for(_spec("claude-code:claude-x"), ("anthropic",), "anthropic", {})
+    why = missing_key(endpoint, {"CLAUDE_CODE_OAUTH_TOKEN": "t"}.get)
+    assert why is not None
+    assert why.endswith(
+        "CLAUDE_CODE_OAUTH_TOKEN is a log-in of Claude Code itself, which the gateway cannot use"
+    )
