@@ -1,0 +1,250 @@
+"""`benchjobs agents`, and agents that others bring."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import metadata
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from pytest_benchjobs.agents.baseline import Baseline
+from pytest_benchjobs.agents.builtin import Nop
+from pytest_benchjobs.agents.catalogue import all_agents
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.report.documents import schema_of
+
+from .packages import Registry, archive_of, package
+from .packages import cache as cache
+from .packages import registry as registry
+from .test_cli import run
+
+MINI = 'name = "mini"\nabout = "Small"\nversion = "1.0.0"\nwires = ["openai"]\nargv = ["{agent}/bin/mini"]\n[source]\nnpm = "mini@{version}"\n'
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path, registry: Registry) -> Path:
+    """A project with an agent of its own, on a machine without keys."""
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "mini.agent.toml").write_text(MINI)
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("BENCHJOBS_CONFIG", str(tmp_path / "config"))
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    for variable in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    return project
+
+
+def _read(capsys: pytest.CaptureFixture[str], output: str, name: str) -> Any:
+    text = capsys.readouterr().out
+    document = json.loads(text) if output == "json" else yaml.safe_load(text)
+    jsonschema.validate(document, schema_of(name))
+    return document
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_agents_are_listed_with_what_they_need(
+    here: Path,
+    registry: Registry,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    output: str,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789")
+    registry.add()
+    assert run("agents", "fetch", "mini") == 0
+    capsys.readouterr()
+    assert run("agents", "-o", output) == 0
+    document = _read(capsys, output, "agents")
+    agents = {agent["name"]: agent for agent in document["agents"]}
+    assert agents["mini"] == {
+        "name": "mini",
+        "needs_model": True,
+        "about": "Small",
+        "version": "1.0.0",
+        "fetched": True,
+        "key_variables": ["OPENAI_API_KEY"],
+        "keys_set": ["OPENAI_API_KEY"],
+    }
+    assert agents["codex"]["fetched"] is False
+    assert agents["claude-code"]["keys_set"] == []
+    assert agents["oracle"]["fetched"] is None
+    assert "sk-0123456789" not in str(document)
+    assert run("agents", "list", "-o", output) == 0
+    assert _read(capsys, output, "agents") == document
+
+
+def test_the_list_is_a_table(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("agents") == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == ["NAME", "VERSION", "FETCHED", "KEY", "ABOUT"]
+    assert ["mini", "1.0.0", "no", "no", "Small"] in lines
+    assert [words[:4] for words in lines if words[0] == "nop"] == [["nop", "-", "-", "-"]]
+
+
+def test_one_is_shown_with_what_was_fetched(
+    here: Path, registry: Registry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.add()
+    assert run("agents", "show", "mini", "-o", "json") == 0
+    (before,) = _read(capsys, "json", "agent")["packages"]
+    assert (before["trouble"], before["bytes"], before["changed"]) == ("is not on this machine", None, None)
+    assert run("agents", "fetch", "mini") == 0
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("mini 1.0.0: fetching mini@1.0.0\n")
+    assert run("agents", "show", "mini", "--verify", "-o", "json") == 0
+    document = _read(capsys, "json", "agent")
+    (after,) = document["packages"]
+    assert (after["trouble"], after["changed"], after["npm"]) == (None, [], "mini@1.0.0")
+    assert after["directory"] == str(package().directory)
+    assert document["wires"] == ["openai"]
+
+
+def test_what_was_changed_is_shown_and_ends_with_status_1(
+    here: Path, registry: Registry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.add()
+    assert run("agents", "fetch", "mini") == 0
+    program = package().files / "bin/mini"
+    program.chmod(0o755)
+    program.write_text("#!/bin/sh\nrm -rf /\n")
+    capsys.readouterr()
+    assert run("agents", "show", "mini", "--verify") == 1
+    out = capsys.readouterr().out
+    assert "mini@1.0.0: was changed since it was fetched: bin/mini\n" in out
+    assert "  CHANGED bin/mini\n" in out
+    assert run("agents", "fetch", "mini") == 0
+    assert run("agents", "show", "mini", "--verify") == 0
+    assert "  every file is as it was fetched\n" in capsys.readouterr().out
+
+
+def test_what_is_here_is_not_fetched_again(
+    here: Path, registry: Registry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry.add()
+    registry.add("mini@2.0.0")
+    assert run("agents", "fetch", "mini", "mini@2.0.0") == 0
+    capsys.readouterr()
+    assert run("agents", "fetch", "mini", "mini@2.0.0") == 0
+    assert capsys.readouterr() == ("", "mini 1.0.0: is here\nmini 2.0.0: is here\n")
+    assert registry.calls == ["mini@1.0.0", "mini@2.0.0"]
+
+
+def test_an_archive_stands_in_for_the_network(
+    here: Path, registry: Registry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    archive_of(here / "mini-1.0.0.tgz")
+    assert run("agents", "fetch", "mini", "--from", "mini-1.0.0.tgz") == 0
+    assert registry.calls == []
+    assert run("agents", "fetch", "mini@2.0.0", "--from", "mini-1.0.0.tgz") == 2
+    assert "benchjobs: mini-1.0.0.tgz: is mini@1.0.0; wanted is mini@2.0.0\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["show", "minni"], "benchjobs: there is no agent 'minni' here; did you mean 'mini'?"),
+        (["fetch", "nop"], "benchjobs: nop is not fetched: it is here"),
+        (["fetch", "mini@"], "benchjobs: no version after '@' in 'mini@'"),
+        (
+            ["fetch", "mini", "codex", "--from", "mini.agent.toml"],
+            "benchjobs: --from: name one agent at a time.",
+        ),
+        (
+            ["fetch", "mini"],
+            "benchjobs: npm cannot fetch mini@1.0.0: 404 'mini@1.0.0' is not in this registry.",
+        ),
+    ],
+)
+def test_a_mistake_is_one_line(
+    here: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("agents", *arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[-1].startswith(message)
+
+
+def test_a_broken_description_is_named_with_its_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "other.agent.yaml").write_text("name: other\nargv: [x]\nwire: openai\n")
+    assert run("agents") == 2
+    path = (here / "other.agent.yaml").resolve()
+    assert capsys.readouterr().err == f"benchjobs: {path}:3: wire: unknown key; did you mean 'wires'?\n"
+
+
+# --- agents of others
+
+
+def test_two_files_cannot_describe_the_same_agent(tmp_path: Path) -> None:
+    for name in ("a.agent.toml", "b.agent.toml"):
+        (tmp_path / name).write_text(MINI)
+    with pytest.raises(
+        InputError, match=r"b\.agent\.toml: describes 'mini', and so does .*a\.agent\.toml; remove one"
+    ):
+        all_agents([tmp_path])
+
+
+def test_a_directory_may_be_given_twice(tmp_path: Path) -> None:
+    (tmp_path / "a.agent.toml").write_text(MINI)
+    assert "mini" in all_agents([tmp_path, tmp_path / ".", tmp_path / "missing"])
+
+
+def test_one_of_the_five_can_be_replaced_and_oracle_cannot(tmp_path: Path) -> None:
+    path = tmp_path / "x.agent.toml"
+    path.write_text(MINI.replace('"mini"', '"codex"'))
+    assert all_agents([tmp_path])["codex"].packages()[0].npm == "mini@1.0.0"  # type: ignore[attr-defined]
+    path.write_text(MINI.replace('"mini"', '"oracle"'))
+    with pytest.raises(InputError, match="'oracle' is a name of ours; choose another"):
+        all_agents([tmp_path])
+
+
+class _Mine(Nop):
+    """An agent of an installed package."""
+
+
+def _installs(monkeypatch: pytest.MonkeyPatch, value: object) -> None:
+    module = ModuleType("somebodys_agents")
+    module.agent = value  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "somebodys_agents", module)
+    point = metadata.EntryPoint("theirs", "somebodys_agents:agent", "benchjobs.agents")
+    monkeypatch.setattr(
+        metadata, "entry_points", lambda group: [point] if group == "benchjobs.agents" else []
+    )
+
+
+@pytest.mark.parametrize("value", [_Mine("theirs"), lambda: _Mine("theirs")])
+def test_an_installed_package_brings_an_agent(monkeypatch: pytest.MonkeyPatch, value: object) -> None:
+    _installs(monkeypatch, value)
+    agent = all_agents([])["theirs"]
+    assert isinstance(agent, _Mine)
+    assert isinstance(all_agents([])["baseline"], Baseline)
+
+
+def _fails() -> None:
+    raise RuntimeError("no such luck")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (
+            _fails,
+            r"somebodys_agents:agent of benchjobs\.agents cannot be loaded: RuntimeError: no such luck; mend",
+        ),
+        (dict, r"somebodys_agents:agent of benchjobs\.agents is no agent: an agent is an object with"),
+        (3, r"cannot be loaded: TypeError: "),
+    ],
+)
+def test_what_an_installed_package_brings_may_be_wrong(
+    monkeypatch: pytest.MonkeyPatch, value: object, message: str
+) -> None:
+    _installs(monkeypatch, value)
+    with pytest.raises(InputError, match=message):
+        all_agents([])
