@@ -8,6 +8,14 @@ from .reader import Said, failed
 from .trajectory import FinalMetrics, Metrics, Trajectory
 from .values import added, count_at, items_at, text_at
 
+_REASONS = {
+    "done": Ending.SUCCESS,
+    "gave_up": Ending.GAVE_UP,
+    "turn_limit": Ending.TURN_LIMIT,
+    "stopped": Ending.TIMED_OUT,
+    "endpoint_down": Ending.ENDPOINT_DOWN,
+}
+
 
 class Own:
     """Reads events of type `begin`, `system`, `user`, `answer`, `result` and `end`."""
@@ -63,12 +71,3 @@ class Own:
             self._said = failed(message or "its call of the model failed", count_at(event, "status"))
         elif reason in _REASONS:
             self._said = _REASONS[reason], message
-
-
-_REASONS = {
-    "done": Ending.SUCCESS,
-    "gave_up": Ending.GAVE_UP,
-    "turn_limit": Ending.TURN_LIMIT,
-    "stopped": Ending.TIMED_OUT,
-    "endpoint_down": Ending.ENDPOINT_DOWN,
-}

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, BinaryIO, Literal
 
-from pydantic import RootModel
+from pydantic import ConfigDict, RootModel
 
 from ...model.base import Model
 from ...model.ending import Ending
@@ -112,6 +112,8 @@ class Footer(Model):
 
 class TrajectoryLine(RootModel[Header | Step | Footer]):
     """A line of `trajectory.jsonl`."""
+
+    model_config = ConfigDict(json_schema_extra={"type": "object"})
 
 
 class _Text:

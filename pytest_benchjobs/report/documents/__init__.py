@@ -15,6 +15,7 @@ from ...model.base import Model
 DOCUMENTS = {
     "result": ("pytest_benchjobs.model.result", "TrialResult"),
     "job": ("pytest_benchjobs.model.job", "JobRecord"),
+    "trajectory": ("pytest_benchjobs.agents.reading.trajectory", "TrajectoryLine"),
     "watch": ("pytest_benchjobs.report.documents.watch", "WatchDocument"),
     "list": ("pytest_benchjobs.report.documents.reading", "ListDocument"),
     "runs": ("pytest_benchjobs.report.documents.reading", "RunsDocument"),
