@@ -241,8 +241,6 @@ class Route:
     ) -> None:
         # Dropping the connection closes the route; without a report there is nothing to wait for.
         self._connection.close()
-        # Not before: a container that has the socket mounted cannot be started again without it.
-        shutil.rmtree(self.socket.parent, ignore_errors=True)
 
     def pid(self) -> int | None:
         """Process id of the agent inside its container, as the door said it; None before."""
@@ -298,8 +296,9 @@ class Route:
         if self._report is None:
             with contextlib.suppress(OSError):
                 self._connection.send(b'{"close": true}\n')
+            # The connection stays: with it goes the socket, without which no container that has it mounted is started
+            # again, nor takes any file.
             self._wait_for("report", _CLOSE_TIMEOUT)
-            self._connection.close()
             if fault := self._said["report"].pop("fault"):
                 raise ResultsUnwritable(fault)
             self._report = _report(self._said["report"])

@@ -35,7 +35,7 @@ class Mount:
     """A file, socket or directory of this machine that a sandbox sees, read-only."""
 
     source: Path
-    """Has to stay there until the sandbox is removed: `end_processes` mounts it anew."""
+    """Has to stay there until the sandbox is removed: engines look for it whenever they start it or copy files."""
     target: str
     """Absolute path in the sandbox."""
 

@@ -13,6 +13,9 @@ import docker
 import docker.types
 import pytest
 
+from pytest_benchjobs.gateway.client import Gateway as RealGateway
+from pytest_benchjobs.gateway.client import GatewaySettings, Limits, Upstream, open_route
+from pytest_benchjobs.model.endpoint import Endpoint
 from pytest_benchjobs.model.errors import AgentSetupFailed
 from pytest_benchjobs.model.scenario import Environment, Network
 from pytest_benchjobs.sandbox.container import DockerSandbox
@@ -252,6 +255,22 @@ def test_a_replaced_door_is_never_run(provider: DockerProvider, gateway: Gateway
         assert _sh(sandbox, "ls /app; head -c 9 /bench/door") == (0, "#!/bin/sh")
         # The mount is there again, and nobody is behind it.
         assert _sh(sandbox, f"test -S {SOCKET}")[0] == 0
+
+
+def test_a_container_starts_again_after_its_route_was_closed(provider: DockerProvider) -> None:
+    nowhere = Upstream(Endpoint(wire="openai", provider="openai", base_url="http://127.0.0.1:9/v1"), None)
+    with (
+        contextlib.closing(RealGateway.start(GatewaySettings())) as real,
+        open_route(real.address, "a/s/1", [nowhere], Limits()) as route,
+        _sandbox(provider, Mount(route.socket, SOCKET)) as sandbox,
+    ):
+        request = "GET /nothing HTTP/1.1\\r\\nHost: gateway\\r\\nConnection: close\\r\\n\\r\\n"
+        script = f"exec 3<>/dev/tcp/127.0.0.1/4180; printf '{request}' >&3; head -c 5 <&3"
+        assert Agent(sandbox, script).end() == (0, "HTTP/")
+        assert route.pid() is not None
+        assert route.close().usage.calls == 0
+        sandbox.end_processes()
+        assert Agent(sandbox, "echo never").end()[0] == DOOR_FAILED
 
 
 def test_what_is_mounted_can_be_read_and_run_but_not_changed(
