@@ -135,7 +135,13 @@ class DescribedAgent:
     ) -> Target | None:
         if not self.description.wires:
             return None
-        return target_of(spec, self.description.wires, self.description.provider, environ, params)
+        description = self.description
+        target = target_of(spec, description.wires, description.provider, environ, params)
+        endpoint = target.endpoint
+        if endpoint.provider != description.provider or not description.key_variables:
+            return target
+        variables = (*endpoint.key_variables, *description.key_variables)
+        return Target(endpoint.model_copy(update={"key_variables": variables}), target.model)
 
     def _values(
         self, call: AgentCall, target: Target | None, packages: tuple[Package, ...]

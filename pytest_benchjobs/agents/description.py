@@ -149,6 +149,8 @@ class Description(Settings):
     """What it can speak to a model. None: it needs no model."""
     provider: Text | None = None
     """Who serves its models if nothing else is said. None: that is told by the name of the model."""
+    key_variables: tuple[EnvName, ...] = ()
+    """Variables that may hold the key of `provider`, beside the provider's own."""
     reads: Literal["claude-code", "codex", "gemini-cli", "opencode", "goose", "none"] = "none"
     """Form of what it prints."""
     cases: tuple[Case, ...] = ()

@@ -57,7 +57,6 @@ _BY_MODEL = (
     (re.compile(r"gemini"), "google"),
     (re.compile(r"gpt|o[1-9](?![a-z0-9])|codex|chatgpt"), "openai"),
 )
-_LOG_IN = "CLAUDE_CODE_OAUTH_TOKEN"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}\Z")
 
 
@@ -131,10 +130,9 @@ def missing_key(endpoint: Endpoint, value_of: Callable[[str], str | None]) -> st
     if not endpoint.key_required or any(value_of(variable) for variable in variables):
         return None
     which = variables[0] if len(variables) == 1 else f"at least one of {', '.join(variables)}"
-    cure = f"export it, or keep it with `benchjobs secret set {variables[0]}`"
-    if endpoint.provider == "anthropic" and value_of(_LOG_IN):
-        cure += f". {_LOG_IN} is a log-in of Claude Code itself, which the gateway cannot use"
-    return f"{endpoint.provider} needs {which}: {cure}"
+    return (
+        f"{endpoint.provider} needs {which}: export it, or keep it with `benchjobs secret set {variables[0]}`"
+    )
 
 
 def _endpoint(

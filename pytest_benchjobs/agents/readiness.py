@@ -41,7 +41,7 @@ def key_variables(agent: DescribedAgent) -> tuple[str, ...]:
     description = agent.description
     providers = (description.provider,) if description.provider is not None else description.wires
     found = [PROVIDERS[name].key_variables for name in providers if name in PROVIDERS]
-    return tuple(variable for variables in found for variable in variables)
+    return (*(variable for variables in found for variable in variables), *description.key_variables)
 
 
 def missing_keys(

@@ -206,28 +206,33 @@ def dead_jobs(directory: Path) -> Finding:
 
 
 def keys(agent: str) -> Finding:
-    """The variables an agent needs."""
-    from ..agents.builtin import builtin_agents
-    from ..agents.keys import KEYS
+    """The variables an agent needs; which of them, only its model tells."""
+    from ..agents.catalogue import all_agents
+    from ..agents.described import DescribedAgent
+    from ..agents.readiness import key_variables
     from ..model.agent import AgentSpec
+    from ..model.environ import HOST
     from ..model.errors import InputError
     from ..settings.secret_store import find
 
     spec = AgentSpec.parse(agent)
     check = f"agent {spec.name}"
-    variables = KEYS.get(spec.name)
-    if variables is None:
-        if spec.name in {built_in.name for built_in in builtin_agents()}:
-            return ok(check, "built in; needs no key")
+    found = all_agents((Path.cwd(), Path("benchmarks"))).get(spec.name)
+    if found is None:
         return skipped(check, "not known here: what it needs, whoever brings it knows")
+    if not isinstance(found, DescribedAgent):
+        return ok(check, "needs no key")
     try:
-        there = {name: found.place for name in variables if (found := find(name)) is not None}
+        endpoints = found.endpoints(spec, HOST, {}) if spec.model else ()
+        variables = tuple(name for one in endpoints for name in one.key_variables) or key_variables(found)
+        there = {name: place.place for name in variables if (place := find(name)) is not None}
     except InputError as error:
-        return problem(check, str(error), "benchjobs secret list")
+        return problem(check, str(error), "name another, or see `benchjobs secret list`")
     if there:
         return ok(check, ", ".join(f"{name} is in {place}" for name, place in there.items()))
-    if spec.base_url is not None:
-        return ok(check, f"no key is set; {spec.base_url} may need none")
+    if not variables or (endpoints and not any(one.key_required for one in endpoints)):
+        where = f"; {endpoints[0].base_url} may need none" if endpoints else ""
+        return ok(check, f"no key is set{where}")
     return problem(
         check,
         f"it needs {'one of ' if len(variables) > 1 else ''}{', '.join(variables)}",
@@ -237,10 +242,22 @@ def keys(agent: str) -> Finding:
 
 def agents() -> Finding:
     """The agents that are there."""
-    from ..agents.builtin import builtin_agents
+    from ..agents.catalogue import all_agents
+    from ..agents.described import DescribedAgent
+    from ..agents.packages import trouble
+    from ..model.errors import InputError
 
-    names = ", ".join(agent.name for agent in builtin_agents())
-    return ok("agents", f"built in: {names}; a conftest.py or plugin may bring more")
+    try:
+        known = all_agents((Path.cwd(), Path("benchmarks")))
+    except InputError as error:
+        return problem("agents", str(error), "mend the file")
+    fetched = [
+        agent.name
+        for agent in known.values()
+        if isinstance(agent, DescribedAgent) and all(trouble(package) is None for package in agent.packages())
+    ]
+    names = ", ".join(known)
+    return ok("agents", f"{names}; fetched: {', '.join(fetched) or 'none'}; a conftest.py may bring more")
 
 
 def data(paths: Sequence[Path]) -> Iterator[Finding]:

@@ -94,7 +94,8 @@ class Asking:
         self._call = call
         self._url = yarl.URL(target.endpoint.base_url.rstrip("/") + call.path, encoded=True)
         self._headers = _outgoing(headers)
-        self._headers.extend(credentials(call.wire, target.key))
+        for name, value in credentials(call.wire, target.key).items():
+            self._headers[name] = ",".join([*self._headers.getall(name, ()), value])
         self._proxy = _proxy_for(self._url)
 
     async def answer(self, body: bytes, patient: bool) -> Answer:

@@ -98,10 +98,16 @@ def _without_key(query: str) -> str:
     return "?" + "&".join(kept) if kept else ""
 
 
+_LOG_IN = "sk-ant-oat"
+"""How a token of a log-in begins. It is no key: it is carried, and announced, in another way."""
+
+
 def credentials(wire: Wire, key: str | None) -> dict[str, str]:
     """Headers that carry a key."""
     if key is None:
         return {}
+    if wire == "anthropic" and key.startswith(_LOG_IN):
+        return {"Authorization": f"Bearer {key}", "anthropic-beta": "oauth-2025-04-20"}
     return {
         "anthropic": {"x-api-key": key},
         "openai": {"Authorization": f"Bearer {key}"},

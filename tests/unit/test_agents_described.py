@@ -376,4 +376,18 @@ def test_another_version_is_another_package_with_no_known_digest() -> None:
 
 def test_the_variables_of_the_five_are_those_everybody_knows() -> None:
     for name, agent in FIVE.items():
-        assert set(KEYS[name]) - {"CLAUDE_CODE_OAUTH_TOKEN"} <= set(key_variables(agent))
+        assert set(KEYS[name]) <= set(key_variables(agent))
+
+
+def test_a_log_in_of_claude_code_may_stand_in_for_a_key() -> None:
+    agent, spec = FIVE["claude-code"], AgentSpec.parse("claude-code:claude-x")
+    assert missing_keys(agent, spec, {"CLAUDE_CODE_OAUTH_TOKEN": "t"}.get) is None
+    assert missing_keys(agent, spec, {}.get) == (
+        "agent claude-code:claude-x: anthropic needs at least one of ANTHROPIC_API_KEY, CLAUDE_CODE_OAUTH_TOKEN: "
+        "export it, or keep it with `benchjobs secret set ANTHROPIC_API_KEY`"
+    )
+    # It is of no use to anybody else.
+    opencode = missing_keys(
+        FIVE["opencode"], AgentSpec.parse("opencode:claude-x"), {"CLAUDE_CODE_OAUTH_TOKEN": "t"}.get
+    )
+    assert opencode is not None

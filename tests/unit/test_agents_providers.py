@@ -200,12 +200,3 @@ def test_a_key_is_needed_where_the_provider_itself_is_asked() -> None:
     assert lacks("a:gpt-5", OPENAI_API_KEY="") is not None
     assert lacks("a:gpt-5@http://127.0.0.1:8001/v1") is None
     assert lacks("a:vllm/m") is None
-
-
-def test_a_log_in_of_claude_code_is_no_key() -> None:
-    endpoint = endpoint_for(_spec("claude-code:claude-x"), ("anthropic",), "anthropic", {})
-    why = missing_key(endpoint, {"CLAUDE_CODE_OAUTH_TOKEN": "t"}.get)
-    assert why is not None
-    assert why.endswith(
-        "CLAUDE_CODE_OAUTH_TOKEN is a log-in of Claude Code itself, which the gateway cannot use"
-    )

@@ -77,6 +77,10 @@ def test_each_wire_carries_its_key_in_its_own_way() -> None:
     assert credentials("openai", "k") == {"Authorization": "Bearer k"}
     assert credentials("google", "k") == {"x-goog-api-key": "k"}
     assert credentials("openai", None) == {}
+    assert credentials("anthropic", "sk-ant-oat01-t") == {
+        "Authorization": "Bearer sk-ant-oat01-t",
+        "anthropic-beta": "oauth-2025-04-20",
+    }
 
 
 def test_each_wire_says_errors_in_its_own_way() -> None:
