@@ -276,19 +276,47 @@ def test_an_answer_that_opencode_cut_off_is_no_success(tmp_path: Path) -> None:
     assert reading.ending is Ending.GAVE_UP
 
 
-def test_goose_may_speak_of_errors_without_having_one(tmp_path: Path) -> None:
-    def says(text: str) -> str:
-        content = [{"type": "text", "text": text}]
-        return json.dumps(
-            {"type": "message", "message": {"role": "assistant", "id": text[:3], "content": content}}
-        )
+@pytest.mark.parametrize(
+    "words", ["Ran into this error: (429)", "I've reached the maximum number of actions"]
+)
+def test_the_model_of_goose_may_say_what_goose_says_of_errors(tmp_path: Path, words: str) -> None:
+    def says(text: str, **metadata: Any) -> str:
+        message = {
+            "role": "assistant",
+            "id": text,
+            "content": [{"type": "text", "text": text}],
+            "metadata": metadata,
+        }
+        return json.dumps({"type": "message", "message": message}) + "\n"
 
-    log = "\n".join(
-        [says("Ran into this error: 500, so I tried again"), says("It works."), '{"type":"complete"}']
-    )
-    assert read(tmp_path, "goose", log)[0].ending is Ending.SUCCESS
-    log = "\n".join([says("I mean: Ran into this error: (404)"), '{"type":"complete"}'])
-    assert read(tmp_path, "goose", log)[0].ending is Ending.SUCCESS
+    by_model = says(words, inference={"provider": "openai"})
+    complete = '{"type":"complete"}\n'
+    assert read(tmp_path, "goose", by_model + complete)[0].ending is Ending.SUCCESS
+    assert read(tmp_path, "goose", says(words) + by_model + complete)[0].ending is Ending.SUCCESS
+    assert read(tmp_path, "goose", by_model + says(words) + complete)[0].ending is not Ending.SUCCESS
+    assert read(tmp_path, "goose", says(f"I mean: {words}") + complete)[0].ending is Ending.SUCCESS
+
+
+def test_counts_that_nobody_can_have_counted_are_unknown(tmp_path: Path) -> None:
+    finish = {"type": "step_finish", "part": {"reason": "stop", "tokens": {"input": 2**53, "output": 3}}}
+    reading, (_, footer) = read(tmp_path, "opencode", f"{json.dumps(finish)}\n{json.dumps(finish)}\n")
+    assert reading.ending is Ending.SUCCESS
+    assert footer["final_metrics"] == {"total_completion_tokens": 6, "total_steps": 0}
+
+
+def test_output_that_confuses_a_reader_is_a_crash_of_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def confused(self: object, event: object) -> None:
+        raise TypeError("never seen before")
+
+    monkeypatch.setattr("pytest_benchjobs.agents.reading.codex.Codex.event", confused)
+    source, target = tmp_path / "agent.log", tmp_path / "trajectory.jsonl"
+    source.write_text('{"type":"turn.completed"}')
+    reader = reader_of("codex")
+    assert reader is not None
+    assert reader(source, target).ending is Ending.CRASHED
+    assert not target.exists()
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ class Goose:
         self._trajectory = trajectory
         self._key = ""
         self._words = ""
-        """The beginning of what was said last."""
+        """The beginning of what was said last, unless the model said it."""
         self._error = ""
         self._complete = False
 
@@ -81,10 +81,14 @@ class Goose:
             elif from_user:
                 self._trajectory.say("user", text_of(part), key=key, separator="\n")
             else:
-                self._said(text_of(part), key)
+                self._said(text_of(part), key, by_model=at(message, "metadata", "inference") is not None)
 
-    def _said(self, text: str, key: str) -> None:
+    def _said(self, text: str, key: str, *, by_model: bool) -> None:
         self._trajectory.say("agent", text, key=key)
+        if by_model:
+            # It may speak of errors as it likes.
+            self._key = self._words = ""
+            return
         if key != self._key:
             self._key, self._words = key, ""
         self._words = (self._words + text[:_BEGINNING])[:_BEGINNING]

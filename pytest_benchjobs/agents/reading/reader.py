@@ -58,9 +58,13 @@ def read_log(
             message = one_line(message, _MESSAGE_LIMIT) if message else None
             return AgentReading(ending, message, written.finish(ending, message))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            trajectory.unlink(missing_ok=True)
-        return AgentReading(None, f"the agent's log could not be read: {error.strerror}")
+        ending, message = None, f"the agent's log could not be read: {error.strerror}"
+    except Exception as error:
+        # An agent that found a way to confuse us must not get off with an error of ours.
+        ending, message = Ending.CRASHED, f"what it printed cannot be understood: {type(error).__name__}"
+    with contextlib.suppress(OSError):
+        trajectory.unlink(missing_ok=True)
+    return AgentReading(ending, message)
 
 
 def _read(log: Path, reader: Reader, trajectory: Trajectory) -> Said:

@@ -55,9 +55,9 @@ def money_at(value: Any, *path: str) -> float | None:
 
 
 def added(*counts: int | None) -> int | None:
-    """The sum of what is known; None when nothing is."""
+    """The sum of what is known; None when nothing is, or when nobody can have counted so far."""
     known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    return sum(known) if known and sum(known) <= _MOST else None
 
 
 def text_of(content: Any) -> str:
