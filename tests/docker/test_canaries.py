@@ -14,6 +14,7 @@ from pathlib import Path
 import docker
 import pytest
 
+from pytest_benchjobs.model.endpoint import PLACEHOLDER_KEY
 from pytest_benchjobs.store.redact import PATTERNS, Redactor
 from tests.support import IMAGE, results, start
 
@@ -161,12 +162,17 @@ def test_no_secret_is_in_anything_that_a_job_leaves_or_prints(
         assert not any(name in text for name in canaries.withheld), path
 
 
+@pytest.mark.parametrize(
+    "keys", [(), ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")], ids=["unasked", "gateway"]
+)
 def test_keys_of_models_are_in_no_container_and_no_secret_is_on_a_command_line(
-    tmp_path: Path, hidden: Path, canaries: Canaries
+    tmp_path: Path, hidden: Path, canaries: Canaries, keys: tuple[str, ...]
 ) -> None:
+    """`keys` are given to the agent, which then has placeholders, and a gateway that has the keys."""
     _manifest(tmp_path)
     env = _plant(canaries, hidden)
-    process = start(tmp_path, *_call(hidden, f"--bench-agent=command:{DUMP}\n{HOLD}"), **env)
+    asked = [f"--bench-secret={name}={name}" for name in keys]
+    process = start(tmp_path, *_call(hidden, f"--bench-agent=command:{DUMP}\n{HOLD}", *asked), **env)
     client = docker.APIClient(version="auto")
     try:
         container = _holding(client, tmp_path)
@@ -177,9 +183,12 @@ def test_keys_of_models_are_in_no_container_and_no_secret_is_on_a_command_line(
         for pid, arguments in _processes("cmdline"):
             assert _held_in(arguments, canaries.all) == [], pid
         seen: set[str] = set()
+        ours = {pid for pid, status in _processes("status") if b"\nPPid:\t%d\n" % process.pid in status}
+        gateways = {pid for pid, arguments in _processes("cmdline") if b".gateway" in arguments} & ours
+        assert bool(gateways) == bool(keys)
         for pid, variables in _processes("environ"):
             seen.update(_held_in(variables, canaries.given) if pid in inside else ())
-            real = {"OPENAI_API_KEY"} if pid not in inside else set()
+            real = {"OPENAI_API_KEY"} if pid not in {*inside, *gateways} else set()
             unseen = {name: value for name, value in canaries.withheld.items() if name not in real}
             assert _held_in(variables, unseen) == [], pid
         assert seen == set(canaries.given)  # so that it is the right processes which do not have the others
@@ -188,6 +197,7 @@ def test_keys_of_models_are_in_no_container_and_no_secret_is_on_a_command_line(
         dump = _exec(client, container, "cat /app/dump.txt")
         assert all(value.encode() in dump for value in canaries.given.values())
         assert _held_in(dump, canaries.withheld) == []
+        assert all(f"{name}={PLACEHOLDER_KEY}".encode() in dump for name in keys)
         _exec(client, container, "echo > /app/go")
         output, _ = process.communicate(timeout=PATIENCE)
     finally:
@@ -196,6 +206,9 @@ def test_keys_of_models_are_in_no_container_and_no_secret_is_on_a_command_line(
             process.terminate()
         process.communicate()
     assert [result["outcome"] for result in results(tmp_path)] == ["passed"], output
+    assert _held_in(output.encode(), canaries.all) == []
+    for path in _files(tmp_path):
+        assert _held_in(path.read_bytes(), canaries.all) == [], path
 
 
 def test_the_canaries_look_like_nothing_that_is_redacted_by_its_looks() -> None:
