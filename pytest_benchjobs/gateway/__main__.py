@@ -41,11 +41,7 @@ class _Control:
         try:
             if not (line := await reader.readline()):
                 return
-            try:
-                route = Route(self._job, json.loads(line), directory, say)
-            except OSError as error:
-                say({"refused": f"traffic cannot be recorded: {error}"})
-                return
+            route = Route(self._job, json.loads(line), directory, say)
             try:
                 await route.open()
                 await reader.readline()  # that it is over, or nothing because the other side is gone

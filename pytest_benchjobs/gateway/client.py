@@ -72,7 +72,7 @@ class GatewaySettings:
     prices: Path | None = None
     """Replaces the packaged table."""
     rates: Mapping[str, tuple[int | None, int | None]] = dataclasses.field(default_factory=dict)
-    """Provider -> requests and tokens a minute."""
+    """Provider -> requests and tokens a minute; `*`: each that is not named, or has no such limit of its own."""
     record: Path | None = None
     """Where the traffic is written, for a later `replay`."""
     replay: Path | None = None
@@ -179,6 +179,8 @@ class RouteReport:
     """Those of them without a price."""
     job_stopped: Ending | None
     """BUDGET or QUOTA when the whole job has to end."""
+    job_message: str | None
+    """Why, in a line."""
 
 
 def open_route(
@@ -195,7 +197,6 @@ def open_route(
 
     Raises:
         GatewayLost: it is not there, or did not answer.
-        ResultsUnwritable: traffic is to be recorded, and cannot be.
 
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -290,7 +291,7 @@ class Route:
 
         Raises:
             GatewayLost: the gateway is gone, and what it knew with it.
-            ResultsUnwritable: the traffic could not be recorded.
+            ResultsUnwritable: the traffic could not be recorded. Said once; then there is a report.
 
         """
         if self._report is None:
@@ -299,9 +300,9 @@ class Route:
             # The connection stays: with it goes the socket, without which no container that has it mounted is started
             # again, nor takes any file.
             self._wait_for("report", _CLOSE_TIMEOUT)
-            if fault := self._said["report"].pop("fault"):
-                raise ResultsUnwritable(fault)
             self._report = _report(self._said["report"])
+            if fault := self._said["report"]["fault"]:
+                raise ResultsUnwritable(fault)
         return self._report
 
     def _listen(self) -> None:
@@ -325,8 +326,6 @@ class Route:
             self._listen()
             if what in self._said:
                 return
-            if "refused" in self._said:
-                raise ResultsUnwritable(self._said["refused"])
             if self._gone:
                 raise _lost(self._address, None)
             left = deadline - time.monotonic()
@@ -403,6 +402,7 @@ def _report(said: Mapping[str, Any]) -> RouteReport:
         models=tuple(said["models"]),
         unpriced=tuple(said["unpriced"]),
         job_stopped=said["job_stopped"] and Ending(said["job_stopped"]),
+        job_message=said["job_message"],
     )
 
 

@@ -44,12 +44,13 @@ class Job:
             read_bufsize=1 << 16,
         )
 
-    @property
-    def stopped(self) -> Ending | None:
-        """Why the job has to end."""
+    def stopped(self) -> tuple[Ending, str] | None:
+        """Why the whole job has to end, if it has to."""
         if self.exhausted:
-            return Ending.QUOTA
-        return Ending.BUDGET if self.spending.reached() else None
+            provider, message = next(iter(self.exhausted.items()))
+            return Ending.QUOTA, f"the quota of {provider} is used up: {message}"
+        reached = self.spending.reached()
+        return None if reached is None else (Ending.BUDGET, reached)
 
 
 def _path(text: str | None) -> Path | None:

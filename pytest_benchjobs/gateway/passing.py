@@ -107,7 +107,10 @@ class _Exchange:
 
     async def run(self) -> web.StreamResponse:
         if self._recording is not None:
-            self._number = self._recording.number()
+            try:
+                self._number = self._recording.number()
+            except OSError as error:
+                return self._unrecordable(error)
         if not self._call.metered:
             return await self._exchange()
         why = self._unlimitable() or await self._job.turnstile.enter(self._state.spending)
@@ -118,6 +121,12 @@ class _Exchange:
         finally:
             self._job.turnstile.leave(self._state.spending)
             self._state.consider_stopping()
+
+    def _unrecordable(self, error: OSError) -> web.Response:
+        """Refuse to spend anything on traffic that would be lost."""
+        self._state.fault = f"the traffic could not be recorded: {error}"
+        self._state.failed(Failure(Ending.ENDPOINT_DOWN, self._state.fault))
+        return _error(self._call.wire, 500, self._state.fault, _NO_RETRY)
 
     def _unlimitable(self) -> str | None:
         if self._state.unmeterable:

@@ -76,11 +76,18 @@ class _Bucket:
 
 
 class Rates:
-    """Of all providers."""
+    """Of all providers. What holds for `*` holds for each that is not named, of its own."""
 
     def __init__(self, rates: Mapping[str, tuple[int | None, int | None]]) -> None:
-        self._rates = {provider: Rate(requests, tokens) for provider, (requests, tokens) in rates.items()}
+        self._limits = rates
+        self._rates: dict[str, Rate] = {}
 
     def of(self, provider: str) -> Rate:
         """One without limits still has its pauses."""
-        return self._rates.setdefault(provider, Rate(None, None))
+        rate = self._rates.get(provider)
+        if rate is None:
+            nothing = (None, None)
+            own, every = self._limits.get(provider, nothing), self._limits.get("*", nothing)
+            requests, tokens = (every[at] if own[at] is None else own[at] for at in range(2))
+            rate = self._rates[provider] = Rate(requests, tokens)
+        return rate

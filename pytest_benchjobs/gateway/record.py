@@ -46,11 +46,12 @@ class Recording:
         self._directory = directory / safe_name(trial)
         self._redactor = Redactor(secrets, patterns=())
         self._count = 0
-        shutil.rmtree(self._directory, ignore_errors=True)
-        self._directory.mkdir(parents=True)
 
     def number(self) -> int:
         """Of the next call."""
+        if self._count == 0:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory.mkdir(parents=True)
         self._count += 1
         return self._count
 

@@ -39,9 +39,6 @@ class Route:
         directory: Where its sockets go; a path without anything there.
         say: Tells the client something.
 
-    Raises:
-        OSError: there is no room for its sockets, or for recorded traffic.
-
     """
 
     def __init__(

@@ -140,7 +140,7 @@ class TrialState:
     def report(self) -> Mapping[str, Any]:
         """All of it, as `client.RouteReport` reads it."""
         self._calm()
-        stopped = self._job.stopped
+        stopped, why = self._job.stopped() or (None, None)
         return {
             "usage": self.spending.usage().model_dump(),
             "ending": self.ending,
@@ -148,5 +148,6 @@ class TrialState:
             "models": list(self._models),
             "unpriced": [model for model, priced in self._models.items() if not priced],
             "job_stopped": stopped,
+            "job_message": why,
             "fault": self.fault,
         }

@@ -269,4 +269,5 @@ def test_a_hard_quota_ends_the_job_for_that_provider(tmp_path: Any, model: Model
         first, second = one.route.close(), other.route.close()
     assert (first.ending, first.message, first.job_stopped) == (Ending.QUOTA, "429: pay", Ending.QUOTA)
     assert (second.ending, second.job_stopped) == (Ending.QUOTA, Ending.QUOTA)
+    assert second.job_message == "the quota of openai is used up: 429: pay"
     assert len(model.asked) == 2

@@ -86,7 +86,8 @@ def test_the_job_ends_at_its_limit_for_all_trials(tmp_path: Path, model: Model) 
     assert (stopped.ending, stopped.job_stopped) == (Ending.BUDGET, Ending.BUDGET)
     assert "the job's limit of 0.5 USD is reached: 0.5100 USD spent" in (stopped.message or "")
     # It was not cut short: what it did counts.
-    assert (untouched.ending, untouched.job_stopped) == (None, Ending.BUDGET)
+    assert (untouched.ending, untouched.message, untouched.job_stopped) == (None, None, Ending.BUDGET)
+    assert untouched.job_message == stopped.message
     assert untouched.usage.cost_usd == pytest.approx(COST)
 
 

@@ -55,3 +55,13 @@ def test_a_pause_is_for_everybody_who_asks_the_provider() -> None:
     assert rates.of("new").paused() > 29
     assert rates.of("anthropic").paused() == 0
     assert rates.of("anthropic").reserve() == 0
+
+
+def test_a_provider_that_is_not_named_has_the_rate_of_all_others_to_itself() -> None:
+    rates = Rates({"*": (1, 600), "openai": (60, None)})
+    assert rates.of("groq").reserve() == 0
+    assert rates.of("groq").reserve() > 50
+    assert rates.of("vllm").reserve() == 0
+    assert [rates.of("openai").reserve() for _ in range(3)] == [0, 0, 0]
+    rates.of("openai").spend(600)
+    assert rates.of("openai").reserve() > 10

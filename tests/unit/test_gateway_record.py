@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from pytest_benchjobs.gateway.client import Limits
 from pytest_benchjobs.gateway.record import Recorded, Recording, Replay, safe_name
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.errors import InputError, ResultsUnwritable
-from tests.unit.gateways import KEY, Agent, Model, Said, agent, chat_answer, chat_stream, running
+from tests.unit.gateways import KEY, Agent, Model, Said, agent, chat_answer, chat_stream, running, wait_until
 
 
 @pytest.fixture
@@ -138,8 +139,9 @@ def test_traffic_that_cannot_be_recorded_is_no_recording(tmp_path: Path, model: 
     records = tmp_path / "records"
     model.says(chat_answer())
     with running(tmp_path, record=records) as gateway, agent(gateway, model, "a/s/1") as one:
-        (records / "a" / "s" / "1").rmdir()
-        (records / "a" / "s" / "1").touch()
+        model.says(chat_answer())
+        assert one.chat().status == 200
+        shutil.rmtree(records)
         assert one.chat().status == 200
         with pytest.raises(ResultsUnwritable, match="could not be recorded"):
             one.route.close()
@@ -207,3 +209,21 @@ def test_recording_a_replay_makes_no_sense(tmp_path: Path) -> None:
         running(tmp_path, replay=tmp_path / "missing"),
     ):
         pass
+
+
+def test_a_place_that_takes_no_records_is_refused(tmp_path: Path, model: Model) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(InputError, match="cannot be recorded here"),
+        running(tmp_path, record=tmp_path / "file"),
+    ):
+        pass
+    (tmp_path / "records").mkdir()
+    (tmp_path / "records" / "a").touch()
+    with running(tmp_path, record=tmp_path / "records") as gateway, agent(gateway, model, "a/s/1") as one:
+        assert one.chat().status == 500
+        wait_until(one.route.stop_asked)
+        with pytest.raises(ResultsUnwritable, match="could not be recorded"):
+            one.route.close()
+        assert one.route.close().usage.calls == 0
+    assert model.asked == []
