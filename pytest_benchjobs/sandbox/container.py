@@ -24,6 +24,7 @@ from ..model.result import ImageRecord
 from ..model.scenario import Network
 from .images import ResolvedImage
 from .keeping import commit
+from .mountpoints import check_mount_points, lost, moved
 from .programs import restore
 from .protocol import ExecResult, Fetched, File, SandboxSpec, Sink, Stopping
 from .running import Running
@@ -235,6 +236,11 @@ class DockerSandbox:
 
         The kernel does it, by ending the process namespace. Programs are put back in between, for the first thing to
         run afterwards is one of them.
+
+        Raises:
+            EnvironmentFailed: the agent made it impossible to mount anew what is mounted.
+            InfrastructureError: of the class that fits.
+
         """
         with self._restarting, self._calling():
             self._own_kills += 1
@@ -244,8 +250,16 @@ class DockerSandbox:
                 self._own_kills -= 1
                 if "is not running" not in str(error.explanation):
                     raise
-            self._tampered = restore(self._engine.client, self._id, self._image, self._labels)
-            self._engine.client.start(self._id)
+            client, mounts = self._engine.client, self._spec.mounts
+            try:
+                self._tampered = restore(client, self._id, self._image, self._labels)
+                if mounts:
+                    check_mount_points(client, self._id, mounts)
+                client.start(self._id)
+            except docker.errors.APIError as error:
+                if mounts and lost(error, mounts):
+                    raise moved(str(error.explanation)) from error
+                raise
 
     def restore_programs(self) -> tuple[str, ...]:
         """Put back shells, interpreters and loaders which were changed since the start; returns their paths."""

@@ -1,0 +1,64 @@
+"""Whether mounts would come back where they were, after an agent had the container to itself.
+
+Nobody inside can move a mount, but root can rename a directory above it, and put something else in its place. When the
+container is started again, the engine would follow a link from there to a shell or a scorer's program, and mount over
+that; or it would find a file where a directory has to be, and refuse.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
+import docker
+import docker.errors
+
+from ..model.errors import EnvironmentFailed
+from .protocol import Mount
+
+_LINK_MODE = 1 << 27
+
+
+def check_mount_points(client: docker.APIClient, container: str, mounts: Iterable[Mount]) -> None:
+    """Look at a container that is not running. Costs a call, and one for each directory that was made for a mount.
+
+    Raises:
+        EnvironmentFailed: a mount would come back elsewhere.
+        docker.errors.APIError: the engine refuses, among other things because a mount could not come back.
+
+    """
+    changed = {change["Path"] for change in client.diff(container) or []}
+    targets = [PurePosixPath(mount.target) for mount in mounts]
+    on_the_way = {str(path) for target in targets for path in (target, *target.parents)}
+    for path in sorted(on_the_way & changed):
+        if _is_link(client, container, path):
+            raise moved(f"{path} is a link now")
+
+
+def moved(what: str) -> EnvironmentFailed:
+    """The error for a container whose mounts do not come back."""
+    return EnvironmentFailed(
+        f"nothing can be graded: the agent moved a directory in which something was mounted for it ({what})"
+    )
+
+
+def lost(error: docker.errors.APIError, mounts: Iterable[Mount]) -> bool:
+    """Whether the engine refuses because the container has no place for its mounts any more."""
+    text = str(error.explanation).lower()
+    signs = ("not a directory", "is a directory", "could not find the file")
+    return any(sign in text for sign in signs) and all(mount.source.exists() for mount in mounts)
+
+
+def _is_link(client: docker.APIClient, container: str, path: str) -> bool:
+    answer = client.head(
+        f"{client.base_url}/v{client.api_version}/containers/{container}/archive",
+        params={"path": path},
+        timeout=client.timeout,
+    )
+    if not answer.ok:
+        # It is made anew, or the engine says why not when the container starts.
+        return False
+    stat = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
+    return bool(stat["mode"] & _LINK_MODE)
