@@ -53,6 +53,9 @@ def ending_of(
         return seen, about
     if result.exit_status == _KILLED:
         return Ending.KILLED, None
+    if said in ERRORS and report is not None:
+        # It would be a way out of a failure: who says that the world is to blame, and nobody saw it, has failed.
+        return Ending.CRASHED, f"it ended with {said}, of which the gateway saw nothing"
     if said is not None and reading is not None:
         return said, reading.message
     return (

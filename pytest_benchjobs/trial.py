@@ -538,7 +538,7 @@ class _Try:
             return
         self.usage = report.usage
         if report.job_stopped is not None:
-            self.services.on_spent(report.message or "a limit of the job was reached")
+            self.services.on_spent(report.job_message or "a limit of the job was reached")
         if report.unpriced:
             names = ", ".join(clean(name, 100) for name in report.unpriced[:10])
             self.notes.append(f"cost unknown: no price for {names}; give one with --bench-prices")

@@ -116,5 +116,5 @@ def why_stopped(gateway: Gateway) -> str | None:
     with contextlib.suppress(InfrastructureError), open_route(gateway.address, "end", (), Limits()) as route:
         report = route.close()
         if report.job_stopped is not None:
-            return report.message or "a limit of the job was reached"
+            return report.job_message or "a limit of the job was reached"
     return None

@@ -25,7 +25,15 @@ def ended(
 ) -> Ending | None:
     result = ExecResult(None if timed_out else status, timed_out=timed_out, seconds=1.0, stopped=stopped)
     reading = None if said is None else AgentReading(ending=said)
-    report = RouteReport(usage=Usage(), ending=seen, message="the endpoint says", models=(), unpriced=(), job_stopped=None)
+    report = RouteReport(
+        usage=Usage(),
+        ending=seen,
+        message="the endpoint says",
+        models=(),
+        unpriced=(),
+        job_stopped=None,
+        job_message=None,
+    )
     return ending_of(result, reading, report)[0]
 
 
@@ -81,6 +89,16 @@ def test_what_the_gateway_saw_outweighs_a_word_of_failure(seen: Ending) -> None:
     assert ended(1, said=Ending.CRASHED, seen=seen) is seen
     assert ended(0, seen=seen) is seen
     assert ended(timed_out=True, seen=seen) is seen
+
+
+@pytest.mark.parametrize("said", sorted(ERRORS))
+def test_no_agent_talks_its_way_out_of_a_failure(said: Ending) -> None:
+    result = ExecResult(0, timed_out=False, seconds=1.0)
+    nothing_seen = RouteReport(
+        usage=Usage(), ending=None, message=None, models=(), unpriced=(), job_stopped=None, job_message=None
+    )
+    assert ending_of(result, AgentReading(ending=said), nothing_seen)[0] is Ending.CRASHED
+    assert ending_of(result, AgentReading(ending=said), None)[0] is said  # nobody else could know
 
 
 def test_success_outweighs_a_call_that_failed_on_the_way_but_never_a_limit() -> None:
