@@ -5,7 +5,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format unit plugin docs docker bench test-matrix terminal-bench venv engine clean
+.PHONY: help demo test lint format unit plugin docs docker agents bench test-matrix terminal-bench venv engine clean
 
 help:  ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -13,7 +13,7 @@ help:  ## Show this
 demo: venv engine  ## Run the quickstart benchmark with two agents in real containers
 	$(PY) scripts/demo.py
 
-test: lint unit plugin docs docker  ## Everything CI runs, except the matrix
+test: lint unit plugin docs docker agents  ## Everything CI runs, except the matrix
 
 lint: venv  ## ruff, mypy --strict, import-linter
 	$(PY) -m ruff check
@@ -36,6 +36,9 @@ docs: venv engine  ## Run what the documentation shows
 
 docker: venv engine  ## Real containers
 	$(PYTEST) tests/docker -q
+
+agents: venv engine  ## Real agents, against a scripted model server
+	$(PYTEST) tests/agents -q -n 2
 
 bench: venv engine  ## Measure the budgets: each figure is the median of several runs, beside what it may be
 	$(PY) -m tests.performance
