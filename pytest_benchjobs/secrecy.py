@@ -55,12 +55,14 @@ def split(given: Mapping[str, str], keys: Iterable[str] = ()) -> Split:
 def known_keys(given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Keys of models by variable: those among the secrets `given` to the job, else those of this machine.
 
-    Raises:
-        InputError: secrets are kept here, and cannot be read.
-
+    What cannot be read is left out. Whoever needs it will say so.
     """
-    here = {name: found.value for name in sorted(MODEL_KEYS) if (found := find(name)) is not None}
-    return here | split(given or {}).keys
+    known = split(given or {}).keys
+    for name in sorted(MODEL_KEYS - known.keys()):
+        with contextlib.suppress(InputError):
+            if (found := find(name)) is not None:
+                known[name] = found.value
+    return known
 
 
 def others_of_host() -> dict[str, str]:

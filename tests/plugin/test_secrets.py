@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_benchjobs.model.endpoint import PLACEHOLDER_KEY
 from pytest_benchjobs.settings.secret_store import DIRECTORY, SecretStore
 
 from .conftest import Bench
@@ -94,7 +95,20 @@ def test_a_store_that_others_can_read_is_refused_only_when_it_is_needed(
     said = refused(toy, "--bench-secret", "TOKEN=OURS")
     assert said.startswith(f"--bench-secret: {store.path}: others on this machine can read it")
     monkeypatch.setenv("OURS", VALUE)
-    assert toy.run("--bench-secret", "TOKEN=OURS", "-k", "solved").ret == pytest.ExitCode.OK
+    monkeypatch.setenv("OPENAI_API_KEY", VALUE)
+    both = ("--bench-secret", "TOKEN=OURS", "--bench-secret", "OPENAI_API_KEY=OPENAI_API_KEY")
+    assert toy.run(*both, "-k", "solved").ret == pytest.ExitCode.OK
+
+
+def test_a_key_of_a_model_is_not_given_to_an_agent(toy: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "real-openai-canary")
+    SecretStore().set("MY_LLM", "kept-anthropic-canary")
+    secrets = ("--bench-secret=OPENAI_API_KEY=OPENAI_API_KEY", "--bench-secret=ANTHROPIC_API_KEY=MY_LLM")
+    # An agent of this sandbox sees the environment of this process, but for what it is given.
+    agent = "command:echo $OPENAI_API_KEY $ANTHROPIC_API_KEY; echo 1 > out.txt"
+    result = toy.run(*secrets, "--bench-agent", agent, "-k", "solved")
+    assert logs(toy) == [f"{PLACEHOLDER_KEY} {PLACEHOLDER_KEY}\n"], result.stdout.str()
+    assert_nowhere(toy, result, "real-openai-canary", "kept-anthropic-canary")
 
 
 # Env files
