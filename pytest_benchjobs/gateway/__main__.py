@@ -23,6 +23,7 @@ from .route import Route
 
 _LINE = 4 << 20
 _CLOSE_TIMEOUT = 3.0
+_COMPLAINTS = 50
 
 
 class _Control:
@@ -79,8 +80,10 @@ async def _run(descriptor: int) -> None:
 def main() -> None:
     """Run until the parent is done."""
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
-    # What it says of requests no agent in its right mind would send could fill a disk.
+    # What agents send must not fill a disk, whatever we make of it.
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
+    complaints = itertools.count()
+    logging.getLogger().handlers[0].addFilter(lambda record: next(complaints) < _COMPLAINTS)  # noqa: ARG005
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -53,9 +53,11 @@ class Spending:
         self._largest = max(cost_before, cost or 0.0), max(tokens_before, tokens.total or 0)
 
     def usage(self) -> Usage:
-        """All of it."""
+        """All of it. Nothing was called: nothing was spent, which is known."""
+        if self.calls == 0:
+            return Usage(calls=0, input_tokens=0, output_tokens=0, cost_usd=0.0)
         counts = {f"{name}_tokens": self._tokens[name] for name in _COUNTS}
-        cost = round(self.cost, 12) if self.calls and self.cost_known else None
+        cost = round(self.cost, 12) if self.cost_known else None
         return Usage(calls=self.calls, cost_usd=cost, **counts)
 
     def reached(self) -> str | None:

@@ -72,7 +72,8 @@ def of_event(error: Mapping[str, Any]) -> Failure:
 def of_connection(error: BaseException) -> Failure:
     """Of no answer at all."""
     reason = one_line(str(error), _MESSAGE_LENGTH) or type(error).__name__
-    return Failure(Ending.ENDPOINT_DOWN, f"no answer: {reason}", again=True)
+    # What is wrong with an address or a certificate is wrong the next time as well.
+    return Failure(Ending.ENDPOINT_DOWN, f"no answer: {reason}", again=not isinstance(error, ValueError))
 
 
 def _ending(status: int, error: Mapping[str, Any], text: str) -> Ending:

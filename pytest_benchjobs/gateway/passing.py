@@ -186,6 +186,8 @@ class _Exchange:
             self._state.failed(failure)
             if failure.ending is Ending.QUOTA:
                 self._job.exhausted.setdefault(self._target.endpoint.provider, failure.message)
+        else:
+            self._state.impatient |= failure.again
         if not body or answer.status < 400:
             status = answer.status if answer.status >= 400 else 502
             return _error(self._call.wire, status, failure.message, _NO_RETRY if failure.again else {})

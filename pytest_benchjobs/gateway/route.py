@@ -50,7 +50,7 @@ class Route:
         targets: dict[Wire, Target] = {}
         for one in request["upstreams"]:
             endpoint = Endpoint(**one["endpoint"])
-            targets.setdefault(endpoint.wire, Target(endpoint, one["key"]))
+            targets.setdefault(endpoint.wire, Target(endpoint, (one["key"] or "").strip() or None))
         keys = {target.endpoint.provider: target.key for target in targets.values() if target.key}
         trial = request["trial"]
         recording = None if job.record is None else Recording(job.record, trial, {**job.secrets, **keys})

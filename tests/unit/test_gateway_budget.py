@@ -28,8 +28,14 @@ def test_what_was_spent_adds_up() -> None:
     )
 
 
-def test_without_calls_there_is_no_cost_to_speak_of() -> None:
-    assert _trial().usage() == Usage(calls=0)
+def test_without_calls_nothing_was_spent() -> None:
+    assert _trial().usage() == Usage(calls=0, input_tokens=0, output_tokens=0, cost_usd=0.0)
+
+
+def test_of_calls_without_usage_nothing_is_known() -> None:
+    spending = _trial()
+    spending.add(Tokens(), None, complete=True)
+    assert spending.usage() == Usage(calls=1)
 
 
 def test_one_call_of_unknown_cost_makes_the_whole_unknown() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import email.utils
 import json
+import ssl
 from typing import Any
 
+import aiohttp
 import pytest
 
 from pytest_benchjobs.gateway.failures import of_connection, of_event, of_response
@@ -152,3 +154,8 @@ def test_no_answer_is_worth_another_try() -> None:
         "no answer: refused",
     )
     assert of_connection(TimeoutError()).message == "no answer: TimeoutError"
+
+
+def test_an_address_that_is_none_and_a_certificate_that_is_wrong_are_not() -> None:
+    assert not of_connection(aiohttp.InvalidURL("htp:/x")).again
+    assert not of_connection(ssl.SSLCertVerificationError("self-signed")).again

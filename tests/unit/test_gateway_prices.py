@@ -119,3 +119,13 @@ def test_what_is_no_table_is_refused(tmp_path: Path, content: bytes | None) -> N
     with pytest.raises(InputError) as caught:
         load_prices(path)
     assert caught.value.path == path
+
+
+def test_the_table_of_the_documentation_is_one(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text("utf-8")
+    [table] = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (tmp_path / "prices.toml").write_text(table)
+    prices = load_prices(tmp_path / "prices.toml")
+    assert prices.cost("anthropic", "claude-sonnet-4-5-20250929", Tokens(input=1_000_000, output=1)) is None
+    assert prices.cost("anthropic", "claude-sonnet-4-5-20250929", Tokens(input=100_000)) == pytest.approx(0.3)
+    assert prices.cost("vllm", "anything/at-all", Tokens(input=5, output=5, cached=5)) == 0
