@@ -45,11 +45,12 @@ def parse_sample(value: object) -> object:
 
 
 def _is_share(number: float) -> bool:
-    return 1e-9 <= number <= 1
+    return 0.999e-9 <= number <= 1  # what is written as 0.0000001% is no longer quite that
 
 
 def _percent(share: float) -> str:
-    return f"{round(share * 100, 9):g}%"
+    # Never in powers of ten, which nobody writes and `_SHARE` does not read.
+    return f"{share * 100:.9f}".rstrip("0").rstrip(".") + "%"
 
 
 def parse_shard(value: object) -> object:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_benchjobs.model import errors
+from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.result import FailureClass
 from pytest_benchjobs.sources import written
 
@@ -117,6 +118,12 @@ def test_every_class_of_failure_and_error_has_a_row() -> None:
             codes.add(value.code)
     codes -= {"infrastructure"}
     assert set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE)) == codes
+
+
+def test_every_way_an_agent_ends_has_a_row() -> None:
+    section = (DOCS / "outcomes.md").read_text("utf-8").partition("\n## How agents end\n")[2].partition("\n## ")[0]
+    rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| *")]
+    assert {word for row in rows for word in re.findall(r"\*(\w+)\*", row)} == set(Ending)
 
 
 def test_every_key_of_a_profile_has_a_row_with_its_other_names() -> None:
