@@ -87,7 +87,7 @@ def _ending(status: int, error: Mapping[str, Any], text: str) -> Ending:
         return Ending.ENDPOINT_DOWN
     if "model_not_found" in words:
         return Ending.UNKNOWN_MODEL
-    if status in (401, 403) or "API_KEY_INVALID" in words:
+    if status in (401, 403) or "API_KEY_INVALID" in words or "api key not valid" in lower:
         return Ending.AUTHENTICATION
     if status == 404:
         # Any web server has a 404 for an address it does not know; this is about models only if it says so.

@@ -32,15 +32,15 @@ class Job:
     path: Path
     server: ModelServer
 
-    def scenarios(self, prompts: dict[str, str], *, timeout: float = 60, network: str = "none") -> None:
-        """One scenario for each prompt. It is solved when made.txt says hi."""
+    def scenarios(self, prompts: dict[str, str], *, timeout: float = 60, late: str = "") -> None:
+        """One scenario for each prompt. It is solved when made.txt says hi. The one called `late` has little time."""
         manifest = {
             "benchmark": "made",
             "defaults": {
                 "image": IMAGE,
                 "workdir": "/app",
                 "agent_timeout": timeout,
-                "network": network,
+                "network": "none",
                 "scorers": [
                     {
                         "name": "made",
@@ -49,7 +49,10 @@ class Job:
                     }
                 ],
             },
-            "scenarios": [{"id": name, "problem_statement": prompt} for name, prompt in prompts.items()],
+            "scenarios": [
+                {"id": name, "problem_statement": prompt, **({"agent_timeout": 10} if name == late else {})}
+                for name, prompt in prompts.items()
+            ],
         }
         (self.path / "made.bench.yaml").write_text(json.dumps(manifest))
 

@@ -14,8 +14,6 @@ pytestmark = [pytest.mark.docker, pytest.mark.slow]
 _RUN = "<<<RUN: echo hi > made.txt>>>"
 # Of every process whose program was mounted: bash has no other way to find them in an image without ps.
 _KILL = "for p in /proc/[0-9]*; do if ls -l $p/exe 2>/dev/null | grep -q /opt/benchjobs; then kill -9 ${p#/proc/}; fi; done"
-_PATIENT = {"opencode": 60}
-"""Seconds an agent may take, where 20 are not enough on a slow machine."""
 
 FAULTS: dict[str, tuple[str, str, str | None, str | None]] = {
     # scenario: prompt, outcome, class, ending
@@ -98,4 +96,4 @@ def test_usage_is_kept_of_an_agent_whose_time_is_up(job: Job) -> None:
         AGENTS, "agent_timeout"
     )
     for result in found:
-        assert result["usage"]["calls"] in (None, 1), result["agent"]["name"]
+        assert result["usage"]["calls"] in (0, 1), result["agent"]["name"]
