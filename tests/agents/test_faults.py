@@ -45,7 +45,8 @@ def test_each_fault_has_the_outcome_and_class_of_the_table(job: Job, agent: str)
     # A quota ends the job, so it has one of its own.
     job.scenarios(
         {name: prompt for name, (prompt, *_) in FAULTS.items() if name != "quota"},
-        timeout=_PATIENT.get(agent, 20),
+        timeout=120,
+        late="slow",
     )
     found = job.run(
         "--bench-agent", job.spec(agent), "--bench-model-patience", "3", "--bench-concurrency", "4"
