@@ -396,7 +396,7 @@ def _written(settings: GatewaySettings) -> dict[str, Any]:
 
 def _report(said: Mapping[str, Any]) -> RouteReport:
     return RouteReport(
-        usage=Usage.model_validate(said["usage"]),
+        usage=Usage.model_validate({**said["usage"], "source": "gateway"}),
         ending=said["ending"] and Ending(said["ending"]),
         message=said["message"],
         models=tuple(said["models"]),

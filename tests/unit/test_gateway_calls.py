@@ -136,7 +136,12 @@ def test_each_wire_reaches_its_endpoint_with_the_real_key_only(
     cost = pytest.approx((990 * 10 + 10 * 1 + 100 * 100) / 1e6)
     assert report.usage.cost_usd == cost
     assert report.usage == Usage(
-        input_tokens=1000, output_tokens=100, cached_tokens=10, calls=1, cost_usd=report.usage.cost_usd
+        input_tokens=1000,
+        output_tokens=100,
+        cached_tokens=10,
+        calls=1,
+        cost_usd=report.usage.cost_usd,
+        source="gateway",
     )
     assert report.models == (name,)
     assert (report.ending, report.message, report.unpriced, report.job_stopped) == (None, None, (), None)
@@ -161,7 +166,9 @@ def test_a_stream_arrives_while_it_is_made_byte_for_byte(gateway: Gateway, model
         assert first + response.read() == b"".join(chunks)
         assert response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
         connection.close()
-        assert one.route.close().usage == Usage(input_tokens=7, output_tokens=3, calls=1, cost_usd=0.00037)
+        assert one.route.close().usage == Usage(
+            input_tokens=7, output_tokens=3, calls=1, cost_usd=0.00037, source="gateway"
+        )
 
 
 def test_usage_is_asked_for_in_a_chat_stream_and_kept_from_who_did_not_ask(
@@ -186,7 +193,7 @@ def test_a_server_that_knows_no_stream_options_is_asked_without(gateway: Gateway
         assert one.chat(stream=True).body == b"".join(chat_stream(usage=False).chunks)
         report = one.route.close()
     assert "stream_options" not in model.asked[1].json
-    assert report.usage == Usage(calls=1)
+    assert report.usage == Usage(calls=1, source="gateway")
     assert report.ending is None
 
 
@@ -289,7 +296,7 @@ def test_a_model_without_a_price_has_no_cost(gateway: Gateway, model: Model) -> 
         one.chat()
         one.chat("other")
         report = one.route.close()
-    assert report.usage == Usage(input_tokens=2000, output_tokens=200, calls=2)
+    assert report.usage == Usage(input_tokens=2000, output_tokens=200, calls=2, source="gateway")
     assert report.models == ("m-1", "other-1")
     assert report.unpriced == ("other-1",)
 
@@ -331,7 +338,7 @@ def test_a_client_that_hangs_up_ends_the_call_of_the_endpoint(gateway: Gateway, 
         connection.close()
         assert gone.wait(20)
         report = one.route.close()
-    assert report.usage == Usage(input_tokens=1000, calls=1, cost_usd=0.01)
+    assert report.usage == Usage(input_tokens=1000, calls=1, cost_usd=0.01, source="gateway")
     assert report.ending is None
 
 
