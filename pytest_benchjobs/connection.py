@@ -50,15 +50,15 @@ class Connection:
         return self.report
 
 
-def key_of(endpoint: Endpoint, models: Models) -> str | None:
-    """The real key of an endpoint; None where it needs none.
+def key_of(endpoint: Endpoint, models: Models, given: Mapping[str, str]) -> str | None:
+    """The real key of an endpoint, of those `given` or of this machine; None where it needs none.
 
     Raises:
         AgentSetupFailed: it is missing.
 
     """
     for variable in endpoint.key_variables:
-        if value := models.key_of(variable):
+        if value := given.get(variable) or models.key_of(variable):
             return value
     if not endpoint.key_required or models.replayed:
         return None
@@ -71,7 +71,7 @@ def key_of(endpoint: Endpoint, models: Models) -> str | None:
 
 @contextlib.contextmanager
 def connected(
-    command: AgentCommand | None, models: Models | None, trial: Trial
+    command: AgentCommand | None, models: Models | None, trial: Trial, given: Mapping[str, str] | None = None
 ) -> Iterator[Connection | None]:
     """A connection for a command that needs models; None for any other.
 
@@ -85,7 +85,7 @@ def connected(
         return
     if models is None:
         raise GatewayLost("the agent needs a model, and this session has no gateway to reach one")
-    upstreams = [Upstream(endpoint, key_of(endpoint, models)) for endpoint in command.endpoints]
+    upstreams = [Upstream(endpoint, key_of(endpoint, models, given or {})) for endpoint in command.endpoints]
     keys = {one.endpoint.key_variables[0]: one.key for one in upstreams if one.key is not None}
     with open_route(models.address, trial_name(trial), upstreams, models.limits) as route:
         connection = Connection(route, keys)

@@ -84,6 +84,12 @@ def test_the_first_key_that_is_set_goes_to_the_gateway(opened: list[Upstream]) -
     assert KEY not in repr(opened)
 
 
+def test_a_key_that_was_given_to_the_agent_goes_before_that_of_this_machine(opened: list[Upstream]) -> None:
+    with connected(COMMAND, models(OTHER=KEY), trial(), {"OTHER": "given-to-the-agent"}):
+        pass
+    assert opened == [Upstream(ENDPOINT, "given-to-the-agent")]
+
+
 def test_a_key_that_is_missing_is_an_error_that_names_its_variables(opened: list[Upstream]) -> None:
     with (
         pytest.raises(AgentSetupFailed, match="MISTRAL_API_KEY or OTHER"),
