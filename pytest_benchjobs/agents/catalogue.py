@@ -8,13 +8,14 @@ from pathlib import Path
 
 from ..model.errors import InputError
 from .builtin import builtin_agents
+from .capabilities import capabilities_of
 from .described import DescribedAgent
 from .description import SUFFIXES
 from .protocol import Agent
 
 GROUP = "benchjobs.agents"
 """Entry points of this group name an agent, or something without arguments that returns one."""
-_OURS = frozenset({"oracle", "nop", "command", "baseline"})
+_OURS = frozenset({"oracle", "nop", "command", "baseline", "model"})
 
 
 def all_agents(directories: Iterable[Path]) -> dict[str, Agent]:
@@ -70,5 +71,9 @@ def _installed() -> Mapping[str, Agent]:
             raise InputError(f"{blame} cannot be loaded: {why}; mend or remove the package") from None
         if not is_agent(agent):
             raise InputError(f"{blame} is no agent: an agent is an object with `name` and `prepare`")
+        try:
+            capabilities_of(agent)
+        except InputError as error:
+            raise InputError(f"{blame}: {error}") from None
         found[agent.name] = agent
     return found

@@ -15,8 +15,9 @@ from ..model.errors import AgentSetupFailed, InputError
 from ..sandbox.protocol import File, Mount
 from .description import Description, Settings, Source, filled, filled_source, read_description
 from .packages import PROGRAMS, Package, platform, trouble
-from .protocol import AgentCall, AgentCommand, AgentReading
+from .protocol import AgentCall, AgentCommand
 from .providers import Target, target_of
+from .reading import reader_of
 
 STATE = "/bench/agent"
 """Where an agent keeps its own files. Not in its home: that is the scenario's."""
@@ -30,7 +31,7 @@ _NODE = Source(
     },
 )
 _NODE_VERSION = "22.23.3"
-_OF_MODELS = frozenset({"temperature", "top_p", "reasoning_effort", "max_output_tokens", "max_turns"})
+_OF_MODELS = frozenset({"temperature", "top_p", "reasoning_effort", "max_tokens", "max_turns"})
 """Parameters that cannot be meant for anybody else: an agent that does not take one says so."""
 # The program takes the place of the shell, which only opens the file.
 _WITH_PROBLEM = 'exec "$@" < "$0"'
@@ -66,6 +67,12 @@ class DescribedAgent:
     def needs_model(self) -> bool:
         """Whether `name` alone is an error."""
         return bool(self.description.wires)
+
+    @property
+    def capabilities(self) -> frozenset[str] | None:
+        """All it can do; None: nothing is known."""
+        said = self.description.capabilities
+        return None if said is None else frozenset(said)
 
     def packages(self, version: str | None = None) -> tuple[Package, ...]:
         """What has to be fetched for it, its own program first."""
@@ -127,7 +134,12 @@ class DescribedAgent:
             identity=", ".join(map(str, packages)),
             mounts=(*(package.mount for package in packages), *self._authorities()),
             endpoints=() if target is None else (target.endpoint,),
-            read=self._reader(),
+            read=reader_of(
+                description.reads,
+                agent=self.name,
+                version=call.spec.version or description.version,
+                model=None if target is None else target.model,
+            ),
         )
 
     def _target(
@@ -200,13 +212,6 @@ class DescribedAgent:
         import certifi
 
         return (Mount(Path(certifi.where()), CA_FILE),)
-
-    def _reader(self) -> Callable[[Path, Path], AgentReading] | None:
-        if self.description.reads == "none":
-            return None
-        from .reading import reader_of
-
-        return reader_of(self.description.reads)
 
 
 def packaged_agents() -> tuple[DescribedAgent, ...]:
