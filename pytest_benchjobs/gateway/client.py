@@ -179,7 +179,7 @@ class RouteReport:
     """Those of them without a price."""
     job_stopped: Ending | None
     """BUDGET or QUOTA when the whole job has to end."""
-    job_message: str | None
+    job_message: str | None = None
     """Why, in a line."""
 
 
