@@ -6,6 +6,7 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Mapping
 
+from .agents.capabilities import incompatibility
 from .agents.keyed import keyed
 from .agents.protocol import Agent, AgentCall, AgentCommand
 from .connection import Models
@@ -16,7 +17,7 @@ from .model.job import JobConfig
 from .model.result import Trial
 from .sandbox.protocol import SandboxProvider
 from .scoring.protocol import Scorer
-from .secrecy import secrets_of
+from .secrecy import secrets_of, split
 from .signature import parts_of
 from .sources.template import fill
 from .store.bundle import JobBundle
@@ -54,6 +55,8 @@ class Prepared:
     command: AgentCommand | None
     env: Mapping[str, str]
     """For the agent, filled in from the host."""
+    keys: Mapping[str, str]
+    """Keys of models that were meant for it. It gets to the models without them."""
     secrets: Mapping[str, str]
     parts: Mapping[str, str]
     """Of its signature; all but the image's."""
@@ -74,9 +77,11 @@ def prepare(trial: Trial, services: Services) -> Prepared:
     agent = services.agents.get(spec.name)
     if agent is None:
         raise InputError(f"there is no agent {spec.name!r}; there are: {', '.join(sorted(services.agents))}")
+    if config.strict_capabilities and (why := incompatibility(scenario, agent)) is not None:
+        raise AgentSetupFailed(why)
     _check_scorers(trial, services)
     _check_requirements(trial, services)
-    env = fill({**scenario.agent_env, **config.env}, HOST)
+    env, keys = split(fill({**scenario.agent_env, **config.env}, HOST))
     call = AgentCall(
         scenario=scenario,
         spec=spec,
@@ -87,10 +92,11 @@ def prepare(trial: Trial, services: Services) -> Prepared:
     )
     command = agent.prepare(call)
     if command is not None and not command.endpoints and not agent.trusted:
-        command = keyed(command, services.secrets, HOST)
+        given = {*services.secrets, *(keys if services.models is not None else ())}
+        command = keyed(command, given, HOST)
     secrets = secrets_of(scenario, config, services.secrets)
     parts = parts_of(scenario, limits, spec, command, services.scorers, secrets, services.secrets)
-    return Prepared(agent=agent, command=command, env=env, secrets=secrets, parts=parts)
+    return Prepared(agent=agent, command=command, env=env, keys=keys, secrets=secrets, parts=parts)
 
 
 def _check_scorers(trial: Trial, services: Services) -> None:

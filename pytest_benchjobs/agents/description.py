@@ -20,7 +20,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, model_validator
 
-from ..model.base import Name
+from ..model.base import Capability, Name
 from ..model.endpoint import Endpoint, Wire
 from ..model.errors import InputError
 from ..model.scenario import EnvName
@@ -151,6 +151,9 @@ class Description(Settings):
     """Who serves its models if nothing else is said. None: that is told by the name of the model."""
     key_variables: tuple[EnvName, ...] = ()
     """Variables that may hold the key of `provider`, beside the provider's own."""
+    capabilities: tuple[Capability, ...] | None = None
+    """All it can do of what scenarios may require, such as `shell` and `vision`. None: nothing is known, and everything
+    is assumed."""
     reads: Literal["claude-code", "codex", "gemini-cli", "opencode", "goose", "none"] = "none"
     """Form of what it prints."""
     cases: tuple[Case, ...] = ()

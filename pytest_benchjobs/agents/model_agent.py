@@ -95,6 +95,7 @@ class ModelAgent:
     name: str = "model"
     needs_model: bool = True
     trusted: bool = False
+    capabilities: frozenset[str] = frozenset({"shell"})
 
     def endpoints(
         self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]

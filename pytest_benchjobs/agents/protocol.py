@@ -91,7 +91,11 @@ class AgentCommand:
 
 
 class Agent(Protocol):
-    """A kind of agent. Give one to `pytest_benchjobs_agents` in a conftest.py or plugin."""
+    """A kind of agent. Give one to `pytest_benchjobs_agents` in a conftest.py or plugin.
+
+    One that also has `capabilities`, a frozenset of texts, skips scenarios which require others. Without it, or with
+    None, nothing is known, and everything is assumed.
+    """
 
     @property
     def name(self) -> str:

@@ -156,7 +156,11 @@ _OPTIONS = (
     click.option("--rerun-failed", is_flag=True, help="Run again what failed the last time."),
     click.option("--rerun-errors", is_flag=True, help="Run again what ended in an error the last time."),
     click.option(
-        "--show-incompatible/--skip-incompatible", default=False, help="List what the matrix excludes.  [default: skip]"
+        "--show-incompatible/--skip-incompatible", default=False,
+        help="List what the matrix excludes, and agents lack.  [default: skip]",
+    ),
+    click.option(
+        "--strict-capabilities", is_flag=True, help="An agent that lacks what a scenario requires is an error."
     ),
     click.option(
         "--dir", "directory", type=click.Path(file_okay=False, path_type=Path),
@@ -246,7 +250,7 @@ def _how(options: Mapping[str, Any]) -> Iterable[str]:
         yield "--bench-force"
     else:
         yield "--bench-reuse"
-    for name in ("rerun_failed", "rerun_errors", "show_incompatible"):
+    for name in ("rerun_failed", "rerun_errors", "show_incompatible", "strict_capabilities"):
         if options[name]:
             yield f"--bench-{name.replace('_', '-')}"
 

@@ -97,7 +97,8 @@ def _document(config: Any, trials: Sequence[PlannedTrial], directory: Path) -> P
     )
 
     earlier = _earlier(trials, directory)
-    running = [trial for trial in trials if not trial.reused]
+    skipped = [trial for trial in trials if trial.incompatible is not None]
+    running = [trial for trial in trials if not trial.reused and trial.incompatible is None]
     whole = forecast(
         [trial.timeout for trial in running],
         [earlier[trial.node_id] for trial in running],
@@ -107,14 +108,15 @@ def _document(config: Any, trials: Sequence[PlannedTrial], directory: Path) -> P
     groups = []
     for benchmark, agent in dict.fromkeys((trial.benchmark, trial.agent) for trial in trials):
         mine = [trial for trial in trials if (trial.benchmark, trial.agent) == (benchmark, agent)]
-        runs = [trial for trial in mine if not trial.reused]
+        runs = [trial for trial in running if (trial.benchmark, trial.agent) == (benchmark, agent)]
         part = forecast([], [earlier[trial.node_id] for trial in runs], 1, None)
         groups.append(
             PlannedRun(
                 benchmark=benchmark,
                 agent=agent,
                 trials=len(mine),
-                reused=len(mine) - len(runs),
+                reused=sum(trial.reused for trial in mine),
+                skipped=sum(trial.incompatible is not None for trial in mine),
                 runs=len(runs),
                 problems=sum(trial.problem is not None for trial in runs),
                 expected_seconds=part.expected_seconds,
@@ -125,7 +127,8 @@ def _document(config: Any, trials: Sequence[PlannedTrial], directory: Path) -> P
     images = Counter((trial.image, trial.image_state) for trial in running if trial.image is not None)
     return PlanDocument(
         trials=len(trials),
-        reused=len(trials) - len(running),
+        reused=sum(trial.reused for trial in trials),
+        skipped=len(skipped),
         runs=len(running),
         problems=sum(trial.problem is not None for trial in running),
         concurrency=config.concurrency,
@@ -170,7 +173,10 @@ def _lines(document: PlanDocument, *, extended: bool) -> Iterator[str]:
     from .reading import cost
     from .table import Column, render, width
 
-    yield f"{counted(document.trials, 'trial')}: {document.runs} would run, {document.reused} would be reused"
+    skipped = f", {document.skipped} would be skipped" if document.skipped else ""
+    yield (
+        f"{counted(document.trials, 'trial')}: {document.runs} would run, {document.reused} would be reused{skipped}"
+    )
     if not document.trials:
         return
     yield ""
@@ -210,10 +216,10 @@ def _lines(document: PlanDocument, *, extended: bool) -> Iterator[str]:
     if extended:
         yield ""
         for trial in document.selected:
-            what = "reused" if trial.reused else "error" if trial.problem else "runs"
-            yield f"{what:6}  {one_line(trial.node_id)}" + (
-                f"  ({one_line(trial.why, 200)})" if trial.why else ""
-            )
+            words = ((trial.incompatible, "skipped"), (trial.reused, "reused"), (trial.problem, "error"))
+            what = next((word for so, word in words if so), "runs")
+            why = trial.incompatible or trial.why
+            yield f"{what:7}  {one_line(trial.node_id)}" + (f"  ({one_line(why, 200)})" if why else "")
 
 
 def _short(image: str) -> str:
@@ -237,6 +243,12 @@ def _reasons(document: PlanDocument) -> Iterator[str]:
         if len(reasons) > _WHYS:
             rest = sum(reason.trials for reason in reasons[_WHYS:])
             yield f"  {rest:>5}  for other reasons (-e names them)"
+    if document.skipped:
+        yield ""
+        yield "would be skipped"
+        lacks = Counter(trial.incompatible for trial in document.selected if trial.incompatible is not None)
+        for why, trials in lacks.most_common(_WHYS):
+            yield f"  {trials:>5}  {one_line(why, 500)}"
     if document.problems:
         yield ""
         yield "would end in an error"

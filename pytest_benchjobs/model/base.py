@@ -48,3 +48,6 @@ Score = Annotated[float, Field(ge=0, le=1)]
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=-]*$")]
 """An identifier that is safe in node ids, labels and file names."""
+
+Capability = Annotated[str, Field(max_length=60, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
+"""Something an agent can do, in a word: `vision`, `mcp`."""

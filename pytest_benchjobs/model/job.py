@@ -68,6 +68,7 @@ class Overrides(Model):
     seed: int | None = None
     agents: tuple[AgentSpec, ...] | None = None
     """With a provider or model that is for this benchmark only."""
+    strict_capabilities: bool | None = None
     params: dict[str, Any] = {}
     """Keys nobody here knows: for agents and scorers. Laid over the job's."""
 
@@ -98,6 +99,8 @@ class JobConfig(Model):
     """Of the sample."""
     shard: str | None = None
     """`2/4`: the second of four parts of all scenarios."""
+    strict_capabilities: bool = False
+    """A trial whose agent lacks what its scenario requires is an error instead of skipped."""
     reuse: bool = False
     rerun_failed: bool = False
     rerun_errors: bool = False

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from .base import Model, Name, Score, Seconds, Size
+from .base import Capability, Model, Name, Score, Seconds, Size
 
 DEFAULT_AGENT_TIMEOUT = 7200.0
 DEFAULT_SCORER_TIMEOUT = 1800.0
@@ -120,6 +120,8 @@ class Requires(Model):
     secrets: tuple[EnvName, ...] = ()
     commands: tuple[str, ...] = ()
     """Programs on the host's PATH."""
+    capabilities: tuple[Capability, ...] = ()
+    """Of the agent. One that is known to lack any does not run the scenario."""
 
 
 class Validation(enum.StrEnum):

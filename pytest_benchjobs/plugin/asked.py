@@ -60,6 +60,7 @@ _SAME_NAME = (
     "env",
     "image_map",
     "sandbox",
+    "strict_capabilities",
     "name",
     "metadata",
     "reuse",

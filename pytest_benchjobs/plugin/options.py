@@ -115,7 +115,13 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
     ("job_name", "NAME", "a name for this job", "text"),
     ("meta", "KEY=VALUE", "a note kept with the job, repeatable", "many"),
     ("reuse", "", "take over results of earlier jobs that nothing has changed since", "flag"),
-    ("show_incompatible", "", "list what the matrix excludes", "flag"),
+    ("show_incompatible", "", "list what the matrix excludes, and agents lack", "flag"),
+    (
+        "strict_capabilities",
+        "",
+        "an agent that lacks what a scenario requires is an error, instead of skipped",
+        "flag",
+    ),
 )
 _THIS_TIME: tuple[tuple[str, str, str, _Kind], ...] = (
     ("explain_reuse", "", "say of each trial why it was reused, or why not", "flag"),

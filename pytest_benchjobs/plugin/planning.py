@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from ..agents.capabilities import incompatibility
 from ..limits import Limits
 from ..model.errors import BenchError, InputError
 from ..preparation import Services, prepare
@@ -51,14 +52,14 @@ def plan(session: pytest.Session) -> bool:
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     counts: Counter[str] = Counter()
     for row in _rows(session.config, items):
-        counts["reused" if row["reused"] else "runs"] += 1
+        word = "skipped" if row["incompatible"] else "reused" if row["reused"] else "runs"
+        counts[word] += 1
         if terminal is not None:
-            word = "reused" if row["reused"] else "runs"
-            terminal.write_line(
-                clean(f"{word}: {row['node_id']}" + (f": {row['why']}" if row["why"] else ""))
-            )
+            why = row["incompatible"] or row["why"]
+            terminal.write_line(clean(f"{word}: {row['node_id']}" + (f": {why}" if why else "")))
     if terminal is not None:
-        terminal.write_line(f"{counts['runs']} trials would run, {counts['reused']} would be reused")
+        skipped = f", {counts['skipped']} would be skipped" if counts["skipped"] else ""
+        terminal.write_line(f"{counts['runs']} trials would run, {counts['reused']} would be reused{skipped}")
     return True
 
 
@@ -81,6 +82,7 @@ def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[dict[str, A
                     "attempt": trial.attempt,
                     "reused": decision.result is not None,
                     "why": decision.why,
+                    "incompatible": seen.incompatible,
                     "problem": seen.problem,
                     "image": _image(trial),
                     "image_state": seen.image_state,
@@ -103,6 +105,8 @@ class _Seen(NamedTuple):
     """Why it would end in an error."""
     image_state: str | None
     """`here`, `build` or `pull`: what has to be done for its image. None: nobody can tell."""
+    incompatible: str | None = None
+    """Why it would be skipped: what its agent lacks."""
 
 
 def _image_state(provider: SandboxProvider, trial: Trial, key: str | None) -> str:
@@ -141,6 +145,11 @@ def _decisions(config: pytest.Config) -> Iterator[Callable[[Trial], _Seen]]:
 
         def look(trial: Trial) -> _Seen:
             state = None
+            agent = services.agents.get(trial.agent.name)
+            if agent is not None and not job.of(trial.scenario.benchmark).strict_capabilities:
+                lacks = incompatibility(trial.scenario, agent)
+                if lacks is not None:
+                    return _Seen(Decision(None, ""), None, None, lacks)
             try:
                 prepared = prepare(trial, services)
                 key = provider.identify(trial.scenario.environment, job.image_map, job.build_args)

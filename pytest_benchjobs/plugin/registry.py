@@ -40,10 +40,10 @@ def agents_of(config: pytest.Config) -> dict[str, Agent]:
         places = (root, config.invocation_params.dir, *(root / path for path in paths))
         try:
             agents = all_agents(places)
+            for added in config.hook.pytest_benchjobs_agents(config=config):
+                agents.update(_agents(added))
         except InputError as error:
             raise pytest.UsageError(str(error)) from None
-        for added in config.hook.pytest_benchjobs_agents(config=config):
-            agents.update(_agents(added))
         config.stash[_AGENTS] = agents
     return config.stash[_AGENTS]
 
@@ -124,6 +124,8 @@ def is_path(value: object) -> bool:
 
 
 def _agents(added: object) -> dict[str, Agent]:
+    from ..agents.capabilities import capabilities_of
+
     hook = "hook pytest_benchjobs_agents"
     if added is None:
         return {}
@@ -140,6 +142,7 @@ def _agents(added: object) -> dict[str, Agent]:
             raise pytest.UsageError(
                 f"{hook} returned a list with {_kind(agent)}; an agent is an object with `name` and `prepare`"
             )
+        capabilities_of(agent)
         agents[name] = agent
     return agents
 

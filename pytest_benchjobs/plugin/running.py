@@ -111,4 +111,4 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
         from . import reporting
 
         reporting.summarise(bench, terminalreporter)
-    selection.tell_left_out(terminalreporter, config)
+    selection.tell_left_out(terminalreporter, config, () if bench is None else bench.results)

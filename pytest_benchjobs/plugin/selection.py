@@ -19,10 +19,14 @@ from .items import TrialItem
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
+    from ..model.result import TrialResult
+
 CHOSEN = pytest.StashKey[dict[str, set[str]]]()
 """Node id of a task directory or a benchmark -> names of the trials that were asked for by their own node ids."""
 LEFT_OUT = pytest.StashKey[dict[tuple[str, str], None]]()
 """Benchmark and agent of every cell that the matrix excludes."""
+INCOMPATIBLE = "incompatible"
+"""Class of trials that are skipped because their agent lacks what the scenario requires."""
 _SOME = pytest.StashKey[bool]()
 """Whether trials were left out by anything but their node ids."""
 
@@ -225,14 +229,26 @@ def all_left_out(config: pytest.Config) -> str | None:
     return "the matrix excludes every agent from every benchmark here; nothing is left to run"
 
 
-def tell_left_out(terminal: TerminalReporter, config: pytest.Config) -> None:
-    """What the matrix excluded: a line of how much, or with `--bench-show-incompatible` all of it."""
+def tell_left_out(
+    terminal: TerminalReporter, config: pytest.Config, results: Iterable[TrialResult] = ()
+) -> None:
+    """What the matrix excluded, and what agents lack: lines of how much, or with `--bench-show-incompatible` all."""
     cells = config.stash.get(LEFT_OUT, {})
-    if not cells:
-        return
+    trials = {
+        (result.benchmark, result.scenario, result.agent.label): result.failure.message
+        for result in results
+        if result.failure is not None and result.failure.class_ == INCOMPATIBLE
+    }
     if not read(config).show_incompatible:
-        what = "cell of the matrix is" if len(cells) == 1 else "cells of the matrix are"
-        terminal.write_line(f"{len(cells)} {what} incompatible; --bench-show-incompatible lists them")
+        for count, one, many in (
+            (len(cells), "cell of the matrix is", "cells of the matrix are"),
+            (len(trials), "scenario was skipped as", "scenarios were skipped as"),
+        ):
+            if count:
+                what = one if count == 1 else many
+                terminal.write_line(f"{count} {what} incompatible; --bench-show-incompatible lists them")
         return
     for benchmark, label in cells:
         terminal.write_line(clean(f"skipped: {benchmark} [{label}]: incompatible: excluded by the matrix"))
+    for (benchmark, scenario, label), why in trials.items():
+        terminal.write_line(clean(f"skipped: {benchmark} {scenario}[{label}]: {why}"))

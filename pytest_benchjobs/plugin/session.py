@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..agents.capabilities import incompatibility
 from ..cancellation import Cancellation
 from ..limits import Limits
 from ..model.errors import BenchError, BudgetSpent, InfrastructureError, InputError
@@ -37,6 +38,7 @@ from .beginning import Begun, begin
 from .heart import Heart
 from .items import Ticket, TrialItem
 from .registry import SESSION, agents_of, provider_of, scorers_of
+from .selection import INCOMPATIBLE
 
 if TYPE_CHECKING:
     from ..gateway.client import Gateway
@@ -175,7 +177,7 @@ class BenchSession:
             if trial.node_id in self._flown:
                 return None  # a plugin runs failures again
             result = self._ended_before(item, trial)
-            if result is None and item.unwanted() is None:
+            if result is None and self._unwanted(item, trial) is None:
                 result = self._taken_over(trial, self._services)
         except Exception:  # the trial will say it, as an error of its own
             return None
@@ -192,10 +194,9 @@ class BenchSession:
         try:
             trial = item.trial(attempt)
             self._flown.add(trial.node_id)
-            unwanted = item.unwanted()
+            unwanted = self._unwanted(item, trial)
             if unwanted is not None:
-                why = Failure(class_="marked", message=clean(unwanted, 2000))
-                result = self._committed(trial, started, why, Outcome.SKIPPED)
+                result = self._committed(trial, started, unwanted, Outcome.SKIPPED)
             elif self.engine_problem is not None:
                 result = self._committed(trial, started, self.engine_problem)
             elif self.spent is not None:
@@ -212,6 +213,17 @@ class BenchSession:
             result = self._homeless_result(item, attempt, trial, started, why)
         self._events.ended(result, now=result.reused is None)
         return result
+
+    def _unwanted(self, item: TrialItem, trial: Trial) -> Failure | None:
+        """Why a trial is not to run: a mark says so, or its agent lacks what the scenario requires."""
+        if (why := item.unwanted()) is not None:
+            return Failure(class_="marked", message=clean(why, 2000))
+        asked, scenario = read(self.config), trial.scenario
+        if asked.rescore is not None or self.job.of(scenario.benchmark).strict_capabilities:
+            return None  # its agent has worked already; or it is an error, and preparing it says so
+        agent = agents_of(self.config).get(trial.agent.name)
+        lacks = None if agent is None else incompatibility(scenario, agent)
+        return None if lacks is None else Failure(class_=INCOMPATIBLE, message=clean(lacks, 2000))
 
     def _ended_before(self, item: TrialItem, trial: Trial) -> TrialResult | None:
         """The result a trial of this very job has: of the time before it was resumed, or from a worker that died."""

@@ -27,6 +27,7 @@ PER_BENCHMARK = (
     "max_examples",
     "sample",
     "seed",
+    "strict_capabilities",
     "provider",
     "model",
 )

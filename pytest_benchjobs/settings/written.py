@@ -115,6 +115,8 @@ class WrittenBenchmark(Written):
     """`10%`, 0.1, or a number of scenarios."""
     seed: _Count | None = None
     """Of the sample."""
+    strict_capabilities: _Flag | None = None
+    """An agent that lacks what a scenario requires is an error instead of skipped."""
     provider: Text | None = None
     model: Text | None = None
 

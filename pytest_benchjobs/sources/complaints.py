@@ -154,6 +154,8 @@ def in_words(problem: Any, place: Place) -> str:
     if kind == "string_pattern_mismatch":
         if context["pattern"].startswith("^[A-Za-z_]"):
             return f"{_show(found)} is not the name of an environment variable: letters, digits and _ only"
+        if context["pattern"].startswith("^[a-z0-9]"):
+            return f"{_show(found)} is not a capability: lower-case letters, digits and . _ - only, such as vision"
         return f"{_show(found)} is not a name: letters, digits and . _ + = - only, starting with a letter or digit"
     if kind in ("string_too_short", "too_short"):
         return "is empty"

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
-from ..model.base import Name, parse_size
+from ..model.base import Capability, Name, parse_size
 from ..model.scenario import EnvName, Network, Validation
 from .complaints import Written
 
@@ -165,6 +165,8 @@ class WrittenRequires(Written):
     secrets: list[EnvName] = []
     commands: list[Text] = []
     """Programs on the host's PATH."""
+    capabilities: list[Capability] = []
+    """Of the agent, such as `vision`. One that is known to lack any is skipped."""
 
 
 class WrittenDefaults(WrittenEnvironment):

@@ -139,7 +139,7 @@ def test_people_get_a_text_and_programs_yaml(toys: Bench) -> None:
     assert "  max_examples: 2" in lines
     assert "sk-secret" not in text.stdout
     extended = plan(toys, "--benchmarks", "toys.bench.yaml", "--force", "-e").stdout.splitlines()
-    assert "runs    toys.bench.yaml::two[oracle]" in extended
+    assert "runs     toys.bench.yaml::two[oracle]" in extended
     document = yaml.safe_load(plan(toys, "--benchmarks", "toys.bench.yaml", "-o", "yaml").stdout)
     jsonschema.validate(document, schema_of("plan"))
     assert document["reused"] == 2

@@ -22,6 +22,8 @@ class PlannedTrial(Model):
     """It would not run: a result of an earlier job would be taken over."""
     why: str
     """Why it is reused, or why it is not; empty without reuse."""
+    incompatible: str | None = None
+    """Why it would be skipped: what its agent lacks."""
     problem: str | None
     """Why it would end in an error."""
     image: str | None
@@ -39,6 +41,8 @@ class PlannedRun(Model):
     agent: str
     trials: int
     reused: int
+    skipped: int
+    """Those whose agent lacks what the scenario requires."""
     runs: int
     problems: int
     """Those of `runs` that would end in an error."""
@@ -89,6 +93,7 @@ class PlanDocument(Document):
 
     trials: int
     reused: int
+    skipped: int
     runs: int
     problems: int
     concurrency: int

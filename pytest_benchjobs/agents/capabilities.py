@@ -1,0 +1,45 @@
+"""What agents can do, and what scenarios require of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..model.base import Capability
+from ..model.errors import InputError
+from ..model.scenario import Scenario
+from .protocol import Agent
+
+_CAPABILITIES: TypeAdapter[frozenset[str]] = TypeAdapter(frozenset[Capability])
+
+
+def capabilities_of(agent: Agent) -> frozenset[str] | None:
+    """All that an agent says it can do; None: it says nothing.
+
+    Raises:
+        InputError: what it says are no capabilities.
+
+    """
+    said = getattr(agent, "capabilities", None)
+    if said is None:
+        return None
+    try:
+        if isinstance(said, Iterable) and not isinstance(said, str):
+            return _CAPABILITIES.validate_python(frozenset(said), strict=True)
+    except (ValidationError, TypeError):
+        pass
+    raise InputError(
+        f"agent {agent.name!r}: `capabilities` is no set of lower-case texts such as 'vision'; mend it, or leave it "
+        "out: then everything is assumed"
+    )
+
+
+def incompatibility(scenario: Scenario, agent: Agent) -> str | None:
+    """Why an agent cannot be measured with a scenario; None when nothing is known to be missing."""
+    required = scenario.requires.capabilities
+    has = capabilities_of(agent) if required else None
+    if has is None:
+        return None
+    missing = [f"no {name}" for name in dict.fromkeys(required) if name not in has]
+    return f"incompatible: {agent.name} has {' and '.join(missing)}" if missing else None
