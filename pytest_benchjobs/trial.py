@@ -28,6 +28,7 @@ from typing import Any
 
 from .agents.builtin import shell
 from .agents.protocol import PROBLEM_FILE, Agent, AgentCommand, AgentReading
+from .agents.usage import USAGE_DIRECTORY, USAGE_FILE, USAGE_LIMIT, USAGE_VARIABLE, said_usage
 from .artifacts import keep_artifacts
 from .cancellation import Cancellation, Cancelled
 from .connection import Connection, connected
@@ -215,6 +216,7 @@ class _Try:
         self.notes: list[str] = []
         self.retryable = False
         self._connection: Connection | None = None
+        self._tells_usage = False
         self._network: Network = trial.scenario.environment.network
         self._phase = self._reached = "prepare"
         self._phase_start = self._now()
@@ -300,8 +302,9 @@ class _Try:
         prepared = prepare(self.trial, self.services)
         agent, command = prepared.agent, prepared.command
         works = None if self.original is not None else command
+        self._tells_usage = works is not None and not works.endpoints and not agent.trusted
         with (
-            connected(works, self.services.models, self.trial) as self._connection,
+            connected(works, self.services.models, self.trial, prepared.keys) as self._connection,
             self._sandbox(works) as sandbox,
         ):
             if self._connection is not None:
@@ -312,6 +315,7 @@ class _Try:
                 self._set_up(sandbox)
                 self._run_agent(sandbox, prepared)
                 self._end_agent(sandbox, agent)
+                self._read_usage(sandbox)
                 self._keep(sandbox)
             else:
                 self.signature = graded_anew(self.original.signature, self.signature)
@@ -341,6 +345,8 @@ class _Try:
                 files += command.files
             if self._connection is not None and command is not None and command.host is None:
                 files.append(door_file(self.services.provider.machine()))
+            if self._tells_usage:
+                files.append(File(USAGE_DIRECTORY, mode=0o777))
         environment = scenario.environment
         spec = SandboxSpec(
             environment=environment.model_copy(update={"env": fill(environment.env, HOST)}),
@@ -536,12 +542,26 @@ class _Try:
         except GatewayLost as error:
             self.notes.append(f"nobody knows what the agent used: {clean(str(error), 300)}")
             return
-        self.usage = report.usage
+        self.usage = report.usage.model_copy(update={"source": "gateway"})
         if report.job_stopped is not None:
             self.services.on_spent(report.job_message or "a limit of the job was reached")
         if report.unpriced:
             names = ", ".join(clean(name, 100) for name in report.unpriced[:10])
             self.notes.append(f"cost unknown: no price for {names}; give one with --bench-prices")
+
+    def _read_usage(self, sandbox: Sandbox) -> None:
+        """What an agent says it used that is reached by no route, and so counted by nobody."""
+        if not self._tells_usage:
+            return
+        try:
+            content = sandbox.read(USAGE_FILE, limit=USAGE_LIMIT)
+            if content is not None:
+                self.usage = said_usage(content)
+        except (ValueError, InfrastructureError) as error:
+            # Its work is done and paid for. An engine that is gone will be missed by what comes next.
+            self.notes.append(
+                f"what the agent says it used cannot be read: {clean(one_line(str(error), 300))}"
+            )
 
     def _own_variables(self, agent: Agent, command: AgentCommand) -> dict[str, str]:
         """What an agent is told of its job: nothing of it is secret."""
@@ -554,6 +574,8 @@ class _Try:
             "BENCH_PARAMS": json.dumps(params) if (params := self._params()) else None,
         }
         given = {name: value for name, value in about.items() if value is not None}
+        if self._tells_usage:
+            given[USAGE_VARIABLE] = USAGE_FILE
         return {"BENCH_PROBLEM_FILE": PROBLEM_FILE, **given}
 
     def _params(self) -> dict[str, Any]:

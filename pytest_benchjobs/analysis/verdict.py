@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ..model.job import JobConfig
 from ..model.policy import Policy
 from ..model.result import Failure, FailureClass, Outcome, TrialResult
-from ..model.usage import Usage
+from ..model.usage import FIGURES, Usage
 
 _Key = tuple[str, str, str]
 
@@ -108,7 +108,7 @@ def _line(result: TrialResult) -> str:
 def _sum(usages: Sequence[Usage]) -> Usage:
     """Unknown is unknown: a sum is only known if every part of it is."""
     sums = {}
-    for name in Usage.model_fields:
+    for name in FIGURES:
         values = [getattr(usage, name) for usage in usages]
         sums[name] = None if not values or None in values else sum(values)
     return Usage(**sums)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -25,3 +25,9 @@ class Usage(Model):
     cost_usd: Annotated[float, Field(ge=0)] | None = None
     calls: Annotated[int, Field(ge=0)] | None = None
     """Calls of a model that were answered."""
+    source: Literal["gateway", "agent"] | None = None
+    """Who counted. What the agent says of itself is not proven. None: nobody, or this is a sum."""
+
+
+FIGURES = tuple(name for name in Usage.model_fields if name != "source")
+"""The fields that are numbers."""

@@ -40,6 +40,7 @@ def properties(result: TrialResult) -> list[Property]:
         ("bench_input_tokens", usage.input_tokens),
         ("bench_output_tokens", usage.output_tokens),
         ("bench_cost_usd", usage.cost_usd),
+        ("bench_usage_source", usage.source),
         ("bench_signature", result.signature.value if result.signature else None),
         ("bench_reused", result.reused.job if result.reused else None),
         ("bench_rescored", result.rescored.job if result.rescored else None),

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..model.job import Totals
 from ..model.result import Outcome, TrialResult
-from ..model.usage import Usage
+from ..model.usage import FIGURES, Usage
 
 
 def totals(results: Iterable[TrialResult]) -> Totals:
@@ -40,10 +40,14 @@ def totals(results: Iterable[TrialResult]) -> Totals:
 
 
 def spent_by(results: Iterable[TrialResult]) -> Usage:
-    """What trials spent in their own job: nothing for those that were reused, or only graded anew."""
+    """What trials spent in their own job: nothing for those that were reused, or only graded anew.
+
+    Limits of the job are held against it, so what agents say of themselves is left out.
+    """
     whole = nothing = Usage()
     for result in results:
-        if result.reused is None and result.rescored is None and result.usage != nothing:
+        here = result.reused is None and result.rescored is None
+        if here and result.usage != nothing and result.usage.source != "agent":
             whole = added(whole, result.usage)
     return whole
 
@@ -60,7 +64,7 @@ def most(one: Usage, other: Usage) -> Usage:
 
 def _joined(one: Usage, other: Usage, join: Callable[[Any, Any], Any]) -> Usage:
     figures = {}
-    for name in Usage.model_fields:
+    for name in FIGURES:
         a, b = getattr(one, name), getattr(other, name)
         figures[name] = b if a is None else a if b is None else join(a, b)
     return Usage(**figures)

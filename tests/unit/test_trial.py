@@ -192,6 +192,7 @@ def test_scorers_go_in_only_after_every_process_of_the_agent_is_dead(bench: Benc
         "processes",
         "end_processes",
         "restore_programs",
+        "read",
         "fetch",
         "put /logs/verifier /tests",
         "exec chmod +x /tests/test.sh; /tests/test.sh",
@@ -809,5 +810,5 @@ def test_a_source_above_the_workdir_is_kept_below_the_artifacts(bench: Bench) ->
 
 def test_a_path_costs_one_round_trip(bench: Bench) -> None:
     bench.run(artifacts=(ArtifactSpec(source="out.txt"),))
-    before = bench.provider.calls.index("restore_programs")
+    before = bench.provider.calls.index("read")
     assert bench.provider.calls[before + 1 : before + 3] == ["fetch", f"exec {RIGHT.script}"]
