@@ -20,6 +20,7 @@ from ..report.documents.acting import Finding, Health
 from .units import counted, size
 
 if TYPE_CHECKING:
+    from ..model.endpoint import Endpoint
     from ..sandbox.health import EngineFacts
 
 _GB = 1 << 30
@@ -220,11 +221,14 @@ def keys(agent: str) -> Finding:
     found = all_agents((Path.cwd(), Path("benchmarks"))).get(spec.name)
     if found is None:
         return skipped(check, "not known here: what it needs, whoever brings it knows")
-    if not isinstance(found, DescribedAgent):
+    endpoints_of = getattr(found, "endpoints", None)
+    if endpoints_of is None:
         return ok(check, "needs no key")
     try:
-        endpoints = found.endpoints(spec, HOST, {}) if spec.model else ()
-        variables = tuple(name for one in endpoints for name in one.key_variables) or key_variables(found)
+        endpoints: tuple[Endpoint, ...] = endpoints_of(spec, HOST, {}) if spec.model else ()
+        variables = tuple(name for one in endpoints for name in one.key_variables)
+        if not endpoints and isinstance(found, DescribedAgent):
+            variables = key_variables(found)
         there = {name: place.place for name in variables if (place := find(name)) is not None}
     except InputError as error:
         return problem(check, str(error), "name another, or see `benchjobs secret list`")

@@ -223,6 +223,10 @@ def test_a_clock_before_the_installation_or_the_newest_job_is_wrong(monkeypatch:
         ("opencode:m", "OPENAI_API_KEY", Health.PROBLEM),
         ("goose:m@http://localhost:8000/v1", None, Health.OK),
         ("nop", None, Health.OK),
+        ("baseline:half", None, Health.OK),
+        ("model:gpt-5", None, Health.PROBLEM),
+        ("model:gpt-5", "OPENAI_API_KEY", Health.OK),
+        ("model:mystery", None, Health.PROBLEM),
         ("my-own:m", None, Health.SKIPPED),
     ],
 )
