@@ -373,11 +373,14 @@ def _directory() -> Path:
 
 
 def _environment() -> dict[str, str]:
-    return {
+    kept = {
         name: value
         for name, value in os.environ.items()
         if name in _ENVIRONMENT or name.endswith(_ENVIRONMENT_ENDINGS)
     }
+    if path := kept.get("PYTHONPATH"):  # it starts in another directory
+        kept["PYTHONPATH"] = os.pathsep.join(str(Path(one).absolute()) for one in path.split(os.pathsep))
+    return kept
 
 
 def _written(settings: GatewaySettings) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from ..store.redact import Redactor
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+=@-]")
 _LONGEST_NAME = 120
+NOBODY_WAITED = 0
+"""Instead of a status, for a call that was given up before there was an answer."""
 _HEADERS = ("content-type", "retry-after")
 
 

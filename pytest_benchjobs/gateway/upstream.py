@@ -44,8 +44,9 @@ class Target:
     key: str | None = dataclasses.field(repr=False)
 
     def scrub(self, data: bytes) -> bytes:
-        """Copy without the key, which some endpoints quote when they refuse it."""
-        return data.replace(self.key.encode(), b"[redacted]") if self.key else data
+        """Copy without the key, which some endpoints quote when they refuse it. As long as it was."""
+        key = (self.key or "").encode()
+        return data.replace(key, b"*" * len(key)) if key and key in data else data
 
 
 class Cut(Exception):
@@ -157,7 +158,7 @@ class Asking:
         return Answer(
             response.status,
             self._incoming(response),
-            _chunks(first, response),
+            _chunks(first, response, self._target),
             framed="Content-Length" in response.headers
             or response.headers.get("Transfer-Encoding") == "chunked",
             length=None if encoded else response.content_length,
@@ -209,10 +210,10 @@ async def _once(body: bytes) -> AsyncIterator[bytes]:
         yield body
 
 
-async def _chunks(first: bytes, response: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+async def _chunks(first: bytes, response: aiohttp.ClientResponse, target: Target) -> AsyncIterator[bytes]:
     chunk = first
     while chunk:
-        yield chunk
+        yield target.scrub(chunk)
         try:
             chunk = await response.content.readany()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -8,6 +8,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -340,6 +341,43 @@ def test_a_client_that_hangs_up_ends_the_call_of_the_endpoint(gateway: Gateway, 
         report = one.route.close()
     assert report.usage == Usage(input_tokens=1000, calls=1, cost_usd=0.01, source="gateway")
     assert report.ending is None
+
+
+def test_an_agent_may_hang_up_as_soon_as_it_has_read_the_last_event(gateway: Gateway, model: Model) -> None:
+    gone = threading.Event()
+    usage = {"type": "message_start", "message": {"model": "m-1", "usage": {"input_tokens": 1000}}}
+
+    def open_ended(handler: Any) -> None:
+        handler.wfile.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+        )
+        for chunk in events(usage, {"type": "message_stop"}):
+            handler.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+        handler.wfile.flush()
+        handler.rfile.read(1)  # until the gateway hangs up
+        gone.set()
+
+    model.says(Said(400, b"{}"), open_ended)
+    with agent(gateway, model) as one:
+        assert one.chat().status == 400
+        connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=20)
+        connection.request("POST", "/anthropic/v1/messages", json.dumps({"model": "m-1", "stream": True}))
+        response = connection.getresponse()
+        while not response.readline().startswith(b'data: {"type": "message_stop"'):
+            pass
+        response.close()
+        connection.close()
+        assert gone.wait(20)
+        report = one.route.close()
+    assert report.usage == Usage(input_tokens=1000, calls=1, cost_usd=0.01, source="gateway")
+    assert report.ending is None
+
+
+def test_many_large_requests_at_once_are_taken_a_few_at_a_time(gateway: Gateway, model: Model) -> None:
+    model.otherwise = chat_answer()
+    with agent(gateway, model) as one, ThreadPoolExecutor(8) as pool:
+        large = "x" * (2 << 20)
+        assert list(pool.map(lambda _: one.chat(messages=[large]).status, range(8))) == [200] * 8
 
 
 def test_an_agent_that_does_not_read_stops_the_endpoint_not_the_gateway(

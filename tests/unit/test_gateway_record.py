@@ -5,6 +5,8 @@ from __future__ import annotations
 import http.client
 import json
 import shutil
+import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ def _conversation(one: Agent) -> list[tuple[int, bytes]]:
         one.chat("m-2"),
         one.call("/google/v1beta/models/m-3:generateContent?key=placeholder", {}),
         one.call("/openai/v1/models", method="GET"),
+        one.call("/openai/v1/responses", {"model": "m-1"}),
     ]
     return [(answer.status, answer.body) for answer in said]
 
@@ -55,12 +58,16 @@ def test_a_replayed_trial_is_the_same_trial(tmp_path: Path, model: Model) -> Non
         Said(400, b'{"error": {"message": "too long"}}'),
         Said(200, json.dumps(google).encode()),
         Said(200, b'{"data": []}'),
+        lambda handler: handler.connection.shutdown(socket.SHUT_RDWR),
     )
-    with running(tmp_path, record=records) as gateway, agent(gateway, model, "codex_m/count words/1") as one:
+    with (
+        running(tmp_path, record=records, patience=0) as gateway,
+        agent(gateway, model, "codex_m/count words/1") as one,
+    ):
         first, before = _conversation(one), one.route.close()
-    assert len(model.asked) == 6
+    assert len(model.asked) == 7
     files = sorted(str(path.relative_to(records)) for path in records.rglob("*.json"))
-    assert [Path(name).name for name in files] == [f"{number:04}.json" for number in range(1, 7)]
+    assert [Path(name).name for name in files] == [f"{number:04}.json" for number in range(1, 8)]
     assert KEY not in "".join((records / name).read_text() for name in files)
 
     model.url = "http://127.0.0.1:9"
@@ -70,7 +77,7 @@ def test_a_replayed_trial_is_the_same_trial(tmp_path: Path, model: Model) -> Non
                 assert _conversation(one) == first
                 again = one.route.close()
             assert (again.usage, again.models, again.ending) == (before.usage, before.models, before.ending)
-    assert len(model.asked) == 6
+    assert len(model.asked) == 7
 
 
 def test_a_call_that_was_not_recorded_is_said(tmp_path: Path, model: Model) -> None:
@@ -227,3 +234,28 @@ def test_a_place_that_takes_no_records_is_refused(tmp_path: Path, model: Model) 
             one.route.close()
         assert one.route.close().usage.calls == 0
     assert model.asked == []
+
+
+def test_a_call_that_was_given_up_keeps_its_place(tmp_path: Path, model: Model) -> None:
+    records = tmp_path / "records"
+    waiting, more = threading.Event(), threading.Event()
+
+    def late(handler: Any) -> None:
+        waiting.set()
+        more.wait(20)
+
+    model.says(late, chat_answer())
+    with running(tmp_path, record=records) as gateway, agent(gateway, model) as one:
+        connection = http.client.HTTPConnection("127.0.0.1", one.port, timeout=20)
+        connection.request("POST", "/openai/v1/chat/completions", b'{"model": "m-1"}')
+        assert waiting.wait(20)
+        connection.close()
+        wait_until(lambda: list(records.rglob("0001.json")))
+        more.set()
+        answer = one.chat()
+        assert one.route.close().usage.calls == 1
+    with running(tmp_path, replay=records) as gateway, agent(gateway, model) as one:
+        with pytest.raises(http.client.RemoteDisconnected):
+            one.chat()
+        assert one.chat().body == answer.body
+        assert one.route.close().usage.calls == 1

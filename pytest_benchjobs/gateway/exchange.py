@@ -1,0 +1,254 @@
+"""One call of an agent: passed on to its endpoint, and the answer passed back."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http import HttpVersion11
+
+from ..model.ending import Ending
+from ..model.endpoint import Wire
+from ..store.text import one_line
+from . import failures
+from .failures import Failure
+from .job import Job
+from .meter import Meter, Reading, UsageRemover
+from .record import NOBODY_WAITED, Recorded, Recording, Replay
+from .state import TrialState
+from .upstream import Answer, Asking, Cut, Target
+from .wires import Call, Kind, error_body
+
+_NO_RETRY = {"x-should-retry": "false"}
+_LONGEST_MODEL = 200
+
+
+class Exchange:
+    """One request and its answer."""
+
+    def __init__(
+        self,
+        job: Job,
+        state: TrialState,
+        target: Target,
+        call: Call,
+        body: bytes,
+        request: web.BaseRequest,
+    ) -> None:
+        self._job = job
+        self._state = state
+        self._target = target
+        self._call = call
+        self._body = body
+        self._request = request
+        self._keep: Callable[[Recorded], None] = lambda recorded: None  # noqa: ARG005
+        self._recorded = False
+        asked = _json(body) if call.metered else {}
+        model = call.model or asked.get("model")
+        self._model = model[:_LONGEST_MODEL] if isinstance(model, str) else None
+        self._sent = body
+        self._adds_usage = False
+        options = asked.get("stream_options")
+        if (
+            call.kind is Kind.CHAT
+            and asked.get("stream") is True
+            and not (isinstance(options, dict) and options.get("include_usage"))
+        ):
+            options = {**(options if isinstance(options, dict) else {}), "include_usage": True}
+            self._sent = json.dumps({**asked, "stream_options": options}, ensure_ascii=False).encode()
+            self._adds_usage = True
+
+    async def run(self, recording: Recording | None, replay: Replay | None) -> web.StreamResponse:
+        """Answer the agent, from a recording if there is one to be replayed, and keep what was said if asked to."""
+        if recording is not None:
+            try:
+                number = recording.number()
+            except OSError as problem:
+                return self._unrecordable(problem)
+            self._keep = functools.partial(
+                recording.write, number, self._call.method, self._call.path, self._body
+            )
+            self._recorded = True
+        if not self._call.metered:
+            return await self._exchange(replay)
+        why = self._unlimitable() or await self._job.turnstile.enter(self._state.spending)
+        if why is not None:
+            self._state.failed(Failure(Ending.BUDGET, why))
+            return error(self._call.wire, 402, why, _NO_RETRY)
+        try:
+            return await self._exchange(replay)
+        finally:
+            self._job.turnstile.leave(self._state.spending)
+            self._state.consider_stopping()
+
+    def _unrecordable(self, problem: OSError) -> web.Response:
+        """Refuse to spend anything on traffic that would be lost."""
+        self._state.fault = f"the traffic could not be recorded: {problem}"
+        self._state.failed(Failure(Ending.ENDPOINT_DOWN, self._state.fault))
+        return error(self._call.wire, 500, self._state.fault, _NO_RETRY)
+
+    def _unlimitable(self) -> str | None:
+        if self._state.unmeterable:
+            return self._state.unmeterable
+        provider = self._target.endpoint.provider
+        if self._state.limits_cost and not self._job.prices.known(provider, self._model or ""):
+            return self._state.without_price(self._model or "a model without a name")
+        return None
+
+    async def _exchange(self, replay: Replay | None) -> web.StreamResponse:
+        try:
+            answer = await self._answer(replay)
+        except asyncio.CancelledError:
+            self._record(NOBODY_WAITED, {}, [], cut=True)
+            raise
+        if answer.status == NOBODY_WAITED:
+            self._hang_up()
+            return web.Response()
+        try:
+            if answer.failure is not None:
+                return await self._fail(answer, answer.failure)
+            return await self._relay(answer)
+        finally:
+            answer.close()
+
+    async def _answer(self, replay: Replay | None) -> Answer:
+        if replay is not None:
+            return self._replayed(replay)
+        if said := self._job.exhausted.get(self._target.endpoint.provider):
+            return Answer(402, {}, _pieces(()), Failure(Ending.QUOTA, said))
+        return await self._asked()
+
+    async def _asked(self) -> Answer:
+        asking = Asking(self._job, self._target, self._call, self._request.headers)
+        patient = not self._state.impatient
+        answer = await asking.answer(self._sent, patient)
+        # Some servers know no `stream_options`. Then there is no usage, but there is an answer.
+        if self._adds_usage and answer.failure is not None and "stream_options" in answer.failure.message:
+            self._adds_usage = False
+            return await asking.answer(self._body, patient)
+        return answer
+
+    def _replayed(self, replay: Replay) -> Answer:
+        try:
+            recorded = replay.answer(self._call.method, self._call.path)
+            lack = f"no (further) call of {self._call.method} {self._call.path} was recorded for this trial"
+        except ValueError as problem:
+            recorded, lack = None, str(problem)
+        if recorded is None:
+            return Answer(410, {}, _pieces(()), Failure(Ending.ENDPOINT_DOWN, one_line(lack, 300)))
+        failure = None
+        if recorded.status >= 300:
+            failure = failures.of_response(recorded.status, recorded.headers, b"".join(recorded.chunks), 0.0)
+        return Answer(recorded.status, recorded.headers, _pieces(recorded.chunks, recorded.cut), failure)
+
+    async def _fail(self, answer: Answer, failure: Failure) -> web.Response:
+        """Tell the agent that its call failed."""
+        if self._call.metered:
+            self._state.failed(failure)
+            if failure.ending is Ending.QUOTA:
+                self._job.exhausted.setdefault(self._target.endpoint.provider, failure.message)
+        else:
+            self._state.impatient |= failure.again
+        # Neither do we want it to be tried again, nor the agent to wait for as long as we were told to.
+        ours = _NO_RETRY if failure.again or failure.ending is Ending.QUOTA else {}
+        body = b"".join([chunk async for chunk in answer.chunks])
+        if not body or answer.status < 400:
+            status = answer.status if answer.status >= 400 else 502
+            headers = {"content-type": "application/json"}
+            body = error_body(self._call.wire, status, failure.message)
+        else:
+            status = answer.status
+            headers = {name: value for name, value in answer.headers.items() if name != "retry-after"}
+        self._record(status, headers, [body], cut=False)
+        return web.Response(status=status, headers={**headers, **ours}, body=body)
+
+    async def _relay(self, answer: Answer) -> web.StreamResponse:
+        """Pass an answer on while it is made."""
+        response = web.StreamResponse(status=answer.status, headers=answer.headers)
+        remover = UsageRemover() if self._adds_usage and answer.streamed else None
+        if answer.length is not None and remover is None:
+            response.content_length = answer.length
+        elif self._request.version >= HttpVersion11:
+            response.enable_chunked_encoding()
+        meter = Meter(self._call.kind, answer.streamed) if self._call.metered else None
+        chunks: list[bytes] = []
+        cut: str | None = None
+        hung_up = True
+        try:
+            await response.prepare(self._request)
+            try:
+                async for chunk in answer.chunks:
+                    if meter is not None:
+                        meter.feed(chunk)
+                    if self._recorded:
+                        chunks.append(chunk)
+                    out = chunk if remover is None else remover.feed(chunk)
+                    if out:
+                        await response.write(out)
+            except Cut as problem:
+                cut = str(problem)
+            if meter is not None and not answer.framed and not meter.finish().finished:
+                cut = "the connection ended before the answer did"
+            hung_up = False
+            if cut is not None:
+                self._hang_up()
+            elif remover is not None and (rest := remover.finish()):
+                await response.write(rest)
+        finally:
+            reading = None if meter is None else meter.finish()
+            # Some agents hang up as soon as they have read the last event: that answer is whole all the same.
+            whole = cut is None and (not hung_up or (reading is not None and reading.finished))
+            if reading is not None:
+                self._settle(reading, whole, cut)
+            self._record(answer.status, answer.headers, chunks, cut=not whole)
+        return response
+
+    def _settle(self, reading: Reading, whole: bool, cut: str | None) -> None:
+        tokens = reading.tokens(self._call.kind)
+        self._state.answered(self._target.endpoint.provider, reading.model, self._model, tokens, whole)
+        if cut is not None:
+            message = f"the answer broke off: {one_line(cut, 200)}"
+            self._state.failed(Failure(Ending.ENDPOINT_DOWN, message), for_good=False)
+        elif reading.error is not None:
+            failure = failures.of_event(reading.error)
+            self._state.failed(failure, for_good=failure.ending is Ending.QUOTA)
+        elif whole:
+            self._state.succeeded()
+
+    def _hang_up(self) -> None:
+        """End the agent's connection in the middle, as the endpoint did with ours."""
+        if self._request.transport is not None:
+            self._request.transport.close()
+
+    def _record(self, status: int, headers: Mapping[str, str], chunks: list[bytes], *, cut: bool) -> None:
+        try:
+            self._keep(Recorded(status, headers, tuple(chunks), cut))
+        except OSError as problem:
+            self._state.fault = f"the traffic could not be recorded: {problem}"
+
+
+def error(
+    wire: Wire | None, status: int, message: str, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """An answer of our own."""
+    body = error_body(wire, status, message)
+    return web.Response(status=status, body=body, content_type="application/json", headers=headers)
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        asked = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    return asked if isinstance(asked, dict) else {}
+
+
+async def _pieces(chunks: Iterable[bytes], cut: bool = False) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+    if cut:
+        raise Cut("as it was recorded")
