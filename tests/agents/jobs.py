@@ -75,4 +75,4 @@ class Job:
 
 def used(result: dict[str, Any]) -> dict[str, Any]:
     """Tokens and calls of a result."""
-    return {name: value for name, value in result["usage"].items() if name != "cost_usd"}
+    return {name: value for name, value in result["usage"].items() if name not in ("cost_usd", "source")}
