@@ -160,22 +160,14 @@ def ran_some(line: Line, benchmark: str, count: int, provider: str, model: str) 
 def _(line: Line) -> None:
     project = ran_some(line, "swe_bench_orchestrated", 3, "anthropic", "claude-sonnet-4-6")
     assert COUNTS["swe_bench_orchestrated"] > 3
-    assert params(project, "swe_bench_orchestrated") == {
-        "matrix": True,
-        "no_docker": True,
-        "strict_capabilities": True,
-    }
+    assert params(project, "swe_bench_orchestrated") == {"matrix": True, "no_docker": True}
 
 
 @shows("research-matrix")
 def _(line: Line) -> None:
     project = ran_some(line, "gaia_orchestrated", 10, "groq", "qwen/qwen3-32b")
     assert COUNTS["gaia_orchestrated"] > 10
-    assert params(project, "gaia_orchestrated") == {
-        "matrix": True,
-        "dataset": "sample",
-        "strict_capabilities": True,
-    }
+    assert params(project, "gaia_orchestrated") == {"matrix": True, "dataset": "sample"}
 
 
 @shows("lifecycle")

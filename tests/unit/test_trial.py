@@ -6,6 +6,7 @@ import dataclasses
 import errno
 import json
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -37,6 +38,7 @@ from pytest_benchjobs.model.scenario import (
     Requires,
     ScorerSpec,
 )
+from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.preparation import Services
 from pytest_benchjobs.sandbox.protocol import ExecResult, SandboxSpec
 from pytest_benchjobs.scoring.builtin import builtin_scorers
@@ -812,3 +814,65 @@ def test_a_path_costs_one_round_trip(bench: Bench) -> None:
     bench.run(artifacts=(ArtifactSpec(source="out.txt"),))
     before = bench.provider.calls.index("read")
     assert bench.provider.calls[before + 1 : before + 3] == ["fetch", f"exec {RIGHT.script}"]
+
+
+# What agents say they used
+
+
+def test_an_agent_that_no_gateway_sees_may_say_what_it_used(bench: Bench) -> None:
+    said = '{"input_tokens": 12, "output_tokens": 3, "cost_usd": 0.5}'
+    result = bench.run(f"{SOLVE}; echo '{said}' > $BENCH_USAGE_FILE")
+    assert _kind(result) == ("passed", None, 1.0)
+    assert result.usage == Usage(input_tokens=12, output_tokens=3, cost_usd=0.5, source="agent")
+    assert result.notes == ()
+
+
+def test_one_that_puts_the_file_in_its_place_at_once(bench: Bench) -> None:
+    write = "cd $(dirname $BENCH_USAGE_FILE); echo '{\"cost_usd\": 1}' > new; mv new $BENCH_USAGE_FILE"
+    assert bench.run(f"{SOLVE}; {write}").usage == Usage(cost_usd=1, source="agent")
+
+
+def test_one_that_is_stopped_has_used_what_it_said(bench: Bench) -> None:
+    bench.config["agent_timeout"] = 0.5
+    result = bench.run("command:echo '{\"cost_usd\": 1}' > $BENCH_USAGE_FILE; sleep 60")
+    assert _kind(result)[:2] == ("failed", "agent_timeout")
+    assert result.usage.cost_usd == 1
+
+
+@pytest.mark.parametrize(
+    ("write", "why"),
+    [
+        ("echo nonsense > $BENCH_USAGE_FILE", "Invalid JSON"),
+        ("head -c 70000 /dev/zero > $BENCH_USAGE_FILE", "more|larger than 65536"),
+        ("echo '{\"score\": 1}' > $BENCH_USAGE_FILE", "score"),
+    ],
+)
+def test_whatever_else_it_says_is_a_note(bench: Bench, write: str, why: str) -> None:
+    result = bench.run(f"{SOLVE}; {write}")
+    assert _kind(result) == ("passed", None, 1.0)
+    assert result.usage == Usage()
+    (note,) = result.notes
+    assert note.startswith("what the agent says it used cannot be read: ")
+    assert re.search(why, note)
+
+
+@pytest.mark.parametrize("write", ["true", "mkdir $BENCH_USAGE_FILE", "rm -r $(dirname $BENCH_USAGE_FILE)"])
+def test_one_that_says_nothing_has_used_nobody_knows_what(bench: Bench, write: str) -> None:
+    result = bench.run(f"{SOLVE}; {write}")
+    assert (_kind(result), result.usage, result.notes) == (("passed", None, 1.0), Usage(), ())
+
+
+def test_an_engine_that_cannot_read_it_costs_no_result(bench: Bench) -> None:
+    bench.provider.faults["read"] = EngineLost("too many links")
+    result = bench.run()
+    assert _kind(result) == ("passed", None, 1.0)
+    assert result.notes == ("what the agent says it used cannot be read: too many links",)
+
+
+def test_a_reference_solution_is_not_asked(bench: Bench) -> None:
+    result = bench.run(
+        "oracle", reference=Reference(script='echo right > out.txt; test -z "$BENCH_USAGE_FILE"')
+    )
+    assert (result.outcome, result.agent_end and result.agent_end.exit_status) == ("passed", 0)
+    assert "read" not in bench.provider.calls
+    assert not any("usage" in file.path for file in bench.provider.started[0].files)

@@ -1,0 +1,187 @@
+"""Agents that lack what scenarios require are left out before anything is spent, and everybody is told."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from .conftest import Bench
+from .test_plan import benchjobs, planned
+
+NEEDY = """
+benchmark: needy
+defaults:
+  image: none
+  workdir: /app
+  scorers: [{name: right, type: command, command: test -f out.txt}]
+scenarios:
+  - {id: look, problem_statement: Look., requires: {capabilities: [vision]}}
+  - {id: both, problem_statement: Look and run., requires: {capabilities: [shell, vision]}}
+  - {id: any, problem_statement: Write.}
+"""
+AGENT = """
+name: {name}
+argv: ["touch", "out.txt"]
+{more}
+"""
+BLIND = "needy.bench.yaml::look[blind]"
+INCOMPATIBLE = "incompatible: blind has no vision"
+
+
+@pytest.fixture
+def needy(bench: Bench) -> Bench:
+    bench.write("needy.bench.yaml", NEEDY)
+    bench.write("blind.agent.yaml", AGENT.format(name="blind", more="capabilities: [shell]"))
+    bench.write("able.agent.yaml", AGENT.format(name="able", more="capabilities: [shell, vision]"))
+    bench.write("unknown.agent.yaml", AGENT.format(name="unknown", more=""))
+    return bench
+
+
+def test_only_what_is_known_to_be_missing_skips(needy: Bench) -> None:
+    agents = [word for name in ("blind", "able", "unknown") for word in ("--bench-agent", name)]
+    done = needy.run("needy.bench.yaml", *agents, "-rs")
+    assert done.ret == 0
+    done.assert_outcomes(passed=7, skipped=2)
+    outcomes = {
+        result["node_id"]: (result["outcome"], result["score"], result["failure"])
+        for result in needy.results()
+        if result["agent"]["name"] == "blind"
+    }
+    why = {"class": "incompatible", "message": INCOMPATIBLE, "phase": None, "detail": None}
+    assert outcomes == {
+        BLIND: ("skipped", None, why),
+        "needy.bench.yaml::both[blind]": ("skipped", None, why),
+        "needy.bench.yaml::any[blind]": ("passed", 1.0, None),
+    }
+    done.stdout.fnmatch_lines([f"SKIPPED [[]2[]] *: {INCOMPATIBLE}"])
+    totals = needy.job()["job"]["totals"]
+    assert (totals["trials"], totals["passed"], totals["skipped"], totals["mean_score"]) == (9, 7, 2, 1.0)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_they_are_counted_or_listed(needy: Bench, workers: tuple[str, ...]) -> None:
+    arguments = ("needy.bench.yaml", "--bench-agent", "blind", "--bench-attempts", "2", *workers)
+    done = needy.run(*arguments)
+    assert done.ret == 0
+    done.stdout.fnmatch_lines(
+        ["2 scenarios were skipped as incompatible; --bench-show-incompatible lists them"]
+    )
+    listed = [
+        line for line in needy.run(*arguments, "--bench-show-incompatible").outlines if "skipped: " in line
+    ]
+    assert listed == [f"skipped: needy {name}[blind]: {INCOMPATIBLE}" for name in ("both", "look")]
+
+
+def test_a_verdict_over_attempts_that_were_all_skipped_is_skipped(needy: Bench) -> None:
+    arguments = ("--bench-agent", "blind", "--bench-attempts", "2", "--bench-attempt-policy", "any")
+    done = needy.run("needy.bench.yaml", *arguments)
+    done.assert_outcomes(passed=1, skipped=2)
+
+
+@pytest.mark.parametrize("said", ["line", "ini", "extra"])
+def test_with_strict_capabilities_it_is_an_error(needy: Bench, said: str) -> None:
+    arguments = ["needy.bench.yaml", "--bench-agent", "blind"]
+    if said == "line":
+        arguments.append("--bench-strict-capabilities")
+    elif said == "ini":
+        needy.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_strict_capabilities = true\n")
+    else:
+        arguments += [
+            "--bench-extra",
+            json.dumps({"per_benchmark": {"needy": {"strict_capabilities": True}}}),
+        ]
+    assert needy.run(*arguments).ret == pytest.ExitCode.TESTS_FAILED
+    [failure] = [result["failure"] for result in needy.results() if result["node_id"] == BLIND]
+    assert (failure["class"], failure["message"]) == ("agent_setup", INCOMPATIBLE)
+    assert sorted(needy.outcomes().values()) == ["error", "error", "passed"]
+
+
+def test_the_console_command_has_the_option(needy: Bench) -> None:
+    run = ("run", "--benchmarks", "needy.bench.yaml", "--agent", "blind", "--", "--bench-sandbox=fake")
+    assert benchjobs(needy, *run).returncode == 0
+    assert benchjobs(needy, "run", "--strict-capabilities", *run[1:]).returncode == 1
+
+
+def test_a_result_of_before_the_agent_said_so_is_not_reused(needy: Bench) -> None:
+    needy.write("blind.agent.yaml", AGENT.format(name="blind", more=""))
+    arguments = ("needy.bench.yaml", "--bench-agent", "blind", "--bench-reuse")
+    needy.run(*arguments)
+    assert set(needy.outcomes().values()) == {"passed"}
+    needy.write("blind.agent.yaml", AGENT.format(name="blind", more="capabilities: [shell]"))
+    needy.run(*arguments)
+    assert needy.outcomes()[BLIND] == "skipped"
+
+
+def test_a_mark_comes_first(needy: Bench) -> None:
+    needy.conftest(
+        """
+        import pytest
+
+        def pytest_collection_modifyitems(items):
+            for item in items:
+                item.add_marker(pytest.mark.skip(reason="not today"))
+        """
+    )
+    needy.run("needy.bench.yaml", "--bench-agent", "blind")
+    assert {result["failure"]["class"] for result in needy.results()} == {"marked"}
+
+
+def test_a_plan_tells_beforehand(needy: Bench) -> None:
+    document = planned(needy, "--benchmarks", "needy.bench.yaml", "--agent", "blind", "able")
+    assert (document["trials"], document["runs"], document["skipped"], document["problems"]) == (6, 4, 2, 0)
+    assert [group["skipped"] for group in document["groups"]] == [2, 0]
+    assert [trial["node_id"] for trial in document["selected"] if trial["incompatible"] == INCOMPATIBLE] == [
+        BLIND,
+        "needy.bench.yaml::both[blind]",
+    ]
+    lines = benchjobs(
+        needy, "plan", "--benchmarks", "needy.bench.yaml", "--agent", "blind", "-e"
+    ).stdout.splitlines()
+    assert lines[0] == "3 trials: 1 would run, 0 would be reused, 2 would be skipped"
+    assert f"      2  {INCOMPATIBLE}" in lines
+    assert f"skipped  {BLIND}  ({INCOMPATIBLE})" in lines
+    strict = ("--benchmarks", "needy.bench.yaml", "--agent", "blind", "--strict-capabilities")
+    assert planned(needy, *strict)["problems"] == 2
+
+
+def test_a_plan_of_pytest_tells_it_too(needy: Bench) -> None:
+    done = needy.run("needy.bench.yaml", "--bench-agent", "blind", "--bench-plan")
+    done.stdout.fnmatch_lines(
+        [
+            f"skipped: {BLIND.replace('[', '[[]')}: {INCOMPATIBLE}",
+            "1 trials would run, 0 would be reused, 2 would be skipped",
+        ]
+    )
+
+
+def test_a_class_that_says_nonsense_is_refused(needy: Bench) -> None:
+    needy.conftest(
+        """
+        class Odd:
+            name = "odd"
+            needs_model = False
+            trusted = False
+            capabilities = "vision"
+
+            def prepare(self, call):
+                return None
+
+        def pytest_benchjobs_agents():
+            return [Odd()]
+        """
+    )
+    done = needy.run("needy.bench.yaml")
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(
+        ["ERROR: agent 'odd': `capabilities` is no set of lower-case texts such as 'vision'*"]
+    )
+
+
+def test_a_capability_that_is_no_name_is_refused(needy: Bench) -> None:
+    needy.write("needy.bench.yaml", NEEDY.replace("[shell, vision]", "[shell, 'Sharp eyes']"))
+    done = needy.run("needy.bench.yaml")
+    assert done.ret == pytest.ExitCode.INTERRUPTED
+    done.stdout.fnmatch_lines(
+        ["*requires.capabilities*'Sharp eyes' is not a capability: lower-case letters*"]
+    )
