@@ -423,3 +423,23 @@ def test_calls_from_this_machine_go_the_same_way(gateway: Gateway, model: Model)
         report = one.route.close()
     assert report.usage.calls == 1
     assert report.ending is Ending.AUTHENTICATION
+
+
+def test_a_proxy_of_this_machine_is_used_but_not_for_what_is_on_it(
+    tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = Model()
+    monkeypatch.setenv("http_proxy", proxy.url)
+    try:
+        with running(tmp_path) as gateway:
+            model.says(chat_answer())
+            with agent(gateway, model) as one:
+                assert one.chat().status == 200
+            assert proxy.asked == []
+            proxy.says(chat_answer())
+            model.url = "http://model.invalid"
+            with agent(gateway, model) as one:
+                assert one.chat().status == 200
+        assert [asked.path for asked in proxy.asked] == ["http://model.invalid/v1/chat/completions"]
+    finally:
+        proxy.close()
