@@ -50,15 +50,19 @@ def show(name: str, verify: bool, output: str) -> int:
 
     Exit status 1 when something fetched was changed.
     """
+    from ..agents.capabilities import capabilities_of
     from ..agents.described import DescribedAgent
     from ..report.documents.agents import AgentDocument
 
     agent, version = _named(name)
-    document = AgentDocument(agent=_item(agent, version))
+    said = capabilities_of(agent)
+    capabilities = None if said is None else tuple(sorted(said))
+    document = AgentDocument(agent=_item(agent, version), capabilities=capabilities)
     if isinstance(agent, DescribedAgent):
         description = agent.description
         document = AgentDocument(
             agent=document.agent,
+            capabilities=capabilities,
             wires=description.wires,
             provider=description.provider,
             parameters=tuple(sorted(description.parameters)),
@@ -207,6 +211,8 @@ def _lines(document: AgentDocument) -> Iterator[str]:
         yield f"keys: {', '.join(marked)}"
     if document.parameters:
         yield f"parameters: {', '.join(document.parameters)}"
+    if document.capabilities is not None:
+        yield f"capabilities: {', '.join(document.capabilities) or 'none'}"
     for package in document.packages:
         state = package.trouble or f"{size(package.bytes or 0)}, archive sha256 {package.archive_sha256}"
         yield one_line(f"{package.npm}: {state}", 500)

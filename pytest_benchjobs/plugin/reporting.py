@@ -45,6 +45,8 @@ def dress(item: TrialItem, report: pytest.TestReport) -> None:
             report.duration = 0.0 if result.reused else result.seconds
             if isinstance(report.longrepr, tuple):
                 path, line, reason = report.longrepr
+                if result.outcome in ("skipped", "cancelled") and item.ref.line is not None:
+                    path, line = str(item.source.path), item.ref.line
                 report.longrepr = (path, line, clean(reason))
             elif report.longrepr is not None and not (hasattr(report, "wasxfail") or _is_surprise(report)):
                 report.longrepr = failure_text(result)

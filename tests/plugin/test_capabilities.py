@@ -54,7 +54,7 @@ def test_only_what_is_known_to_be_missing_skips(needy: Bench) -> None:
         "needy.bench.yaml::both[blind]": ("skipped", None, why),
         "needy.bench.yaml::any[blind]": ("passed", 1.0, None),
     }
-    done.stdout.fnmatch_lines([f"SKIPPED [[]2[]] *: {INCOMPATIBLE}"])
+    done.stdout.fnmatch_lines([f"SKIPPED [[]1[]] needy.bench.yaml:{line}: {INCOMPATIBLE}" for line in (8, 9)])
     totals = needy.job()["job"]["totals"]
     assert (totals["trials"], totals["passed"], totals["skipped"], totals["mean_score"]) == (9, 7, 2, 1.0)
 
@@ -125,6 +125,13 @@ def test_a_mark_comes_first(needy: Bench) -> None:
     )
     needy.run("needy.bench.yaml", "--bench-agent", "blind")
     assert {result["failure"]["class"] for result in needy.results()} == {"marked"}
+
+
+def test_the_console_command_shows_what_agents_say(needy: Bench) -> None:
+    said = {name: benchjobs(needy, "agents", "show", name).stdout for name in ("blind", "unknown", "model")}
+    assert "capabilities: shell\n" in said["blind"]
+    assert "capabilities: shell\n" in said["model"]
+    assert "capabilities" not in said["unknown"]
 
 
 def test_a_plan_tells_beforehand(needy: Bench) -> None:

@@ -56,4 +56,6 @@ class AgentDocument(Document):
     provider: str | None = None
     """Who serves its models if nothing else is said."""
     parameters: tuple[str, ...] = ()
+    capabilities: tuple[str, ...] | None = None
+    """All it can do of what scenarios may require; None: nothing is known."""
     packages: tuple[PackageItem, ...] = ()
