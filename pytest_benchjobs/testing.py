@@ -28,9 +28,9 @@ from pathlib import Path, PurePosixPath
 from .model.endpoint import GATEWAY_PORT
 from .model.environ import host_environment
 from .model.errors import AgentSetupFailed, ImageMissing
-from .model.job import Owner
+from .model.job import JobConfig, Owner
 from .model.result import ImageRecord
-from .model.scenario import Environment, Network
+from .model.scenario import Environment, Network, Scenario
 from .sandbox.door import DOOR, DOOR_FAILED, SOCKET
 from .sandbox.local import LocalCommand, LocalDoor, send
 from .sandbox.protocol import ExecResult, Fetched, File, Kept, SandboxSpec, Sink, Stopping
@@ -60,6 +60,10 @@ class FakeProvider:
     def machine(self) -> str:
         """That of where it runs."""
         return platform.machine()
+
+    def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:  # noqa: ARG002
+        """None: it pretends to be everything."""
+        return None
 
     def identify(
         self,
@@ -187,7 +191,7 @@ class FakeSandbox:
                 self._port = door.port
                 program, *arguments = arguments
             given = {**self.spec.environment.env, **(env or {})}
-            command = LocalCommand(
+            command = LocalCommand.start(
                 [self._translate(argument) for argument in (program, *arguments)],
                 self._host(workdir or self.workdir),
                 {**host_environment(), **{name: self._translate(value) for name, value in given.items()}},
@@ -299,6 +303,11 @@ class FakeSandbox:
     def limit_hit(self) -> str | None:
         """There are no limits."""
         return None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """None: who tests a plugin knows what this is."""
+        return ()
 
     def _take(self, reference: str) -> None:
         path = _kept_path(reference)

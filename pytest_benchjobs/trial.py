@@ -371,6 +371,7 @@ class _Try:
                 self.cancellation.check()
                 yield sandbox
         finally:
+            self.notes += sandbox.notes
             self._enter("remove")
             sandbox.remove()
 

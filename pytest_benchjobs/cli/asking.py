@@ -150,6 +150,9 @@ _OPTIONS = (
     click.option("--max-cost", type=_Number(0, 10**9, above=True), metavar="USD", help="For models, in the whole job."),
     click.option("--max-tokens", type=_Number(1, 10**15, whole=True), metavar="N", help="In the whole job."),
     click.option("--keep", type=click.Choice(["never", "failed", "always"]), help="File systems of trials to keep."),
+    click.option(
+        "--no-docker", is_flag=True, help="Run on the programs of this machine, and skip what needs an image."
+    ),
     click.option("--force", is_flag=True, help="Run everything, and reuse nothing."),
     click.option("--reuse/--no-reuse", default=True, help="Take over results of earlier jobs.  [default: reuse]"),
     click.option("--resume", is_flag=True, help="The same as --reuse, which is the default."),
@@ -250,7 +253,7 @@ def _how(options: Mapping[str, Any]) -> Iterable[str]:
         yield "--bench-force"
     else:
         yield "--bench-reuse"
-    for name in ("rerun_failed", "rerun_errors", "show_incompatible", "strict_capabilities"):
+    for name in ("rerun_failed", "rerun_errors", "show_incompatible", "strict_capabilities", "no_docker"):
         if options[name]:
             yield f"--bench-{name.replace('_', '-')}"
 

@@ -14,6 +14,9 @@ RUNNING = "benchjobs-running"
 EVERY = "*"
 """What `--bench` without a value stands for."""
 
+LOCAL = "local"
+"""The sandbox that needs no Docker."""
+
 _Kind = Literal["many", "text", "int", "float", "flag"]
 
 OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
@@ -110,7 +113,13 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
         "many",
     ),
     ("keep", "never|failed|always", "file systems of trials to keep (default: never)", "text"),
-    ("sandbox", "NAME", "where trials run (default: docker)", "text"),
+    ("sandbox", "NAME", "where trials run: docker (default), local", "text"),
+    (
+        "no_docker",
+        "",
+        "as --bench-sandbox local: run on the programs of this machine, and skip what needs an image",
+        "flag",
+    ),
     ("dir", "DIR", "where results go (default: reports/ under rootdir)", "text"),
     ("job_name", "NAME", "a name for this job", "text"),
     ("meta", "KEY=VALUE", "a note kept with the job, repeatable", "many"),

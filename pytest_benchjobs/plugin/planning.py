@@ -106,7 +106,7 @@ class _Seen(NamedTuple):
     image_state: str | None
     """`here`, `build` or `pull`: what has to be done for its image. None: nobody can tell."""
     incompatible: str | None = None
-    """Why it would be skipped: what its agent lacks."""
+    """Why it would be skipped: what its agent or the sandboxes lack."""
 
 
 def _image_state(provider: SandboxProvider, trial: Trial, key: str | None) -> str:
@@ -145,11 +145,12 @@ def _decisions(config: pytest.Config) -> Iterator[Callable[[Trial], _Seen]]:
 
         def look(trial: Trial) -> _Seen:
             state = None
-            agent = services.agents.get(trial.agent.name)
-            if agent is not None and not job.of(trial.scenario.benchmark).strict_capabilities:
+            agent, here = services.agents.get(trial.agent.name), job.of(trial.scenario.benchmark)
+            lacks = provider.incompatible(trial.scenario, here)
+            if lacks is None and agent is not None and not here.strict_capabilities:
                 lacks = incompatibility(trial.scenario, agent)
-                if lacks is not None:
-                    return _Seen(Decision(None, ""), None, None, lacks)
+            if lacks is not None:
+                return _Seen(Decision(None, ""), None, None, lacks)
             try:
                 prepared = prepare(trial, services)
                 key = provider.identify(trial.scenario.environment, job.image_map, job.build_args)

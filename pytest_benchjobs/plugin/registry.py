@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .options import ini
+from .options import LOCAL, ini
 
 if TYPE_CHECKING:
     from ..agents.protocol import Agent
+    from ..model.job import Owner
     from ..sandbox.protocol import SandboxProvider
     from ..scoring.protocol import Scorer
     from .session import BenchSession
@@ -72,7 +73,7 @@ def sandbox_of(config: pytest.Config, name: str) -> Callable[..., SandboxProvide
     """
     from ..sources import did_you_mean
 
-    kinds: dict[str, Callable[..., SandboxProvider] | None] = {"docker": None}
+    kinds: dict[str, Callable[..., SandboxProvider] | None] = {"docker": None, LOCAL: _local}
     for added in config.hook.pytest_benchjobs_sandboxes(config=config):
         kinds.update(named("pytest_benchjobs_sandboxes", added, callable, "classes"))
     if name not in kinds:
@@ -96,6 +97,12 @@ def provider_of(config: pytest.Config, name: str) -> SandboxProvider:
     from ..model.owner import current_owner
 
     return make(current_owner())
+
+
+def _local(owner: Owner) -> SandboxProvider:
+    from ..sandbox.bubblewrap.provider import LocalProvider
+
+    return LocalProvider(owner)
 
 
 def named(hook: str, added: object, fits: Callable[[object], bool], what: str) -> Mapping[str, Any]:

@@ -17,7 +17,7 @@ from ..settings import VARIABLES
 from ..settings.layers import Layer, as_one
 from ..settings.matrix import parse_parameter
 from ..settings.values import parse_sample, parse_shard, read_number, read_value
-from .options import OPTIONS, flag, ini, origin
+from .options import LOCAL, OPTIONS, flag, ini, origin
 
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
 _KEYS = {
@@ -32,7 +32,7 @@ _KEYS = {
     "matrix": "parameters",
 }
 """Option -> what it sets, where that has another name."""
-_ELSEWHERE = frozenset({"dir", "env_file", "extra", "profile", "job_file", "show_incompatible"})
+_ELSEWHERE = frozenset({"dir", "env_file", "extra", "profile", "job_file", "no_docker", "show_incompatible"})
 _FORMS = {"image_map": "FROM=TO", "secret": "VARIABLE=NAME"}
 _Read = Callable[[Any, str, str], Any]
 
@@ -120,6 +120,12 @@ def _layer(config: pytest.Config, *, from_line: bool) -> Layer:
             raise pytest.UsageError(f"{blame}: {error}") from None
         key = _KEYS.get(name, name)
         values[key] = {**values.get(key, {}), **value} if isinstance(value, dict) else value
+    without = config.getoption("bench_no_docker") if from_line else ini(config, "bench_no_docker")
+    if without and values.setdefault("sandbox", LOCAL) != LOCAL:
+        one, other = (
+            flag(name) if from_line else origin(config, f"bench_{name}") for name in ("no_docker", "sandbox")
+        )
+        raise pytest.UsageError(f"{one} and {other} contradict each other: it stands for the sandbox {LOCAL}")
     names = {key: name for name, key in _KEYS.items()}
 
     def where(key: str) -> str:

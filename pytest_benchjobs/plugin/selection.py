@@ -26,7 +26,7 @@ CHOSEN = pytest.StashKey[dict[str, set[str]]]()
 LEFT_OUT = pytest.StashKey[dict[tuple[str, str], None]]()
 """Benchmark and agent of every cell that the matrix excludes."""
 INCOMPATIBLE = "incompatible"
-"""Class of trials that are skipped because their agent lacks what the scenario requires."""
+"""Class of trials that are skipped because their agent or the sandboxes lack what the scenario requires."""
 _SOME = pytest.StashKey[bool]()
 """Whether trials were left out by anything but their node ids."""
 

@@ -215,14 +215,17 @@ class BenchSession:
         return result
 
     def _unwanted(self, item: TrialItem, trial: Trial) -> Failure | None:
-        """Why a trial is not to run: a mark says so, or its agent lacks what the scenario requires."""
+        """Why a trial is not to run: a mark says so, or its agent or the sandboxes lack what the scenario requires."""
         if (why := item.unwanted()) is not None:
             return Failure(class_="marked", message=clean(why, 2000))
         asked, scenario = read(self.config), trial.scenario
-        if asked.rescore is not None or self.job.of(scenario.benchmark).strict_capabilities:
-            return None  # its agent has worked already; or it is an error, and preparing it says so
-        agent = agents_of(self.config).get(trial.agent.name)
-        lacks = None if agent is None else incompatibility(scenario, agent)
+        if asked.rescore is not None:
+            return None  # its agent has worked already
+        here, provider = self.job.of(scenario.benchmark), self._provider
+        lacks = None if provider is None else provider.incompatible(scenario, here)
+        if lacks is None and not here.strict_capabilities:  # which make it an error, as preparing it says
+            agent = agents_of(self.config).get(trial.agent.name)
+            lacks = None if agent is None else incompatibility(scenario, agent)
         return None if lacks is None else Failure(class_=INCOMPATIBLE, message=clean(lacks, 2000))
 
     def _ended_before(self, item: TrialItem, trial: Trial) -> TrialResult | None:

@@ -330,6 +330,11 @@ class DockerSandbox:
         """The limit (`storage`) for which the provider killed the processes, if it did."""
         return self._limit
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """None: a container gives what is asked for, or does not start."""
+        return ()
+
     @contextlib.contextmanager
     def _calling(self) -> Iterator[None]:
         if self._killed.is_set():

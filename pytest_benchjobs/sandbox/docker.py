@@ -17,8 +17,8 @@ from docker.types import DeviceRequest, Ulimit
 from docker.types import Mount as EngineMount
 
 from ..model.errors import AgentSetupFailed, ContainerStartFailed, ImageMissing, InfrastructureError
-from ..model.job import Owner
-from ..model.scenario import Environment, Network
+from ..model.job import JobConfig, Owner
+from ..model.scenario import Environment, Network, Scenario
 from .container import NETWORK_OF, DockerSandbox
 from .engine import BROKEN, LABEL, Engine
 from .images import Images, ResolvedImage
@@ -91,6 +91,10 @@ class DockerProvider:
                 found = str(self.engine.client.version()["Arch"])
             self._machine = _MACHINES.get(found, found)
         return self._machine
+
+    def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:  # noqa: ARG002
+        """None: whatever is in a scenario, containers are what it was made for."""
+        return None
 
     def identify(
         self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""A command of this machine, run as a sandbox runs one: for sandboxes that only pretend."""
+"""A command of this machine, run as a sandbox runs one: for sandboxes that are no containers."""
 
 from __future__ import annotations
 
@@ -21,18 +21,26 @@ _LAST_WORDS = 1.0
 
 
 class LocalCommand:
-    """A process that leads a group of its own, with its standard input closed.
+    """A process that leads a group of its own, and was started just now; what it prints is in pipes."""
 
-    Raises:
-        OSError: it cannot be started.
-
-    """
-
-    def __init__(
-        self, argv: Sequence[str], directory: Path, env: Mapping[str, str], sink: Sink, stdout: Sink | None
-    ) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], sink: Sink, stdout: Sink | None) -> None:
         self._started = time.monotonic()
-        self._process = subprocess.Popen(
+        self._process = process
+        self._sink = sink
+        self._stdout = stdout
+        self._pipes = [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
+
+    @classmethod
+    def start(
+        cls, argv: Sequence[str], directory: Path, env: Mapping[str, str], sink: Sink, stdout: Sink | None
+    ) -> LocalCommand:
+        """Start one, with its standard input closed.
+
+        Raises:
+            OSError: it cannot be started.
+
+        """
+        process = subprocess.Popen(
             argv,
             cwd=directory,
             env=env,
@@ -41,9 +49,7 @@ class LocalCommand:
             stderr=subprocess.PIPE if stdout else subprocess.STDOUT,
             start_new_session=True,
         )
-        self._sink = sink
-        self._stdout = stdout
-        self._pipes = [pipe for pipe in (self._process.stdout, self._process.stderr) if pipe is not None]
+        return cls(process, sink, stdout)
 
     @property
     def pid(self) -> int:
@@ -92,13 +98,21 @@ class LocalCommand:
             if not self._pipes:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     self._process.wait(wake - now)
-            ready = select.select(self._pipes, [], [], wake - now)[0] if self._pipes else ()
+            ready = self._ready(wake - now) if self._pipes else ()
             for pipe in ready:
                 self._read(pipe)
             now = time.monotonic()
             if ready:
                 heard = now
         return Drained.ENDED
+
+    def _ready(self, seconds: float) -> list[IO[bytes]]:
+        """Pipes with something in them, or that are closed."""
+        poll = select.poll()  # not `select`, which has no use for descriptors over 1023
+        for pipe in self._pipes:
+            poll.register(pipe, select.POLLIN)
+        found = {descriptor for descriptor, _ in poll.poll(max(0, seconds) * 1000)}
+        return [pipe for pipe in self._pipes if pipe.fileno() in found]
 
     def _read(self, pipe: IO[bytes]) -> None:
         chunk = os.read(pipe.fileno(), _CHUNK)

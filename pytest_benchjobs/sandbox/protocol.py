@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from ..model.job import JobConfig
 from ..model.result import ImageRecord
-from ..model.scenario import Environment, Network
+from ..model.scenario import Environment, Network, Scenario
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -203,6 +204,10 @@ class Sandbox(Protocol):
     def limit_hit(self) -> str | None:
         """The limit (`storage`) for which the provider killed the processes, if it did."""
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the scenario asks for and it does not give, for the trial's result. May grow until it is removed."""
+
 
 class SandboxProvider(Protocol):
     """Where sandboxes come from. One per process; thread-safe."""
@@ -221,6 +226,12 @@ class SandboxProvider(Protocol):
         Raises:
             InfrastructureError: the engine does not answer.
 
+        """
+
+    def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:
+        """Why such sandboxes are not for a scenario, which is skipped then: `incompatible: needs an image`. Pure.
+
+        `config` is the job's, as it is for the scenario's benchmark. None: nothing is known to be missing.
         """
 
     def identify(

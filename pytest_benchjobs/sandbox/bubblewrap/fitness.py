@@ -1,0 +1,85 @@
+"""Which scenarios a local sandbox is for, and what it does not give those that it runs. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+
+from ...model.job import JobConfig
+from ...model.scenario import DEFAULT_PIDS, Environment, Scenario
+
+HOST = "host"
+"""The image of scenarios that run on the programs of this machine."""
+READ_ONLY = ("/bin", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/proc", "/sbin",
+             "/sys", "/usr")  # fmt: skip
+"""What is this machine's, or the kernel's, and has nothing put into it."""
+
+_ROOT = frozenset({"root", "0", "root:root", "0:0"})
+
+
+def runs_on_host(environment: Environment, image_map: Mapping[str, str]) -> bool:
+    """Whether it needs no image but `host`: as it is written, or as the image map has it."""
+    image = environment.image
+    if image is None:
+        return environment.dockerfile is None
+    return image_map.get(image, image) == HOST
+
+
+def is_root(user: str | None) -> bool:
+    """Whether that is the one user there is."""
+    return user is None or user in _ROOT
+
+
+def incompatibility(scenario: Scenario, config: JobConfig) -> str | None:
+    """Why a scenario is not for a local sandbox; None if it is."""
+    why = next(_lacks(scenario, config), None)
+    return None if why is None else f"incompatible: {why}"
+
+
+def not_enforced(environment: Environment) -> tuple[str, ...]:
+    """What of a scenario's limits nobody sees to, in words for its result."""
+    limits = [name for name in ("cpus", "memory", "storage") if getattr(environment, name) is not None]
+    if environment.pids != DEFAULT_PIDS:
+        limits.append("pids")
+    if not limits:
+        return ()
+    return (f"not enforced in a local sandbox: the limit of {', '.join(limits)}",)
+
+
+def _lacks(scenario: Scenario, config: JobConfig) -> Iterator[str]:
+    environment = scenario.environment
+    if not runs_on_host(environment, config.image_map):
+        image = environment.image or "of its Dockerfile"
+        yield f"needs an image ({image}), and there is no Docker"
+    users = (
+        environment.user,
+        scenario.agent_user,
+        *(scorer.user for scorer in scenario.scorers),
+    )
+    if (user := next((user for user in users if not is_root(user)), None)) is not None:
+        yield f"needs the user {user!r}, and a local sandbox has only root"
+    if "allowlist" in _networks(scenario):
+        yield "needs the network `allowlist`, and a local sandbox has only `public` and `none`"
+    if environment.gpus:
+        yield "needs GPUs, and a local sandbox has no devices"
+    if environment.allow_sudo:
+        yield "needs sudo, and nothing gains privileges in a local sandbox"
+    if environment.keep_processes or config.keeps_processes(scenario.id):
+        yield "keeps processes running, and in a local sandbox they end with the command that started them"
+    if environment.healthcheck is not None:
+        yield "waits for a service, and in a local sandbox none runs on after the command that started it"
+    written = (*scenario.files, *([environment.workdir] if environment.workdir else ()))
+    if (path := next(_below(READ_ONLY, written), None)) is not None:
+        yield f"writes to {path}, where a local sandbox has what is this machine's, read-only"
+
+
+def _networks(scenario: Scenario) -> set[str | None]:
+    own = (scenario.environment.network, scenario.agent_network)
+    return {*own, *(scorer.network for scorer in scenario.scorers)}
+
+
+def _below(tops: Iterable[str], paths: Iterable[str]) -> Iterator[str]:
+    for path in paths:
+        clean = posixpath.normpath(path)
+        if any(clean == top or clean.startswith(f"{top}/") for top in tops):
+            yield path

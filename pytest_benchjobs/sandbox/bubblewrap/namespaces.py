@@ -1,0 +1,220 @@
+"""One command in namespaces of its own: how bubblewrap is told to make them, and that they end.
+
+Everything that a command starts ends with it, for the kernel ends its process namespace. So there is nothing that
+could be left running, and nothing to look for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import secrets
+import select
+import signal
+import stat
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from ...model.errors import EngineError
+from ..protocol import Mount
+from .machine import programs
+
+HOSTNAME = "bench"
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+_NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+# Of root in the sandbox, over files of whoever runs it: without them root could not read what it has locked itself.
+_CAPABILITIES = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_NET_BIND_SERVICE")
+_END_SECONDS = 10.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tree:
+    """The directories of this machine that a sandbox is made of."""
+
+    root: Path
+    """Its own, and all of it that can be written."""
+    settings: Path
+    """What it sees as /etc."""
+    mounts: tuple[Mount, ...] = ()
+
+    def options(self, *, network: bool, workdir: str, env: Mapping[str, str]) -> list[str]:
+        """What bubblewrap is told. `network`: that of this machine; else there is only a loopback."""
+        options = [*_NAMESPACES, "--uid", "0", "--gid", "0", "--hostname", HOSTNAME]
+        options += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
+        for name in _CAPABILITIES:
+            options += ["--cap-add", name]
+        if not network:
+            options.append("--unshare-net")
+        options += ["--bind", str(self.root), "/"]
+        for top in programs():
+            options += ["--ro-bind", top, top]
+        options += ["--ro-bind", str(self.settings), "/etc", "--proc", "/proc", "--dev", "/dev"]
+        for mount in self.mounts:
+            options += ["--ro-bind", str(mount.source.absolute()), mount.target]
+        options += ["--chdir", workdir]
+        for name, value in env.items():
+            options += ["--setenv", name, value]
+        return options
+
+    def make_mount_points(self) -> None:
+        """Have a real directory or file wherever something is mounted.
+
+        Not left to bubblewrap: it would follow links that an agent has put there, out of the sandbox.
+
+        Raises:
+            OSError: it cannot be done.
+
+        """
+        for top in (*programs(), "/etc", "/proc", "/dev"):
+            _mount_point(self.root, top, is_directory=True)
+        for mount in self.mounts:
+            _mount_point(self.root, mount.target, is_directory=mount.source.is_dir())
+
+
+class Contained:
+    """A command that runs in namespaces of its own, from its start until `close`.
+
+    Args:
+        bwrap: The program.
+        options: What it is told. Not on its command line: everybody on this machine may read that.
+        argv: The command.
+        stdin, stdout, stderr: As `subprocess.Popen` takes them.
+
+    Raises:
+        OSError: bubblewrap cannot be started.
+
+    """
+
+    def __init__(
+        self,
+        bwrap: str,
+        options: Sequence[str],
+        argv: Iterable[str],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.PIPE,
+        stderr: int = subprocess.STDOUT,
+    ) -> None:
+        self._group: int | None = None
+        self._first: int | None = None
+        self._closed = False
+        self._exit_status: int | None = None
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            told, tells = os.pipe()
+            self._status: IO[bytes] = ours.enter_context(os.fdopen(told, "rb"))
+            theirs.callback(os.close, tells)
+            given = _in_memory(options)
+            theirs.callback(os.close, given)
+            self.process = subprocess.Popen(
+                [bwrap, "--args", str(given), "--json-status-fd", str(tells), "--", *argv],
+                cwd="/",
+                env={},
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                pass_fds=(given, tells),
+                start_new_session=True,
+                umask=0o022,
+            )
+            ours.callback(self.close)
+            theirs.close()
+            # The process that the namespace ends with. None: there never was one.
+            if line := self._status.readline():
+                self._group = int(json.loads(line)["child-pid"])
+                with contextlib.suppress(ProcessLookupError):
+                    self._first = os.pidfd_open(self._group)
+            ours.pop_all()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the command and its children, but for those that left its process group. Never raises."""
+        if self._group is not None and self._first is not None and not self._has_ended(0):
+            # The group is led by the namespace's first process, which ignores everything but SIGKILL.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._group, number)
+
+    def kill(self) -> None:
+        """End it, and everything it started. From any thread; never raises."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            self.process.kill()
+        if self._first is not None:
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(self._first, signal.SIGKILL)
+
+    def close(self) -> int | None:
+        """End it if it has not ended, and wait until nothing of it is left.
+
+        Returns its exit status; None, if the command was never started or bubblewrap was killed.
+
+        Raises:
+            EngineError: something of it cannot be ended.
+
+        """
+        if self._closed:
+            return self._exit_status
+        self._closed = True
+        self.kill()
+        try:
+            self.process.wait()
+            if not self._has_ended(_END_SECONDS):
+                raise EngineError("processes of a local sandbox do not end, though they were killed")
+            for line in self._status.read().splitlines():
+                self._exit_status = json.loads(line).get("exit-code", self._exit_status)
+        finally:
+            self._status.close()
+            for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
+                if pipe is not None:
+                    pipe.close()
+            first, self._first = self._first, None
+            if first is not None:
+                os.close(first)
+        return self._exit_status
+
+    def _has_ended(self, seconds: float) -> bool:
+        """Whether the namespace has. The kernel says so only when nothing in it is left."""
+        if self._first is None:
+            return True
+        poll = select.poll()
+        poll.register(self._first, select.POLLIN)
+        return bool(poll.poll(seconds * 1000))
+
+
+def _in_memory(options: Iterable[str]) -> int:
+    """A file of no directory, to be read from its beginning."""
+    descriptor = os.memfd_create("bench-sandbox")
+    with os.fdopen(os.dup(descriptor), "wb") as file:
+        file.writelines(option.encode("utf-8", "surrogateescape") + b"\0" for option in options)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def _mount_point(root: Path, target: str, *, is_directory: bool) -> None:
+    *parents, last = PurePosixPath(target).parts[1:]
+    here = root
+    for name in parents:
+        here = here / name
+        _have(here, is_directory=True)
+    _have(here / last, is_directory=is_directory)
+
+
+def _have(path: Path, *, is_directory: bool) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        mode = path.lstat().st_mode
+        if stat.S_ISDIR(mode):
+            if mode & stat.S_IRWXU != stat.S_IRWXU:
+                path.chmod(0o755)
+            if is_directory:
+                return
+            path.rename(path.with_name(f".{path.name}.{secrets.token_hex(4)}"))
+        elif stat.S_ISREG(mode) and not is_directory:
+            return
+        else:
+            path.unlink()
+    if is_directory:
+        path.mkdir(mode=0o755)
+    else:
+        path.touch(mode=0o644)

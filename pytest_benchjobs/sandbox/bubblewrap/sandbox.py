@@ -1,0 +1,277 @@
+"""One local sandbox: directories of its own, and a set of namespaces for each command that runs in them."""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+
+from ...model.errors import ContainerLost, ContainerStartFailed, EngineError, EnvironmentFailed
+from ...model.result import ImageRecord
+from ...model.scenario import Network
+from ..door import DOOR
+from ..local import LocalCommand
+from ..protocol import ExecResult, Fetched, File, SandboxSpec, Sink, Stopping
+from . import transfer
+from .fitness import is_root, not_enforced
+from .namespaces import HOSTNAME, PATH, Contained, Tree
+
+_NETWORKS = ("public", "none")
+_NOT_RUN = 127
+_HEAD_OF_OUTPUT = 2000
+# How bubblewrap says that the fault is in the command.
+_FAULT_OF_THE_COMMAND = (b"bwrap: execvp ", b"bwrap: Can't chdir to ")
+_DIRECTORIES = {
+    "home": 0o755, "mnt": 0o755, "root": 0o700, "run": 0o755, "srv": 0o755, "tmp": 0o1777, "var": 0o755,
+    "var/cache": 0o755, "var/lib": 0o755, "var/log": 0o755, "var/tmp": 0o1777,
+}  # fmt: skip
+_NO_NETWORK_BESIDE = (
+    "the agent had no network but its models: in a local sandbox it cannot have public beside them"
+)
+
+
+class LocalSandbox:
+    """Directories of this machine that commands see as their own. Nothing runs between two commands.
+
+    Args:
+        bwrap: The program.
+        tree: Where it is. Nothing is there yet: `fill` makes it.
+        spec: What was asked for.
+        image: What stands for the image.
+        forget: Removes the directories.
+
+    """
+
+    def __init__(
+        self,
+        bwrap: str,
+        tree: Tree,
+        spec: SandboxSpec,
+        image: ImageRecord,
+        forget: Callable[[LocalSandbox], None],
+    ) -> None:
+        self.tree = tree
+        self._bwrap = bwrap
+        self._spec = spec
+        self._image = image
+        self._forget = forget
+        self._workdir = spec.environment.workdir or "/"
+        self._network: Network = self._known(spec.network)
+        self._notes = list(not_enforced(spec.environment))
+        self._env = {"PATH": PATH, "HOME": "/root", "HOSTNAME": HOSTNAME, **spec.environment.env}
+        self._lock = threading.Lock()
+        self._current: Contained | None = None
+        self._killed = False
+
+    @property
+    def id(self) -> str:
+        """The directory with everything that can be written."""
+        return str(self.tree.root)
+
+    @property
+    def image(self) -> ImageRecord:
+        """What stands for the image."""
+        return self._image
+
+    @property
+    def workdir(self) -> str:
+        """Absolute path commands run in."""
+        return self._workdir
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What it did not give."""
+        return tuple(self._notes)
+
+    def fill(self) -> None:
+        """Make the directories, and put the files of the trial in.
+
+        Raises:
+            OSError: the directories cannot be made.
+            InfrastructureError: of the class that fits.
+
+        """
+        root = self.tree.root
+        root.mkdir(mode=0o755)
+        for name, mode in _DIRECTORIES.items():
+            (root / name).mkdir()
+            (root / name).chmod(mode)
+        self.put([File(self._workdir), *self._spec.files] if self._workdir != "/" else self._spec.files)
+
+    def exec(
+        self,
+        argv: Iterable[str],
+        *,
+        timeout: float,
+        sink: Sink,
+        stdout: Sink | None = None,
+        user: str | None = None,
+        workdir: str | None = None,
+        env: Mapping[str, str] | None = None,
+        silent: float | None = None,
+        stopping: Stopping | None = None,
+    ) -> ExecResult:
+        """Run a command to its end or its timeout. Nothing of it is left then, whatever it has started.
+
+        Raises:
+            InfrastructureError: of the class that fits.
+
+        """
+        if not is_root(user):
+            raise EnvironmentFailed(f"there is no user {user!r} in a local sandbox, only root")
+        command = tuple(argv)
+        head = bytearray()
+
+        def tee(data: bytes) -> None:
+            if len(head) < _HEAD_OF_OUTPUT:
+                head.extend(data[:_HEAD_OF_OUTPUT])
+            sink(data)
+
+        # The door listens on the loopback. That of this machine is everybody's.
+        network = self._network == "public" and command[0] != DOOR
+        if self._network == "public" and not network and _NO_NETWORK_BESIDE not in self._notes:
+            self._notes.append(_NO_NETWORK_BESIDE)
+        options = self.tree.options(
+            network=network, workdir=workdir or self._workdir, env={**self._env, **(env or {})}
+        )
+        with self._running(options, command, stderr=_streams(stdout)) as contained:
+            result = LocalCommand(contained.process, tee, stdout).run(timeout, silent, stopping)
+            status = contained.close()
+        if result.timed_out:
+            return ExecResult(
+                status if stopping is not None else None,
+                timed_out=True,
+                seconds=result.seconds,
+                stopped=result.stopped,
+                silent=result.silent,
+            )
+        if status is None:
+            return _never_started(bytes(head), result)
+        return ExecResult(status, timed_out=False, seconds=result.seconds)
+
+    def put(self, files: Iterable[File]) -> None:
+        """Put files in, owned by root."""
+        transfer.put(self._transferring, files, self._workdir)
+
+    def read(self, path: str, *, limit: int) -> bytes | None:
+        """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
+        return transfer.read(self._transferring, posixpath.join(self._workdir, path), limit=limit)
+
+    def fetch(
+        self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
+    ) -> Fetched | None:
+        """Copy a file or directory out, safely. None: not there."""
+        source = posixpath.join(self._workdir, path)
+        return transfer.fetch(self._transferring, source, destination, limit=limit, exclude=exclude)
+
+    def signal(self, pid: int, name: str) -> None:
+        """Send a signal to the command that runs; there is one at a time. Never raises."""
+        with self._lock:
+            current = self._current
+        if current is not None and pid > 1 and name in ("INT", "TERM"):
+            current.send(signal.Signals[f"SIG{name}"])
+
+    def processes(self) -> tuple[str, ...]:
+        """None: they end with the command that started them."""
+        return ()
+
+    def end_processes(self) -> None:
+        """There are none."""
+
+    def restore_programs(self) -> tuple[str, ...]:
+        """None can be changed: they are this machine's, and read-only."""
+        return ()
+
+    def set_network(self, network: Network) -> None:
+        """Switch between `public` and `none`: from the next command on."""
+        self._network = self._known(network)
+
+    def keep(self, name: str) -> str:  # noqa: ARG002  whatever it is
+        """Not done.
+
+        Raises:
+            EngineError: always.
+
+        """
+        raise EngineError("a local sandbox cannot be kept; use Docker to look at it afterwards")
+
+    def kill(self) -> None:
+        """End it at once, from any thread. Never raises."""
+        with self._lock:
+            self._killed = True
+            if self._current is not None:
+                self._current.kill()
+
+    def remove(self) -> None:
+        """Remove its directories. Never raises."""
+        self._forget(self)
+
+    def limit_hit(self) -> str | None:
+        """No limit ends anything here."""
+        return None
+
+    def _known(self, network: Network) -> Network:
+        if network not in _NETWORKS:
+            raise ContainerStartFailed(
+                f"network {network!r} is not supported by a local sandbox; use `public` or `none`"
+            )
+        return network
+
+    @contextlib.contextmanager
+    def _running(
+        self,
+        options: list[str],
+        argv: Iterable[str],
+        *,
+        stdin: int = subprocess.DEVNULL,
+        stdout: int = subprocess.PIPE,
+        stderr: int = subprocess.STDOUT,
+    ) -> Iterator[Contained]:
+        """Start a command, and see that nothing of it is left afterwards."""
+        if self._killed:
+            raise ContainerLost("the sandbox was killed to stop the trial")
+        try:
+            self.tree.make_mount_points()
+            contained = Contained(self._bwrap, options, argv, stdin=stdin, stdout=stdout, stderr=stderr)
+        except OSError as error:
+            raise EngineError(f"a local sandbox cannot run a command: {error}") from error
+        with self._lock:
+            self._current = contained
+            if self._killed:
+                contained.kill()
+        try:
+            yield contained
+        finally:
+            with self._lock:
+                self._current = None
+            contained.close()
+        if self._killed:
+            raise ContainerLost("the sandbox was killed to stop the trial")
+
+    @contextlib.contextmanager
+    def _transferring(self, argv: Iterable[str], stdin: int) -> Iterator[Contained]:
+        """A program of this machine that moves files. It has no network, and knows nothing of the trial."""
+        options = self.tree.options(network=False, workdir="/", env={"PATH": PATH, "LC_ALL": "C.UTF-8"})
+        with self._running(options, argv, stdin=stdin, stderr=subprocess.PIPE) as contained:
+            yield contained
+
+
+def _streams(stdout: Sink | None) -> int:
+    return subprocess.STDOUT if stdout is None else subprocess.PIPE
+
+
+def _never_started(head: bytes, result: ExecResult) -> ExecResult:
+    """What to make of a command that bubblewrap did not start.
+
+    Raises:
+        EngineError: that was not the command's fault.
+
+    """
+    if head.startswith(_FAULT_OF_THE_COMMAND):
+        return ExecResult(_NOT_RUN, timed_out=False, seconds=result.seconds, started=False)
+    said = head.decode("utf-8", "replace").strip()[:500] or "bubblewrap was killed"
+    raise EngineError(f"a local sandbox could not run a command: {said}")

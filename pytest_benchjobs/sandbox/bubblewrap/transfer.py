@@ -1,0 +1,91 @@
+"""Files into a local sandbox and out of it.
+
+Programs of this machine do it, inside: there every link an agent has made leads where it would lead the agent. They
+cannot be tampered with, and nothing of the agent runs beside them.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import subprocess
+import tarfile
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from ...model.errors import DiskFull, EngineError, EnvironmentFailed
+from ..archive import pack, unpack
+from ..protocol import Fetched, File
+from .namespaces import Contained
+
+Running = Callable[[Iterable[str], int], AbstractContextManager[Contained]]
+"""Runs a program with such a standard input."""
+
+_NOT_THERE = 44
+_UNPACK = ("tar", "-xpf", "-", "-C", "/", "--no-same-owner", "--recursive-unlink")
+_READ = f'if [ -f "$1" ] && [ ! -L "$1" ]; then exec head -c "$2" -- "$1"; else exit {_NOT_THERE}; fi'
+_PACK = (
+    f'real=$(readlink -e -- "$1") || exit {_NOT_THERE}; cd -- "${{real%/*}}/" && '
+    'exec tar --create --file=- --format=pax --warning=none --ignore-failed-read -- "./${real##*/}" 2>/dev/null'
+)
+_STDERR = 2000
+
+
+def put(running: Running, files: Iterable[File], workdir: str) -> None:
+    """Put files in, owned by root; relative paths start at `workdir`.
+
+    Raises:
+        DiskFull, EnvironmentFailed: they cannot be written.
+
+    """
+    with pack(files, workdir) as archive:
+        archive.flush()
+        stdin = archive.fileno()
+        os.lseek(stdin, 0, os.SEEK_SET)
+        with running(_UNPACK, stdin) as contained:
+            _, errors = contained.process.communicate()
+            status = contained.close()
+    if status != 0:
+        said = _first_line(errors)
+        if "No space left" in said:
+            raise DiskFull(f"no space left for local sandboxes: {said}")
+        raise EnvironmentFailed(f"files cannot be put into a local sandbox: {said}")
+
+
+def read(running: Running, path: str, *, limit: int) -> bytes | None:
+    """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
+    with running(("sh", "-c", _READ, "sh", path, str(limit + 1)), subprocess.DEVNULL) as contained:
+        content, errors = contained.process.communicate()
+        status = contained.close()
+    if status == _NOT_THERE:
+        return None
+    if status != 0:
+        raise EngineError(f"{path} cannot be read from a local sandbox: {_first_line(errors)}")
+    if len(content) > limit:
+        raise ValueError(f"{path} has more than {limit} bytes")
+    return content
+
+
+def fetch(
+    running: Running, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
+) -> Fetched | None:
+    """Copy a file or directory out, safely. None: not there."""
+    if posixpath.normpath(path) == "/":
+        raise EngineError("a local sandbox cannot be fetched as a whole: most of it is this machine's")
+    with running(("sh", "-c", _PACK, "sh", path), subprocess.DEVNULL) as contained:
+        assert contained.process.stdout is not None  # noqa: S101  it was asked for
+        try:
+            with tarfile.open(fileobj=contained.process.stdout, mode="r|") as archive:
+                fetched = unpack(archive, destination, limit=limit, exclude=exclude)
+        except tarfile.ReadError as error:
+            contained.process.wait()
+            status = contained.close()
+            if status == _NOT_THERE:
+                return None
+            raise EngineError(f"{path} cannot be fetched from a local sandbox: {error}") from error
+    return fetched
+
+
+def _first_line(errors: bytes) -> str:
+    return errors[:_STDERR].decode("utf-8", "replace").strip().partition("\n")[0]
