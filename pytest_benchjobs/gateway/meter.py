@@ -13,7 +13,7 @@ from .wires import Kind
 _LONGEST = 64 << 20  # bytes of one event or one whole answer that are kept to be read
 _MOST = 1 << 53
 # Most events are a few words of text. Only those with one of these in them are worth parsing.
-_TELLING = (b"usage", b'"error"', b"message_st", b"response.", b"finishReason")
+_TELLING = (b"usage", b'"error"', b"message_st", b"response.", b"finishReason", b"[DONE]")
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
@@ -53,6 +53,8 @@ class Meter:
             else:
                 self._skipping = True
             return
+        if data.endswith(b"\n") and not (self._held or self._skipping or self._worth_parsing(data)):
+            return
         first, *rest = data.split(b"\n")
         if not self._skipping:
             self._held += first
@@ -86,8 +88,11 @@ class Meter:
         said = line[5:].strip()
         if said == b"[DONE]":
             self.reading.finished = True
-        elif self.reading.model is None or any(word in said for word in _TELLING):
+        elif self._worth_parsing(said):
             self._event(_parsed(said))
+
+    def _worth_parsing(self, data: bytes) -> bool:
+        return self.reading.model is None or any(word in data for word in _TELLING)
 
     def _event(self, event: Any) -> None:
         if isinstance(event, dict):
