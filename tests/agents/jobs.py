@@ -32,7 +32,7 @@ class Job:
     path: Path
     server: ModelServer
 
-    def scenarios(self, prompts: dict[str, str], *, timeout: float = 60, late: str = "") -> None:
+    def scenarios(self, prompts: dict[str, str], *, timeout: float = 180, late: str = "") -> None:
         """One scenario for each prompt. It is solved when made.txt says hi. The one called `late` has little time."""
         manifest = {
             "benchmark": "made",
