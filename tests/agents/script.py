@@ -1,6 +1,7 @@
 """What the scripted model does next, decided by markers in the prompt and by how many tool results came back.
 
     <<<RUN: command>>>         one call of the agent's shell tool for each, in order
+    <<<LOOK: path>>>           in the same order, one call of its tool that looks at an image
     <<<SAY: text>>>            what it says when there is nothing more to run (default: all done)
     <<<FILL: n>>>              it says so many words
     <<<LOOP>>>                 a tool call every time, for ever
@@ -25,12 +26,12 @@ import dataclasses
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 _MARKER = re.compile(r"<<<([A-Z]+)(?::\s*(.*?))?\s*>>>", re.DOTALL)
 _KNOWN = frozenset(
-    ["RUN", "SAY", "FILL", "LOOP", "SLEEP", "ERR", "ERRAFTER", "CUT", "DROP", "BROKEN", "USAGE", "ID"]
+    ["RUN", "LOOK", "SAY", "FILL", "LOOP", "SLEEP", "ERR", "ERRAFTER", "CUT", "DROP", "BROKEN", "USAGE", "ID"]
 )
 _SHELLS = (
     "Bash",
@@ -44,6 +45,14 @@ _SHELLS = (
     "exec",
 )
 """Names of shell tools, the one to prefer first."""
+_LOOKING = {
+    "Read": "file_path",
+    "view_image": "path",
+    "read_file": "file_path",
+    "read_image": "source",
+    "read": "filePath",
+}
+"""Names of tools that look at images -> their argument with the path."""
 _COMMAND_ARGUMENTS = ("command", "cmd", "script", "code")
 
 Given = Callable[[str, int], bool]
@@ -134,10 +143,16 @@ def turn(asked: Asked, given: Given) -> Turn:
         fault = _fault(last["ERR"])
     elif step and happens("ERRAFTER"):
         fault = _fault(last["ERRAFTER"])
-    commands = [argument for name, argument in markers if name == "RUN"]
-    command = f"echo turn {step}" if "LOOP" in last else commands[step] if step < len(commands) else None
-    tool = None if command is None else _shell_tool(asked.tools)
-    call = None if command is None or tool is None else _call(tool, command, f"call_{identity}")
+    work = [(name, argument) for name, argument in markers if name in ("RUN", "LOOK")]
+    if "LOOP" in last:
+        work = [("RUN", f"echo turn {step}")] * (step + 1)
+    name, argument = work[step] if step < len(work) else (None, "")
+    tool = None if name is None else _offered(asked.tools, _SHELLS if name == "RUN" else _LOOKING)
+    call = None
+    if tool is not None and name == "LOOK":
+        call = Call(f"call_{identity}", tool.name, {_LOOKING[tool.name]: argument})
+    elif tool is not None:
+        call = _call(tool, argument, f"call_{identity}")
     words = "word " * int(last["FILL"]) if "FILL" in last else ""
     return Turn(
         id=identity,
@@ -167,9 +182,10 @@ def _fault(argument: str) -> Fault:
     )
 
 
-def _shell_tool(tools: tuple[Tool, ...]) -> Tool | None:
+def _offered(tools: tuple[Tool, ...], names: Iterable[str]) -> Tool | None:
+    """The first of these that is among the tools."""
     offered = {tool.name: tool for tool in tools}
-    return next((offered[name] for name in _SHELLS if name in offered), None)
+    return next((offered[name] for name in names if name in offered), None)
 
 
 def _call(tool: Tool, command: str, identity: str) -> Call:

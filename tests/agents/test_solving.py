@@ -26,6 +26,7 @@ def test_each_makes_the_file_with_its_own_tool_and_is_metered_to_the_token(job: 
         reported = dataclasses.asdict(job.server.usage)
         usages[agent] = used(result)
         assert usages[agent] == reported, agent
+        assert result["usage"]["source"] == "gateway"
         assert job.server.keys <= set(KEYS.values())
         trajectory = job.path / "reports/jobs" / result["job"] / result["path"] / "trajectory.jsonl"
         steps = [json.loads(line) for line in trajectory.read_text().splitlines()]

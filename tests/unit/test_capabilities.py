@@ -60,6 +60,9 @@ def test_a_list_will_do() -> None:
 def test_of_what_comes_with_the_package_only_what_is_certain_is_said() -> None:
     known = {agent.name: capabilities_of(agent) for agent in builtin_agents()}
     assert known["model"] == {"shell"}
+    assert known["codex"] == known["goose"] == {"shell", "vision"}
+    for name in ("claude-code", "gemini-cli", "opencode"):
+        assert known[name] == {"shell", "vision", "mcp"}, name
     for name in ("oracle", "nop", "command", "baseline"):
         assert known[name] is None, name
 
@@ -71,5 +74,7 @@ def test_a_description_says_it(tmp_path: Path) -> None:
     path.write_text('name = "mine"\nargv = ["mine"]\n')
     assert capabilities_of(DescribedAgent.of_file(path)) is None
     path.write_text('name = "mine"\nargv = ["mine"]\ncapabilities = ["Vision"]\n')
-    with pytest.raises(InputError, match=r"3: capabilities.*'Vision' is not a capability: lower-case letters"):
+    with pytest.raises(
+        InputError, match=r"3: capabilities.*'Vision' is not a capability: lower-case letters"
+    ):
         DescribedAgent.of_file(path)
