@@ -121,7 +121,9 @@ def test_every_class_of_failure_and_error_has_a_row() -> None:
 
 
 def test_every_way_an_agent_ends_has_a_row() -> None:
-    section = (DOCS / "outcomes.md").read_text("utf-8").partition("\n## How agents end\n")[2].partition("\n## ")[0]
+    section = (
+        (DOCS / "outcomes.md").read_text("utf-8").partition("\n## How agents end\n")[2].partition("\n## ")[0]
+    )
     rows = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| *")]
     assert {word for row in rows for word in re.findall(r"\*(\w+)\*", row)} == set(Ending)
 

@@ -152,8 +152,10 @@ def test_names_come_from_the_ini_file_and_from_hooks(bench: Bench) -> None:
         (["--bench-env", "1A=x"], "--bench-env: '1A' is not a name for a variable (letters, digits and '_')"),
         (
             ["--bench-secret", "KEY=SURELY_NOT_SET"],
-            "--bench-secret: SURELY_NOT_SET is neither in the environment nor among the secrets kept here; "
-            "export it, or run `benchjobs secret set SURELY_NOT_SET`",
+            (
+                "--bench-secret: SURELY_NOT_SET is neither in the environment nor among the secrets kept here; "
+                "export it, or run `benchjobs secret set SURELY_NOT_SET`"
+            ),
         ),
         (["--bench-image-map", "debian"], "--bench-image-map: 'debian' is not of the form FROM=TO"),
         (["--bench-secret", "KEY"], "--bench-secret: 'KEY' is not of the form VARIABLE=NAME"),

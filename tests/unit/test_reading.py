@@ -622,7 +622,9 @@ def test_agents_and_benchmarks_are_documents_too(capsys: pytest.CaptureFixture[s
     )
     found = documents(capsys, "benchmarks", "benchmarks", tmp_path)["benchmarks"]
     assert [(item["benchmark"], item["scenarios"]) for item in found] == [("texts", ["one"])]
-    assert {"name": "oracle", "needs_model": False} in documents(capsys, "agents", "agents")["agents"]
+    agents = {agent["name"]: agent for agent in documents(capsys, "agents", "agents")["agents"]}
+    assert agents["oracle"]["needs_model"] is False
+    assert agents["codex"]["needs_model"] is True
 
 
 def test_ten_thousand_trials_are_summed_up_without_opening_a_bundle(
