@@ -10,7 +10,7 @@ from ...model.scenario import DEFAULT_PIDS, Environment, Scenario
 
 HOST = "host"
 """The image of scenarios that run on the programs of this machine."""
-READ_ONLY = ("/bin", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/opt", "/proc", "/sbin",
+READ_ONLY = ("/bin", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc", "/sbin",
              "/sys", "/usr")  # fmt: skip
 """What is this machine's, or the kernel's, and has nothing put into it."""
 

@@ -10,7 +10,22 @@ import shutil
 import stat
 from pathlib import Path
 
-_PROGRAMS = ("bin", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "opt", "sbin", "usr")
+_PROGRAMS = ("bin", "gnu", "lib", "lib32", "lib64", "libx32", "nix", "sbin", "usr")
+_MORE_PROGRAMS = Path("/opt")
+# What a container of Docker has read-only there, and what it has not at all. Run by root, a sandbox's root is the
+# kernel's too, and for much of /proc the kernel asks no more than that.
+_KERNEL_READ_ONLY = ("bus", "fs", "irq", "sys", "sysrq-trigger")
+_KERNEL_HIDDEN = (
+    "acpi",
+    "asound",
+    "kcore",
+    "keys",
+    "latency_stats",
+    "mtrr",
+    "sched_debug",
+    "scsi",
+    "timer_list",
+)
 _ETC = Path("/etc")
 # Who uses this machine and which one it is are nobody's business; those of a sandbox are its own.
 _OWN = frozenset(
@@ -23,8 +38,28 @@ _RELEASES = (Path("/etc/os-release"), Path("/usr/lib/os-release"))
 
 
 def programs() -> tuple[str, ...]:
-    """Directories at the top that hold programs, as absolute paths."""
-    return tuple(f"/{name}" for name in _PROGRAMS if Path(f"/{name}").is_dir())
+    """Directories that hold programs, as absolute paths.
+
+    Of /opt those below it, for agents have theirs there too.
+    """
+    found = [f"/{name}" for name in _PROGRAMS if Path(f"/{name}").is_dir()]
+    with contextlib.suppress(OSError):
+        found += sorted(str(path) for path in _MORE_PROGRAMS.iterdir() if _open_to_all(path))
+    return tuple(found)
+
+
+def kernel_options() -> list[str]:
+    """Have bubblewrap mount a /proc in which nothing of the machine can be changed."""
+    options = ["--proc", "/proc"]
+    for path in (Path("/proc", name) for name in _KERNEL_READ_ONLY):
+        if path.exists():
+            options += ["--ro-bind", str(path), str(path)]
+    for path in (Path("/proc", name) for name in _KERNEL_HIDDEN):
+        if path.is_dir():
+            options += ["--tmpfs", str(path), "--remount-ro", str(path)]
+        elif path.exists():
+            options += ["--ro-bind", os.devnull, str(path)]
+    return options
 
 
 def release() -> str:

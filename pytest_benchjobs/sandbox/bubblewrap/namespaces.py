@@ -21,7 +21,7 @@ from typing import IO
 
 from ...model.errors import EngineError
 from ..protocol import Mount
-from .machine import programs
+from .machine import kernel_options, programs
 
 HOSTNAME = "bench"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -53,7 +53,7 @@ class Tree:
         options += ["--bind", str(self.root), "/"]
         for top in programs():
             options += ["--ro-bind", top, top]
-        options += ["--ro-bind", str(self.settings), "/etc", "--proc", "/proc", "--dev", "/dev"]
+        options += ["--ro-bind", str(self.settings), "/etc", *kernel_options(), "--dev", "/dev"]
         for mount in self.mounts:
             options += ["--ro-bind", str(mount.source.absolute()), mount.target]
         options += ["--chdir", workdir]

@@ -1,0 +1,72 @@
+"""Agents in local sandboxes, through the gateway, against the scripted model server."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.agents.conftest import fetched, job
+from tests.agents.jobs import Job, used
+from tests.agents.server import ModelServer
+from tests.support import IMAGE
+
+__all__ = ("fetched", "job")
+
+pytestmark = pytest.mark.slow
+
+NO_DOCKER = ("--bench-no-docker", f"--bench-image-map={IMAGE}=host")
+# Where there is no network but the loopback, and nothing that agents could do there.
+_PROBE = "cat /proc/net/dev | tail -n +3 | cut -d: -f1 | tr -d ' ' > seen.txt; ls -A /root /home >> seen.txt"
+_SOLVE = f"<<<RUN: echo hi > made.txt; {_PROBE}; env >> seen.txt>>> <<<SAY: all done>>>"
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Iterator[Job]:
+    """A directory for jobs, and the server. Nothing has to be fetched."""
+    with ModelServer() as server:
+        yield Job(tmp_path, server)
+
+
+def test_an_agent_of_this_machine_works_in_the_sandbox(bare: Job) -> None:
+    bare.scenarios({"make": "<<<RUN: echo hi > made.txt; pwd>>> <<<RUN: cat made.txt>>>"})
+    (result,) = bare.run("--bench-agent", f"model:gpt-5.5@{bare.server.url}/v1", *NO_DOCKER)
+    assert (result["outcome"], result["score"]) == ("passed", 1.0), bare.output
+    assert not any("local sandbox" in note for note in result["notes"])
+    assert used(result) == dataclasses.asdict(bare.server.usage)
+    assert bare.server.calls[-1].asked is not None
+    assert bare.server.calls[-1].asked.results == ("/app\n", "hi\n")
+    assert result["image"]["substituted"] == {IMAGE: "host"}
+
+
+@pytest.mark.parametrize("network", ["none", "public"])
+def test_a_real_agent_reaches_its_model_and_nothing_else(job: Job, network: str) -> None:
+    job.scenarios({"make": _SOLVE, "again": _SOLVE})
+    manifest = json.loads((job.path / "made.bench.yaml").read_text())
+    manifest["defaults"] |= {"network": network, "artifacts": ["seen.txt"]}
+    (job.path / "made.bench.yaml").write_text(json.dumps(manifest))
+    results = job.run("--bench-agent", job.spec("codex"), *NO_DOCKER)
+    assert [(result["outcome"], result["score"]) for result in results] == [("passed", 1.0)] * 2, job.output
+    total = {key: sum(used(result)[key] or 0 for result in results) for key in ("input_tokens", "calls")}
+    reported = dataclasses.asdict(job.server.usage)
+    assert total == {key: reported[key] for key in total}
+    for result in results:
+        beside = [note for note in result["notes"] if "no network but its models" in note]
+        assert bool(beside) == (network == "public")
+        kept = job.path / "reports/jobs" / result["job"] / result["path"] / "artifacts" / "seen.txt"
+        seen = kept.read_text()
+        assert seen.splitlines()[0] == "lo"
+        assert "canary" not in seen
+        assert "eth0" not in seen
+
+
+def test_one_that_never_ends_is_asked_to_and_then_nothing_of_it_is_left(job: Job) -> None:
+    job.scenarios({"loop": "<<<RUN: sleep 3600 & sleep 3601>>>"}, timeout=8)
+    (result,) = job.run("--bench-agent", job.spec("codex"), *NO_DOCKER)
+    assert (result["outcome"], result["failure"]["class"]) == ("failed", "agent_timeout"), job.output
+    assert result["usage"]["calls"] == 1
+    running = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+    assert not any(b"sleep\x003600" in line or b"sleep\x003601" in line for line in running)

@@ -1,0 +1,79 @@
+"""Which scenarios local sandboxes are for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.model.job import JobConfig
+from pytest_benchjobs.model.scenario import Environment, HealthCheck, Scenario, ScorerSpec
+from pytest_benchjobs.sandbox.bubblewrap.fitness import incompatibility, not_enforced
+
+JOB = JobConfig(directory=Path("reports"))
+
+
+def scenario(environment: Environment, **more: Any) -> Scenario:
+    fields = {"scorers": (ScorerSpec(name="right", type="command", command="true"),), **more}
+    return Scenario(
+        id="one",
+        benchmark="toy",
+        problem_statement="Try.",
+        environment=environment,
+        source=Path("toy.bench.yaml"),
+        **fields,
+    )
+
+
+def on_host(**more: Any) -> Environment:
+    return Environment(image="host", **more)
+
+
+def test_what_runs_on_the_programs_of_this_machine() -> None:
+    for environment in (
+        Environment(),
+        on_host(),
+        on_host(workdir="/app", user="root", network="none", memory=1 << 30),
+    ):
+        assert incompatibility(scenario(environment), JOB) is None
+    mapped = JOB.model_copy(update={"image_map": {"debian:12": "host"}})
+    assert incompatibility(scenario(Environment(image="debian:12")), mapped) is None
+    assert (
+        incompatibility(scenario(on_host(), files={"in.txt": Path("x"), "/data/in.txt": Path("x")}), JOB)
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("environment", "more", "why"),
+    [
+        (Environment(image="debian:12"), {}, "needs an image (debian:12), and there is no Docker"),
+        (Environment(dockerfile=Path("/x/Dockerfile")), {}, "needs an image (of its Dockerfile), and there is no Docker"),
+        (on_host(user="app"), {}, "needs the user 'app'"),
+        (on_host(), {"agent_user": "app"}, "needs the user 'app'"),
+        (on_host(), {"agent_network": "allowlist"}, "needs the network `allowlist`"),
+        (on_host(gpus=1), {}, "needs GPUs"),
+        (on_host(allow_sudo=True), {}, "needs sudo"),
+        (on_host(keep_processes=True), {}, "keeps processes running"),
+        (on_host(healthcheck=HealthCheck(command="true")), {}, "waits for a service"),
+        (on_host(), {"files": {"/etc/app.conf": Path("x")}}, "writes to /etc/app.conf"),
+        (on_host(workdir="/usr/src/app"), {}, "writes to /usr/src/app"),
+        (on_host(workdir="/data/../etc"), {}, "writes to /data/../etc"),
+    ],
+)  # fmt: skip
+def test_what_does_not_and_why(environment: Environment, more: dict[str, Any], why: str) -> None:
+    found = incompatibility(scenario(environment, **more), JOB)
+    assert found is not None
+    assert found.startswith(f"incompatible: {why}")
+
+
+def test_an_option_that_keeps_processes_counts_as_well() -> None:
+    keeping = JOB.model_copy(update={"keep_processes": ("o*",)})
+    assert incompatibility(scenario(on_host()), keeping) is not None
+
+
+def test_limits_that_nobody_enforces_are_named() -> None:
+    assert not_enforced(on_host()) == ()
+    (note,) = not_enforced(on_host(memory=1 << 20, cpus=1, pids=64))
+    assert note == "not enforced in a local sandbox: the limit of cpus, memory, pids"
