@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -404,6 +405,55 @@ def test_without_bubblewrap_it_says_what_to_install(monkeypatch: pytest.MonkeyPa
     broken.chmod(0o755)
     with pytest.raises(EngineUnavailable, match="No permissions to create new namespace"):
         provider.check()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="all these tests are run by an ordinary user")
+def test_an_ordinary_user_can_make_them_too() -> None:
+    # As root first, which brings in every module: its files may be where nobody else can read them.
+    script = """
+import os, sys, tempfile
+from pathlib import Path
+from pytest_benchjobs.model.owner import current_owner
+from pytest_benchjobs.model.scenario import Environment
+from pytest_benchjobs.sandbox.bubblewrap.provider import LocalProvider
+from pytest_benchjobs.sandbox.protocol import File, SandboxSpec
+
+def use(directory):
+    tempfile.tempdir = directory
+    provider = LocalProvider(current_owner())
+    provider.check()
+    spec = SandboxSpec(Environment(image="host", workdir="/app"), {}, "none", 60, (File("in.txt", content=b"in"),))
+    sandbox = provider.start(spec, lambda phase: None)
+    out = bytearray()
+    script = "id -u; cat in.txt; mkdir -p a/b; echo locked > a/b/c; chmod 0 a/b/c a/b a; cat a/b/c; tail -n +3 /proc/net/dev | cut -d: -f1"
+    sandbox.exec(("sh", "-c", script), timeout=30, sink=out.extend)
+    fetched = sandbox.fetch("/app/a", Path(directory) / "fetched", limit=100)
+    sandbox.remove()
+    provider.close()
+    return os.getuid(), out.decode().split(), fetched.files, sorted(os.listdir(directory))
+
+first = use(sys.argv[1])
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+second = use(sys.argv[2])
+assert first[0] == 0 and second[0] == 65534
+assert first[1:] == second[1:] == (["0", "inlocked", "lo"], ("b/c",), ["fetched"]), (first, second)
+"""
+    with tempfile.TemporaryDirectory() as top:
+        mine, theirs = Path(top) / "mine", Path(top) / "theirs"
+        for path, user in ((mine, 0), (theirs, 65534)):
+            path.mkdir()
+            os.chown(path, user, user)
+        Path(top).chmod(0o755)
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(mine), str(theirs)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 def _command_lines() -> Iterator[bytes]:
