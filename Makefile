@@ -13,7 +13,8 @@ help:  ## Show this
 demo: venv engine  ## Run the quickstart benchmark with two agents in real containers
 	$(PY) scripts/demo.py
 
-test: lint unit plugin docs docker agents  ## Everything CI runs, except the matrix
+test: lint unit plugin docs docker  ## Everything CI runs, except the matrix
+	$(PYTEST) tests/agents tests/local -q -n 2 -m "not extended"
 
 lint: venv  ## ruff, mypy --strict, import-linter
 	$(PY) -m ruff check
@@ -37,7 +38,7 @@ docs: venv engine  ## Run what the documentation shows
 docker: venv engine  ## Real containers
 	$(PYTEST) tests/docker -q
 
-agents: venv engine  ## Real agents, against a scripted model server
+agents: venv engine  ## Every test of real agents, against a scripted model server
 	$(PYTEST) tests/agents -q -n 2
 
 bench: venv engine  ## Measure the budgets: each figure is the median of several runs, beside what it may be

@@ -7,10 +7,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.agents.server import ModelServer
 from tests.support import IMAGE, results, run
 
 AGENTS = ("claude-code", "codex", "gemini-cli", "goose", "opencode")
+EACH = [
+    name if name in ("claude-code", "codex") else pytest.param(name, marks=pytest.mark.extended)
+    for name in AGENTS
+]
+"""For tests of each agent. Two of them are enough for every day."""
 MODELS = {
     "claude-code": "claude-sonnet-4-5",
     "codex": "gpt-5.5",

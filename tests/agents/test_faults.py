@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.jobs import AGENTS, Job
+from tests.agents.jobs import AGENTS, EACH, Job
 from tests.support import containers
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -40,7 +40,7 @@ def _ends(found: list[dict[str, Any]]) -> dict[str, tuple[str, str | None, str |
     }
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", EACH)
 def test_each_fault_has_the_outcome_and_class_of_the_table(job: Job, agent: str) -> None:
     # A quota ends the job, so it has one of its own.
     job.scenarios(
@@ -61,7 +61,7 @@ def test_each_fault_has_the_outcome_and_class_of_the_table(job: Job, agent: str)
     assert containers(found[0]["job"]) == []
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", EACH)
 def test_keys_models_and_addresses_that_are_wrong(job: Job, agent: str) -> None:
     job.scenarios({"make": _RUN})
     bad = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY"), "bad-key") | {
@@ -76,7 +76,7 @@ def test_keys_models_and_addresses_that_are_wrong(job: Job, agent: str) -> None:
     assert _ends(found) == {"make": ("error", "endpoint_down", "endpoint_down")}, job.output
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", EACH)
 def test_a_hard_quota_and_an_endless_loop(job: Job, agent: str) -> None:
     job.scenarios({"make": FAULTS["quota"][0]})
     found = job.run("--bench-agent", job.spec(agent))

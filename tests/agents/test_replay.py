@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.agents.jobs import AGENTS, KEYS, Job
+from tests.agents.jobs import EACH, KEYS, Job
 from tests.support import results, run
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
@@ -27,7 +27,7 @@ def _timeless(value: Any) -> Any:
     return [_timeless(item) for item in value] if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("agent", [*AGENTS, "model"])
+@pytest.mark.parametrize("agent", [*EACH, "model"])
 def test_a_replayed_job_is_the_same(job: Job, agent: str) -> None:
     job.scenarios({"make": "<<<RUN: echo hi > made.txt>>> <<<RUN: cat made.txt>>> <<<SAY: all done>>>"})
     spec = f"model:fake-model@{job.server.url}/v1" if agent == "model" else job.spec(agent)
