@@ -5,7 +5,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format unit plugin docs docker agents bench test-matrix terminal-bench venv engine clean
+.PHONY: help demo test lint format unit plugin docs docker local agents bench test-matrix terminal-bench venv engine bubblewrap clean
 
 help:  ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -13,7 +13,7 @@ help:  ## Show this
 demo: venv engine  ## Run the quickstart benchmark with two agents in real containers
 	$(PY) scripts/demo.py
 
-test: lint unit plugin docs docker  ## Everything CI runs, except the matrix
+test: lint unit plugin docs docker bubblewrap  ## Everything CI runs, except the matrix
 	$(PYTEST) tests/agents tests/local -q -n 2 -m "not extended"
 
 lint: venv  ## ruff, mypy --strict, import-linter
@@ -38,6 +38,9 @@ docs: venv engine  ## Run what the documentation shows
 docker: venv engine  ## Real containers
 	$(PYTEST) tests/docker -q
 
+local: venv engine bubblewrap  ## Sandboxes without Docker, beside real containers
+	$(PYTEST) tests/local -q
+
 agents: venv engine  ## Every test of real agents, against a scripted model server
 	$(PYTEST) tests/agents -q -n 2
 
@@ -52,6 +55,9 @@ terminal-bench: venv engine  ## Stand-in images for Terminal-Bench 2.0 tasks whe
 
 venv:
 	@scripts/venv.sh
+
+bubblewrap:
+	@scripts/bubblewrap.sh
 
 engine:
 	@scripts/engine.sh

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.agents.conftest import fetched, job
-from tests.agents.jobs import Job, used
+from tests.agents.jobs import AGENTS, Job, used
 from tests.agents.server import ModelServer
 from tests.support import IMAGE
 
@@ -61,6 +61,14 @@ def test_a_real_agent_reaches_its_model_and_nothing_else(job: Job, network: str)
         assert seen.splitlines()[0] == "lo"
         assert "canary" not in seen
         assert "eth0" not in seen
+
+
+def test_all_public_agents_solve_it(job: Job) -> None:
+    job.scenarios({"make": _SOLVE})
+    agents = (word for agent in AGENTS for word in ("--bench-agent", job.spec(agent)))
+    results = job.run(*agents, "--bench-concurrency", "2", *NO_DOCKER)
+    outcomes = {result["agent"]["name"]: (result["outcome"], result["score"]) for result in results}
+    assert outcomes == dict.fromkeys(AGENTS, ("passed", 1.0)), job.output
 
 
 def test_one_that_never_ends_is_asked_to_and_then_nothing_of_it_is_left(job: Job) -> None:
