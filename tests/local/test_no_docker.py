@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.sandbox.docker import DockerProvider
-from tests.support import IMAGE, results, run
+from tests.support import IMAGE, results, run, start
 
 pytestmark = pytest.mark.slow
 
@@ -156,6 +159,46 @@ def test_no_file_is_left_of_sandboxes(place: Path) -> None:
     done = run(place, "toy.bench.yaml", "--bench-no-docker", TMPDIR=f"{place}/temporary")
     assert len(results(place)) == 6, done.stdout
     assert list((place / "temporary").glob("benchjobs-local-*")) == []
+
+
+def test_nothing_outlives_a_killed_job_and_the_next_one_removes_its_files(place: Path) -> None:
+    temporary = place / "temporary"
+    temporary.mkdir()
+    agent = "command:setsid sleep 4401 & sleep 4402"
+    job = start(
+        place,
+        "toy.bench.yaml",
+        "-k",
+        "partial",
+        "--bench-no-docker",
+        "--bench-agent",
+        agent,
+        TMPDIR=str(temporary),
+    )
+    try:
+        until(lambda: len(sleeping()) == 2)
+    finally:
+        job.kill()
+        job.communicate()
+    until(lambda: not sleeping())
+    assert len(list(temporary.glob("benchjobs-local-*"))) == 1
+    run(place, "toy.bench.yaml", "-k", "partial", "--bench-no-docker", TMPDIR=str(temporary))
+    assert list(temporary.glob("benchjobs-local-*")) == []
+
+
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        time.sleep(0.05)
+
+
+def sleeping() -> list[bytes]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            found.append((process / "cmdline").read_bytes())
+    return [line for line in found if line in (b"sleep\x004401\0", b"sleep\x004402\0")]
 
 
 def test_mistakes_are_one_clear_line(place: Path) -> None:
