@@ -27,7 +27,9 @@ async def take(door: socket.socket) -> tuple[socket.socket, int]:
         with connection:
             connection.setblocking(False)
             with contextlib.suppress(OSError, TimeoutError):
-                await asyncio.wait_for(_readable(connection), _PATIENCE)
+                # Not wait_for, which may forget in Python 3.11 that the whole was cancelled.
+                async with asyncio.timeout(_PATIENCE):
+                    await _readable(connection)
                 handed = _receive(connection)
                 if handed is not None:
                     return handed
