@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from typing import Any
 
 import docker.errors
 import pytest
@@ -57,8 +58,8 @@ def test_limits_are_tried_in_a_container_that_is_removed(provider: DockerProvide
 def test_limits_that_do_not_hold_are_named(provider: DockerProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     configure = docker_module._host_config
 
-    def without(environment: object, network: object) -> dict[str, object]:
-        configuration = configure(environment, network)  # type: ignore[arg-type]
+    def without(*arguments: Any) -> dict[str, Any]:
+        configuration = configure(*arguments)
         configuration.pop("mem_limit")
         configuration.pop("memswap_limit")
         return {**configuration, "pids_limit": 999}
