@@ -105,22 +105,6 @@ def target_of(
     return Target(_endpoint(spec, name, wires, environ, params or {}), model)
 
 
-def endpoint_for(
-    spec: AgentSpec,
-    wires: Sequence[Wire],
-    default_provider: str | None,
-    environ: Mapping[str, str],
-    params: Mapping[str, Any] | None = None,
-) -> Endpoint:
-    """Return the endpoint of `target_of`.
-
-    Raises:
-        InputError: as there.
-
-    """
-    return target_of(spec, wires, default_provider, environ, params).endpoint
-
-
 def missing_key(endpoint: Endpoint, value_of: Callable[[str], str | None]) -> str | None:
     """What is missing for an endpoint, in a line that says what to do; None when nothing is.
 

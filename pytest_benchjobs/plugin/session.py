@@ -283,11 +283,11 @@ class BenchSession:
         return self._committed(trial, datetime.datetime.now(datetime.UTC), why, Outcome.SKIPPED)
 
     def fly_now(self, item: TrialItem) -> None:
-        """Run all trials of an item here and now, under tokens like any other."""
+        """Run all trials of an item here and now, as our own loop would: what is known is not run again."""
         flight = self.flight()
         try:
             for ticket in item.tickets():
-                flight.submit(ticket)
+                self.submit(flight, ticket)
             while not item.land(next_landed(flight)[1], self.job.attempt_policy):
                 pass
         finally:

@@ -52,6 +52,31 @@ def last(bench: Bench) -> dict[str, dict[str, Any]]:
     return {result["scenario"]: result for result in bench.results()}
 
 
+def test_what_has_a_result_is_not_run_again_by_the_loop_of_another_plugin(counted: Bench) -> None:
+    counted.run("many.bench.yaml")
+    assert ran(counted) == ["bad", "broken", "good"]
+    (counted.path / "other_loop.py").write_text(
+        """
+import pytest
+
+class Loop:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session):
+        for item in session.items:
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        print("another loop was here")
+        return True
+
+def pytest_collection_finish(session):
+    session.config.pluginmanager.register(Loop())  # after ours, so that it comes first
+"""
+    )
+    again = counted.run("many.bench.yaml", "--bench-reuse", "-s", "-p", "other_loop")
+    assert ran(counted) == ["broken"]  # an error is no result
+    assert again.parseoutcomes() == {"passed": 1, "unsolved": 1, "errors": 1}
+    again.stdout.fnmatch_lines("*another loop was here*")
+
+
 def test_what_has_a_result_is_not_run_again(counted: Bench) -> None:
     first = counted.run("many.bench.yaml")
     assert ran(counted) == ["bad", "broken", "good"]

@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.agents.providers import PROVIDERS, endpoint_for, missing_key, target_of
+from pytest_benchjobs.agents.providers import PROVIDERS, missing_key, target_of
 from pytest_benchjobs.model.agent import AgentSpec
-from pytest_benchjobs.model.endpoint import Wire
+from pytest_benchjobs.model.endpoint import Endpoint, Wire
 from pytest_benchjobs.model.errors import InputError
 
 ALL: tuple[Wire, ...] = ("anthropic", "openai", "google")
+
+
+def _endpoint(*args: Any, **more: Any) -> Endpoint:
+    return target_of(*args, **more).endpoint
 
 
 def _spec(text: str, provider: str | None = None) -> AgentSpec:
@@ -99,7 +103,7 @@ def test_the_base_url_is_the_agents_else_the_parameters_else_the_variables_else_
     params = {"vllm_base_url": "http://parameter/v1"}
 
     def url(text: str, **given: Any) -> str:
-        return endpoint_for(_spec(text, "vllm"), ALL, None, **{"environ": {}, **given}).base_url
+        return _endpoint(_spec(text, "vllm"), ALL, None, **{"environ": {}, **given}).base_url
 
     assert url("a:m@http://agent/v1", environ=environ, params=params) == "http://agent/v1"
     assert url("a:m", environ=environ, params=params) == "http://parameter/v1"
@@ -110,13 +114,11 @@ def test_the_base_url_is_the_agents_else_the_parameters_else_the_variables_else_
 @pytest.mark.parametrize("name", sorted(PROVIDERS))
 def test_each_provider_has_a_variable_for_its_base_url(name: str) -> None:
     environ = {PROVIDERS[name].url_variable: "http://elsewhere:1"}
-    assert endpoint_for(_spec("a:m", name), ALL, None, environ).base_url.startswith("http://elsewhere:1")
+    assert _endpoint(_spec("a:m", name), ALL, None, environ).base_url.startswith("http://elsewhere:1")
 
 
 def test_a_provider_we_do_not_know_has_variables_of_its_name() -> None:
-    endpoint = endpoint_for(
-        _spec("a:m", "my-cloud"), ALL, None, {"MY_CLOUD_BASE_URL": "https://c.example/v2"}
-    )
+    endpoint = _endpoint(_spec("a:m", "my-cloud"), ALL, None, {"MY_CLOUD_BASE_URL": "https://c.example/v2"})
     assert (endpoint.base_url, endpoint.key_variables) == ("https://c.example/v2", ("MY_CLOUD_API_KEY",))
     assert endpoint.key_required is False
 
@@ -155,14 +157,14 @@ def test_what_cannot_be_told_is_one_clear_error(
     text: str, provider: str | None, wires: tuple[Wire, ...], message: str
 ) -> None:
     with pytest.raises(InputError, match=message.replace(".*", "\0").replace(".", r"\.").replace("\0", ".*")):
-        endpoint_for(_spec(text, provider), wires, None, {})
+        _endpoint(_spec(text, provider), wires, None, {})
 
 
 def test_a_wrong_url_of_a_variable_or_parameter_names_it() -> None:
     with pytest.raises(InputError, match=r"^VLLM_BASE_URL: 'here' is not a base URL"):
-        endpoint_for(_spec("a:m", "vllm"), ALL, None, {"VLLM_BASE_URL": "here"})
+        _endpoint(_spec("a:m", "vllm"), ALL, None, {"VLLM_BASE_URL": "here"})
     with pytest.raises(InputError, match=r"^parameter vllm_base_url: '8001' is not a base URL"):
-        endpoint_for(_spec("a:m", "vllm"), ALL, None, {}, {"vllm_base_url": 8001})
+        _endpoint(_spec("a:m", "vllm"), ALL, None, {}, {"vllm_base_url": 8001})
 
 
 @given(
@@ -175,7 +177,7 @@ def test_any_agent_has_an_endpoint_or_a_clear_error(
 ) -> None:
     spec = AgentSpec(name="a", model=model, base_url=url, provider=provider)
     try:
-        endpoint = endpoint_for(spec, ALL, None, {})
+        endpoint = _endpoint(spec, ALL, None, {})
     except InputError as error:
         assert str(error)
     else:
@@ -186,7 +188,7 @@ def test_any_agent_has_an_endpoint_or_a_clear_error(
 
 def test_a_key_is_needed_where_the_provider_itself_is_asked() -> None:
     def lacks(text: str, **values: str) -> str | None:
-        return missing_key(endpoint_for(_spec(text), ALL, None, {}), values.get)
+        return missing_key(_endpoint(_spec(text), ALL, None, {}), values.get)
 
     assert lacks("a:gpt-5") == (
         "openai needs OPENAI_API_KEY: export it, or keep it with `benchjobs secret set OPENAI_API_KEY`"
