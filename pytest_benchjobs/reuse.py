@@ -96,6 +96,9 @@ class Reuse:
                 "agent": trial.agent,
                 "reused": origin,
                 "rescored": None,
+                "tags": trial.scenario.tags,
+                "cluster": trial.scenario.cluster,
+                "known": None,
                 "ran_because": None,
                 "path": "",
             }

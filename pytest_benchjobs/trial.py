@@ -168,6 +168,8 @@ class _Report:
                 "attempt": self.trial.attempt,
                 "outcome": outcome,
                 "threshold": self.limits.threshold,
+                "tags": scenario.tags,
+                "cluster": scenario.cluster,
                 "ran_because": self.ran_because,
                 "started_at": self.started,
                 "finished_at": datetime.datetime.now(datetime.UTC),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import hashlib
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -12,8 +13,12 @@ from .agent import AgentSpec
 from .base import Model, Score
 from .ending import Ending
 from .job import SCHEMA_VERSION
+from .known import Known
 from .scenario import Scenario
 from .usage import Usage
+
+_COMPARED = ("agent", "parameters")
+"""Parts of a signature that a comparison is about."""
 
 
 class Outcome(enum.StrEnum):
@@ -119,6 +124,12 @@ class Signature(Model):
     parts: dict[str, str]
     """`scenario`, `environment`, `scorers`, `agent`, `parameters`, `limits`, `image` -> digest."""
 
+    @property
+    def comparable(self) -> str:
+        """Digest of what both sides of a comparison must have in common: all parts but the agent and its parameters."""
+        common = sorted((name, digest) for name, digest in self.parts.items() if name not in _COMPARED)
+        return hashlib.sha256(repr(common).encode()).hexdigest()[:16]
+
 
 class Origin(Model):
     """The trial of an earlier job that a result was taken over from."""
@@ -168,6 +179,12 @@ class TrialResult(Model):
     """Not run in this job: this is the result of that trial, and no new sample."""
     rescored: Origin | None = None
     """Graded anew in this job: what the agent did is that of that trial."""
+    tags: tuple[str, ...] = ()
+    """Of its scenario."""
+    cluster: str | None = None
+    """Scenarios of one cluster, such as tasks on one repository, are not independent of each other."""
+    known: Known | None = None
+    """A failure the team knows of, as the job that this result belongs to was told."""
     ran_because: str | None = None
     """With `--bench-reuse`: why nothing could be reused."""
     kept: str | None = None

@@ -161,3 +161,9 @@ class Scenario(Model):
     source: Path
     """The manifest or task directory it came from."""
     line: int | None = None
+
+    @property
+    def cluster(self) -> str | None:
+        """What it shares with scenarios that it is not independent of: `cluster` of its metadata."""
+        named = self.metadata.get("cluster")
+        return str(named)[:200] if isinstance(named, str | int) and str(named) else None

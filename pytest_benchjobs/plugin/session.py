@@ -472,6 +472,8 @@ class BenchSession:
             attempt=trial.attempt,
             outcome=outcome,
             threshold=Limits(scenario, self.job.of(scenario.benchmark)).threshold,
+            tags=scenario.tags,
+            cluster=scenario.cluster,
             failure=why,
             started_at=started,
             finished_at=now,

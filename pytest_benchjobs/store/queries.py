@@ -235,7 +235,8 @@ class Queries:
 
     def paired_rows(self, job_id: str) -> list[PairRow]:
         """All trials of a job, as light as comparing needs them."""
-        query = f"SELECT {', '.join(PairRow._fields)} FROM trials WHERE job = ? ORDER BY run, id"  # noqa: S608
+        columns = ", ".join(name.rstrip("_") for name in PairRow._fields)
+        query = f"SELECT {columns} FROM trials WHERE job = ? ORDER BY run, id"  # noqa: S608
         return [PairRow._make(row) for row in self._all(query, job_id)]
 
     def figures(self, job_id: str) -> list[FigureRow]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -112,6 +113,13 @@ class TrialRow(NamedTuple):
     kept: str | None
     cached_tokens: int | None
     reasoning_tokens: int | None
+    comparable: str | None
+    """Digest of what both sides of a comparison must have in common."""
+    known: str | None
+    """Mode of the known failure it was."""
+    tags: str | None
+    """Of its scenario, a JSON list."""
+    cluster: str | None
     run: str
     """Id of its run."""
 
@@ -171,8 +179,20 @@ class PairRow(NamedTuple):
     attempt: int
     outcome: str
     score: float | None
-    signature: str | None
+    class_: str | None
+    seconds: float
+    cost_usd: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    comparable: str | None
+    """Digest of what both sides of a comparison must have in common; None: nobody knows."""
     reused: str | None
+    """The job it was taken over from: no new sample."""
+    rescored: str | None
+    known: str | None
+    tags: str | None
+    """A JSON list."""
+    cluster: str | None
 
 
 TRIAL_COLUMNS = tuple(name.rstrip("_") for name in TrialRow._fields if name != "run")
@@ -241,6 +261,10 @@ def trial_values(result: TrialResult) -> tuple[object, ...]:
         _text(result.kept),
         usage.cached_tokens,
         usage.reasoning_tokens,
+        result.signature.comparable if result.signature else None,
+        result.known.mode.value if result.known else None,
+        clean(json.dumps(result.tags)) if result.tags else None,
+        _text(result.cluster),
     )
 
 

@@ -361,8 +361,44 @@ def test_a_row_of_a_trial_says_where_it_came_from(history: History) -> None:
 def test_pairs_hold_what_comparing_needs(history: History) -> None:
     save(history, JOB, made("a", signature=SIGNED), made("b", attempt=2, score=None, reused=origin("r")))
     assert history.paired_rows(JOB) == [
-        PairRow("texts", "a", "oracle", 1, "passed", 1.0, "f" * 32, None),
-        PairRow("texts", "b", "oracle", 2, "passed", None, None, "r"),
+        PairRow(
+            "texts",
+            "a",
+            "oracle",
+            1,
+            "passed",
+            1.0,
+            None,
+            2.0,
+            None,
+            None,
+            None,
+            SIGNED.comparable,
+            None,
+            None,
+            None,
+            None,
+            None,
+        ),
+        PairRow(
+            "texts",
+            "b",
+            "oracle",
+            2,
+            "passed",
+            None,
+            None,
+            2.0,
+            None,
+            None,
+            None,
+            None,
+            "r",
+            None,
+            None,
+            None,
+            None,
+        ),
     ]
 
 

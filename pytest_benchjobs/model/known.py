@@ -1,0 +1,32 @@
+"""A failure that the team knows of: a line of `bench-known.toml`."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+
+from .base import Model
+
+
+class KnownMode(enum.StrEnum):
+    """What becomes of a trial whose failure is known."""
+
+    EXPECTED_FAIL = "expected-fail"
+    """It runs; a failure is expected. It counts in the mean and in gates."""
+    QUARANTINE = "quarantine"
+    """It runs and is shown, and is out of every gate."""
+    SKIP = "skip"
+    """It does not run."""
+
+
+class Known(Model):
+    """Why a trial may fail."""
+
+    mode: KnownMode
+    reason: str
+    issue: str | None = None
+    """A link."""
+    until: datetime.date | None = None
+    """The last day it holds."""
+    place: str | None = None
+    """Where it is written, such as `bench-known.toml:12`."""
