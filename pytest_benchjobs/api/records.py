@@ -223,6 +223,14 @@ class Trial:
     """Image with the file system the agent left."""
     path: str
     """Of its files, relative to the directory of its job."""
+    comparable: str | None
+    """Of what both sides of a comparison must have in common; None: nobody knows."""
+    known: str | None
+    """Mode of the known failure it was."""
+    tags: str | None
+    """Of its scenario, a JSON list."""
+    cluster: str | None
+    """Scenarios of one cluster are not independent of each other."""
     _store: Store = dataclasses.field(repr=False, compare=False)
 
     @classmethod
