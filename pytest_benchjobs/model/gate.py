@@ -1,0 +1,224 @@
+"""Gates: what is asked of a job beside a baseline, and what was found."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from typing import Annotated
+
+from pydantic import Field
+
+from .base import Model, Name, Score
+from .known import Known
+
+
+class GateVerdict(enum.StrEnum):
+    """What a gate says of a job."""
+
+    OK = "ok"
+    REGRESSED = "regressed"
+    INCONCLUSIVE = "inconclusive"
+    """The evidence is for neither; only `strict` makes a build fail of it."""
+    INVALID = "invalid"
+    """The job, or the baseline, cannot be judged: too many errors, too few samples, nothing in common."""
+
+
+class GatePolicy(enum.StrEnum):
+    """What counts as a regression."""
+
+    EVIDENCE = "evidence"
+    """A drop of more than the tolerance that chance does not explain."""
+    STRICT = "strict"
+    """Anything but evidence that the drop is within the tolerance."""
+    POINT = "point"
+    """A drop of more than the tolerance, whatever chance does. For agents without chance."""
+
+
+class GateExit(enum.StrEnum):
+    """What decides the exit status."""
+
+    TESTS = "tests"
+    GATE = "gate"
+    BOTH = "both"
+
+
+class Unit(enum.StrEnum):
+    """Of the amount of a rule."""
+
+    POINTS = "pp"
+    """Percentage points of a score or rate."""
+    RELATIVE = "%"
+    """Of the baseline's value."""
+    ABSOLUTE = ""
+    """Of the metric: score, USD, tokens, seconds, attempts."""
+
+
+class Rule(Model):
+    """One gate: `METRIC[KEY=VALUE,...][:AMOUNT][@LEVEL]`, or a floor such as `--bench-min-score`."""
+
+    text: str
+    """As it was written."""
+    metric: str
+    """`mean`, `pass_rate`, `pass@K`, `pass^K`, `scenario`, `critical`, `cost`, `tokens`, `duration`; of floors
+    `min_score`, `min_pass_rate`, `max_error_rate`, `min_samples`, `min_lift`."""
+    k: int | None = None
+    """Of `pass@K` and `pass^K`."""
+    amount: float = 0.0
+    """In its unit: the tolerance, or the floor."""
+    unit: Unit = Unit.ABSOLUTE
+    level: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    """Confidence: one minus alpha."""
+    benchmark: str | None = None
+    """Pattern; None: each benchmark."""
+    agent: str | None = None
+    """Pattern of labels; None: each agent."""
+    tag: str | None = None
+    """None: scenarios of all tags."""
+
+    @property
+    def alpha(self) -> float:
+        """How often it may call a regression what is none."""
+        return 1 - self.level
+
+    @property
+    def floor(self) -> bool:
+        """Whether it needs no baseline."""
+        return self.metric.startswith(("min_", "max_"))
+
+
+class GateConfig(Model):
+    """Everything a user can say about gates."""
+
+    baseline: str | None = None
+    """`NAME`, `job:ID`, `last`, `branch:NAME[~M]`, `file:PATH` or `none`."""
+    require_baseline: bool = False
+    """A baseline that is not there makes the verdict `invalid` instead of `ok` with a note."""
+    rules: tuple[Rule, ...] = ()
+    """Regressions and floors."""
+    policy: GatePolicy = GatePolicy.EVIDENCE
+    exit: GateExit | None = None
+    """None: `gate` where there is any gate, else `tests`."""
+    max_error_rate: Score = 0.05
+    """Share of attempts that may end in an error; more makes the job invalid."""
+    min_samples: Annotated[int, Field(ge=1)] = 1
+    """Scenarios that must be paired for a comparison to be valid."""
+    warn: float | None = None
+    """Drop, in points of score, that is worth a warning though the gate holds."""
+    noise: dict[str, float] = {}
+    """Benchmark -> least tolerance, in points of score, whatever a rule says."""
+    confirm: int = 0
+    """Fresh attempts for each suspect; 0: none."""
+    until_decided: bool = False
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is gated."""
+        return bool(self.rules) or self.baseline is not None
+
+
+class ScenarioRef(Model):
+    """A scenario that is on one side only, or differs in what both must share."""
+
+    benchmark: str
+    scenario: Name | str
+    agent: str
+    why: str | None = None
+
+
+class Change(Model):
+    """A scenario of which both sides have a score."""
+
+    benchmark: str
+    scenario: str
+    agent: str
+    """Label on the side that is judged."""
+    before: float
+    """Mean score."""
+    now: float
+    before_attempts: int
+    now_attempts: int
+    before_passed: int
+    now_passed: int
+    p_value: float | None = None
+    """Of this scenario alone, one-sided: it became worse."""
+    adjusted: float | None = None
+    """The same, for so many scenarios looked at."""
+    critical: bool = False
+    known: Known | None = None
+
+    @property
+    def change(self) -> float:
+        """Points of score, negative for a drop."""
+        return self.now - self.before
+
+
+class RuleReport(Model):
+    """What one rule found in one benchmark and agent."""
+
+    rule: Rule
+    benchmark: str | None = None
+    agent: str | None = None
+    baseline_agent: str | None = None
+    verdict: GateVerdict
+    why: str
+    """In a line."""
+    before: float | None = None
+    now: float | None = None
+    change: float | None = None
+    """`now - before`, in the unit of the metric; whether up is good depends on the metric."""
+    low: float | None = None
+    """Of the interval of the change, at the rule's level, two-sided."""
+    high: float | None = None
+    tolerance: float | None = None
+    """In the unit of the metric."""
+    p_value: float | None = None
+    """One-sided, adjusted for the number of comparisons the rule makes."""
+    test: str | None = None
+    """`sign-flip`, `mcnemar`, `fisher`, `rule`, ..."""
+    detectable: float | None = None
+    """The smallest drop it would have seen four times of five."""
+    scenarios: int = 0
+    """Pairs it looked at."""
+    advice: str | None = None
+    """What would let it see, where the tolerance is below what it can detect."""
+
+
+class GateReport(Model):
+    """What the gates say of a job. `gates[]` of `report.json`, and the document of `benchjobs gate`."""
+
+    schema_version: int = 1
+    job: str
+    at: datetime.datetime
+    baseline: str | None = None
+    """As it was asked for."""
+    baseline_jobs: tuple[str, ...] = ()
+    policy: GatePolicy
+    verdict: GateVerdict
+    why: str
+    """The line a reviewer reads first."""
+    rules: tuple[RuleReport, ...] = ()
+    broke: tuple[Change, ...] = ()
+    """Passed before, do not now; the worst first."""
+    fixed: tuple[Change, ...] = ()
+    suspects: tuple[Change, ...] = ()
+    """Worse by more than a single attempt explains, without being proof."""
+    added: tuple[ScenarioRef, ...] = ()
+    removed: tuple[ScenarioRef, ...] = ()
+    changed: tuple[ScenarioRef, ...] = ()
+    """Not the same task on both sides, so left out."""
+    unscored: tuple[ScenarioRef, ...] = ()
+    """Without a score on a side: nothing but errors."""
+    known: tuple[Change, ...] = ()
+    """Known failures among the pairs; those in quarantine count in no rule."""
+    attempts: int = 0
+    """Of the job: those that passed, failed, or ended in an error."""
+    errors: int = 0
+    """Those of `attempts` that ended in an error."""
+    before_cost: float | None = None
+    now_cost: float | None = None
+    """USD per attempt, over the pairs; None where unknown."""
+    before_seconds: float | None = None
+    now_seconds: float | None = None
+    """Per attempt, over the pairs."""
+    notes: tuple[str, ...] = ()
+    """First run without a baseline, an expired known failure, a drift of the image..."""
