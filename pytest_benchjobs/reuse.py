@@ -98,7 +98,7 @@ class Reuse:
                 "rescored": None,
                 "tags": trial.scenario.tags,
                 "cluster": trial.scenario.cluster,
-                "known": None,
+                "known": trial.known,
                 "ran_because": None,
                 "path": "",
             }

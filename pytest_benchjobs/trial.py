@@ -170,6 +170,7 @@ class _Report:
                 "threshold": self.limits.threshold,
                 "tags": scenario.tags,
                 "cluster": scenario.cluster,
+                "known": self.trial.known,
                 "ran_because": self.ran_because,
                 "started_at": self.started,
                 "finished_at": datetime.datetime.now(datetime.UTC),

@@ -15,7 +15,7 @@ from .common import emit, output_option
 if TYPE_CHECKING:
     from ..report.documents.catalogue import BenchmarkItem, Gap
 
-_WRITTEN = ("manifest", "settings", "description")
+_WRITTEN = ("manifest", "settings", "description", "known")
 
 
 @click.command()
@@ -23,8 +23,8 @@ _WRITTEN = ("manifest", "settings", "description")
 def schema(name: str) -> None:
     """Print the JSON Schema of a file (*.bench.yaml, profiles, result.json, job.json), or of what a command prints.
 
-    NAME is manifest, settings (profiles and job files), description (*.agent.yaml), result, job, or the name of a
-    command with `-o json`; for export, of a line of JSON.
+    NAME is manifest, settings (profiles and job files), description (*.agent.yaml), known (bench-known.toml),
+    result, job, or the name of a command with `-o json`; for export, of a line of JSON.
     """
     from ..report.documents import DOCUMENTS, schema_of
 
@@ -43,6 +43,10 @@ def schema(name: str) -> None:
         from ..agents.description import description_schema
 
         found = description_schema()
+    elif name == "known":
+        from ..settings.known import known_schema
+
+        found = known_schema()
     else:
         found = schema_of(name)
     click.echo(json.dumps(found, indent=2))

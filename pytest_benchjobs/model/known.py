@@ -7,6 +7,9 @@ import enum
 
 from .base import Model
 
+KNOWN_FILE = "bench-known.toml"
+"""In the rootdir."""
+
 
 class KnownMode(enum.StrEnum):
     """What becomes of a trial whose failure is known."""
@@ -30,3 +33,11 @@ class Known(Model):
     """The last day it holds."""
     place: str | None = None
     """Where it is written, such as `bench-known.toml:12`."""
+    strict: bool = False
+    """A pass is a failure: with `expected-fail` alone."""
+
+    @property
+    def text(self) -> str:
+        """The reason, and where to look, in a line: `reason (https://...; bench-known.toml:12; until 2027-01-31)`."""
+        about = [self.issue, self.place, None if self.until is None else f"until {self.until}"]
+        return f"{self.reason} ({'; '.join(filter(None, about))})" if any(about) else self.reason

@@ -147,6 +147,8 @@ class Trial(Model):
     scenario: Scenario
     agent: AgentSpec
     attempt: Annotated[int, Field(ge=1)] = 1
+    known: Known | None = None
+    """A failure the team knows of. It goes into the result, and never into a signature."""
 
 
 class TrialResult(Model):

@@ -42,6 +42,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "bench_trial: every trial of a benchmark has it, so `-m 'not bench_trial'` leaves them out"
     )
+    config.addinivalue_line(
+        "markers",
+        "bench_known(reason, until, issue=None, mode='expected-fail', strict=False): the failure of a trial is known",
+    )
     if options.given(config):
         from .asked import asked
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import fnmatch
 import json
 import os
@@ -17,17 +18,20 @@ from ..model.agent import AgentSpec
 from ..model.environ import HOST, Variable
 from ..model.errors import InputError
 from ..model.job import JobConfig, Overrides
+from ..model.known import KNOWN_FILE
 from ..secrecy import is_unmistakable, others_of_host, together
 from ..settings.agents import WITHOUT_MODEL, read_agent, with_defaults
 from ..settings.layers import Merged, merge
 from ..settings.matrix import Matrix
 from ..sources import did_you_mean
 from ..store.bundle import stored_config
+from ..store.text import clean
 from .options import flag, ini, origin
 from .said import env_files, layers
 
 if TYPE_CHECKING:
     from ..model.result import Outcome
+    from ..settings.known import KnownFailures
 
 _SAME_NAME = (
     "attempts",
@@ -114,6 +118,8 @@ class Asked:
     places: Mapping[str, str]
     """Variable of a secret -> where its value is from."""
     matrix: Matrix = dataclasses.field(default_factory=Matrix)
+    known: KnownFailures | None = None
+    """None where there is no file of them."""
     show_incompatible: bool = False
     explain_reuse: bool = False
     plan: bool = False
@@ -215,6 +221,7 @@ def _read(config: pytest.Config) -> Asked:
         secrets={variable: found.value for variable, found in secrets.items()},
         places={variable: found.place for variable, found in secrets.items()},
         matrix=matrix,
+        known=_known(config),
         show_incompatible=bool(
             config.getoption("bench_show_incompatible") or ini(config, "bench_show_incompatible")
         ),
@@ -389,6 +396,30 @@ def _paths(config: pytest.Config, merged: Merged) -> dict[str, Path]:
         if name in found and not is_there(found[name]):
             raise pytest.UsageError(f"{merged.origin(name)}: {found[name]} is not there")
     return found
+
+
+def _known(config: pytest.Config) -> KnownFailures | None:
+    """What the file of known failures says: one that is named, or one that is in the rootdir."""
+    from_line, written = config.getoption("bench_known"), ini(config, "bench_known")
+    text = from_line if from_line is not None else written
+    path = config.rootpath / KNOWN_FILE
+    if text is not None:
+        blame = flag("known") if from_line is not None else origin(config, "bench_known")
+        if not text.strip():
+            raise pytest.UsageError(f"{blame}: it is empty; name a file, or leave it out")
+        base = config.invocation_params.dir if from_line is not None else config.rootpath
+        path = Path(os.path.abspath(base / os.path.expanduser(text)))  # noqa: PTH100, PTH111
+        if not path.is_file():
+            raise pytest.UsageError(f"{blame}: {path} is not there")
+    elif not os.path.lexists(path):
+        return None
+    from ..settings.known import read_known  # it has models of its own, which take time to build
+
+    root = f"{config.rootpath}{os.sep}"
+    try:
+        return read_known(path, str(path).removeprefix(root), datetime.date.today())
+    except InputError as error:
+        raise pytest.UsageError(clean(str(error).replace(root, ""))) from None
 
 
 def _directory(config: pytest.Config) -> Path:

@@ -13,6 +13,7 @@ import pytest
 from ..model.errors import InputError, InputErrors
 from ..sources import did_you_mean, open_source
 from ..store.text import clean
+from . import known as known_failures
 from . import options, selection
 from .asked import Asked, matches
 from .asked import asked as read
@@ -51,7 +52,9 @@ class _Benchmark:
             _check_agents(self.config, asked)
             items = list(_items(self, sources, asked))
         except pytest.UsageError as error:
-            self.config.stash.setdefault(_PROBLEM, str(error))
+            self.config.stash[_PROBLEM] = str(error)
+            if hasattr(self.config, "workerinput"):
+                _tell_controller(self.config, str(error))
             raise self.CollectError(clean(str(error))) from None
         except InputError as error:
             raise self.CollectError(_in_words(self.config, error)) from None
@@ -212,17 +215,23 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 def check(session: pytest.Session) -> None:
     """Raise the contradiction there is. A worker of xdist reports it instead: the controller raises it."""
-    found = problem(session)
+    found = known_failures.apply(session) or problem(session)
     if found is None and not session.testsfailed:
         found = _nothing_fits(session.config)
     if found is None:
+        known_failures.note_unmatched(session)
         return
     if not hasattr(session.config, "workerinput"):
         raise pytest.UsageError(found)
     session.items.clear()
-    report = pytest.CollectReport(nodeid="", outcome="failed", longrepr=found, result=[])
-    vars(report)["bench_usage"] = found
-    session.config.hook.pytest_collectreport(report=report)
+    _tell_controller(session.config, found)
+
+
+def _tell_controller(config: pytest.Config, problem: str) -> None:
+    """Have the controller of xdist end the run with a usage error."""
+    report = pytest.CollectReport(nodeid="", outcome="failed", longrepr=problem, result=[])
+    vars(report)["bench_usage"] = problem
+    config.hook.pytest_collectreport(report=report)
 
 
 def _nothing_fits(config: pytest.Config) -> str | None:
@@ -243,7 +252,7 @@ def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Asked)
     where: dict[str, Source] = {}
     filters = config.stash.setdefault(_FILTERS, Filters(asked.filters))
     for source in sources:
-        refs = source.refs(asked.wanted)
+        refs = source.refs(known_failures.meeting(asked, source.benchmark))
         for warning in source.warnings:
             _warn(config, warning.message, Path(warning.path), warning.line)
         here = asked.of(source.benchmark)
@@ -264,6 +273,7 @@ def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Asked)
             where[ref.id] = source
             _check_scorers(config, source, ref)
             marks, words = tags(config, ref.tags)
+            entries = asked.known.about(source.benchmark, ref.id) if asked.known else ()
             for agent, label in zip(here.agents, here.labels, strict=True):
                 for attempt in numbers:
                     suffix = f"-{attempt}" if len(numbers) > 1 else ""
@@ -280,6 +290,8 @@ def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Asked)
                         item.add_marker(mark)
                     if words:
                         item.extra_keyword_matches.update(words)
+                    if entries:
+                        known_failures.mark(item, entries)
                     yield item
 
 

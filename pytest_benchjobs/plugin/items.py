@@ -14,6 +14,7 @@ from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 if TYPE_CHECKING:
     from ..model.agent import AgentSpec
+    from ..model.known import Known
     from ..model.policy import Policy
     from ..model.result import Trial, TrialResult
     from ..sources.protocol import ScenarioRef, Source
@@ -47,7 +48,7 @@ class TrialItem(pytest.Item):
     It holds references to what it shares with its neighbours, and no content: 100,000 of them must fit.
     """
 
-    __slots__ = ("agent", "attempt", "attempts", "landed", "properties", "ref", "result", "source")
+    __slots__ = ("agent", "attempt", "attempts", "known", "landed", "properties", "ref", "result", "source")
 
     def __init__(
         self,
@@ -71,6 +72,8 @@ class TrialItem(pytest.Item):
         self.attempt = attempt
         self.attempts = attempts
         """How many attempts it stands for, from `attempt` on."""
+        self.known: Known | None = None
+        """What is known of its failure, once everything is collected."""
         self.landed: Sequence[TrialResult] = ()
         """Results of its attempts so far."""
         self.result: TrialResult | None = None
@@ -108,6 +111,7 @@ class TrialItem(pytest.Item):
             scenario=self.source.load(self.ref.id),
             agent=self.agent,
             attempt=attempt,
+            known=self.known,
         )
 
     def unwanted(self) -> str | None:

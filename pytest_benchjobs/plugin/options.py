@@ -102,6 +102,12 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
         "KEY=VALUE lines: variables of this machine for ${VAR}, secrets and model keys, below real ones; repeatable",
         "many",
     ),
+    (
+        "known",
+        "FILE",
+        "known failures, reported as xfail (default: bench-known.toml in the rootdir)",
+        "text",
+    ),
     ("threshold", "X", "score that passes a trial (default: 1.0; a scenario may set its own)", "float"),
     ("retry_errors", "N", "new tries of a trial after a passing infrastructure error (default: 0)", "int"),
     ("image_map", "FROM=TO", "use image TO wherever a scenario says FROM, repeatable", "many"),

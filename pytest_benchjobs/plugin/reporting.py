@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..analysis.known import is_xfail, surprising, waived
 from ..analysis.verdict import verdicts
 from ..report.console import describe, failure_text, number, render_table
 from ..report.properties import properties
 from ..report.summary import by_agent
 from ..store.text import clean, one_line
+from . import known
 from .asked import asked as read
 from .items import TrialItem
 from .registry import begun
@@ -71,6 +73,10 @@ def reports_of(
         "longrepr": None if result.outcome == "passed" else failure_text(result),
         "duration": 0.0 if result.reused else result.seconds,
     }
+    if result.known is not None and surprising(result):
+        verdict |= {"outcome": "failed", "longrepr": f"[XPASS(strict)] {one_line(result.known.text, 2000)}"}
+    elif waived(result):
+        verdict["outcome"] = "skipped"
     silent: dict[str, Any] = {"outcome": "passed", "longrepr": None, "duration": 0}
     phases = [("setup", verdict if error else silent), ("call", verdict), ("teardown", silent)]
     if error:
@@ -87,6 +93,8 @@ def reports_of(
         )
         if fields is verdict:
             vars(report)["bench"] = _brief(result, landed, None)
+            if result.known is not None and is_xfail(result) and report.outcome != "failed":
+                vars(report)["wasxfail"] = one_line(result.known.text, 2000)
         reports.append(report)
     return reports
 
@@ -213,8 +221,11 @@ def summarise(bench: BenchSession, terminal: TerminalReporter) -> None:
     if results:
         for line in render_table(by_agent(results), terminal._tw.fullwidth):
             terminal.write_line(line)
-    _list_unsolved(terminal, [result for result in results if result.outcome == "failed"])
+    _list_unsolved(
+        terminal, [result for result in results if result.outcome == "failed" and not waived(result)]
+    )
     _list_errors(bench, terminal, [result for result in results if result.outcome == "error"])
+    known.summarise(terminal, bench.config, results)
     _list_reused(bench, terminal)
     _list_changed(bench, terminal)
     missing = bench.config.stash.get(_PLANNED, 0) + bench.besides - len(bench.results)

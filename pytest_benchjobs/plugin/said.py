@@ -32,7 +32,9 @@ _KEYS = {
     "matrix": "parameters",
 }
 """Option -> what it sets, where that has another name."""
-_ELSEWHERE = frozenset({"dir", "env_file", "extra", "profile", "job_file", "no_docker", "show_incompatible"})
+_ELSEWHERE = frozenset(
+    {"dir", "env_file", "extra", "profile", "job_file", "known", "no_docker", "show_incompatible"}
+)
 _FORMS = {"image_map": "FROM=TO", "secret": "VARIABLE=NAME"}
 _Read = Callable[[Any, str, str], Any]
 

@@ -236,6 +236,11 @@ class BenchSession:
         if result is None or result.outcome not in _REAL:
             return None
         self._note_change(trial, result)
+        if result.known != trial.known:
+            # What is known now counts; what was known then is a line in a file that has changed since.
+            result = result.model_copy(update={"known": trial.known})
+            with self._noting("known failures"):
+                self.bundle.restate(trial, result)
         return result
 
     def _note_change(self, trial: Trial, result: TrialResult) -> None:
@@ -474,6 +479,7 @@ class BenchSession:
             threshold=Limits(scenario, self.job.of(scenario.benchmark)).threshold,
             tags=scenario.tags,
             cluster=scenario.cluster,
+            known=trial.known,
             failure=why,
             started_at=started,
             finished_at=now,
@@ -496,6 +502,7 @@ class BenchSession:
             attempt=attempt,
             outcome=Outcome.ERROR,
             threshold=self.job.of(item.source.benchmark).threshold,
+            known=item.known,
             failure=why.model_copy(update={"class_": "input" if why.class_ == "internal" else why.class_}),
             started_at=started,
             finished_at=now,

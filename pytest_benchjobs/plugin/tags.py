@@ -42,6 +42,7 @@ _BEHAVIOUR = frozenset(
         "incremental",
         "pytestmark",
         "bench_trial",
+        "bench_known",
         "and",
         "or",
         "not",

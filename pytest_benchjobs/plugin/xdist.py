@@ -61,6 +61,7 @@ def leave_word(session: pytest.Session) -> None:
     trials = [item for item in session.items if isinstance(item, TrialItem)]
     if not trials:
         return
+    from .known import NOTES
     from .loop import by_agent, chosen
     from .selection import LEFT_OUT
 
@@ -71,6 +72,7 @@ def leave_word(session: pytest.Session) -> None:
         "scenarios": len({(id(item.source), item.ref.id) for item in trials}),
         "agents": len({item.agent.label for item in trials}),
         "left_out": [*session.config.stash.setdefault(LEFT_OUT, {})],
+        "notes": session.config.stash.get(NOTES, []),
     }
     meeting = Path(session.config.workerinput[_INPUT]["meeting"])  # type: ignore[attr-defined]
     meeting.mkdir(mode=0o700, exist_ok=True)
@@ -254,6 +256,7 @@ class Controller:
             return
         from . import reporting
         from .collect import activate
+        from .known import NOTES
         from .selection import LEFT_OUT
         from .session import BenchSession
 
@@ -262,6 +265,7 @@ class Controller:
         self.config.stash[LEFT_OUT] = dict.fromkeys(
             (benchmark, label) for benchmark, label in word["left_out"]
         )
+        self.config.stash[NOTES] = word["notes"]
         self.bench = BenchSession.begin(self.config, word["trials"], frozenset(word["chosen"]))
         problem = self.bench.engine_problem
         job = {

@@ -11,6 +11,7 @@ from ..analysis.verdict import verdicts
 from ..model.job import JobRecord
 from ..model.result import TrialResult
 from ..store.bundle import sound, stored
+from .known import known_records
 from .summary import by_agent, totals
 
 SCHEMA_VERSION = 2
@@ -19,12 +20,14 @@ _LOGS: Any = {"scorers": {"__all__": {"output"}}, "failure": {"detail"}}
 
 def report_json(record: JobRecord, results: Sequence[TrialResult]) -> bytes:
     """The whole file, UTF-8."""
+    told = verdicts(results, record.config)
     content = {
         "schema_version": SCHEMA_VERSION,
         "job": stored(record).model_dump(mode="json"),
         "totals": totals(results).model_dump(mode="json"),
         "policy": str(record.config.attempt_policy),
-        "agents": [dataclasses.asdict(row) for row in by_agent(verdicts(results, record.config))],
+        "agents": [dataclasses.asdict(row) for row in by_agent(told)],
+        "known": known_records(map(sound, told)),
     }
     head = json.dumps(content, indent=1).removesuffix("\n}")
     # A line each, written by pydantic: indented by the standard library, 10,000 results take a second.

@@ -15,6 +15,7 @@ from junitparser import Error, Failure, Properties, Skipped
 from junitparser.junitparser import FinalResult
 from junitparser.xunit2 import JUnitXml, TestCase, TestSuite
 
+from ..analysis.known import is_xfail, surprising, waived
 from ..analysis.verdict import verdicts
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
@@ -72,6 +73,15 @@ def _case(result: TrialResult) -> TestCase:
 
 def _outcome(result: TrialResult) -> FinalResult | None:
     line = describe(result)
+    if result.known is not None:
+        reason = one_line(result.known.text, 2000)
+        # As pytest's own writer has them.
+        if waived(result):
+            return Skipped(reason, "pytest.xfail")
+        if surprising(result):
+            return Failure(f"[XPASS(strict)] {reason}", "xpass_strict")
+        if result.outcome is Outcome.SKIPPED and not is_xfail(result):
+            return Skipped(reason, "pytest.skip")
     class_ = one_line(result.failure.class_, 60) if result.failure else result.outcome.value
     if result.outcome is Outcome.FAILED:
         return Failure(line, class_)

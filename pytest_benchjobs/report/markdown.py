@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from ..analysis.known import tally_known, waived
 from ..analysis.verdict import verdicts
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from ..store.text import one_line
 from .console import describe, duration, number
+from .known import known_line
 from .summary import AgentRow, by_agent, percent, totals
 
 SIZE_LIMIT = 900 * 1024
 """Bytes. GitHub refuses step summaries over 1 MiB."""
 _FAILURES = 50
 _ERRORS = 200
+_KNOWN = 50
 _BACKTICKS = re.compile(r"`+")
 
 
@@ -73,11 +76,12 @@ def _lines(record: JobRecord, results: Sequence[TrialResult]) -> Iterator[str]:
     yield from _agents(by_agent(results))
     errors = [result for result in results if result.outcome is Outcome.ERROR]
     failures = sorted(
-        (result for result in results if result.outcome is Outcome.FAILED),
+        (result for result in results if result.outcome is Outcome.FAILED and not waived(result)),
         key=lambda result: result.score or 0.0,
     )
     yield from _section("Errors (not the agents' doing; no score)", errors, _ERRORS)
     yield from _section("Failed, lowest scores first", failures, _FAILURES)
+    yield from _known(results)
     yield f"Job {code(record.id)}, {record.created_at:%Y-%m-%d %H:%M} UTC" + _took(record) + "."
 
 
@@ -110,6 +114,30 @@ def _section(title: str, results: Sequence[TrialResult], limit: int) -> Iterator
     if len(results) > limit:
         yield ""
         yield f"... and {len(results) - limit} more."
+    yield ""
+
+
+def _known(results: Sequence[TrialResult]) -> Iterator[str]:
+    about = [result for result in results if result.known is not None]
+    if not about:
+        return
+    yield "## Known failures"
+    yield ""
+    yield code(known_line(tally_known(about)), 1000)
+    yield ""
+    yield "| trial | known as | outcome | score | reason | until | link |"
+    yield "|---|---|---|--:|---|---|---|"
+    for result in about[:_KNOWN]:
+        known = result.known
+        assert known is not None  # noqa: S101  the others were left out
+        score = "-" if result.score is None else number(result.score)
+        yield (
+            f"| {code(result.node_id)} | {known.mode} | {result.outcome} | {score} | {code(known.reason)} "
+            f"| {known.until or ''} | {code(known.issue or '')} |"
+        )
+    if len(about) > _KNOWN:
+        yield ""
+        yield f"... and {len(about) - _KNOWN} more."
     yield ""
 
 

@@ -44,6 +44,8 @@ def properties(result: TrialResult) -> list[Property]:
         ("bench_signature", result.signature.value if result.signature else None),
         ("bench_reused", result.reused.job if result.reused else None),
         ("bench_rescored", result.rescored.job if result.rescored else None),
+        ("bench_known", result.known.mode.value if result.known else None),
+        ("bench_known_issue", result.known.issue if result.known else None),
         ("bench_path", result.path or None),
     ]
     return [

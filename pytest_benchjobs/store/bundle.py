@@ -195,6 +195,19 @@ class JobBundle:
                     return result
         return None
 
+    def restate(self, trial: Trial, result: TrialResult) -> None:
+        """Write the result of a trial that has ended once more, with something else said of it.
+
+        Raises:
+            DiskFull, ResultsUnwritable: the directory refuses.
+
+        """
+        for place in places(place_of(self.root, trial), trial.node_id):
+            with contextlib.suppress(InputError):
+                if read_result(place).node_id == trial.node_id:
+                    write_atomically(place / RESULT, as_json(result))
+                    return
+
     def results(self, warnings: list[BundleWarning] | None = None) -> Iterator[TrialResult]:
         """Read the trials that have ended, in order of their paths. What is damaged goes to `warnings`."""
         for directory in self.trial_directories():

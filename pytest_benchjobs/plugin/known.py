@@ -1,0 +1,179 @@
+"""Known failures: from entries and the marker `bench_known` to `xfail` and `skip` marks of pytest itself."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..model.errors import InputError
+from ..model.known import Known, KnownMode
+from ..sources import did_you_mean
+from ..store.text import clean, one_line
+from .asked import Asked
+from .asked import asked as read
+from .items import TrialItem, Unsolved
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+    from ..model.result import TrialResult
+    from ..settings.known import Entry
+
+MARK = "bench_known"
+NOTES = pytest.StashKey[list[str]]()
+"""Lines for the terminal summary: entries that are about nothing, marks that do not hold."""
+_REASON_LIMIT = 2000
+
+
+class _Marks:
+    """What markers `bench_known` say, each read once: one may be on many items."""
+
+    def __init__(self) -> None:
+        self._of_entries: dict[int, pytest.MarkDecorator] = {}
+        self._said: dict[int, tuple[pytest.Mark, Known]] = {}
+        """By the id of a mark, which is its own as long as the mark is kept."""
+
+    def of(self, entry: Entry) -> pytest.MarkDecorator:
+        """The marker of an entry."""
+        known = entry.known
+        if id(entry) not in self._of_entries:
+            made: pytest.MarkDecorator = getattr(pytest.mark, MARK)(
+                reason=known.reason,
+                until=str(known.until),
+                issue=known.issue,
+                mode=known.mode.value,
+                strict=known.strict,
+            )
+            self._of_entries[id(entry)] = made
+            self._said[id(made.mark)] = (made.mark, known)
+        return self._of_entries[id(entry)]
+
+    def read(self, mark: pytest.Mark) -> Known:
+        """What a marker says.
+
+        Raises:
+            InputError: it is wrong.
+        """
+        if id(mark) not in self._said:
+            from ..settings.known import read_marker
+
+            if mark.args:
+                raise InputError(
+                    "it takes keywords only: reason=..., until=..., issue=..., mode=..., strict=..."
+                )
+            self._said[id(mark)] = (mark, read_marker(mark.kwargs, datetime.date.today()))
+        return self._said[id(mark)][1]
+
+
+_MARKS = pytest.StashKey[_Marks]()
+
+
+def meeting(asked: Asked, benchmark: str) -> Callable[[str], bool]:
+    """`asked.wanted`, which is asked of every scenario of a benchmark: see which entries are about any."""
+    failures = asked.known
+    if failures is None:
+        return asked.wanted
+
+    def wanted(scenario: str) -> bool:
+        failures.about(benchmark, scenario)
+        return asked.wanted(scenario)
+
+    return wanted
+
+
+def mark(item: TrialItem, entries: Iterable[Entry]) -> None:
+    """Put the marker of the first entry that is about an item's agent on it."""
+    for entry in entries:
+        if entry.fits(item.agent):
+            item.add_marker(item.config.stash.setdefault(_MARKS, _Marks()).of(entry))
+            return
+
+
+def apply(session: pytest.Session) -> str | None:
+    """Put `xfail` and `skip` marks on trials with the marker `bench_known`; returns what is wrong with one.
+
+    An `xfail` expects `Unsolved` alone, so an infrastructure error stays one. A closer marker wins, and of those on
+    the item itself the last: what conftest.py files add comes after what the file says.
+    """
+    marks = session.config.stash.setdefault(_MARKS, _Marks())
+    inherited: dict[int, pytest.Mark | None] = {}
+    ignored = 0
+    for item in session.items:
+        if not isinstance(item, TrialItem):
+            continue
+        found = next((one for one in reversed(item.own_markers) if one.name == MARK), None)
+        if found is None:
+            parent = item.parent
+            if id(parent) not in inherited:
+                inherited[id(parent)] = parent.get_closest_marker(MARK) if parent is not None else None
+            found = inherited[id(parent)]
+        if found is None:
+            continue
+        try:
+            known = marks.read(found)
+        except InputError as error:
+            return clean(f"marker {MARK} of {item.nodeid}: {error}")
+        reason = one_line(known.text, _REASON_LIMIT)
+        if known.mode is KnownMode.SKIP:
+            item.add_marker(pytest.mark.skip(reason=reason))
+        elif session.config.option.runxfail:
+            # As if there were no mark, for pytest as for our results and gates.
+            ignored += 1
+            continue
+        else:
+            item.add_marker(pytest.mark.xfail(reason=reason, raises=Unsolved, strict=known.strict))
+        item.known = known
+    if ignored:
+        _note(session.config, f"known failures: {ignored} taken for any others (--runxfail)")
+    return None
+
+
+def note_unmatched(session: pytest.Session) -> None:
+    """Note entries about none of the scenarios of the benchmarks collected, unless only parts of them were."""
+    failures = read(session.config).known
+    if failures is None or session.testsfailed or _is_part(session.config):
+        return
+    seen = read(session.config).seen
+    for entry in failures.unmatched():
+        hint = did_you_mean(entry.scenario.rpartition("/")[2], seen)
+        if not hint and entry.benchmark is None and "/" not in entry.scenario:
+            hint = " if it is about another benchmark, name that"
+        names = one_line(", ".join(sorted(failures.benchmarks)), 200)
+        where = f"{entry.known.place}: {entry.scenario} matches no scenario of {names}"
+        _note(session.config, f"{where};{hint}" if hint else where)
+
+
+def summarise(terminal: TerminalReporter, config: pytest.Config, verdicts: Iterable[TrialResult]) -> None:
+    """How known failures went, and what is wrong with the list of them."""
+    from ..analysis.known import tally_known
+    from ..report.known import known_line
+
+    tally = tally_known(verdicts)
+    if tally:
+        terminal.write_line(known_line(tally), yellow=bool(tally.passing))
+    for line in config.stash.get(NOTES, []):
+        terminal.write_line(line, yellow=True)
+
+
+def _is_part(config: pytest.Config) -> bool:
+    """Whether the command line picks single trials, tasks or files, so that nobody knows what else there is."""
+    from .collect import is_task
+    from .selection import CHOSEN
+
+    option = config.option
+    if config.stash.get(CHOSEN, {}) or option.ignore or option.ignore_glob or getattr(option, "lf", False):
+        return True
+    here = config.invocation_params.dir
+    return any("::" in argument or _within_task(here / argument, is_task) for argument in config.args)
+
+
+def _within_task(path: Path, is_task: Callable[[Path], bool]) -> bool:
+    return path.is_dir() and (path / "task.toml").is_file() and is_task(path)
+
+
+def _note(config: pytest.Config, line: str) -> None:
+    config.stash.setdefault(NOTES, []).append(one_line(line, 1000))

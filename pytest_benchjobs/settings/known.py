@@ -1,0 +1,237 @@
+"""`bench-known.toml`: failures that the team knows of."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, StringConstraints, ValidationError, WithJsonSchema
+
+from ..model.agent import AgentSpec
+from ..model.errors import InputError
+from ..model.known import Known, KnownMode
+from ..sources.complaints import Complaints, Written, did_you_mean, in_words
+from ..sources.documents import read_document
+from ..sources.plain import Place
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_WILD = frozenset("*?[")
+
+
+def _date(value: object) -> object:
+    """A day. TOML has dates of its own, which come as text; one with a time is none."""
+    if isinstance(value, datetime.date) and not isinstance(value, datetime.datetime):
+        return value
+    if isinstance(value, str) and _DATE.fullmatch(value):
+        try:
+            return datetime.date.fromisoformat(value)
+        except ValueError:
+            raise ValueError(f"there is no day {value}") from None
+    raise ValueError("a day such as 2027-01-31 is expected")
+
+
+def _text(limit: int) -> Any:
+    return StringConstraints(strip_whitespace=True, min_length=1, max_length=limit)
+
+
+_Pattern = Annotated[str, _text(300)]
+_Day = Annotated[datetime.date, BeforeValidator(_date), WithJsonSchema({"type": "string", "format": "date"})]
+
+
+class WrittenReason(Written):
+    """What is known of a failure, without which trials it is about. The keywords of the marker `bench_known`."""
+
+    reason: Annotated[str, _text(1000)]
+    """Why it fails."""
+    until: _Day
+    """The last day it holds. After that it is an error, so that somebody looks at it again."""
+    issue: Annotated[str, _text(500)] | None = None
+    """A link to where it is worked on."""
+    mode: KnownMode = KnownMode.EXPECTED_FAIL
+    """`expected-fail`, `quarantine` or `skip`."""
+    strict: Annotated[bool, Field(strict=True)] = False
+    """With `expected-fail`: a pass is a failure."""
+
+
+class WrittenKnown(WrittenReason):
+    """An entry: which trials fail, why, and until when that is accepted."""
+
+    scenario: _Pattern
+    """Id, or BENCHMARK/ID; `*` and `?` allowed."""
+    benchmark: _Pattern | None = None
+    """Its name; `*` and `?` allowed. Default: any."""
+    agent: _Pattern | None = None
+    """Its label, such as `codex:gpt-5.5`, or its name alone; `*` and `?` allowed. Default: any."""
+
+
+class WrittenKnownFile(Written):
+    """Failures that the team knows of."""
+
+    known: list[WrittenKnown] = []
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """Trials whose failure is known."""
+
+    benchmark: str | None
+    scenario: str
+    agent: str | None
+    known: Known
+
+    def fits(self, agent: AgentSpec) -> bool:
+        """Whether it is about this agent."""
+        return self.agent is None or _matches(agent.label, self.agent) or agent.name == self.agent
+
+
+class KnownFailures:
+    """Entries, and which of them were about anything that was met."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.entries = tuple(entries)
+        self.benchmarks: set[str] = set()
+        """Those of which a scenario was met."""
+        self._met: set[int] = set()
+        self._named: dict[str, list[int]] = {}
+        self._patterns: list[tuple[int, Callable[[str], object]]] = []
+        for number, entry in enumerate(self.entries):
+            if _WILD.isdisjoint(entry.scenario):
+                self._named.setdefault(entry.scenario, []).append(number)
+            else:
+                self._patterns.append((number, re.compile(fnmatch.translate(entry.scenario)).match))
+
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
+    def about(self, benchmark: str, scenario: str) -> list[Entry]:
+        """The entries about a scenario, in the order of the file: the first that fits the agent counts."""
+        self.benchmarks.add(benchmark)
+        whole = f"{benchmark}/{scenario}"
+        found = [*self._named.get(scenario, ()), *self._named.get(whole, ())]
+        found += [number for number, match in self._patterns if match(scenario) or match(whole)]
+        fitting = [number for number in sorted(found) if self._is_of(number, benchmark)]
+        self._met.update(fitting)
+        return [self.entries[number] for number in fitting]
+
+    def unmatched(self) -> list[Entry]:
+        """Entries about no scenario that was met, although they are about one of the benchmarks met, or about any."""
+        return [
+            entry
+            for number, entry in enumerate(self.entries)
+            if number not in self._met and any(_may_be_of(entry, name) for name in self.benchmarks)
+        ]
+
+    def _is_of(self, number: int, benchmark: str) -> bool:
+        pattern = self.entries[number].benchmark
+        return pattern is None or _matches(benchmark, pattern)
+
+
+def _may_be_of(entry: Entry, benchmark: str) -> bool:
+    before, slash, _ = entry.scenario.partition("/")
+    pattern = entry.benchmark or (before if slash else "*")
+    return _matches(benchmark, pattern)
+
+
+def _matches(name: str, pattern: str) -> bool:
+    return name == pattern or fnmatch.fnmatchcase(name, pattern)
+
+
+def read_known(path: Path, shown: str, today: datetime.date) -> KnownFailures:
+    """Read a file of known failures. `shown` is how its path is shown.
+
+    Raises:
+        InputErrors: every mistake in it, with file and line; an entry whose last day was before `today` is one.
+
+    """
+    document = read_document(path)
+    complaints = Complaints(document)
+    _refuse_unknown(complaints, WrittenKnownFile, document.data, ())
+    written = document.data.get("known", [])
+    if not isinstance(written, list):
+        complaints.wrong(("known",), "a list of tables is expected; write [[known]] above each entry")
+        written = []
+    entries: list[Entry] = []
+    seen: dict[tuple[str | None, str, str | None], int | None] = {}
+    for index, table in enumerate(written):
+        place: Place = ("known", index)
+        _refuse_unknown(complaints, WrittenKnown, table, place)
+        found = complaints.check(WrittenKnown, table, lambda at, place=place: (*place, *at))  # type: ignore[misc]
+        if found is None:
+            continue
+        line = document.line(place)
+        if (problem := what_is_wrong(found, today)) is not None:
+            complaints.wrong((*place, problem[0]), f"{found.scenario}: {problem[1]}")
+        key = (found.benchmark, found.scenario, found.agent)
+        if key in seen:
+            complaints.wrong(
+                place, f"{found.scenario}: line {seen[key]} is about the same trials; remove one"
+            )
+        seen.setdefault(key, line)
+        entries.append(Entry(*key, as_known(found, f"{shown}:{line}" if line else shown)))
+    complaints.raise_errors()
+    return KnownFailures(entries)
+
+
+def read_marker(keywords: Mapping[str, object], today: datetime.date, place: str | None = None) -> Known:
+    """What the keywords of a marker say.
+
+    Raises:
+        InputError: the first thing that is wrong with them.
+
+    """
+    for key in keywords:
+        if key not in WrittenReason.model_fields:
+            raise InputError(f"there is no keyword {key!r};{_instead(key, WrittenReason)}")
+    try:
+        found = WrittenReason.model_validate(dict(keywords))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise InputError(f"{first['loc'][0]}: {in_words(first, first['loc'])}") from None
+    if (problem := what_is_wrong(found, today)) is not None:
+        raise InputError(f"{problem[0]}: {problem[1]}")
+    return as_known(found, place)
+
+
+def as_known(written: WrittenReason, place: str | None) -> Known:
+    """What goes into results."""
+    return Known(
+        mode=written.mode,
+        reason=written.reason,
+        issue=written.issue,
+        until=written.until,
+        place=place,
+        strict=written.strict,
+    )
+
+
+def what_is_wrong(written: WrittenReason, today: datetime.date) -> tuple[str, str] | None:
+    """The key that is wrong, and why, where each alone is right."""
+    if written.until < today:
+        return "until", (
+            f"its failure was accepted until {written.until}, which has passed; "
+            "remove the entry if it passes now, else look at it again and give it a later day"
+        )
+    if written.strict and written.mode is not KnownMode.EXPECTED_FAIL:
+        return "strict", f"means nothing with mode {written.mode}; leave one of them out"
+    return None
+
+
+def known_schema() -> dict[str, Any]:
+    """JSON Schema of the file, for editors and for `benchjobs schema`."""
+    schema = WrittenKnownFile.model_json_schema(mode="validation")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _refuse_unknown(complaints: Complaints, model: type[Written], data: object, place: Place) -> None:
+    for key in data if isinstance(data, dict) else ():
+        if key not in model.model_fields:
+            complaints.wrong((*place, key), f"unknown key;{_instead(key, model)}")
+
+
+def _instead(key: str, model: type[Written]) -> str:
+    return did_you_mean(key, model.model_fields) or f" there are: {', '.join(model.model_fields)}"

@@ -1,0 +1,435 @@
+"""Known failures: to pytest an `xfail` or a `skip`, to us a result like any other that says what is known of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import junitparser
+import pytest
+
+from .conftest import Bench
+
+SCORES = {
+    "fails": "0",
+    "passes": "1",
+    "flaky": "0",
+    "steady": "1",
+    "skipped": "1",
+    "broken": "none",
+    "strict": "1",
+    "new": "0",
+}
+KNOWN = """
+[[known]]
+scenario = "fails"
+reason = "The parser drops the last line"
+issue = "https://issues.example/7"
+until = 2999-01-31
+
+[[known]]
+scenario = "many/passes"
+reason = "It did fail"
+until = "2999-02-28"
+
+[[known]]
+scenario = "[fs][lt]*[y]"
+benchmark = "ma*"
+agent = "oracle"
+mode = "quarantine"
+reason = "Depends on the weather"
+until = 2999-01-31
+
+[[known]]
+scenario = "skipped"
+mode = "skip"
+reason = "Takes an hour"
+until = 2999-01-31
+
+[[known]]
+scenario = "broken"
+reason = "No score comes of it"
+until = 2999-01-31
+
+[[known]]
+scenario = "strict"
+strict = true
+reason = "Must not pass"
+until = 2999-01-31
+
+[[known]]
+scenario = "new"
+agent = "aider:*"
+reason = "Of another agent"
+until = 2999-01-31
+"""
+# What pytest says of each.
+VERDICTS = {
+    "fails": "xfailed",
+    "passes": "xpassed",
+    "flaky": "xfailed",
+    "steady": "xpassed",
+    "skipped": "skipped",
+    "broken": "error",
+    "strict": "failed",
+    "new": "unsolved",
+}
+TEXT = "The parser drops the last line (https://issues.example/7; bench-known.toml:2; until 2999-01-31)"
+
+
+def scripts(scores: dict[str, str]) -> dict[str, str]:
+    return {
+        name: "echo nothing" if score == "none" else f"echo score={score}" for name, score in scores.items()
+    }
+
+
+@pytest.fixture
+def many(bench: Bench) -> Bench:
+    bench.manifest(scripts(SCORES))
+    bench.write("bench-known.toml", KNOWN)
+    return bench
+
+
+def kinds(path: Path) -> dict[str, tuple[str, str | None, str | None]]:
+    """Scenario -> kind, type and message of a case."""
+    found = {}
+    for suite in junitparser.JUnitXml.fromfile(str(path)):
+        for case in suite:
+            results = [(type(one).__name__.lower(), one.type, one.message) for one in case.result]
+            found[str(case.name).partition("[")[0]] = results[0] if results else ("passed", None, None)
+    return found
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_every_mode_as_pytest_and_we_report_it(many: Bench, workers: tuple[str, ...]) -> None:
+    done = many.run("many.bench.yaml", "-rxXs", "--junit-xml=theirs.xml", *workers)
+    assert done.ret == 1
+    words = {"errors": 1, "failed": 1, "skipped": 1, "unsolved": 1, "xfailed": 2, "xpassed": 2}
+    assert done.parseoutcomes() == words
+    out = done.stdout.str()
+    assert f"XFAIL many.bench.yaml::fails[[]oracle] - {TEXT}".replace("[[]", "[") in out
+    assert "XPASS many.bench.yaml::passes[oracle] - It did fail (bench-known.toml:8; until 2999-02-28)" in out
+    assert "Takes an hour (bench-known.toml:21; until 2999-01-31)" in out
+    assert "[XPASS(strict)] Must not pass" in out
+    line = (
+        "known failures: 4 expected to fail (1 did, 1 ended in an error, 2 pass now: remove them from "
+        "bench-known.toml:8, bench-known.toml:32), 2 quarantined, 1 skipped"
+    )
+    assert line in done.outlines
+    # Nothing expected is among what is to be looked at.
+    assert "1 unsolved:" in done.outlines
+    assert "matches no scenario" not in out
+
+    results = {result["scenario"]: result for result in many.results()}
+    assert {name: result["outcome"] for name, result in results.items()} == {
+        "fails": "failed",
+        "passes": "passed",
+        "flaky": "failed",
+        "steady": "passed",
+        "skipped": "skipped",
+        "broken": "error",
+        "strict": "passed",
+        "new": "failed",
+    }
+    assert results["fails"]["known"] == {
+        "mode": "expected-fail",
+        "reason": "The parser drops the last line",
+        "issue": "https://issues.example/7",
+        "until": "2999-01-31",
+        "place": "bench-known.toml:2",
+        "strict": False,
+    }
+    assert results["flaky"]["known"]["mode"] == "quarantine"
+    assert results["new"]["known"] is None
+    report = many.job()
+    assert report["job"]["status"] == "completed"
+    assert {one["scenario"]: one["outcome"] for one in report["known"]} == {
+        name: result["outcome"] for name, result in results.items() if name != "new"
+    }
+    # They count in the mean like all others.
+    assert report["totals"]["mean_score"] == pytest.approx(3 / 6)
+
+    ours, theirs = kinds(many.bundle() / "junit.xml"), kinds(many.path / "theirs.xml")
+    assert {name: kind for name, (kind, _, _) in ours.items()} == {
+        name: kind for name, (kind, _, _) in theirs.items()
+    }
+    assert ours["fails"] == theirs["fails"] == ("skipped", "pytest.xfail", TEXT)
+    assert ours["skipped"] == theirs["skipped"]
+    assert ours["strict"][0] == theirs["strict"][0] == "failure"
+    junit = (many.bundle() / "junit.xml").read_text("utf-8")
+    assert junit.count('name="bench_known" value="expected-fail"') == 4
+    assert 'name="bench_known_issue" value="https://issues.example/7"' in junit
+
+    summary = (many.bundle() / "summary.md").read_text("utf-8")
+    assert line in summary
+    assert (
+        "| `many.bench.yaml::fails[oracle]` | expected-fail | failed | 0.0 | `The parser drops the last line` "
+        "| 2999-01-31 | `https://issues.example/7` |"
+    ) in summary
+    failed = summary.partition("## Failed")[2].partition("##")[0]
+    assert "::new[" in failed
+    assert "::fails[" not in failed
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_with_runxfail_nothing_is_expected_anywhere(many: Bench, workers: tuple[str, ...]) -> None:
+    done = many.run("many.bench.yaml", "--runxfail", "--junit-xml=theirs.xml", *workers)
+    assert done.parseoutcomes() == {"passed": 3, "unsolved": 3, "errors": 1, "skipped": 1}
+    assert "known failures: 6 taken for any others (--runxfail)" in done.outlines
+    assert "known failures: 1 skipped" in done.outlines
+    known = {result["scenario"] for result in many.results() if result["known"]}
+    assert known == {"skipped"}
+    ours, theirs = kinds(many.bundle() / "junit.xml"), kinds(many.path / "theirs.xml")
+    assert {name: kind for name, (kind, _, _) in ours.items()} == {
+        name: kind for name, (kind, _, _) in theirs.items()
+    }
+    assert ours["fails"][0] == "failure"
+
+
+def test_nothing_but_known_failures_is_status_0_and_nothing_for_lf(many: Bench) -> None:
+    done = many.run("--bench-scenario", "fails,passes,flaky,steady,skipped", "-v")
+    assert done.ret == 0
+    done.stdout.fnmatch_lines(["many.bench.yaml::fails* XFAIL*", "*2 xfailed, 2 xpassed*"][:1])
+    assert many.job()["job"]["status"] == "completed"
+    again = many.run("--bench-scenario", "fails,passes", "--lf", "--collect-only", "-q")
+    assert "2 tests collected" in again.stdout.str()
+    # Those of `-m` are whatever has the marker, and `-x` does not stop for them.
+    few = many.run("-m", "bench_known(mode='quarantine')", "-x")
+    assert few.parseoutcomes() == {"xfailed": 1, "xpassed": 1, "deselected": 6}
+
+
+@pytest.mark.parametrize(
+    ("policy", "outcome"), [("any", "xpassed"), ("all", "xfailed"), ("rate:0.5", "xpassed")]
+)
+def test_one_verdict_of_several_attempts(bench: Bench, policy: str, outcome: str) -> None:
+    counter = bench.path / "count"
+    bench.manifest(
+        {"once": f"echo x >> {counter}; [ $(wc -l < {counter}) = 2 ] && echo score=1 || echo score=0"}
+    )
+    bench.write("bench-known.toml", '[[known]]\nscenario = "once"\nreason = "r"\nuntil = 2999-01-31\n')
+    arguments = ("--bench-attempts", "2", "--bench-attempt-policy", policy, "--bench-concurrency", "1")
+    done = bench.run(*arguments)
+    assert (done.ret, done.parseoutcomes()) == (0, {outcome: 1})
+    assert [result["known"]["place"] for result in bench.results()] == ["bench-known.toml:1"] * 2
+    (only,) = bench.job()["known"]
+    assert only["node_id"] == "many.bench.yaml::once[oracle]"
+    assert kinds(bench.bundle() / "junit.xml")["once"][0] == ("passed" if outcome == "xpassed" else "skipped")
+    expected = "1 did" if outcome == "xfailed" else "1 passes now: remove it from bench-known.toml:1"
+    assert f"known failures: 1 expected to fail ({expected})" in done.outlines
+
+
+def test_attempts_that_are_tests_of_their_own_pass_in_part(bench: Bench) -> None:
+    counter = bench.path / "count"
+    bench.manifest(
+        {"once": f"echo x >> {counter}; [ $(wc -l < {counter}) = 2 ] && echo score=1 || echo score=0"}
+    )
+    bench.write("bench-known.toml", '[[known]]\nscenario = "once"\nreason = "r"\nuntil = 2999-01-31\n')
+    done = bench.run("--bench-attempts", "3", "--bench-concurrency", "1")
+    assert done.parseoutcomes() == {"xfailed": 2, "xpassed": 1}
+    line = "known failures: 3 expected to fail (2 did, 1 passes now: others of bench-known.toml:1 do not)"
+    assert line in done.outlines
+
+
+def test_what_is_known_reruns_nothing_and_is_that_of_today(many: Bench) -> None:
+    ran = many.path / "ran"
+    many.manifest({"fails": f"echo x >> {ran}; echo score=0", "fine": f"echo x >> {ran}; echo score=1"})
+    many.run("--bench-reuse")
+    other = KNOWN.replace("The parser drops the last line", "Something else").replace(
+        "2999-01-31", "2999-03-31"
+    )
+    many.write("bench-known.toml", other)
+    done = many.run("--bench-reuse")
+    assert ran.read_text().split() == ["x", "x"]
+    assert done.parseoutcomes() == {"xfailed": 1, "passed": 1}
+    (fails, fine) = many.results()
+    assert (fails["known"]["reason"], fails["known"]["until"]) == ("Something else", "2999-03-31")
+    assert fails["reused"] is not None
+    assert fine["known"] is None
+    # A job that is taken up again has its results, and what is known today.
+    (many.path / "bench-known.toml").unlink()
+    again = many.run("--bench-resume", many.bundle().name)
+    assert ran.read_text().split() == ["x", "x"]
+    assert again.parseoutcomes() == {"unsolved": 1, "passed": 1}
+    assert [result["known"] for result in many.results()] == [None, None]
+    assert many.job()["known"] == []
+
+
+MARKER = """
+import datetime
+import pytest
+
+def pytest_collection_modifyitems(items):
+    marks = {
+        "fails": pytest.mark.bench_known(reason="Of the marker", until=datetime.date(2999, 1, 31)),
+        "flaky": pytest.mark.bench_known(reason="Now and then", until="2999-01-31", mode="quarantine", issue="#7"),
+    }
+    for item in items:
+        if item.ref.id in marks:
+            item.add_marker(marks[item.ref.id])
+"""
+
+
+def test_the_marker_says_the_same_and_has_the_last_word(many: Bench) -> None:
+    many.conftest(MARKER)
+    many.write("bench-known.toml", KNOWN.replace('mode = "quarantine"\n', ""))
+    done = many.run("--strict-markers", "--bench-scenario", "fails,flaky,new", "-rx")
+    assert done.parseoutcomes() == {"xfailed": 2, "unsolved": 1}
+    done.stdout.fnmatch_lines(["known failures: 1 expected to fail (1 did), 1 quarantined"])
+    assert "fails[oracle] - Of the marker (until 2999-01-31)" in done.stdout.str()
+    known = {result["scenario"]: result["known"] for result in many.results()}
+    assert known["flaky"] == {
+        "mode": "quarantine",
+        "reason": "Now and then",
+        "issue": "#7",
+        "until": "2999-01-31",
+        "place": None,
+        "strict": False,
+    }
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "xdist"])
+@pytest.mark.parametrize(
+    ("keywords", "problem"),
+    [
+        ('reason="r"', "until: is required but missing."),
+        (
+            'reason="r", until="2001-02-03"',
+            "until: its failure was accepted until 2001-02-03, which has passed*",
+        ),
+        ('reason="r", untill="2999-01-31"', "there is no keyword 'untill'; did you mean 'until'?"),
+        ('"r", until="2999-01-31"', "it takes keywords only: reason=*"),
+    ],
+)
+def test_a_wrong_marker_ends_the_run_as_a_usage_error(
+    bench: Bench, keywords: str, problem: str, workers: tuple[str, ...]
+) -> None:
+    bench.manifest({"one": "echo score=1"})
+    bench.conftest(
+        f"""
+        import pytest
+
+        def pytest_itemcollected(item):
+            item.add_marker(pytest.mark.bench_known({keywords}))
+        """
+    )
+    done = bench.run(*workers)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines([f"ERROR: marker bench_known of many.bench.yaml::one[[]oracle]: {problem}"])
+    assert "INTERNALERROR" not in done.stdout.str()
+
+
+PASSED = "which has passed; remove the entry if it passes now, else look at it again and give it a later day"
+MISTAKES = """
+[[known]]
+scenario = "fails"
+reason = "r"
+until = 2001-02-03
+
+[[known]]
+scenari = "x"
+reason = "  "
+until = 2999-01-31T00:00:00
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "xdist"])
+def test_mistakes_are_one_usage_error_with_file_and_line(many: Bench, workers: tuple[str, ...]) -> None:
+    many.write("bench-known.toml", MISTAKES)
+    done = many.run(*workers)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(
+        [
+            f"ERROR: bench-known.toml:5: known[[]0].until: fails: its failure was accepted until 2001-02-03, {PASSED}",
+            "bench-known.toml:7: known[[]1].scenario: is required but missing. did you mean it by 'scenari'?",
+            "bench-known.toml:8: known[[]1].scenari: unknown key; did you mean 'scenario'?",
+            "bench-known.toml:9: known[[]1].reason: is empty",
+            "bench-known.toml:10: known[[]1].until: a day such as 2027-01-31 is expected",
+        ]
+    )
+    assert done.stderr.str().count("bench-known.toml:5") == 1
+    assert not (many.path / "reports").exists()
+
+
+def test_another_file_by_option_or_ini_key(many: Bench) -> None:
+    entry = '[[known]]\nscenario = "new"\nreason = "r"\nuntil = 2999-01-31\n'
+    many.write("ci/nightly.toml", entry)
+    done = many.run("--bench-known", "ci/nightly.toml", "--bench-scenario", "new,fails")
+    assert done.parseoutcomes() == {"xfailed": 1, "unsolved": 1}
+    assert many.job()["known"][0]["place"] == "ci/nightly.toml:1"
+    many.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_known = ci/nightly.toml\n")
+    assert many.run("--bench-scenario", "new").parseoutcomes() == {"xfailed": 1}
+    for text, words in (
+        ("nowhere.toml", "--bench-known: */nowhere.toml is not there"),
+        ("", "--bench-known: it is*"),
+    ):
+        done = many.run("--bench-known", text)
+        assert done.ret == pytest.ExitCode.USAGE_ERROR
+        done.stderr.fnmatch_lines([f"ERROR: {words}"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "xdist"])
+def test_entries_about_nothing_are_told_where_all_was_collected(
+    many: Bench, workers: tuple[str, ...]
+) -> None:
+    entries = [
+        'scenario = "fails"',
+        'scenario = "fials"',
+        'scenario = "many/zzz*"',
+        'scenario = "qqq"',
+        'scenario = "qqq"\nbenchmark = "elsewhere"',
+        'scenario = "elsewhere/qqq"',
+    ]
+    text = "".join(f'[[known]]\n{entry}\nreason = "r"\nuntil = 2999-01-31\n' for entry in entries)
+    many.write("bench-known.toml", text)
+    told = [
+        "bench-known.toml:5: fials matches no scenario of many; did you mean 'fails'?",
+        "bench-known.toml:9: many/zzz* matches no scenario of many",
+        "bench-known.toml:13: qqq matches no scenario of many; if it is about another benchmark, name that",
+    ]
+    # What is selected of them is another question.
+    done = many.run("--bench-scenario", "fails", *workers)
+    assert [line for line in done.outlines if "matches no" in line] == told
+    if not workers:
+        for part in (
+            ("many.bench.yaml::fails[oracle]",),
+            ("--ignore", "other"),
+        ):
+            assert "matches no" not in many.run(*part).stdout.str()
+
+
+def test_a_tag_cannot_make_a_failure_known(bench: Bench) -> None:
+    scenario = {
+        "id": "one",
+        "problem_statement": "Try.",
+        "tags": ["bench_known"],
+        "reference": "true",
+        "scorers": [{"name": "s", "type": "bash", "script": "echo score=0"}],
+    }
+    manifest = {"benchmark": "one", "defaults": {"image": "none"}, "scenarios": [scenario]}
+    bench.write("one.bench.yaml", json.dumps(manifest))
+    assert bench.run().parseoutcomes() == {"unsolved": 1}
+
+
+def test_what_a_dead_worker_had_finished_is_expected_all_the_same(bench: Bench) -> None:
+    # It dies between writing the result and telling of it.
+    bench.conftest(
+        """
+        import os, signal
+        from pytest_benchjobs.store.trials import TrialDirectory
+
+        def pytest_configure(config):
+            commit = TrialDirectory.commit
+
+            def and_die(self, result, **options):
+                commit(self, result, **options)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            if hasattr(config, "workerinput"):
+                TrialDirectory.commit = and_die
+        """
+    )
+    bench.manifest({"fails": "echo score=0"})
+    bench.write("bench-known.toml", '[[known]]\nscenario = "fails"\nreason = "r"\nuntil = 2999-01-31\n')
+    done = bench.run("-n", "1", "-rx")
+    assert done.parseoutcomes()["xfailed"] == 1
+    assert "fails[oracle] - r (bench-known.toml:1; until 2999-01-31)" in done.stdout.str()
