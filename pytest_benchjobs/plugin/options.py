@@ -109,6 +109,44 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
         "text",
     ),
     ("threshold", "X", "score that passes a trial (default: 1.0; a scenario may set its own)", "float"),
+    (
+        "baseline",
+        "SPEC",
+        "what to judge the job by: NAME, job:ID, last, branch:NAME[~M], file:PATH or none",
+        "text",
+    ),
+    ("require_baseline", "", "a baseline that is not there is an error, not a first run", "flag"),
+    (
+        "fail_on_regression",
+        "EXPR",
+        "METRIC[SCOPE][:AMOUNT][@LEVEL] that may not become worse, such as mean:5pp; repeatable "
+        "(default with a baseline: mean:any)",
+        "many",
+    ),
+    (
+        "min_score",
+        "[NAME=]X",
+        "least mean score of each benchmark and agent, or of the one called NAME; repeatable",
+        "many",
+    ),
+    ("min_pass_rate", "[NAME=]X", "least share of attempts that pass, likewise", "many"),
+    (
+        "max_error_rate",
+        "[NAME=]X",
+        "share of attempts that may end in an error before a gate is invalid (default: 0.05)",
+        "many",
+    ),
+    ("min_samples", "[NAME=]N", "scenarios that must be compared for a gate to be valid (default: 1)", "many"),
+    ("min_lift", "[NAME=]X", "least mean score, as a multiple of that of baseline:random in this job", "many"),
+    ("policy", "evidence|strict|point", "what counts as a regression (default: evidence)", "text"),
+    (
+        "exit",
+        "tests|gate|both",
+        "what the exit status tells of (default: gate where there is one, else tests)",
+        "text",
+    ),
+    ("regress_warn", "PP", "drop of the mean, such as 2pp, that is worth a warning", "text"),
+    ("noise", "BENCHMARK=PP", "drop that is nothing on this benchmark, whatever a rule says; repeatable", "many"),
     ("retry_errors", "N", "new tries of a trial after a passing infrastructure error (default: 0)", "int"),
     ("image_map", "FROM=TO", "use image TO wherever a scenario says FROM, repeatable", "many"),
     ("build_arg", "KEY=VALUE", "a build argument for every Dockerfile, repeatable", "many"),
@@ -192,6 +230,7 @@ def add(parser: pytest.Parser) -> None:
     parser.addini(
         "bench_paths", "directories --bench looks for manifests in", type="linelist", default=["benchmarks"]
     )
+    parser.addini("bench_high_scores_file", "the best that is known of benchmarks, for `benchjobs compare`")
     for name, metavar, text, kind in (*OPTIONS, *_THIS_TIME):
         if kind == "flag":
             # Not False: that would be a value.
