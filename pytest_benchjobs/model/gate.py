@@ -73,7 +73,9 @@ class Rule(Model):
     agent: str | None = None
     """Pattern of labels; None: each agent."""
     tag: str | None = None
-    """None: scenarios of all tags."""
+    """Pattern; None: scenarios of all tags."""
+    only: str | None = None
+    """Of floors: pattern of the benchmarks or agents it is for; None: all."""
 
     @property
     def alpha(self) -> float:

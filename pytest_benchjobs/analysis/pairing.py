@@ -1,0 +1,190 @@
+"""Which scenarios of two sides can be compared: those that are the same task on both, and have a score on both."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from ..model.gate import ScenarioRef
+from ..model.known import KnownMode
+from ..store.text import one_line
+from .sides import Cell, Key, Side
+
+_NAME = re.compile(r"[^@:,]*")
+_HOST = re.compile(r"@(?:https?://)?[^@,]*[.:/][^@,]*")
+_SHOWN = 200
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pair:
+    """A scenario with scores on both sides, paired with itself."""
+
+    before: Cell
+    now: Cell
+
+    @property
+    def quarantined(self) -> bool:
+        """Whether it is out of every gate, by what is known of it now."""
+        return self.now.known == KnownMode.QUARANTINE
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Pairing:
+    """What two sides have in common, and what they do not. Everything is sorted."""
+
+    pairs: tuple[Pair, ...] = ()
+    added: tuple[ScenarioRef, ...] = ()
+    """Of agents on both sides, as are the others; `agent` is the label now, where there is one."""
+    removed: tuple[ScenarioRef, ...] = ()
+    changed: tuple[ScenarioRef, ...] = ()
+    """Not the same task on both sides."""
+    unscored: tuple[ScenarioRef, ...] = ()
+    """Without a score on a side."""
+    agents: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Label now -> label before."""
+    notes: tuple[str, ...] = ()
+    """What the reader should know: agents that were matched by something less than their label, or not at all."""
+
+
+def pair(before: Side, now: Side) -> Pairing:
+    """Pair each scenario with itself.
+
+    A scenario whose `comparable` digest differs is not the same task, so it is left out and listed; where a side does
+    not know the digest it is paired, and a note says so. Scores outside [0, 1], and times, costs and tokens that are
+    negative or no numbers, count as not there.
+    """
+    agents = match_agents(before, now)
+    back = {old: new for new, old in agents.items()}
+    had = {(*key[:2], back[key[2]]): one for key, one in before.cells.items() if key[2] in back}
+    has = {key: one for key, one in now.cells.items() if key[2] in agents}
+    pairs: list[Pair] = []
+    listed: dict[str, list[ScenarioRef]] = {"changed": [], "unscored": []}
+    counts: Counter[str] = Counter()
+    for key in sorted(had.keys() & has.keys()):
+        old, new = had[key], has[key]
+        if None not in (old.comparable, new.comparable) and old.comparable != new.comparable:
+            listed["changed"].append(_ref(key, "not the same task as in the baseline"))
+            continue
+        old, new = _sane(old, counts), _sane(new, counts)
+        if not old.scores or not new.scores:
+            listed["unscored"].append(_ref(key, _missing(old, new)))
+            continue
+        counts["unknown"] += old.comparable is None or new.comparable is None
+        counts["mixed"] += old.mixed or new.mixed
+        pairs.append(Pair(old, new))
+    return Pairing(
+        pairs=tuple(pairs),
+        added=tuple(_ref(key, None) for key in sorted(has.keys() - had.keys())),
+        removed=tuple(_ref(key, None) for key in sorted(had.keys() - has.keys())),
+        changed=tuple(listed["changed"]),
+        unscored=tuple(listed["unscored"]),
+        agents=agents,
+        notes=(*_about_agents(agents, before, now), *_about(counts)),
+    )
+
+
+def match_agents(before: Side, now: Side) -> dict[str, str]:
+    """Label now -> label of the same agent before, sorted by the former.
+
+    The same label; else the same agent and model, whatever version, host and parameters; else the same agent; else
+    the only one that is left on both sides. Where several are as good as each other, none is taken.
+    """
+    matched = {label: label for label in now.agents if label in set(before.agents)}
+    for kind in (_agent_and_model, _agent, _anything):
+        old = _unique(set(before.agents) - set(matched.values()), kind)
+        new = _unique(set(now.agents) - matched.keys(), kind)
+        matched |= {new[key]: old[key] for key in new.keys() & old.keys()}
+    return dict(sorted(matched.items()))
+
+
+def sane(cell: Cell) -> Cell:
+    """The cell without numbers that cannot be: they may come from a file that anybody wrote."""
+    return _sane(cell, Counter())
+
+
+def _unique(labels: Iterable[str], kind: Callable[[str], str]) -> dict[str, str]:
+    """What labels are by `kind`, with the label; without those that several are."""
+    listed = list(labels)
+    counts = Counter(map(kind, listed))
+    return {key: label for label in listed if counts[key := kind(label)] == 1}
+
+
+def _agent(label: str) -> str:
+    return _NAME.match(label)[0]  # type: ignore[index]  # matches nothing at least
+
+
+def _agent_and_model(label: str) -> str:
+    model = label.partition(":")[2].partition(",")[0]
+    return f"{_agent(label)}:{_HOST.sub('', model)}"
+
+
+def _anything(_: str) -> str:
+    return ""
+
+
+def _ref(key: Key, why: str | None) -> ScenarioRef:
+    benchmark, scenario, agent = key
+    return ScenarioRef.model_construct(benchmark=benchmark, scenario=scenario, agent=agent, why=why)
+
+
+def _missing(old: Cell, new: Cell) -> str:
+    parts = []
+    for cell, side in ((new, "now"), (old, "in the baseline")):
+        if not cell.scores:
+            parts.append(f"{_errors(cell.errors)} {side}" if cell.errors else f"no result {side}")
+    return ", ".join(parts)
+
+
+def _errors(number: int) -> str:
+    return f"{number} error{'s' * (number != 1)}"
+
+
+def _sane(cell: Cell, counts: Counter[str]) -> Cell:
+    scores = cell.scores
+    # False for NaN as well. Most cells are fine, and there may be thousands.
+    fine = all(0.0 <= one <= 1.0 for one in scores) and 0 <= cell.passed <= len(scores)
+    for numbers in (cell.seconds, cell.costs, cell.tokens):
+        fine = fine and all(0 <= one < math.inf for one in numbers)
+    if fine:
+        return cell
+    scores = tuple(one for one in scores if 0.0 <= one <= 1.0)
+    counts["bad"] += len(cell.scores) - len(scores)
+    return dataclasses.replace(
+        cell,
+        scores=scores,
+        passed=max(0, min(cell.passed, len(scores))),
+        seconds=_amounts(cell.seconds),
+        costs=_amounts(cell.costs),
+        tokens=tuple(one for one in cell.tokens if 0 <= one < math.inf),
+    )
+
+
+def _amounts(numbers: Iterable[float]) -> tuple[float, ...]:
+    return tuple(one for one in numbers if 0 <= one < math.inf)
+
+
+def _about_agents(agents: Mapping[str, str], before: Side, now: Side) -> Iterable[str]:
+    for new, old in agents.items():
+        if new != old:
+            yield f"{one_line(new, _SHOWN)} is compared with {one_line(old, _SHOWN)} of the baseline"
+    if before.cells and now.cells:
+        for label in sorted(set(now.agents) - agents.keys()):
+            yield f"the baseline has nothing to compare {one_line(label, _SHOWN)} with"
+        for label in sorted(set(before.agents) - set(agents.values())):
+            yield f"{one_line(label, _SHOWN)} of the baseline is not in this job"
+
+
+def _about(counts: Mapping[str, int]) -> Iterable[str]:
+    if counts["unknown"]:
+        yield f"of {_scenarios(counts['unknown'])} it is not known whether they are the same task on both sides"
+    if counts["mixed"]:
+        yield f"{_scenarios(counts['mixed'])} changed within a side; only the attempts at the newest count"
+    if counts["bad"]:
+        yield f"{counts['bad']} scores are no numbers from 0 to 1, and count as not there"
+
+
+def _scenarios(number: int) -> str:
+    return f"{number} scenario{'s' * (number != 1)}"
