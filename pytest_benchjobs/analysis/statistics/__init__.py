@@ -10,9 +10,11 @@ from pytest_benchjobs.analysis.statistics.multiple import benjamini_hochberg, ho
 from pytest_benchjobs.analysis.statistics.paired import Test, mcnemar, non_inferiority, sign_flip
 from pytest_benchjobs.analysis.statistics.power import detectable_drop, needed
 from pytest_benchjobs.analysis.statistics.rates import fisher, wilson
+from pytest_benchjobs.analysis.statistics.sequential import Look, look
 
 __all__ = [
     "Interval",
+    "Look",
     "Test",
     "benjamini_hochberg",
     "bootstrap_mean",
@@ -20,6 +22,7 @@ __all__ = [
     "detectable_drop",
     "fisher",
     "holm",
+    "look",
     "mcnemar",
     "mean_interval",
     "needed",

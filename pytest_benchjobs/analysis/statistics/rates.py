@@ -56,6 +56,11 @@ def normal_quantile(share: float) -> float:
     return NormalDist().inv_cdf(share)
 
 
+def normal_cdf(z: float) -> float:
+    """Share of the standard normal distribution below z."""
+    return NormalDist().cdf(z)
+
+
 def checked_level(level: float) -> float:
     """The level itself.
 
