@@ -190,7 +190,7 @@ def ask(options: Mapping[str, Any]) -> Asked:
         click.UsageError, InputError: they contradict each other, or one of them is wrong.
 
     """
-    directory = _directory(options)
+    directory = results_directory(options)
     arguments = [*_what(options), *_how(options)]
     if options["rootdir"] is not None:
         arguments.append(f"--rootdir={options['rootdir']}")
@@ -336,7 +336,8 @@ def _pairs(
         yield key, value
 
 
-def _directory(options: Mapping[str, Any]) -> Path:
+def results_directory(options: Mapping[str, Any]) -> Path:
+    """Where the results of what `run_options` say go."""
     given: Path | None = options["directory"]
     if given is not None:
         return given.absolute()

@@ -26,6 +26,8 @@ _COMMANDS = {
     "doctor": ("doctor", "Look for what would keep trials from running."),
     "gc": ("gc", "Remove what dead processes left behind."),
     "db": ("upkeep", "Look after the history."),
+    "compare": ("compare", "Compare two jobs, agents or models."),
+    "view-comparison": ("compare", "Show a comparison again."),
     "merge": ("merge", "Bring in jobs of other machines."),
     "schema": ("catalogue", "Print a JSON Schema."),
     "agents": ("agents", "List, show and fetch agents."),
@@ -43,7 +45,9 @@ class _Lazy(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = importlib.import_module(f".{_COMMANDS[cmd_name][0]}", __package__)
-        command: click.Command = getattr(module, cmd_name if cmd_name != "list" else "list_")
+        command: click.Command = getattr(
+            module, "list_" if cmd_name == "list" else cmd_name.replace("-", "_")
+        )
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -65,7 +65,7 @@ def default_directory() -> Path:
 
 def directory_of(root: Path) -> Path:
     """Where the results of a project go."""
-    return root / (_bench_dir(root) or "reports")
+    return root / (ini_value(root, "bench_dir") or "reports")
 
 
 def emit(document: BaseModel, lines: Callable[[], Iterable[str]], output: str) -> None:
@@ -88,18 +88,18 @@ def emit(document: BaseModel, lines: Callable[[], Iterable[str]], output: str) -
     click.echo(yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True), nl=False)
 
 
-def _bench_dir(place: Path) -> str | None:
-    """What an ini file of this directory says of `bench_dir`."""
+def ini_value(place: Path, key: str) -> str | None:
+    """What an ini file of pytest in this directory says of a key."""
     for name in _INI_FILES:
         path = place / name
         try:
             text = path.read_text("utf-8")
         except (OSError, UnicodeError):
             continue
-        if "bench_dir" not in text:
+        if key not in text:
             continue
         try:
-            found = _from_toml(name, text) if name.endswith(".toml") else _from_ini(name, text)
+            found = _from_toml(name, text, key) if name.endswith(".toml") else _from_ini(name, text, key)
         except (tomllib.TOMLDecodeError, configparser.Error, AttributeError):
             continue  # pytest will say what is wrong with it
         if found:
@@ -120,16 +120,16 @@ def _is_configured(place: Path) -> bool:
     return False
 
 
-def _from_toml(name: str, text: str) -> object:
+def _from_toml(name: str, text: str, key: str) -> object:
     data = tomllib.loads(text)
     if name != "pyproject.toml":
-        return data.get("pytest", {}).get("bench_dir")
+        return data.get("pytest", {}).get(key)
     section = data.get("tool", {}).get("pytest", {})
-    return section.get("ini_options", {}).get("bench_dir") or section.get("bench_dir")
+    return section.get("ini_options", {}).get(key) or section.get(key)
 
 
-def _from_ini(name: str, text: str) -> str | None:
+def _from_ini(name: str, text: str, key: str) -> str | None:
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_string(text)
     section = "tool:pytest" if name == "setup.cfg" else "pytest"
-    return parser.get(section, "bench_dir", fallback=None)
+    return parser.get(section, key, fallback=None)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ..model.comparison import Comparison
 from ..model.errors import ResultsUnwritable
+from ..model.gate import GateReport
 from ..model.job import JobRecord, JobStatus
 from ..model.result import TrialResult
-from .database import connect, explained, transaction
-from .queries import Queries
+from .baselines import Baselines
+from .database import connect
+from .gates import gate_values
 from .rows import (
     JOB_COLUMNS,
     SCORE_COLUMNS,
@@ -53,6 +55,10 @@ _SAVE_TRIAL = _upsert("trials", (*TRIAL_COLUMNS, "run"), ("job", "node_id"))
 _SAVE_SCORE = (
     f"INSERT INTO scores (trial, position, {', '.join(SCORE_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 )
+_SAVE_GATE = """
+    INSERT INTO gates (job, at, expression, scope, baseline, policy, verdict, change, p_value, detectable, report)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 _SAVE_SCENARIO = """
     INSERT INTO scenarios (benchmark, scenario, first_seen, last_seen, content) VALUES (?1, ?2, ?3, ?4, ?5)
     ON CONFLICT (benchmark, scenario) DO UPDATE SET
@@ -92,7 +98,7 @@ _SUM_UP_JOB = """
 """
 
 
-class History(Queries):
+class History(Baselines):
     """One connection. Several processes may write at once; each waits up to 30 s for its turn.
 
     Sums over the trials of a running job may be a moment behind, and its runs are numbered as their first results come
@@ -168,6 +174,28 @@ class History(Queries):
                 "INSERT INTO events (job, at, kind, message) VALUES (?, ?, ?, ?)", values
             )
 
+    def save_comparison(self, comparison: Comparison) -> None:
+        """Keep a comparison, to be shown again."""
+        at = as_text(comparison.at)
+        sides = clean(comparison.a.spec, 500), clean(comparison.b.spec, 500)
+        with self._transaction():
+            self._connection.execute(
+                "INSERT INTO comparisons (id, at, a, b, report) VALUES (?, ?, ?, ?, ?)",
+                (comparison.id, at, *sides, comparison.model_dump_json()),
+            )
+
+    def save_gate(self, report: GateReport) -> None:
+        """Keep what gates said of a job that was saved before."""
+        with self._transaction():
+            self._save_gate(report.job, report)
+
+    def replace_gates(self, job_id: str, reports: Iterable[GateReport]) -> None:
+        """Keep exactly this of what gates said of a job that was saved before."""
+        with self._transaction():
+            self._connection.execute("DELETE FROM gates WHERE job = ?", (job_id,))
+            for report in reports:
+                self._save_gate(job_id, report)
+
     def close(self) -> None:
         """Let go of the file, with all sums up to date."""
         try:
@@ -184,6 +212,9 @@ class History(Queries):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def _save_gate(self, job_id: str, report: GateReport) -> None:
+        self._connection.executemany(_SAVE_GATE, ((job_id, *row) for row in gate_values(report)))
 
     def _save_job(self, record: JobRecord) -> None:
         self._connection.execute(_SAVE_JOB, job_values(record))
@@ -263,8 +294,3 @@ class History(Queries):
         going_on = f"SELECT 1 FROM jobs WHERE id = ? AND status IN ({', '.join('?' * len(_GOING_ON))})"  # noqa: S608
         if self._connection.execute(going_on, (job, *_GOING_ON)).fetchone() is not None:
             self._connection.execute(_SUM_UP_JOB, (job,))
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with explained(self.path), transaction(self._connection):
-            yield

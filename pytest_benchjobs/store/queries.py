@@ -266,6 +266,16 @@ class Queries:
         rows = self._all("SELECT at, kind, message FROM events WHERE job = ? ORDER BY id", job_id)
         return [EventRow(datetime.datetime.fromisoformat(at), kind, message) for at, kind, message in rows]
 
+    def comparison_ids(self, prefix: str, limit: int) -> list[str]:
+        """Ids of comparisons that begin so, the newest first."""
+        query = "SELECT id FROM comparisons WHERE id >= ? AND id < ? ORDER BY at DESC, id DESC LIMIT ?"
+        return [found for (found,) in self._all(query, prefix, prefix + "\U0010ffff", limit)]
+
+    def comparison(self, comparison_id: str) -> str:
+        """The report of a comparison that is there, as JSON."""
+        ((report,),) = self._all("SELECT report FROM comparisons WHERE id = ?", comparison_id)
+        return str(report)
+
     def newest(self, back: int = 0) -> str | None:
         """Id of the newest job, or of the one so many before it."""
         query = "SELECT id FROM jobs ORDER BY created_at DESC, id DESC LIMIT 1 OFFSET ?"

@@ -217,6 +217,36 @@ def _(line: Line) -> None:
     }
 
 
+@shows("compare")
+def _(line: Line) -> None:
+    project = line.fresh()
+    printed = project.run(line.text)
+    (comparison_id,) = re.findall(r"^Comparison ID: (cmp_\d{8}T\d{6}Z_[0-9a-f]{8})$", printed, re.MULTILINE)
+    assert "A: vllm:elizaos/eliza-1-2b@http://127.0.0.1:8001/v1 (job " in printed
+    assert re.search(r"^benchmark +A +B +delta \(B-A\) +winner +n ", printed, re.MULTILINE)
+    path = project.path / "comparisons" / f"compare-{comparison_id}.json"
+    found = json.loads(path.read_text("utf-8"))
+    assert {row["benchmark"]: row["scenarios"] for row in found["rows"]} == {"osworld": 2, "solana": 2}
+    jobs = project.document("benchjobs list --all -o json")["jobs"]
+    assert [job["id"] for job in jobs] == [*found["a"]["jobs"], *found["b"]["jobs"]]
+    models = {run["model"] for run in project.document("benchjobs runs -o json")["runs"]}
+    assert models == {"elizaos/eliza-1-2b", "Qwen/Qwen3.5-2B"}
+    for job in jobs:
+        shown = project.document(f"benchjobs summary {job['id']} -o json")
+        assert shown["metadata"]["comparison"] == comparison_id
+
+
+@shows("view-comparison")
+def _(line: Line) -> None:
+    project = line.after_two_agents()
+    printed = project.run("benchjobs compare last")
+    (comparison_id,) = re.findall(r"^Comparison ID: (\S+)$", printed, re.MULTILINE)
+    text = line.text.replace("cmp_20260504T120000Z_a1b2c3d4", comparison_id)
+    again = project.run(text)
+    assert printed.startswith(again)
+    assert project.document(f"{text} -o json")["id"] == comparison_id
+
+
 def interrupted(project: Project) -> None:
     """Jobs that say they run: here and alive, here and dead, and elsewhere, silent for ten seconds and ten minutes."""
     code = "from pytest_benchjobs.model.owner import current_owner; print(current_owner().model_dump_json())"

@@ -28,6 +28,7 @@ DOCUMENTS = {
     "plan": ("pytest_benchjobs.report.documents.plan", "PlanDocument"),
     "check": ("pytest_benchjobs.report.documents.acting", "CheckDocument"),
     "doctor": ("pytest_benchjobs.report.documents.acting", "DoctorDocument"),
+    "comparison": ("pytest_benchjobs.model.comparison", "Comparison"),
     "merge": ("pytest_benchjobs.report.documents.merge", "MergeDocument"),
     "secret": ("pytest_benchjobs.report.documents.secret", "SecretsDocument"),
     "agents": ("pytest_benchjobs.report.documents.agents", "AgentsDocument"),

@@ -1,0 +1,324 @@
+"""`compare` and `view-comparison`: two jobs, two agents of a job, or two models that are run for it."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from .asking import Asked, VariadicCommand, ask, results_directory, run_options
+from .common import directory_option, emit, output_option
+from .invoke import call_pytest
+from .table import Column, render, width
+
+if TYPE_CHECKING:
+    from ..analysis.sides import Side
+    from ..model.comparison import Comparison, HighScore
+    from ..report.comparison import Table
+    from ..store.history import History
+
+_TESTS_FAILED = 1
+_AGENT = "model"
+"""Who puts a bare model to work."""
+
+
+class _Model(NamedTuple):
+    """A side that has to be run: `PROVIDER:MODEL[@URL]`."""
+
+    spec: str
+    provider: str
+    model: str
+
+
+@click.command(cls=VariadicCommand)
+@click.argument("jobs", nargs=-1, metavar="[JOB_A JOB_B]")
+@click.option("--a", metavar="SPEC", help="PROVIDER:MODEL[@URL] to run, or a job or baseline that is there.")
+@click.option("--b", metavar="SPEC", help="What to compare it with.")
+@click.option("--a-agent", metavar="PATTERN", help="Of side A, only agents with such a label.")
+@click.option("--b-agent", metavar="PATTERN", help="Of side B, only agents with such a label.")
+@click.option(
+    "--level", type=click.FloatRange(50, 100, True, True), default=95, show_default=True, help="In percent."
+)
+@click.option(
+    "--high-scores",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File with the best that is known of each benchmark.  [default: bench_high_scores_file of the ini file]",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Directory for compare-ID.json.  [default: comparisons/ beside the jobs]",
+)
+@run_options
+@click.option("--print-command", is_flag=True, help="Show the calls of pytest, and run nothing.")
+@output_option
+def compare(
+    *,
+    jobs: tuple[str, ...],
+    a: str | None,
+    b: str | None,
+    a_agent: str | None,
+    b_agent: str | None,
+    level: float,
+    high_scores: Path | None,
+    out: Path | None,
+    print_command: bool,
+    output: str,
+    **options: Any,
+) -> int:
+    """Compare two jobs, or run two models and compare them, scenario by scenario.
+
+    A side is a job (an id, the beginning of one, a name, last), a baseline as --bench-baseline takes it, or
+    PROVIDER:MODEL[@URL]: that one is run, by the agent `model` unless --agent names another. Of one JOB, its two agents
+    are compared. Exit status: 0 when there is a comparison, whoever wins.
+    """
+    from ..analysis.comparison import compare as compared
+    from ..store.comparisons import new_comparison_id
+    from ..store.history import FILE, History
+
+    specs = _specs(jobs, a, b)
+    directory = results_directory(options)
+    highs = _high_scores(high_scores, directory)
+    at = datetime.datetime.now(datetime.UTC)
+    comparison_id = new_comparison_id(at)
+    sides = [_model(spec, directory) for spec in specs]
+    if any(sides):
+        calls = [None if side is None else _call(side, options, comparison_id) for side in sides]
+        if print_command:
+            for asked in calls:
+                if asked is not None:
+                    click.echo(asked.call.shown())
+            return 0
+        for place, asked in enumerate(calls):
+            if asked is None:
+                continue
+            job, status = _run(asked, output)
+            if status not in (0, _TESTS_FAILED):
+                return status
+            specs[place] = job
+    elif print_command:
+        raise click.UsageError("--print-command: both sides are there already, nothing would be run")
+    patterns = _patterns(specs, a_agent, b_agent, directory)
+    with History.open_readonly(directory / FILE) as history:
+        found = []
+        for spec, model, pattern in zip(specs, sides, patterns, strict=True):
+            side, notes = _stored(history, directory, spec)
+            named = spec if model is None else model.spec
+            found.append((_narrowed(side, named, pattern, options["benchmarks"]), notes))
+    (side_a, notes_a), (side_b, notes_b) = found
+    comparison = compared(
+        side_a,
+        side_b,
+        comparison_id=comparison_id,
+        at=at,
+        level=level / 100,
+        high_scores=highs,
+        notes=(*notes_a, *notes_b),
+    )
+    with History(directory / FILE) as history:
+        history.save_comparison(comparison)
+    path = _write(comparison, out or directory / "comparisons")
+    emit(comparison, lambda: _lines(comparison), output)
+    click.echo(f"Wrote {os.path.relpath(path)}", err=output != "text")
+    return 0
+
+
+@click.command("view-comparison")
+@click.argument("comparison", default="last")
+@directory_option
+@output_option
+def view_comparison(comparison: str, directory: Path, output: str) -> None:
+    """Show COMPARISON again: an id, the beginning of one, or last."""
+    from ..store.comparisons import find_comparison
+    from ..store.history import FILE, History
+
+    with History.open_readonly(directory / FILE) as history:
+        found = find_comparison(history, comparison)
+    emit(found, lambda: _lines(found), output)
+
+
+def _specs(jobs: Sequence[str], a: str | None, b: str | None) -> list[str]:
+    if jobs and (a or b):
+        raise click.UsageError("name the sides either as arguments or with --a and --b")
+    if a and b:
+        return [a, b]
+    if a or b:
+        raise click.UsageError(f"--{'b' if a else 'a'} is missing; a comparison has two sides")
+    if len(jobs) == 1:
+        return [jobs[0], jobs[0]]
+    if len(jobs) != 2:
+        raise click.UsageError("name two jobs, one job with two agents, or give --a and --b")
+    return list(jobs)
+
+
+def _model(spec: str, directory: Path) -> _Model | None:
+    """What to run; None for a side that is there already."""
+    from ..agents.providers import PROVIDERS
+    from ..model.errors import InputError
+    from ..store.find import find_job
+    from ..store.history import FILE, History
+
+    provider, colon, model = spec.partition(":")
+    if not colon or provider not in PROVIDERS:
+        return None
+    if (directory / FILE).exists():
+        with History.open_readonly(directory / FILE) as history:
+            try:
+                find_job(history, spec)
+            except InputError:
+                pass
+            else:
+                return None  # a job may have such a name
+    if not model.strip():
+        raise click.UsageError(f"{spec!r} names no model; write PROVIDER:MODEL, such as {provider}:NAME")
+    return _Model(spec, provider, model)
+
+
+def _call(side: _Model, options: Mapping[str, Any], comparison_id: str) -> Asked:
+    for flag in ("provider", "model"):
+        if options[flag] is not None:
+            raise click.UsageError(f"--{flag}: it is part of --a and --b, as PROVIDER:MODEL")
+    agents: tuple[str, ...] = options["agents"]
+    if len(agents) > 1 or any(":" in agent for agent in agents):
+        raise click.UsageError(
+            "--agent: name one agent, without a model; --a and --b say which models it gets"
+        )
+    agent = agents[0] if agents else _AGENT
+    return ask(
+        {
+            **options,
+            "agents": (f"{agent}:{side.model}",),
+            "provider": side.provider,
+            "metadata": (*options["metadata"], f"comparison={comparison_id}"),
+        }
+    )
+
+
+def _run(asked: Asked, output: str) -> tuple[str, int]:
+    from ..store.bundle import new_job_id
+    from .run import with_id
+
+    job = new_job_id()
+    call = with_id(asked.call, job)
+    return job, call_pytest(call, stdout=None if output == "text" else sys.stderr.fileno())
+
+
+def _patterns(
+    specs: Sequence[str], a_agent: str | None, b_agent: str | None, directory: Path
+) -> tuple[str | None, str | None]:
+    """Patterns of labels; of one job named twice, its two agents are the sides."""
+    if specs[0] != specs[1] or a_agent is not None or b_agent is not None:
+        return a_agent, b_agent
+    from ..store.find import find_job
+    from ..store.history import FILE, History
+
+    with History.open_readonly(directory / FILE) as history:
+        job = find_job(history, specs[0])
+        agents = list(dict.fromkeys(run.agent for run in history.runs(job)))
+    if len(agents) != 2:
+        there_are = f"there {'is' if len(agents) == 1 else 'are'} {len(agents)}: {', '.join(agents[:10])}"
+        raise click.UsageError(
+            f"job {job} is compared with itself, which takes two agents, and {there_are}; "
+            "name a second job, or --a-agent and --b-agent"
+        )
+    return _exactly(agents[0]), _exactly(agents[1])
+
+
+def _exactly(label: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in label)
+
+
+def _stored(history: History, directory: Path, spec: str) -> tuple[Side, tuple[str, ...]]:
+    """A side that is there: a job, or else what a baseline can be."""
+    from ..analysis.baseline import resolve
+    from ..analysis.sides import side
+    from ..model.errors import InputError
+    from ..store.find import find_job
+
+    try:
+        job = find_job(history, spec)
+    except InputError as error:
+        resolved = resolve(spec, history=history, directory=directory, root=Path.cwd(), job=None)
+        if resolved.side is None:
+            raise InputError(f"{error}, and no baseline: {resolved.missing}") from None
+        return resolved.side, resolved.notes
+    return side(spec, [(job, history.paired_rows(job))]), ()
+
+
+def _narrowed(side: Side, named: str, pattern: str | None, benchmarks: Sequence[str]) -> Side:
+    """Only those agents and benchmarks.
+
+    Raises:
+        InputError: there is no such agent.
+
+    """
+    import dataclasses
+
+    from ..model.errors import InputError
+
+    wanted = {
+        name.strip().partition("@")[0] for text in benchmarks for name in text.split(",") if name.strip()
+    }
+    cells = {
+        key: cell
+        for key, cell in side.cells.items()
+        if (pattern is None or fnmatchcase(cell.agent, pattern)) and (not wanted or cell.benchmark in wanted)
+    }
+    if pattern is not None and not any(fnmatchcase(agent, pattern) for agent in side.agents):
+        raise InputError(f"{named}: no agent {pattern!r}; there are {', '.join(side.agents[:10]) or 'none'}")
+    if wanted and not cells and side.cells:
+        there = sorted({cell.benchmark for cell in side.cells.values()})
+        raise InputError(
+            f"{named}: none of the benchmarks {', '.join(sorted(wanted))}; there are {', '.join(there)}"
+        )
+    return dataclasses.replace(side, name=named, cells=cells)
+
+
+def _high_scores(given: Path | None, directory: Path) -> dict[str, HighScore]:
+    from ..settings.high_scores import read_high_scores
+    from .common import ini_value
+
+    if given is not None:
+        return read_high_scores(given)
+    for place in (Path.cwd(), *Path.cwd().parents):
+        named = ini_value(place, "bench_high_scores_file")
+        if named:
+            return read_high_scores(place / named)
+        if (place / directory.name / "jobs").is_dir():
+            break
+    return {}
+
+
+def _write(comparison: Comparison, directory: Path) -> Path:
+    from ..store.files import write_atomically, writing
+
+    path = directory / f"compare-{comparison.id}.json"
+    with writing(path):
+        directory.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, comparison.model_dump_json(indent=1).encode())
+    return path
+
+
+def _lines(comparison: Comparison) -> Iterator[str]:
+    from ..report.comparison import head_lines, score_table, spent_table, tail_lines
+
+    yield from head_lines(comparison)
+    yield ""
+    yield from _table(score_table(comparison))
+    yield ""
+    yield from _table(spent_table(comparison))
+    yield from tail_lines(comparison)
+
+
+def _table(table: Table) -> Iterator[str]:
+    columns = [
+        Column(title, number=title not in table.texts, least=12 if title in ("benchmark", "agents") else None)
+        for title in table.titles
+    ]
+    yield from render(columns, table.rows, width())

@@ -1,0 +1,109 @@
+"""A comparison of two sides: what it found, as it is stored and printed."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from .base import Model, Score
+from .gate import Change, ScenarioRef
+
+COMPARISON_ID = r"^cmp_\d{8}T\d{6}Z_[0-9a-f]{8}$"
+
+
+class HighScore(Model):
+    """The best that is known of a benchmark, from elsewhere."""
+
+    score: Score
+    """As a share of 1, whatever unit it was written in."""
+    unit: Literal["score", "%"] = "score"
+    """It was written in. Differences to it are shown in it."""
+    direction: Literal["higher"] = "higher"
+    """Which way is better. Scores know one."""
+    source: str | None = None
+    """Who says so."""
+
+
+class ComparedSide(Model):
+    """One of the two."""
+
+    spec: str
+    """As it was asked for."""
+    jobs: tuple[str, ...] = ()
+    """Ids, the newest first; empty for a file."""
+    agents: tuple[str, ...] = ()
+    """Labels."""
+
+
+class ComparedRow(Model):
+    """One benchmark and a pair of agents. Means are over the scenarios that both sides have a score of."""
+
+    benchmark: str
+    a_agent: str
+    b_agent: str
+    scenarios: int
+    """Pairs: n."""
+    a: float | None = None
+    """Mean score."""
+    b: float | None = None
+    delta: float | None = None
+    """`b - a`."""
+    low: float | None = None
+    """Of the interval of the delta."""
+    high: float | None = None
+    p_value: float | None = None
+    """Two-sided, of no difference."""
+    detectable: float | None = None
+    """The smallest difference it would have seen four times of five."""
+    winner: Literal["a", "b"] | None = None
+    """Whose mean is higher. None: they are the same."""
+    significant: bool = False
+    """Chance does not explain the difference, at the level of the comparison."""
+    a_pass_rate: float | None = None
+    """Mean over the pairs of the share of attempts that passed."""
+    b_pass_rate: float | None = None
+    a_cost: float | None = None
+    """USD per attempt, over the attempts of which it is known."""
+    b_cost: float | None = None
+    a_tokens: float | None = None
+    """Input and output, per attempt."""
+    b_tokens: float | None = None
+    a_seconds: float | None = None
+    """Per attempt."""
+    b_seconds: float | None = None
+    a_errors: int = 0
+    """Attempts that ended in an error. They have no score."""
+    b_errors: int = 0
+    high_score: HighScore | None = None
+    a_to_high: float | None = None
+    """`a - high_score`; negative: below it."""
+    b_to_high: float | None = None
+
+
+class Comparison(Model):
+    """Two sides, compared scenario by scenario."""
+
+    schema_version: int = 1
+    id: Annotated[str, Field(pattern=COMPARISON_ID)]
+    at: datetime.datetime
+    a: ComparedSide
+    b: ComparedSide
+    level: Annotated[float, Field(gt=0.5, lt=1)] = 0.95
+    """Of the intervals, and one minus the p-value below which a difference is called significant."""
+    rows: tuple[ComparedRow, ...] = ()
+    newly_failing: tuple[Change, ...] = ()
+    """Passed on side A in most attempts, and on B in fewer than half. `before` is A."""
+    newly_passing: tuple[Change, ...] = ()
+    suspects: tuple[Change, ...] = ()
+    """Worse on B in a way that is worth a closer look, after Benjamini and Hochberg at 10 %."""
+    added: tuple[ScenarioRef, ...] = ()
+    """On B only."""
+    removed: tuple[ScenarioRef, ...] = ()
+    """On A only."""
+    changed: tuple[ScenarioRef, ...] = ()
+    """Not the same task on both sides, so left out."""
+    unscored: tuple[ScenarioRef, ...] = ()
+    """Nothing but errors on a side, so left out."""
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,48 @@
+"""Comparisons in the history."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+
+from pydantic import ValidationError
+
+from ..model.comparison import Comparison
+from ..model.errors import InputError
+from .history import History
+from .text import one_line
+
+_LATEST = 5
+
+
+def new_comparison_id(now: datetime.datetime) -> str:
+    """`cmp_`, the time and something random. `now` is UTC."""
+    return f"cmp_{now:%Y%m%dT%H%M%SZ}_{secrets.token_hex(4)}"
+
+
+def find_comparison(history: History, text: str) -> Comparison:
+    """The comparison that `text` names: an id, the beginning of one, or `last`.
+
+    Raises:
+        InputError: there is none, several begin so, or it cannot be read.
+
+    """
+    text = text.strip()
+    found = history.comparison_ids("" if text == "last" else text, _LATEST + 1)
+    if text == "last":
+        found = found[:1]
+    if not found:
+        known = ", ".join(history.comparison_ids("", _LATEST))
+        there_are = f"; the latest are {known}" if known else ": there are none yet, see `benchjobs compare`"
+        raise InputError(f"there is no comparison {one_line(text, 80)!r}{there_are}")
+    if len(found) > 1 and text not in found:
+        raise InputError(
+            f"{one_line(text, 80)!r} is the beginning of several comparisons: {', '.join(found[:_LATEST])}; write more"
+        )
+    comparison_id = text if text in found else found[0]
+    try:
+        return Comparison.model_validate_json(history.comparison(comparison_id))
+    except ValidationError:
+        raise InputError(
+            f"comparison {comparison_id} cannot be read: another version wrote it, or it is damaged; compare again"
+        ) from None

@@ -1,0 +1,237 @@
+"""Comparing two sides: the table, the lists, what is stored and shown again."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_benchjobs.analysis.comparison import compare
+from pytest_benchjobs.analysis.sides import Cell, Side
+from pytest_benchjobs.model.comparison import Comparison, HighScore
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.settings.high_scores import read_high_scores
+from pytest_benchjobs.store.comparisons import find_comparison, new_comparison_id
+from pytest_benchjobs.store.history import FILE, History
+
+from .jobs import documents, make_job, run
+
+AT = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
+ID = "cmp_20261121T120000Z_a1b2c3d4"
+FIRST, SECOND = "20261121-054712-4f9a2c", "20261121-064712-aaaaaa"
+
+
+def made(scores: dict[str, tuple[float, ...]], agent: str = "codex:a", **changes: Any) -> Side:
+    cells = {}
+    for scenario, of in scores.items():
+        cell = Cell("texts", scenario, agent, of, sum(score == 1 for score in of), **changes)
+        cells[cell.key] = cell
+    return Side(agent, ("job",), cells)
+
+
+def found(a: Side, b: Side, **how: Any) -> Comparison:
+    return compare(a, b, comparison_id=ID, at=AT, **how)
+
+
+def test_a_row_says_who_is_ahead_and_whether_chance_explains_it() -> None:
+    names = [f"s{number:02}" for number in range(12)]
+    a = made(dict.fromkeys(names, (1.0,)), seconds=(2.0,), costs=(0.5,))
+    b = made(
+        {name: (float(number >= 8),) for number, name in enumerate(names)},
+        "goose:b",
+        seconds=(4.0,),
+        errors=1,
+    )
+    comparison = found(a, b)
+    (row,) = comparison.rows
+    assert (row.a_agent, row.b_agent, row.scenarios) == ("codex:a", "goose:b", 12)
+    assert (row.a, row.winner, row.significant) == (1.0, "a", True)
+    assert row.b == pytest.approx(1 / 3)
+    assert row.delta == pytest.approx(-2 / 3)
+    assert row.p_value == pytest.approx(2 * 0.5**8)
+    assert row.low is not None
+    assert row.high is not None
+    assert row.low < row.delta < row.high < 0
+    assert (row.a_cost, row.b_cost, row.a_seconds, row.b_seconds) == (0.5, None, 2.0, 4.0)
+    assert (row.a_errors, row.b_errors) == (0, 12)
+    assert [change.scenario for change in comparison.newly_failing] == names[:8]
+    assert comparison.newly_passing == ()
+    back = found(b, a)
+    assert (back.rows[0].winner, [change.scenario for change in back.newly_passing]) == ("b", names[:8])
+    assert back.rows[0].p_value == row.p_value
+
+
+def test_one_scenario_more_is_no_winner_but_ahead() -> None:
+    names = [f"s{number}" for number in range(6)]
+    b = made({name: (float(name != "s0"),) for name in names})
+    (row,) = found(made(dict.fromkeys(names, (1.0,))), b).rows
+    assert (row.winner, row.significant, row.p_value) == ("a", False, 1.0)
+
+
+def test_a_scenario_that_broke_in_many_attempts_is_a_suspect() -> None:
+    names = [f"s{number}" for number in range(5)]
+    a = made(dict.fromkeys(names, (1.0,) * 5))
+    b = made({name: (float(name != "s3"),) * 5 for name in names})
+    (suspect,) = found(a, b).suspects
+    assert (suspect.scenario, suspect.before, suspect.now) == ("s3", 1.0, 0.0)
+    assert suspect.p_value is not None
+    assert suspect.adjusted is not None
+    assert suspect.p_value < suspect.adjusted <= 0.1
+
+
+def test_what_is_not_on_both_sides_is_listed_and_left_out() -> None:
+    same = {"comparable": "x"}
+    a = made({"both": (1.0,), "gone": (1.0,)}, **same)
+    b = made({"both": (1.0,), "new": (1.0,)}, **same)
+    changed = Cell("texts", "other", "codex:a", (1.0,), 1, comparable="y")
+    broken = Cell("texts", "broken", "codex:a", (), 0, 3, comparable="x")
+    a = Side(a.name, a.jobs, {**a.cells, changed.key: changed, broken.key: broken})
+    b = Side(b.name, b.jobs, {
+        **b.cells,
+        changed.key: Cell("texts", "other", "codex:a", (0.0,), 0, comparable="z"),
+        broken.key: Cell("texts", "broken", "codex:a", (1.0,), 1, comparable="x"),
+    })  # fmt: skip
+    comparison = found(a, b)
+    assert comparison.rows[0].scenarios == 1
+    listed = {
+        "added": comparison.added,
+        "removed": comparison.removed,
+        "changed": comparison.changed,
+        "unscored": comparison.unscored,
+    }
+    assert {kind: [one.scenario for one in refs] for kind, refs in listed.items()} == {
+        "added": ["new"],
+        "removed": ["gone"],
+        "changed": ["other"],
+        "unscored": ["broken"],
+    }
+
+
+@pytest.mark.parametrize("cells", [{}, {"a": ()}])
+def test_a_side_with_nothing_is_said(cells: dict[str, tuple[float, ...]]) -> None:
+    comparison = found(made(cells), made({"a": (1.0,)}))
+    assert "side A has no scores" in comparison.notes
+    assert all(row.scenarios == 0 for row in comparison.rows)
+
+
+_SCORES = st.dictionaries(
+    st.sampled_from("abcdefgh"), st.lists(st.floats(0, 1), min_size=1, max_size=3).map(tuple), max_size=8
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(_SCORES, _SCORES)
+def test_the_sides_may_be_swapped(a: dict[str, tuple[float, ...]], b: dict[str, tuple[float, ...]]) -> None:
+    there, back = found(made(a), made(b)), found(made(b), made(a))
+    assert Comparison.model_validate_json(there.model_dump_json()) == there
+    for one, other in zip(there.rows, back.rows, strict=True):
+        assert one.scenarios == other.scenarios == len(a.keys() & b.keys())
+        assert one.p_value == other.p_value
+        assert one.delta is not None
+        assert other.delta is not None
+        assert math.isclose(one.delta, -other.delta, abs_tol=1e-12)
+        assert {one.winner, other.winner} in ({"a", "b"}, {None})
+    assert {change.scenario for change in there.newly_failing} == {c.scenario for c in back.newly_passing}
+
+
+def test_the_distance_to_a_high_score(tmp_path: Path) -> None:
+    path = tmp_path / "highs.toml"
+    path.write_text('[texts]\nscore = 80\nunit = "%"\nsource = "us"\n', "utf-8")
+    highs = read_high_scores(path)
+    assert highs == {"texts": HighScore(score=0.8, unit="%", source="us")}
+    (row,) = found(made({"a": (1.0,)}), made({"a": (0.5,)}), high_scores=highs).rows
+    assert (row.a_to_high, row.b_to_high) == (pytest.approx(0.2), pytest.approx(-0.3))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[texts]\nscore = 61\n", "score 61 is not within 0 and 1; for a percentage write unit = '%'"),
+        ("[texts]\nscore = nan\n", "a number is expected"),
+        ("[texts]\nscore = true\n", "a number is expected"),
+        ("[texts]\nscore = 1\nunit = 'points'\n", "unit 'points'; `score` (from 0 to 1) or `%` is expected"),
+        ("[texts]\nscore = 1\ndirection = 'lower'\n", "a score is better when it is `higher`"),
+        ("[texts]\nscroe = 1\n", "unknown key 'scroe'; did you mean 'score'?"),
+        ("texts = 1\n", "a table with `score` is expected"),
+        ("[texts\n", "line 1"),
+    ],
+)
+def test_a_bad_file_of_high_scores_is_one_clear_error(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "highs.toml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(InputError) as error:
+        read_high_scores(path)
+    assert str(error.value).startswith(str(path))
+    assert says in str(error.value)
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A job with two agents, and a later one with one of them."""
+    monkeypatch.chdir(tmp_path)
+    good, bad = {"count": "PP", "sums": "PP"}, {"count": "PP", "sums": "FF"}
+    make_job(tmp_path / "reports", FIRST, {"oracle": good, "codex:gpt-5.5": bad}, hours_ago=3, name="nightly")
+    make_job(tmp_path / "reports", SECOND, {"oracle": bad}, hours_ago=1)
+    return tmp_path / "reports"
+
+
+def _printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert run(*arguments) == 0
+    return capsys.readouterr().out
+
+
+def test_two_jobs(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = _printed(capsys, "compare", "nightly", "last", "--dir", jobs, "--benchmarks", "texts")
+    assert f"A: nightly (job {FIRST})" in printed
+    assert "2 on A only" not in printed
+    assert "1 newly failing on B:\n  texts sums: 1.00 -> 0.00 (passed 2/2 -> 0/2" in printed
+    (path,) = (jobs / "comparisons").iterdir()
+    comparison = Comparison.model_validate_json(path.read_text("utf-8"))
+    assert [row.scenarios for row in comparison.rows] == [2]
+    with History.open_readonly(jobs / FILE) as history:
+        for text in ("last", comparison.id, comparison.id[:12]):
+            assert find_comparison(history, text) == comparison
+        with pytest.raises(InputError, match="there is no comparison 'cmp_x'; the latest are cmp_"):
+            find_comparison(history, "cmp_x")
+    assert printed.startswith(_printed(capsys, "view-comparison", "last", "--dir", jobs))
+    document = documents(capsys, "comparison", "view-comparison", "last", "--dir", jobs)
+    assert document == json.loads(comparison.model_dump_json())
+
+
+def test_two_agents_of_one_job(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    printed = _printed(capsys, "compare", "nightly", "--dir", jobs, "-o", "json")
+    comparison = Comparison.model_validate_json(printed)
+    (row,) = comparison.rows
+    assert (row.a_agent, row.b_agent, row.a, row.b) == ("oracle", "codex:gpt-5.5", 1.0, 0.5)
+    assert run("compare", "last", "--dir", jobs) == 2
+    assert "takes two agents, and there is 1: oracle" in capsys.readouterr().err
+
+
+def test_ids_are_in_order_of_time() -> None:
+    ids = [new_comparison_id(AT + datetime.timedelta(seconds=seconds)) for seconds in range(3)]
+    assert ids == sorted(ids)
+    assert len({new_comparison_id(AT) for _ in range(50)}) == 50
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nightly", "last", "--a", "x"], "either as arguments or with --a and --b"),
+        (["--a", "x"], "--b is missing"),
+        ([], "name two jobs"),
+        (["nightly", "nowhere"], "there is no job 'nowhere'"),
+        (["nightly", "last", "--a-agent", "gemini*"], "no agent 'gemini*'; there are oracle, codex:gpt-5.5"),
+        (["--a", "vllm:x", "--b", "groq:", "--benchmarks", "texts"], "names no model"),
+        (["--a", "vllm:x", "--b", "groq:y", "--benchmarks", "t", "--provider", "z"], "part of --a and --b"),
+        (["nightly", "last", "--benchmarks", "other"], "none of the benchmarks other; there are texts"),
+    ],
+)
+def test_mistakes(jobs: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
+    assert run("compare", *arguments, "--dir", jobs) == 2
+    assert says in " ".join(capsys.readouterr().err.split())
