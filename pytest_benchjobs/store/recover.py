@@ -13,6 +13,7 @@ from pathlib import Path
 from ..model.errors import BenchError, InputError
 from ..model.job import JobRecord, JobStatus
 from ..model.owner import current_owner, is_alive
+from .baselines import FILE as BASELINES
 from .bundle import BundleWarning, JobBundle
 from .database import NewerHistory
 from .files import remove_tree, writing
@@ -79,8 +80,8 @@ def recover(
 def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
     """Index all bundles anew; returns the number of jobs and of trials, and what could not be read.
 
-    Each job is replaced in one commit, so jobs that run meanwhile lose nothing. A damaged history is moved
-    aside.
+    Baselines are kept, and those that only `baselines.json` knows are taken over. Each job is replaced in one commit,
+    so jobs that run meanwhile lose nothing. A damaged history is moved aside.
 
     Raises:
         InputError: a newer version of this package wrote the history; it stays as it is.
@@ -100,6 +101,10 @@ def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
                 warnings.append(BundleWarning(bundle.root / "job.json", error.message))
         for job_id in gone:
             history.forget(job_id)
+        try:
+            history.restore_baselines()
+        except InputError as error:
+            warnings.append(BundleWarning(directory / BASELINES, error.message))
     return jobs, trials, warnings
 
 

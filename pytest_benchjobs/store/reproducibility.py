@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import platform
+import re
 import subprocess
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from .text import one_line
+
 _GIT_SECONDS = 5.0
 _PACKAGES = ("pytest", "pytest-xdist", "pytest-benchjobs", "docker")
 _ASSIGNING = ("--bench-env",)
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+_NAME = 200
+# GitHub, GitLab, Jenkins.
+_CI_COMMITS = ("GITHUB_SHA", "CI_COMMIT_SHA", "GIT_COMMIT")
+_CI_BRANCHES = (
+    ("GITHUB_REF_NAME", ""),
+    ("CI_COMMIT_BRANCH", ""),
+    ("BRANCH_NAME", ""),
+    ("GIT_BRANCH", "origin/"),
+)
+_ACTORS = ("GITHUB_ACTOR", "GITLAB_USER_LOGIN", "BUILD_USER_ID")
 
 
 def reproducibility(argv: Sequence[str], directory: Path | None = None) -> dict[str, Any]:
@@ -51,11 +66,73 @@ def _without_value(assignment: str) -> str:
     return f"{name}=[redacted]" if equals else name
 
 
-def _git(directory: Path) -> dict[str, Any] | None:
-    command = ["git", "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--untracked-files=no"]
+def is_ancestor(directory: Path, commit: str, of: str) -> bool | None:
+    """Whether a commit is an ancestor of another one, or the same. None: that cannot be told in this directory."""
+    if not (_COMMIT.fullmatch(commit) and _COMMIT.fullmatch(of)):
+        return None
+    done = _called(directory, "merge-base", "--is-ancestor", commit, of)
+    return None if done is None or done.returncode not in (0, 1) else done.returncode == 0
+
+
+def head(directory: Path) -> str | None:
+    """The commit that is checked out in a directory, as git or CI says; None: nobody knows."""
+    found = _git(directory)
+    commit = found and found["commit"]
+    return commit if isinstance(commit, str) else None
+
+
+def person(directory: Path) -> str | None:
+    """Who is at work: whoever started the run of CI, else the git user, else the login; None: nobody knows."""
+    for variable in _ACTORS:
+        if os.environ.get(variable):
+            return one_line(os.environ[variable], _NAME)
+    done = _called(directory, "config", "user.name")
+    name = "" if done is None or done.returncode else one_line(done.stdout.decode("utf-8", "replace"), _NAME)
+    if name:
+        return name
     try:
-        done = subprocess.run(
-            command,
+        return one_line(getpass.getuser(), _NAME)
+    except (KeyError, OSError):  # no variable says it, and the machine does not know this user
+        return None
+
+
+def _git(directory: Path) -> dict[str, Any] | None:
+    """Commit, branch and state. CI checks out a commit without its branch, often in a directory git distrusts."""
+    done = _called(
+        directory, "--no-optional-locks", "status", "--porcelain=v2", "--branch", "--untracked-files=no"
+    )
+    if done is None or done.returncode != 0:
+        commit = next((os.environ[name] for name in _CI_COMMITS if os.environ.get(name)), None)
+        if commit is None or not _COMMIT.fullmatch(commit):
+            return None
+        return {"commit": commit, "branch": _ci_branch(), "dirty": None}
+    lines = done.stdout.decode("utf-8", "replace").splitlines()
+    headers = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# ") and line.count(" ") > 1)
+    commit = headers.get("branch.oid")
+    branch = headers.get("branch.head")
+    return {
+        "commit": None if commit == "(initial)" else commit,
+        "branch": _ci_branch() if branch == "(detached)" else branch,
+        "dirty": any(not line.startswith("#") for line in lines),
+    }
+
+
+def _ci_branch() -> str | None:
+    """The branch that CI builds. For a pull request it is what CI calls that: its own branch may be named like ours."""
+    for variable, prefix in _CI_BRANCHES:
+        if variable == "GITHUB_REF_NAME" and os.environ.get("GITHUB_REF_TYPE") == "tag":
+            continue
+        branch = os.environ.get(variable, "").removeprefix(prefix)
+        if branch and branch not in ("HEAD", "detached"):
+            return one_line(branch, _NAME)
+    return None
+
+
+def _called(directory: Path, *arguments: str) -> subprocess.CompletedProcess[bytes] | None:
+    """Call git; None where there is none, or it does not answer."""
+    try:
+        return subprocess.run(
+            ["git", *arguments],
             cwd=directory,
             capture_output=True,
             timeout=_GIT_SECONDS,
@@ -64,17 +141,6 @@ def _git(directory: Path) -> dict[str, Any] | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    if done.returncode != 0:
-        return None
-    lines = done.stdout.decode("utf-8", "replace").splitlines()
-    headers = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# ") and line.count(" ") > 1)
-    commit = headers.get("branch.oid")
-    branch = headers.get("branch.head")
-    return {
-        "commit": None if commit == "(initial)" else commit,
-        "branch": None if branch == "(detached)" else branch,
-        "dirty": any(not line.startswith("#") for line in lines),
-    }
 
 
 def _version(package: str) -> str | None:

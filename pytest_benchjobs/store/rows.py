@@ -268,6 +268,12 @@ def trial_values(result: TrialResult) -> tuple[object, ...]:
     )
 
 
+def pair_row(result: TrialResult) -> PairRow:
+    """What comparing asks of a trial that is not in the history."""
+    values = dict(zip(TRIAL_COLUMNS, trial_values(result), strict=True))
+    return PairRow._make(values[name.rstrip("_")] for name in PairRow._fields)
+
+
 def score_values(scorers: Iterable[ScorerResult]) -> list[tuple[object, ...]]:
     """For each scorer its position, and values of `SCORE_COLUMNS`."""
     return [

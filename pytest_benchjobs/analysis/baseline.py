@@ -1,0 +1,225 @@
+"""What a job is judged against: from `--bench-baseline SPEC` to one side of a comparison.
+
+    NAME             a baseline that was set
+    job:JOB          a job: an id, the beginning of one, a name, last~2
+    last             the last completed job before this one, of the same benchmarks and agents
+    branch:NAME[~M]  the last M completed jobs of a branch of git
+    file:PATH        a baseline.json, the directory of a job, or a report.json
+    none             nothing
+
+What is not there yet (a name nobody has set, no job before this one, no file) is missing, as it is at a first run.
+What is wrong (a job that does not exist, a damaged file, words that mean nothing) is an error.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..model.base import Name
+from ..model.errors import InputError
+from ..model.job import JobRecord
+from ..sources.complaints import did_you_mean
+from ..store.baselines import near
+from ..store.find import LAST, find_job
+from ..store.history import History
+from ..store.text import one_line
+from .baseline_file import side_of_file
+from .baseline_jobs import branch_jobs, last_job
+from .sides import Side, side
+
+_BRANCH = re.compile(r"^(?P<branch>[^~^:\s\\?*\[]+)(?:~(?P<pool>[0-9]{1,4}))?$")
+_NAME: TypeAdapter[str] = TypeAdapter(Name)
+_KINDS = ("job", "branch", "file")
+_MOST = 100
+_SHOWN = 5
+FORMS = "NAME, job:ID, last, branch:NAME[~M], file:PATH or none"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Spec:
+    """A baseline as it is asked for."""
+
+    kind: Literal["name", "job", "last", "branch", "file", "none"]
+    value: str = ""
+    """Name, job, branch or path."""
+    pool: int = 1
+    """Jobs of the branch."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Resolved:
+    """One side of a comparison, or why there is none."""
+
+    side: Side | None
+    missing: str | None = None
+    """Why there is no side, in a line."""
+    notes: tuple[str, ...] = ()
+    """What it was made of and what was left out, a line each."""
+
+
+def parse_spec(text: str) -> Spec:
+    """Read a SPEC, without looking whether there is such a baseline.
+
+    Raises:
+        InputError: it is none.
+
+    """
+    text = text.strip()
+    if text in ("last", "none"):
+        return Spec("last" if text == "last" else "none")
+    kind, colon, value = text.partition(":")
+    if not colon:
+        return Spec("name", checked_name(text))
+    value = value.strip()
+    if kind not in _KINDS:
+        raise InputError(
+            f"baseline {_quoted(text)}: there is no {_quoted(kind)};{did_you_mean(kind, _KINDS)} use {FORMS}"
+        )
+    if not value:
+        raise InputError(f"baseline {_quoted(text)}: nothing is named behind the colon; use {FORMS}")
+    if kind == "job":
+        return Spec("job", value)
+    if kind == "file":
+        return Spec("file", value)
+    match = _BRANCH.match(value)
+    pool = int(match["pool"] or 1) if match else 0
+    if match is None or not 1 <= pool <= _MOST:
+        raise InputError(
+            f"baseline {_quoted(text)}: use branch:NAME or branch:NAME~M, with M jobs to pool, 1 to {_MOST}"
+        )
+    return Spec("branch", match["branch"], pool)
+
+
+def checked_name(text: str) -> str:
+    """Check the name of a baseline.
+
+    Raises:
+        InputError: it is none.
+
+    """
+    try:
+        return _NAME.validate_python(text)
+    except ValidationError:
+        raise InputError(
+            f"{_quoted(text)} is no name of a baseline: letters, digits, '.', '_', '+', '=' and '-', "
+            f"beginning with a letter or digit; a baseline may also be given as {FORMS.partition(', ')[2]}"
+        ) from None
+
+
+def resolve(spec: str, *, history: History, directory: Path, root: Path, job: JobRecord | None) -> Resolved:
+    """Find what a job is judged against. That is never the job itself.
+
+    Args:
+        spec: `NAME`, `job:ID`, `last`, `branch:NAME[~M]`, `file:PATH` or `none`.
+        history: Of `directory`.
+        directory: Where jobs are.
+        root: The repository is around it, and relative paths are below it.
+        job: The one that is judged; None: any.
+
+    Raises:
+        InputError: the spec or the file is wrong, or the job does not exist.
+
+    """
+    asked = parse_spec(spec)
+    if asked.kind == "none":
+        return Resolved(None, "no baseline was asked for")
+    if asked.kind == "name":
+        return _named(asked.value, spec, history, job)
+    if asked.kind == "job":
+        return _pooled(spec, (_job(asked.value, history, job),), history)
+    if asked.kind == "file":
+        path = root / asked.value
+        if not path.exists():
+            return Resolved(None, f"there is no file {one_line(str(path), 300)}")
+        return of_side(*side_of_file(spec, path, None if job is None else job.id))
+    if asked.kind == "last":
+        chosen = last_job(history, job)
+        why = (
+            f"there is no completed job{' of the same benchmarks and agents before this one' if job else ''}"
+        )
+    else:
+        chosen = branch_jobs(history, asked.value, asked.pool, root, job)
+        why = f"there is no completed job of branch {one_line(asked.value, 200)} that fits"
+    if not chosen.jobs:
+        return Resolved(None, f"{why} in {directory}", chosen.notes)
+    return _pooled(spec, chosen.jobs, history, chosen.notes)
+
+
+def _named(name: str, spec: str, history: History, job: JobRecord | None) -> Resolved:
+    entry = history.baseline(name)
+    if entry is None:
+        return Resolved(None, f"there is no baseline {name!r}{near(name, history.baselines())}")
+    notes = []
+    jobs = []
+    for each in entry.jobs:
+        if job is not None and each == job.id:
+            notes.append(f"job {each} was left out of baseline {name}: it is the one that is judged")
+        elif history.job_row(each) is None:
+            notes.append(f"job {each} of baseline {name} is no longer here")
+        else:
+            jobs.append(each)
+    if not jobs:
+        return Resolved(None, f"no job of baseline {name!r} can be used: {'; '.join(notes)}", tuple(notes))
+    by = f" by {one_line(entry.set_by, 100)}" if entry.set_by else ""
+    why = f": {one_line(entry.reason, 200)}" if entry.reason else ""
+    return _pooled(spec, jobs, history, [f"baseline {name} was set {entry.set_at:%Y-%m-%d}{by}{why}", *notes])
+
+
+def _job(text: str, history: History, job: JobRecord | None) -> str:
+    """The job somebody names. `last` is never the job that is judged."""
+    last = LAST.match(text)
+    if last is not None and job is not None:
+        back, index = int(last[1] or 0), 0
+        while (found := history.newest(index)) is not None:
+            if found != job.id:
+                if back == 0:
+                    return found
+                back -= 1
+            index += 1
+        raise InputError(f"there is no job {text} beside the one that is judged")
+    found = find_job(history, text)
+    if job is not None and found == job.id:
+        raise InputError(f"job {found} is the one that is judged; it cannot be its own baseline")
+    return found
+
+
+def _pooled(spec: str, jobs: Sequence[str], history: History, notes: Iterable[str] = ()) -> Resolved:
+    return of_side(side(spec, [(job, history.paired_rows(job)) for job in jobs]), notes)
+
+
+def of_side(found: Side, notes: Iterable[str] = ()) -> Resolved:
+    """A side with what there is to say of it, unless it is empty."""
+    notes = list(notes)
+    if not any(cell.scores or cell.errors for cell in found.cells.values()):
+        what = (
+            f"{'jobs' if len(found.jobs) > 1 else 'job'} {', '.join(found.jobs)}"
+            if found.jobs
+            else found.name
+        )
+        return Resolved(None, f"the baseline is empty: no trial of {what} passed or failed", tuple(notes))
+    if len(found.jobs) > 1:
+        notes.append(
+            f"pooled from {len(found.jobs)} jobs: {', '.join(found.jobs[:_SHOWN])}{_more(found.jobs)}"
+        )
+    mixed = sorted({f"{cell.benchmark}/{cell.scenario}" for cell in found.cells.values() if cell.mixed})
+    if mixed:
+        shown = ", ".join(one_line(name, 100) for name in mixed[:_SHOWN])
+        what = (
+            "1 scenario was another task" if len(mixed) == 1 else f"{len(mixed)} scenarios were other tasks"
+        )
+        notes.append(f"{what} in older jobs, whose attempts were left out: {shown}{_more(mixed)}")
+    return Resolved(found, None, tuple(notes))
+
+
+def _more(listed: Sequence[str]) -> str:
+    return f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
+
+
+def _quoted(text: str) -> str:
+    return repr(one_line(text, 80))

@@ -1,0 +1,152 @@
+"""Sides of comparisons in files: a `baseline.json` there and back, the directory of a job, a `report.json`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ..model.baseline import BaselineFile, BaselineScenario, rounded
+from ..model.errors import InputError
+from ..model.job import JobRecord, JobStatus
+from ..model.result import TrialResult
+from ..store.baseline_file import JsonFile, baseline_of
+from ..store.incoming import read_model, trial_directories
+from ..store.rows import PairRow, pair_row
+from ..store.text import one_line
+from ..store.trials import RESULT
+from .sides import Cell, Side, side
+
+
+def as_file(
+    found: Side, *, name: str, branch: str | None = None, commit: str | None = None, reason: str | None = None
+) -> BaselineFile:
+    """What is committed of a side. Scenarios of which nothing passed, failed or ended in an error are left out."""
+    cells = (cell for cell in found.cells.values() if cell.scores or cell.errors)
+    scenarios = sorted(map(_scenario, cells), key=lambda scenario: scenario.key)
+    return BaselineFile(
+        name=name, jobs=found.jobs, branch=branch, commit=commit, reason=reason, scenarios=tuple(scenarios)
+    )
+
+
+def as_side(file: BaselineFile, name: str) -> Side:
+    """One side of a comparison from what was committed of it."""
+    cells = map(_cell, file.scenarios)
+    return Side(name, file.jobs, {cell.key: cell for cell in cells})
+
+
+def side_of_file(name: str, path: Path, judged: str | None) -> tuple[Side, tuple[str, ...]]:
+    """One side of a comparison from a `baseline.json`, the directory of a job, or a `report.json`, and notes.
+
+    Args:
+        name: As it was asked for.
+        path: Of the file or directory.
+        judged: Id of the job that is judged.
+
+    Raises:
+        InputError: it is none of them, damaged, or the job that is judged.
+
+    """
+    if path.is_dir():
+        job, rows, notes = _bundle(path)
+    else:
+        file = JsonFile(path)
+        if not {"job", "results"} <= file.data.keys():
+            found = baseline_of(file)
+            return as_side(found, name), ()
+        job, rows, notes = _report(file)
+    if job == judged:
+        raise InputError(f"is job {job} itself, which is judged; it cannot be its own baseline", path=path)
+    return side(name, [(job, rows)]), notes
+
+
+def _scenario(cell: Cell) -> BaselineScenario:
+    return BaselineScenario(
+        benchmark=cell.benchmark,
+        scenario=cell.scenario,
+        agent=cell.agent,
+        # In the order of their size: attempts come in as it happens.
+        scores=tuple(sorted((round(score, 6) for score in cell.scores), reverse=True)),
+        passed=cell.passed,
+        errors=cell.errors,
+        comparable=cell.comparable,
+        tags=cell.tags,
+        cluster=cell.cluster,
+        cost_usd=rounded(_mean(cell.costs), 6),
+        tokens=rounded(_mean(cell.tokens), 1),
+        seconds=rounded(_mean(cell.seconds), 3),
+    )
+
+
+def _cell(scenario: BaselineScenario) -> Cell:
+    return Cell(
+        scenario.benchmark,
+        scenario.scenario,
+        scenario.agent,
+        scores=scenario.scores,
+        passed=scenario.passed,
+        errors=scenario.errors,
+        seconds=_one(scenario.seconds),
+        costs=_one(scenario.cost_usd),
+        tokens=tuple(map(round, _one(scenario.tokens))),
+        comparable=scenario.comparable,
+        tags=scenario.tags,
+        cluster=scenario.cluster,
+    )
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return math.fsum(values) / len(values) if values else None
+
+
+def _one(mean: float | None) -> tuple[float, ...]:
+    """Of many attempts their mean is all that is known."""
+    return () if mean is None else (mean,)
+
+
+def _bundle(root: Path) -> tuple[str, list[PairRow], tuple[str, ...]]:
+    if not (root / "job.json").exists():
+        hint = "; name one of those in its jobs/" if (root / "jobs").is_dir() else ""
+        raise InputError(f"is not the directory of a job: it has no job.json{hint}", path=root)
+    record = read_model(JobRecord, root / "job.json")
+    notes = _status(record.id, record.status, root)
+    results = []
+    for directory in trial_directories(root):
+        try:
+            results.append(read_model(TrialResult, directory / RESULT))
+        except InputError as error:
+            notes = (*notes, one_line(f"{directory / RESULT} was left out: {error.message}", 300))
+    return record.id, _rows(results, root), notes
+
+
+def _report(file: JsonFile) -> tuple[str, list[PairRow], tuple[str, ...]]:
+    results = file.data["results"]
+    if not isinstance(results, list):
+        raise file.wrong([(("results",), "a list is expected")])
+    record = file.checked(JobRecord, file.data["job"] or {}, ("job",))
+    notes = _status(record.id, record.status, file.path)
+    checked = [
+        file.checked(TrialResult, result or {}, ("results", index)) for index, result in enumerate(results)
+    ]
+    return record.id, _rows(checked, file.path), notes
+
+
+def _status(job: str, status: JobStatus, path: Path) -> tuple[str, ...]:
+    if not status.ended:
+        raise InputError(f"job {one_line(job, 100)} is still {status.value}", path=path)
+    if status is JobStatus.COMPLETED:
+        return ()
+    return (f"job {one_line(job, 100)} did not complete: {status.value}",)
+
+
+def _rows(results: Iterable[TrialResult], path: Path) -> list[PairRow]:
+    rows = [pair_row(result) for result in results]
+    for row in rows:
+        if (
+            row.seconds < 0
+            or (row.cost_usd or 0) < 0
+            or (row.input_tokens or 0) < 0
+            or (row.output_tokens or 0) < 0
+        ):
+            raise InputError(f"scenario {row.scenario}: time, cost or tokens are negative", path=path)
+    return rows

@@ -1,0 +1,233 @@
+"""Which jobs a baseline can be made of: completed ones, of the same benchmarks and agents, not full of errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ..model.job import JobRecord, JobStatus
+from ..store.history import History
+from ..store.reproducibility import head, is_ancestor
+
+MAX_ERRORS = 0.05
+"""Share of a job's attempts that may have ended in an error."""
+_LOOKED_AT = 500
+"""Jobs of a history that are considered, the newest."""
+_LEAST_SHARED = 0.5
+"""Share of the scenarios which a job must have for being the baseline of them."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Candidate:
+    """A job that a baseline may be made of."""
+
+    record: JobRecord
+    same_agent: bool
+    """Of an agent there is the very label; else only the name, with another model or version."""
+    same_benchmarks: bool
+    """All of them; else some."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chosen:
+    """Ids of jobs, the newest first, and what to tell of the choice."""
+
+    jobs: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a job ran, as far as that is known already."""
+
+    benchmarks: frozenset[str] = frozenset()
+    labels: frozenset[str] = frozenset()
+    scenarios: frozenset[tuple[str, str]] = frozenset()
+
+
+def why_unfit(history: History, job: str) -> str | None:
+    """Why a job should not be a baseline, in a few words; None: it may."""
+    record = history.job(job)
+    if record is None:
+        return "the history does not know it"
+    if not record.status.ended:
+        return f"it is still {record.status.value}"
+    if record.status is not JobStatus.COMPLETED:
+        return f"it did not complete: {record.status.value}"
+    return errors_of(history, job)
+
+
+def errors_of(history: History, job: str) -> str | None:
+    """What is wrong with a job whose trials say little; None: nothing."""
+    runs = history.runs(job)
+    errors = sum(run.error for run in runs)
+    attempts = errors + sum(run.passed + run.failed for run in runs)
+    if not attempts:
+        return "no trial of it passed or failed"
+    if errors == attempts:
+        return "all its attempts ended in an error"
+    if errors > MAX_ERRORS * attempts:
+        return f"{errors} of its {attempts} attempts ended in an error"
+    return None
+
+
+def last_job(history: History, job: JobRecord | None) -> Chosen:
+    """The last job before this one that is of the same benchmarks and agents; of all jobs, the last.
+
+    One with the very agents and all benchmarks is preferred to a later one that has only some.
+    """
+    notes: list[str] = []
+    found = _fitting(history, job, history.completed(), notes, lambda record: _is_earlier(record, job))
+    best: Candidate | None = None
+    for candidate in found:
+        if best is None or _rank(candidate) > _rank(best):
+            best = candidate
+        if candidate.same_agent and candidate.same_benchmarks:
+            break
+    if best is None:
+        return Chosen((), tuple(notes))
+    return Chosen((best.record.id,), (*notes, *_compromises(best)))
+
+
+def with_earlier(history: History, job: JobRecord, pool: int) -> Chosen:
+    """A job, and those before it which can be pooled with it: so many in all."""
+    notes: list[str] = []
+    found = _fitting(history, job, history.completed(), notes, lambda record: _is_earlier(record, job))
+    alike = (one.record.id for one in found if one.same_agent and one.same_benchmarks)
+    jobs = (job.id, *itertools.islice(alike, pool - 1))
+    if len(jobs) < pool:
+        notes.append(f"only {len(jobs)} of {pool} jobs: there are no more of the same benchmarks and agents")
+    return Chosen(jobs, tuple(notes))
+
+
+def branch_jobs(history: History, branch: str, pool: int, root: Path, job: JobRecord | None) -> Chosen:
+    """The last jobs of a branch; if there are any, those of commits this one descends from, without changes on top."""
+    own = _git(job) if job is not None else {}
+    commit = own.get("commit") if job is not None else head(root)
+    notes: list[str] = []
+    known: dict[str, bool | None] = {}
+
+    def descends(record: JobRecord) -> bool | None:
+        theirs = _git(record).get("commit")
+        if not (isinstance(theirs, str) and isinstance(commit, str)):
+            return None
+        if theirs not in known:
+            known[theirs] = theirs == commit or is_ancestor(root, theirs, commit)
+        return known[theirs]
+
+    def wanted(record: JobRecord) -> bool:
+        return own.get("branch") != branch or _is_earlier(record, job)
+
+    found: list[tuple[Candidate, bool | None]] = []
+    perfect = 0
+    for candidate in _fitting(history, job, history.completed(branch), notes, wanted):
+        ancestor = descends(candidate.record)
+        found.append((candidate, ancestor))
+        perfect += (
+            ancestor is not False
+            and not _git(candidate.record).get("dirty")
+            and candidate.same_agent
+            and candidate.same_benchmarks
+        )
+        if perfect == pool:
+            break
+    found = _preferred(found, lambda one: one[0].same_agent)
+    found = _preferred(found, lambda one: one[0].same_benchmarks)
+    clean = _preferred(found, lambda one: not _git(one[0].record).get("dirty"))
+    if clean and _git(clean[0][0].record).get("dirty"):
+        notes.append(f"all jobs of branch {branch} ran with uncommitted changes")
+    chosen = _preferred(clean, lambda one: one[1] is True)
+    if chosen and all(ancestor is False for _, ancestor in chosen):
+        notes.append(
+            f"no job of branch {branch} is of a commit that {str(commit)[:12]} descends from; took the latest"
+        )
+    jobs = tuple(one.record.id for one, _ in chosen[:pool])
+    if jobs and len(jobs) < pool:
+        notes.append(f"only {len(jobs)} of {pool} jobs: branch {branch} has no more that fit")
+    return Chosen(jobs, (*notes, *(_compromises(chosen[0][0]) if chosen else ())))
+
+
+def _fitting(
+    history: History,
+    job: JobRecord | None,
+    records: Iterator[JobRecord],
+    notes: list[str],
+    wanted: Callable[[JobRecord], bool],
+) -> Iterator[Candidate]:
+    """Of the newest jobs, those that share benchmarks and agents with one. Whoever has too many errors is noted."""
+    asked = _asked(history, job)
+    for record in itertools.islice(records, _LOOKED_AT):
+        if (job is not None and record.id == job.id) or not wanted(record):
+            continue
+        candidate = _candidate(history, record, asked)
+        if candidate is None:
+            continue
+        problem = errors_of(history, record.id)
+        if problem is not None:
+            notes.append(f"job {record.id} was left out: {problem}")
+            continue
+        yield candidate
+
+
+def _asked(history: History, job: JobRecord | None) -> _Asked:
+    if job is None:
+        return _Asked()
+    runs = history.runs(job.id)
+    labels = {run.agent for run in runs} or {agent.label for agent in job.config.agents}
+    scenarios = {(row.benchmark, row.scenario) for row in history.paired_rows(job.id)} if runs else set()
+    return _Asked(
+        frozenset(run.benchmark for run in runs),
+        frozenset(labels),
+        # Of a job that goes on, more may come.
+        frozenset(scenarios) if job.status.ended else frozenset(),
+    )
+
+
+def _candidate(history: History, record: JobRecord, asked: _Asked) -> Candidate | None:
+    runs = history.runs(record.id)
+    benchmarks = {run.benchmark for run in runs}
+    labels = {run.agent for run in runs}
+    if asked.benchmarks and not benchmarks & asked.benchmarks:
+        return None
+    if asked.labels and not set(map(_name, labels)) & set(map(_name, asked.labels)):
+        return None
+    if asked.scenarios:
+        here = {(row.benchmark, row.scenario) for row in history.paired_rows(record.id)}
+        if len(here & asked.scenarios) < _LEAST_SHARED * len(asked.scenarios):
+            return None
+    return Candidate(record, asked.labels <= labels, asked.benchmarks <= benchmarks)
+
+
+def _name(label: str) -> str:
+    """Name of the agent with a label."""
+    return label.partition(":")[0].partition("@")[0].partition(",")[0]
+
+
+def _rank(candidate: Candidate) -> int:
+    return 2 * candidate.same_agent + candidate.same_benchmarks
+
+
+def _compromises(candidate: Candidate) -> Iterator[str]:
+    if not candidate.same_agent:
+        yield f"job {candidate.record.id} has not all agents; those of the same name are compared"
+    if not candidate.same_benchmarks:
+        yield f"job {candidate.record.id} has not all benchmarks"
+
+
+def _is_earlier(record: JobRecord, job: JobRecord | None) -> bool:
+    return job is None or (record.created_at, record.id) < (job.created_at, job.id)
+
+
+def _git(record: JobRecord) -> dict[str, object]:
+    """What a job says of git, which may have been written by anybody."""
+    found = record.reproducibility.get("git")
+    return found if isinstance(found, dict) else {}
+
+
+def _preferred(
+    found: list[tuple[Candidate, bool | None]], test: Callable[[tuple[Candidate, bool | None]], bool]
+) -> list[tuple[Candidate, bool | None]]:
+    """Those that pass a test, or all if none does."""
+    return [one for one in found if test(one)] or found

@@ -1,0 +1,234 @@
+"""`baseline.json`, a baseline that is committed: written so that a diff of it can be read, and read strictly."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from ..model.baseline import BaselineFile
+from ..model.errors import InputError, InputErrors
+from ..sources.complaints import MAX_SHOWN, in_words
+from ..sources.documents import read_text
+from ..sources.plain import Place, dotted
+from .text import clean, one_line
+
+_LIMIT = 256 << 20
+_BLANK = re.compile(r"[ \t\r\n]*")
+_AnyModel = TypeVar("_AnyModel", bound=BaseModel)
+
+
+class JsonFile:
+    """A JSON file with a table at the top, and the lines of its keys and of the items of lists in it."""
+
+    def __init__(self, path: Path) -> None:
+        """Read it.
+
+        Raises:
+            InputError: it cannot be read, is too large, or is no JSON; with the line.
+
+        """
+        self.path = path
+        self.data: dict[str, Any] = {}
+        self._text = read_text(path, limit=_LIMIT)
+        self._ends: list[int] = []
+        self._places: dict[Place, int] = {}
+        self._decoder = json.JSONDecoder(object_pairs_hook=_table, parse_constant=_no_number)
+        self._read()
+
+    def checked(self, model: type[_AnyModel], data: object = None, place: Place = ()) -> _AnyModel:
+        """The data, or a part of it, as a model.
+
+        Raises:
+            InputErrors: what is wrong with it, with lines.
+
+        """
+        try:
+            return model.model_validate(self.data if data is None else data)
+        except ValidationError as error:
+            raise self.wrong(
+                (
+                    (*place, *problem["loc"]),
+                    problem["msg"].removeprefix("Value error, ")
+                    if problem["type"] == "value_error"
+                    else in_words(problem, problem["loc"]),
+                )
+                for problem in error.errors(include_url=False)
+            ) from None
+
+    def wrong(self, mistakes: Iterable[tuple[Place, str]]) -> InputErrors:
+        """The error about mistakes at some places."""
+        listed = list(mistakes)
+        errors = [
+            InputError(
+                one_line(f"{dotted(place)}: {message}" if place else message, 500),
+                path=self.path,
+                line=self.line(place),
+            )
+            for place, message in listed[:MAX_SHOWN]
+        ]
+        if len(listed) > MAX_SHOWN:
+            errors.append(InputError(f"... and {len(listed) - MAX_SHOWN} more", path=self.path))
+        return InputErrors(errors)
+
+    def line(self, place: Place) -> int:
+        """Line of a place, or of the nearest thing around it."""
+        for length in range(len(place), 0, -1):
+            if place[:length] in self._places:
+                return self._line(self._places[place[:length]])
+        return 1
+
+    def _read(self) -> None:
+        position = self._skip(0)
+        if self._text[position : position + 1] != "{":
+            raise self._error("a table of keys is expected at the top of the file", position)
+        position = self._skip(position + 1)
+        if self._text[position : position + 1] == "}":
+            self._end(position + 1)
+            return
+        while True:
+            key, after = self._value(position)
+            if not isinstance(key, str):
+                raise self._error("a key in quotes is expected", position)
+            if key in self.data:
+                raise self._error(f"{one_line(key, 100)!r} is there twice", position)
+            self._places[key,] = position
+            after = self._skip(after)
+            if self._text[after : after + 1] != ":":
+                raise self._error("a colon is expected", after)
+            after = self._skip(after + 1)
+            if self._text[after : after + 1] == "[":
+                self.data[key], after = self._list(key, after)
+            else:
+                self.data[key], after = self._value(after)
+            position = self._skip(after)
+            if self._text[position : position + 1] == "}":
+                self._end(position + 1)
+                return
+            if self._text[position : position + 1] != ",":
+                raise self._error("a comma or the end of the table is expected", position)
+            position = self._skip(position + 1)
+
+    def _list(self, key: str, position: int) -> tuple[list[Any], int]:
+        items: list[Any] = []
+        position = self._skip(position + 1)
+        if self._text[position : position + 1] == "]":
+            return items, position + 1
+        while True:
+            self._places[key, len(items)] = position
+            item, after = self._value(position)
+            items.append(item)
+            position = self._skip(after)
+            if self._text[position : position + 1] == "]":
+                return items, position + 1
+            if self._text[position : position + 1] != ",":
+                raise self._error("a comma or the end of the list is expected", position)
+            position = self._skip(position + 1)
+
+    def _value(self, position: int) -> tuple[Any, int]:
+        try:
+            return self._decoder.raw_decode(self._text, position)
+        except json.JSONDecodeError as error:
+            raise self._error(f"is not valid JSON: {error.msg}", error.pos) from None
+        except RecursionError:
+            raise self._error("is nested too deeply", position) from None
+        except ValueError as error:
+            # Of the hooks below; or a number with thousands of digits.
+            raise self._error(one_line(str(error).partition(";")[0], 200), position) from None
+
+    def _skip(self, position: int) -> int:
+        found = _BLANK.match(self._text, position)
+        return position if found is None else found.end()
+
+    def _end(self, position: int) -> None:
+        if self._skip(position) != len(self._text):
+            raise self._error("nothing is expected behind the table", self._skip(position))
+
+    def _error(self, message: str, position: int) -> InputError:
+        return InputError(message, path=self.path, line=self._line(position))
+
+    def _line(self, position: int) -> int:
+        if not self._ends:
+            self._ends = [found.start() for found in re.finditer("\n", self._text)]
+        return bisect.bisect_left(self._ends, position) + 1
+
+
+def read_baseline_file(path: Path) -> BaselineFile:
+    """Read a `baseline.json`.
+
+    Raises:
+        InputError: it cannot be read, or everything that is wrong with it, with file and line.
+
+    """
+    return baseline_of(JsonFile(path))
+
+
+def baseline_of(file: JsonFile) -> BaselineFile:
+    """Check what a `baseline.json` says.
+
+    Raises:
+        InputErrors: everything that is wrong with it, with file and line.
+
+    """
+    found = file.checked(BaselineFile)
+    mistakes: list[tuple[Place, str]] = [
+        ((name,), "has characters that are no text")
+        for name in ("name", "jobs", "branch", "commit", "reason")
+        if not _is_clean(getattr(found, name))
+    ]
+    seen: dict[tuple[str, str, str], int] = {}
+    for index, scenario in enumerate(found.scenarios):
+        place: Place = ("scenarios", index)
+        if not all(_is_clean(value) for _, value in scenario):
+            mistakes.append((place, "has characters that are no text"))
+        elif scenario.key in seen:
+            first = file.line(("scenarios", seen[scenario.key]))
+            mistakes.append((place, f"line {first} is about the same scenario and agent; remove one"))
+        seen.setdefault(scenario.key, index)
+    if mistakes:
+        raise file.wrong(mistakes)
+    return found
+
+
+def baseline_json(file: BaselineFile) -> bytes:
+    """The whole file, UTF-8: a line for each scenario, in the order of their names."""
+    head = json.dumps(
+        {
+            "format": file.format,
+            "schema_version": file.schema_version,
+            **file.model_dump(exclude={"format", "schema_version", "scenarios"}, exclude_none=True),
+        },
+        indent=1,
+        ensure_ascii=False,
+    ).removesuffix("\n}")
+    scenarios = sorted(file.scenarios, key=lambda scenario: scenario.key)
+    lines = (
+        json.dumps(scenario.model_dump(exclude_defaults=True), ensure_ascii=False) for scenario in scenarios
+    )
+    body = ",\n  ".join(lines)
+    return f'{head},\n "scenarios": [\n  {body}\n ]\n}}\n'.encode()
+
+
+def _is_clean(value: object) -> bool:
+    """Whether a text, or all in a list, is what the history would keep of it."""
+    if isinstance(value, tuple):
+        return all(map(_is_clean, value))
+    return not isinstance(value, str) or clean(value) == value
+
+
+def _table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"{one_line(twice, 100)!r} is there twice")
+    return table
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number that can be used")
