@@ -43,6 +43,7 @@ def doctor(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path, ou
 
 
 def _findings(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path) -> Iterator[Finding]:
+    from ..model.known import KNOWN_FILE
     from ..store.history import FILE
     from . import findings
 
@@ -56,6 +57,7 @@ def _findings(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path)
     yield findings.agents()
     yield from asked
     yield from findings.data(paths)
+    yield from findings.known(Path(KNOWN_FILE), datetime.date.today())
     stepped = (time.time() - wall) - (time.monotonic() - steady)
     if abs(stepped) > _STEP:
         yield findings.problem(

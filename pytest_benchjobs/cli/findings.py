@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _GB = 1 << 30
 ROOM_FOR_IMAGES = 5 * _GB
 ROOM_FOR_RESULTS = 1 * _GB
+_SOON = datetime.timedelta(days=14)
 SKEW = 5.0
 """Seconds between the engine's clock and ours that nobody minds."""
 
@@ -289,6 +290,28 @@ def data(paths: Sequence[Path]) -> Iterator[Finding]:
     if not broken:
         where = f"{counted(scenarios, 'scenario')} in {counted(sources, 'file or task', 'files and tasks')}"
         yield ok("data", where) if sources else skipped("data", "no benchmarks here; name a PATH")
+
+
+def known(path: Path, today: datetime.date) -> Iterator[Finding]:
+    """The file of known failures, where there is one: an entry that is over keeps every trial from running."""
+    from ..model.errors import InputError, InputErrors
+    from ..settings.known import read_known
+
+    if not os.path.lexists(path):
+        return
+    try:
+        entries = read_known(path, path.name, today).entries
+    except InputError as error:
+        for mistake in error.errors if isinstance(error, InputErrors) else [error]:
+            yield problem("known", str(mistake), "mend the file")
+        return
+    soon = [
+        f"{entry.known.place} on {entry.known.until}"
+        for entry in entries
+        if entry.known.until is not None and entry.known.until <= today + _SOON
+    ]
+    ends = f"; soon to end: {', '.join(soon)}" if soon else ""
+    yield ok("known", f"{counted(len(entries), 'known failure')} in {path.name}{ends}")
 
 
 def kept(bytes_each: Sequence[int]) -> Finding:

@@ -18,6 +18,7 @@ import pytest
 
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobStatus, Totals
+from pytest_benchjobs.model.known import Known, KnownMode
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, TrialResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import database
@@ -178,6 +179,19 @@ def test_an_older_history_that_cannot_be_written_says_what_to_do(
     assert path.read_bytes() == before
 
 
+def test_an_upgraded_history_knows_of_no_known_failures_and_takes_new_ones(path: Path) -> None:
+    trials = results()
+    make_v1(path, trials)
+    known = Known(mode=KnownMode.QUARANTINE, reason="r")
+    with History(path) as history:
+        assert {row.known for row in (*history.trials(JOB), *history.paired_rows(JOB))} == {None}
+        history.save_trials([trials[0].model_copy(update={"known": known})])
+        assert [row.known for row in history.paired_rows(JOB)].count("quarantine") == 1
+        assert {row.node_id: row.known for row in history.trials(JOB)}[trials[0].node_id] == "quarantine"
+        history.save_trials(trials[:1])  # taken up again, without the entry
+        assert {row.known for row in history.trials(JOB)} == {None}
+
+
 @pytest.mark.parametrize("readonly", [False, True])
 @pytest.mark.parametrize("journal", ["WAL", "DELETE"])
 def test_a_history_from_the_future_is_refused_and_not_a_byte_is_touched(
@@ -190,7 +204,10 @@ def test_a_history_from_the_future_is_refused_and_not_a_byte_is_touched(
     connection.commit()
     connection.close()
     before = hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns
-    with pytest.raises(NewerHistory, match=r"schema 3, not 2.* Upgrade pytest-benchjobs") as caught:
+    ours = len(migrations())
+    with pytest.raises(
+        NewerHistory, match=rf"schema {ours + 1}, not {ours}.* Upgrade pytest-benchjobs"
+    ) as caught:
         History(path, readonly=readonly)
     assert "\n" not in str(caught.value)
     assert (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns) == before

@@ -275,3 +275,20 @@ def test_benchmarks_that_can_be_read_are_counted(tmp_path: Path) -> None:
     assert list(findings.data([tmp_path])) == [findings.ok("data", "1 scenario in 1 file or task")]
     (missing,) = findings.data([tmp_path / "nowhere"])
     assert missing.health is Health.PROBLEM
+
+
+def test_known_failures_that_end_soon_are_named_and_those_that_ended_are_problems(tmp_path: Path) -> None:
+    path = tmp_path / "bench-known.toml"
+    assert list(findings.known(path, datetime.date(2027, 1, 1))) == []
+    path.write_text(
+        '[[known]]\nscenario = "a"\nreason = "r"\nuntil = 2027-01-31\n'
+        '[[known]]\nscenario = "b"\nreason = "r"\nuntil = 2027-03-01\n'
+    )
+    two = "2 known failures in bench-known.toml"
+    assert list(findings.known(path, datetime.date(2027, 1, 16))) == [findings.ok("known", two)]
+    soon = f"{two}; soon to end: bench-known.toml:1 on 2027-01-31"
+    for day in (17, 31):
+        assert list(findings.known(path, datetime.date(2027, 1, day))) == [findings.ok("known", soon)]
+    (ended,) = findings.known(path, datetime.date(2027, 2, 1))
+    assert ended.health is Health.PROBLEM
+    assert ended.found.startswith(f"{path}:4: known[0].until: a: its failure was accepted until 2027-01-31")

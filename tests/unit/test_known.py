@@ -1,0 +1,382 @@
+"""Known failures: what a file of them says, what is wrong with one, and how they are counted."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.analysis.known import KnownTally, is_xfail, surprising, tally_known, waived
+from pytest_benchjobs.model.agent import AgentSpec
+from pytest_benchjobs.model.errors import InputError, InputErrors
+from pytest_benchjobs.model.known import Known, KnownMode
+from pytest_benchjobs.model.result import Outcome, TrialResult
+from pytest_benchjobs.report.known import known_line, known_records
+from pytest_benchjobs.settings.agents import read_agent
+from pytest_benchjobs.settings.known import Entry, KnownFailures, known_schema, read_known, read_marker
+
+from .records import result, trial
+
+TODAY = datetime.date(2027, 1, 31)
+WHOLE = """\
+# The file of a team.
+[[known]]
+scenario = "tb/fix-git"
+benchmark = "t*"
+agent = "aider:*"
+reason = " Wrong since 2.3 "
+issue = "https://issues.example/12"
+until = 2027-01-31
+
+[[known]]
+scenario = "flaky-*"
+reason = "r"
+until = "2027-02-28"
+mode = "quarantine"
+
+[[known]]
+scenario = "exact"
+reason = "r"
+until = 2999-12-31
+strict = true
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "bench-known.toml"
+
+
+def read(path: Path, text: str) -> KnownFailures:
+    path.write_text(text, "utf-8")
+    return read_known(path, path.name, TODAY)
+
+
+def complaints(path: Path, text: str) -> list[str]:
+    with pytest.raises(InputErrors) as caught:
+        read(path, text)
+    return [f"{error.line}: {error.message}" for error in caught.value.errors]
+
+
+def entry(**changes: Any) -> str:
+    """An entry that is right but for the changes, which are TOML; None leaves a key out."""
+    keys = {"scenario": '"s"', "reason": '"r"', "until": "2999-01-31", **changes}
+    return "[[known]]\n" + "".join(f"{key} = {value}\n" for key, value in keys.items() if value is not None)
+
+
+def test_a_file_says_who_fails_why_and_until_when(path: Path) -> None:
+    git, flaky, exact = read(path, WHOLE).entries
+    assert git == Entry(
+        "t*",
+        "tb/fix-git",
+        "aider:*",
+        Known(
+            mode=KnownMode.EXPECTED_FAIL,
+            reason="Wrong since 2.3",
+            issue="https://issues.example/12",
+            until=TODAY,
+            place="bench-known.toml:2",
+        ),
+    )
+    assert (
+        git.known.text == "Wrong since 2.3 (https://issues.example/12; bench-known.toml:2; until 2027-01-31)"
+    )
+    assert (flaky.known.mode, flaky.known.place) == (KnownMode.QUARANTINE, "bench-known.toml:10")
+    assert (exact.known.strict, exact.benchmark, exact.agent) == (True, None, None)
+    jsonschema.validate(
+        json.loads(json.dumps(tomllib.loads(WHOLE), default=str)),
+        known_schema(),
+        jsonschema.Draft202012Validator,
+    )
+    assert read(path, "").entries == ()
+    assert read(path, "# nothing is known\n").entries == ()
+
+
+def test_an_entry_is_about_scenarios_benchmarks_and_agents(path: Path) -> None:
+    known = read(path, WHOLE)
+
+    def about(benchmark: str, scenario: str) -> list[str]:
+        return [one.scenario for one in known.about(benchmark, scenario)]
+
+    assert about("tb", "fix-git") == ["tb/fix-git"]
+    assert about("other", "fix-git") == []
+    assert about("other", "flaky-x") == ["flaky-*"]
+    assert about("other", "Flaky-x") == []
+    assert [one.scenario for one in known.unmatched()] == ["exact"]
+    about("other", "exact")
+    assert known.unmatched() == []
+    first = known.entries[0]
+    fitting = {
+        text: first.fits(read_agent(text)) for text in ("aider:gpt-5.5", "aider", "oracle", "codex:aider:x")
+    }
+    assert fitting == {"aider:gpt-5.5": True, "aider": False, "oracle": False, "codex:aider:x": False}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "label", "fits"),
+    [
+        ("codex", "codex:gpt-5.5", True),
+        ("codex:gpt-5.5", "codex:gpt-5.5", True),
+        ("codex:gpt-5", "codex:gpt-5.5", False),
+        ("*:gpt-5.?", "codex:gpt-5.5", True),
+        ("command:*", "command:sed 1d x", True),
+        ("*", "oracle", True),
+    ],
+)
+def test_an_agent_is_named_by_label_pattern_or_name(pattern: str, label: str, fits: bool) -> None:
+    known = Known(mode=KnownMode.SKIP, reason="r")
+    assert Entry(None, "s", pattern, known).fits(read_agent(label)) is fits
+
+
+def test_the_first_entry_that_is_about_a_trial_comes_first(path: Path) -> None:
+    text = (
+        entry(scenario='"s*"', agent='"codex"')
+        + entry(scenario='"s"')
+        + entry(scenario='"b/s"', agent='"oracle"')
+    )
+    known = read(path, text)
+    assert [one.known.place for one in known.about("b", "s")] == [f"bench-known.toml:{n}" for n in (1, 6, 10)]
+
+
+def test_entries_of_benchmarks_that_were_not_met_may_be_about_something(path: Path) -> None:
+    written = {"here/x*": None, "there/x*": None, "x": '"here"', "y": '"there"', "z": None}
+    known = read(
+        path, "".join(entry(scenario=json.dumps(one), benchmark=where) for one, where in written.items())
+    )
+    assert known.unmatched() == []  # nothing was met
+    known.about("here", "other")
+    assert [one.scenario for one in known.unmatched()] == ["here/x*", "x", "z"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            entry(until="2027-01-30"),
+            ["4: known[0].until: s: its failure was accepted until 2027-01-30, which has"],
+        ),
+        (entry(until=None), ["1: known[0].until: is required but missing."]),
+        (entry(reason=None), ["1: known[0].reason: is required but missing."]),
+        (entry(reason='" "'), ["3: known[0].reason: is empty"]),
+        (entry(reason="7"), ["3: known[0].reason: text is expected, not 7; put it in quotes"]),
+        (entry(until="2027-02-28T00:00:00Z"), ["4: known[0].until: a day such as 2027-01-31 is expected"]),
+        (entry(until="20270228"), ["4: known[0].until: a day such as 2027-01-31 is expected"]),
+        (entry(until="true"), ["4: known[0].until: a day such as 2027-01-31 is expected"]),
+        (entry(until='"2027-02-30"'), ["4: known[0].until: there is no day 2027-02-30"]),
+        (
+            entry(mode='"skipp"'),
+            ["5: known[0].mode: 'skipp' is not one of expected-fail, quarantine, skip. did you"],
+        ),
+        (entry(strict='"yes"'), ["5: known[0].strict: true or false is expected, not 'yes'"]),
+        (
+            entry(strict="true", mode='"skip"'),
+            ["5: known[0].strict: s: means nothing with mode skip; leave one"],
+        ),
+        (entry(agnet='"x"'), ["5: known[0].agnet: unknown key; did you mean 'agent'?"]),
+        (
+            entry(zzz="1"),
+            ["5: known[0].zzz: unknown key; there are: reason, until, issue, mode, strict, scenario"],
+        ),
+        (
+            entry(scenario=None, scenarios='"x"'),
+            ["1: known[0].scenario: is required", "4: known[0].scenarios: unkn"],
+        ),
+        (entry() + entry(reason='"other"'), ["5: known[1]: s: line 1 is about the same trials; remove one"]),
+        ("[[knwon]]\nx = 1\n", ["1: knwon: unknown key; did you mean 'known'?"]),
+        (
+            "[known]\nscenario = 's'\n",
+            ["1: known: a list of tables is expected; write [[known]] above each entry"],
+        ),
+        ("known = [1]\n", ["1: known[0]: a table of keys is expected, not 1"]),
+    ],
+)
+def test_every_mistake_is_told_with_its_line(path: Path, text: str, expected: list[str]) -> None:
+    found = complaints(path, text)
+    assert len(found) == len(expected)
+    for line, beginning in zip(found, expected, strict=True):
+        assert line.startswith(beginning)
+
+
+def test_what_is_no_toml_is_told_with_its_line(path: Path) -> None:
+    with pytest.raises(InputError, match=r"bench-known\.toml:2: is not valid TOML"):
+        read(path, "[[known]]\nscenario = \n")
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(InputError, match="it is not a file"):
+        read_known(path, path.name, TODAY)
+
+
+_VALUES = st.one_of(
+    st.text(max_size=12).map(lambda text: json.dumps(text, ensure_ascii=False)),
+    st.sampled_from(
+        [
+            "2027-01-31",
+            "1999-01-01",
+            "2027-01-31T01:00:00",
+            "07:00:00",
+            "nan",
+            "-inf",
+            "9999999999999999999999",
+        ]
+    ),
+    st.sampled_from(
+        ["true", "0", "1.5", "[]", "{}", "['x']", "{x = 1}", '"quarantine"', '"*["', '"[!"', '"\\u0007"']
+    ),
+)
+_KEYS = st.sampled_from(
+    [
+        "scenario",
+        "benchmark",
+        "agent",
+        "reason",
+        "issue",
+        "until",
+        "mode",
+        "strict",
+        "Scenario",
+        "place",
+        "unitl",
+    ]
+)
+
+
+@given(st.lists(st.dictionaries(_KEYS, _VALUES, max_size=8), max_size=4))
+def test_whatever_is_written_is_read_or_refused_with_a_line(
+    tmp_path_factory: pytest.TempPathFactory, tables: list[dict[str, str]]
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "hostile-known.toml"
+    text = "".join(
+        "[[known]]\n" + "".join(f"{key} = {value}\n" for key, value in table.items()) for table in tables
+    )
+    try:
+        known = read(path, text)
+    except InputErrors as error:
+        assert all(one.line is not None and one.message for one in error.errors)
+    except InputError as error:
+        assert "is not valid TOML" in error.message
+    else:
+        assert len(known.entries) == len(tables)
+        for one in known.entries:
+            assert one.known.reason.strip()
+            assert one.known.until is not None
+            assert one.known.until >= TODAY
+            # Any pattern can be asked about anything.
+            known.about("b", "s")
+            one.fits(AgentSpec(name="oracle"))
+
+
+# --- a marker
+
+
+def test_a_marker_says_what_an_entry_says() -> None:
+    found = read_marker({"reason": "r", "until": TODAY, "mode": "skip", "issue": None}, TODAY)
+    assert found == Known(mode=KnownMode.SKIP, reason="r", until=TODAY)
+    assert found.text == "r (until 2027-01-31)"
+    assert read_marker({"reason": "r", "until": "2027-01-31", "strict": True}, TODAY).strict
+
+
+@pytest.mark.parametrize(
+    ("keywords", "expected"),
+    [
+        (
+            {"reason": "r", "until": datetime.datetime(2999, 1, 1)},
+            "until: a day such as 2027-01-31 is expected",
+        ),
+        (
+            {"reason": "r", "until": "2027-01-30"},
+            "until: its failure was accepted until 2027-01-30, which has passed",
+        ),
+        ({"until": "2999-01-01"}, "reason: is required but missing."),
+        (
+            {"reason": "r", "until": "2999-01-01", "scenario": "x"},
+            "there is no keyword 'scenario'; there are: reason",
+        ),
+        (
+            {"reason": "r", "until": "2999-01-01", "mode": 1},
+            "mode: 1 is not one of expected-fail, quarantine, skip.",
+        ),
+    ],
+)
+def test_a_wrong_marker_says_what_is_wrong(keywords: dict[str, object], expected: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_marker(keywords, TODAY)
+    assert str(caught.value).startswith(expected)
+
+
+# --- how they went
+
+
+def known(mode: KnownMode = KnownMode.EXPECTED_FAIL, line: int | None = 1, **more: Any) -> Known:
+    return Known(mode=mode, reason="r", place=None if line is None else f"bench-known.toml:{line}", **more)
+
+
+def ended(outcome: Outcome, what: Known | None) -> TrialResult:
+    return result(trial(), outcome=outcome, known=what, score=0.0 if outcome is Outcome.FAILED else None)
+
+
+def test_a_line_counts_them_and_says_which_to_remove() -> None:
+    results = [
+        ended(Outcome.FAILED, known()),
+        ended(Outcome.FAILED, known()),
+        ended(Outcome.PASSED, known(line=12)),
+        ended(Outcome.PASSED, known(KnownMode.QUARANTINE, 20)),
+        ended(Outcome.FAILED, None),
+    ]
+    tally = tally_known(results)
+    assert tally == KnownTally(
+        expected=3, failed=2, passing=1, quarantined=1, obsolete=("bench-known.toml:12",)
+    )
+    assert known_line(tally) == (
+        "known failures: 3 expected to fail (2 did, 1 passes now: remove it from bench-known.toml:12), 1 quarantined"
+    )
+    assert not tally_known([ended(Outcome.FAILED, None)])
+
+
+@pytest.mark.parametrize("other", [Outcome.FAILED, Outcome.ERROR, Outcome.CANCELLED])
+def test_an_entry_is_only_to_be_removed_when_all_it_is_about_passes(other: Outcome) -> None:
+    tally = tally_known([ended(Outcome.PASSED, known()), ended(other, known())])
+    assert (tally.obsolete, tally.mixed) == ((), ("bench-known.toml:1",))
+    assert known_line(tally).endswith("1 passes now: others of bench-known.toml:1 do not)")
+
+
+def test_many_places_are_cut_and_a_marker_has_none() -> None:
+    tally = tally_known([ended(Outcome.PASSED, known(line=number)) for number in range(8)])
+    assert known_line(tally).endswith("bench-known.toml:4 and 3 more)")
+    marked = tally_known([ended(Outcome.PASSED, known(line=None))])
+    assert known_line(marked) == "known failures: 1 expected to fail (1 passes now)"
+
+
+@pytest.mark.parametrize("mode", KnownMode)
+@pytest.mark.parametrize("outcome", Outcome)
+def test_only_what_failed_is_ever_excused(mode: KnownMode, outcome: Outcome) -> None:
+    one = ended(outcome, known(mode))
+    assert waived(one) is (outcome is Outcome.FAILED and mode is not KnownMode.SKIP)
+    assert is_xfail(one) is (mode is not KnownMode.SKIP)
+    assert not surprising(one)
+    assert not waived(ended(outcome, None))
+    assert surprising(ended(outcome, known(strict=True))) is (outcome is Outcome.PASSED)
+
+
+def test_records_are_plain() -> None:
+    (only,) = known_records([ended(Outcome.FAILED, known(until=TODAY)), ended(Outcome.FAILED, None)])
+    assert json.loads(json.dumps(only)) == {
+        "node_id": only["node_id"],
+        "benchmark": "texts",
+        "scenario": only["scenario"],
+        "agent": "oracle",
+        "mode": "expected-fail",
+        "reason": "r",
+        "issue": None,
+        "until": "2027-01-31",
+        "place": "bench-known.toml:1",
+        "strict": False,
+        "outcome": "failed",
+        "score": 0.0,
+    }
