@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 
 _NODES = 100  # of Simpson's rule, an even number: boundaries are right to four digits
 _FAR = 8.0  # standard deviations beyond which nothing is
@@ -58,47 +59,47 @@ def boundaries(
     for futility only lowers the chance (the boundaries are "non-binding").
     """
     found: list[Boundary] = []
-    # The process is a Brownian motion at the times `information`: where it may be now, and how likely.
-    places, likely = [0.0], [1.0]
+    # The process is a Brownian motion at the times `information`. Where it may be now, if it has not crossed yet, and
+    # the weight of each place.
+    places, weights = [0.0], [1.0]
     before = spent = 0.0
     for now in information(rounds, baseline_attempts):
         total = spending(now, alpha, shape)
         step = math.sqrt(now - before)
-        edge = _edge(places, likely, step, total - spent)
+        edge = _edge(places, weights, step, total - spent)
         z = edge / math.sqrt(now)
         found.append(Boundary(now, total, z, _above(z)))
-        low = -_FAR * math.sqrt(now)
-        width = (edge - low) / _NODES
-        next_places = [low + place * width for place in range(_NODES + 1)]
-        likely = [
-            _simpson(node)
-            * width
-            / 3
-            * sum(
-                weight * _density((place - origin) / step)
-                for origin, weight in zip(places, likely, strict=True)
-            )
-            / step
-            for node, place in enumerate(next_places)
-        ]
-        places, before, spent = next_places, now, total
+        places, weights = _moved(places, weights, step, -_FAR * math.sqrt(now), edge)
+        before, spent = now, total
     return tuple(found)
 
 
-def _edge(places: list[float], likely: list[float], step: float, share: float) -> float:
+def _moved(
+    places: Sequence[float], weights: Sequence[float], step: float, low: float, high: float
+) -> tuple[list[float], list[float]]:
+    """Places from `low` to `high` after a step, and their weights: density times those of Simpson's rule."""
+    width = (high - low) / _NODES
+    there = [low + node * width for node in range(_NODES + 1)]
+    densities = [
+        sum(
+            weight * _density((place - origin) / step) for origin, weight in zip(places, weights, strict=True)
+        )
+        for place in there
+    ]
+    simpson = [1, *[4, 2] * (_NODES // 2 - 1), 4, 1]
+    return there, [of * one * width / 3 / step for of, one in zip(densities, simpson, strict=True)]
+
+
+def _edge(places: Sequence[float], weights: Sequence[float], step: float, share: float) -> float:
     """Where so much lies above after a step, by bisection."""
     low, high = -_FAR, _FAR
     while high - low > 1e-9:
         middle = (low + high) / 2
         above = sum(
-            weight * _above((middle - origin) / step) for origin, weight in zip(places, likely, strict=True)
+            weight * _above((middle - origin) / step) for origin, weight in zip(places, weights, strict=True)
         )
         low, high = (middle, high) if above > share else (low, middle)
     return (low + high) / 2
-
-
-def _simpson(node: int) -> int:
-    return 1 if node in (0, _NODES) else 4 if node % 2 else 2
 
 
 def _density(z: float) -> float:

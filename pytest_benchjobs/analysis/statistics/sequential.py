@@ -95,7 +95,7 @@ def look(
 
     drop = -math.fsum(seen) / len(seen) if seen else 0.0
     if p_value <= here.p_value and drop > tolerance:
-        return decided("regressed", f"p = {p_value:.2g} is within the {here.p_value:.2g} of round {round}")
+        return decided("regressed", f"p = {p_value:.2g}, and {here.p_value:.2g} is enough in round {round}")
     if round == rounds:
         return decided("ok", "the last round, and no drop beyond what chance and the tolerance explain")
     lowest, highest = _ends(seen, baseline, round / rounds)
@@ -104,6 +104,8 @@ def look(
         return decided("ok", "whatever the attempts to come give, it cannot be called regressed")
     if _may_regress(highest, plan[-1].p_value, tolerance, seed):
         return decided("regressed", "whatever the attempts to come give, the last round will call it so")
+    if not any(seen):
+        return decided("ok", "no scenario differs from the baseline")
     chance = _predicted(seen, drop, here, plan[-1], tolerance)
     if chance < FUTILE:
         return decided("ok", f"the chance that further rounds show a drop is {chance:.1%}")
@@ -146,8 +148,6 @@ def _predicted(seen: Sequence[float], drop: float, here: Boundary, last: Boundar
     The drop then is normal about the drop now, with the variance that the rounds to come take away.
     """
     variance = math.fsum(one * one for one in seen) / len(seen) ** 2
-    if variance == 0:
-        return 0.0
     final = variance * here.information
     needed = max(tolerance, last.z * math.sqrt(final))
     return normal_cdf((drop - needed) / math.sqrt(variance - final))
