@@ -72,7 +72,9 @@ class Baselines(Queries):
 
     def gate_verdict(self, job_id: str) -> str | None:
         """What gates last said of a job as a whole; None: nobody has asked."""
-        query = "SELECT verdict FROM gates WHERE job = ? AND expression = '' ORDER BY at DESC, id DESC LIMIT 1"
+        query = (
+            "SELECT verdict FROM gates WHERE job = ? AND expression = '' ORDER BY at DESC, id DESC LIMIT 1"
+        )
         rows = self._all(query, job_id)
         return str(rows[0][0]) if rows else None
 

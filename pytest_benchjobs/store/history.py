@@ -9,11 +9,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from ..model.comparison import Comparison
 from ..model.errors import ResultsUnwritable
+from ..model.gate import GateReport
 from ..model.job import JobRecord, JobStatus
 from ..model.result import TrialResult
 from .baselines import Baselines
 from .database import connect
+from .gates import gate_values
 from .rows import (
     JOB_COLUMNS,
     SCORE_COLUMNS,
@@ -52,6 +55,10 @@ _SAVE_TRIAL = _upsert("trials", (*TRIAL_COLUMNS, "run"), ("job", "node_id"))
 _SAVE_SCORE = (
     f"INSERT INTO scores (trial, position, {', '.join(SCORE_COLUMNS)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"  # noqa: S608
 )
+_SAVE_GATE = """
+    INSERT INTO gates (job, at, expression, scope, baseline, policy, verdict, change, p_value, detectable, report)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
 _SAVE_SCENARIO = """
     INSERT INTO scenarios (benchmark, scenario, first_seen, last_seen, content) VALUES (?1, ?2, ?3, ?4, ?5)
     ON CONFLICT (benchmark, scenario) DO UPDATE SET
@@ -167,6 +174,28 @@ class History(Baselines):
                 "INSERT INTO events (job, at, kind, message) VALUES (?, ?, ?, ?)", values
             )
 
+    def save_comparison(self, comparison: Comparison) -> None:
+        """Keep a comparison, to be shown again."""
+        at = as_text(comparison.at)
+        sides = clean(comparison.a.spec, 500), clean(comparison.b.spec, 500)
+        with self._transaction():
+            self._connection.execute(
+                "INSERT INTO comparisons (id, at, a, b, report) VALUES (?, ?, ?, ?, ?)",
+                (comparison.id, at, *sides, comparison.model_dump_json()),
+            )
+
+    def save_gate(self, report: GateReport) -> None:
+        """Keep what gates said of a job that was saved before."""
+        with self._transaction():
+            self._save_gate(report.job, report)
+
+    def replace_gates(self, job_id: str, reports: Iterable[GateReport]) -> None:
+        """Keep exactly this of what gates said of a job that was saved before."""
+        with self._transaction():
+            self._connection.execute("DELETE FROM gates WHERE job = ?", (job_id,))
+            for report in reports:
+                self._save_gate(job_id, report)
+
     def close(self) -> None:
         """Let go of the file, with all sums up to date."""
         try:
@@ -183,6 +212,9 @@ class History(Baselines):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+    def _save_gate(self, job_id: str, report: GateReport) -> None:
+        self._connection.executemany(_SAVE_GATE, ((job_id, *row) for row in gate_values(report)))
 
     def _save_job(self, record: JobRecord) -> None:
         self._connection.execute(_SAVE_JOB, job_values(record))

@@ -17,6 +17,8 @@ from .baselines import FILE as BASELINES
 from .bundle import BundleWarning, JobBundle
 from .database import NewerHistory
 from .files import remove_tree, writing
+from .gates import FILE as GATES
+from .gates import kept_gates
 from .history import FILE, History
 from .liveness import FLIGHT, hold, last_beat, still
 from .text import clean
@@ -39,7 +41,13 @@ def index_job(bundle: JobBundle, history: History, warnings: list[BundleWarning]
         DiskFull, ResultsUnwritable: the history refuses.
 
     """
-    return history.replace_job(bundle.read(), bundle.results(warnings))
+    trials = history.replace_job(bundle.read(), bundle.results(warnings))
+    try:
+        history.replace_gates(bundle.id, kept_gates(bundle.root))
+    except InputError as error:
+        if warnings is not None:
+            warnings.append(BundleWarning(bundle.root / GATES, error.message))
+    return trials
 
 
 def recover(

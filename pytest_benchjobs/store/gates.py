@@ -1,0 +1,77 @@
+"""What gates said of a job: rows of the history, and a file of the bundle from which they can be had again."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..model.errors import InputError
+from ..model.gate import GateReport, Rule
+from ..sources.documents import read_text
+from .files import write_atomically
+from .rows import as_text
+from .text import clean
+
+FILE = "gates.json"
+_KEPT = 10
+"""The latest. Judging a job again is free, so somebody may do it often."""
+_REPORTS = TypeAdapter(list[GateReport])
+_LISTS: dict[str, object] = dict.fromkeys(
+    ("rules", "broke", "fixed", "suspects", "added", "removed", "changed", "unscored", "known"), ()
+)
+
+
+def keep_gate(root: Path, report: GateReport) -> None:
+    """Add a report to `gates.json` of a bundle, which holds the latest ones, the newest last.
+
+    Raises:
+        DiskFull, ResultsUnwritable: the directory refuses.
+
+    """
+    kept: list[GateReport] = []
+    with contextlib.suppress(InputError):  # what is damaged tells nobody anything
+        kept = kept_gates(root)
+    write_atomically(root / FILE, _REPORTS.dump_json([*kept, report][-_KEPT:], indent=1) + b"\n")
+
+
+def kept_gates(root: Path) -> list[GateReport]:
+    """What gates said of the job whose bundle is `root`, the newest last; nothing where none was asked.
+
+    Raises:
+        InputError: the file is damaged.
+
+    """
+    path = root / FILE
+    if not path.exists():
+        return []
+    try:
+        return _REPORTS.validate_json(read_text(path))
+    except ValidationError as error:
+        raise InputError(
+            f"is damaged, or of another version: {error.error_count()} mistakes", path=path
+        ) from None
+
+
+def gate_values(report: GateReport) -> list[tuple[object, ...]]:
+    """Rows of the table `gates`, without the job: one of the whole, whose expression is empty, and one of each rule."""
+    at, policy = as_text(report.at), report.policy.value
+    baseline = None if report.baseline is None else clean(report.baseline, 500)
+    whole = report.model_copy(update=_LISTS).model_dump_json()
+    rows: list[tuple[object, ...]] = [
+        (at, "", None, baseline, policy, report.verdict.value, None, None, None, whole)
+    ]
+    for found in report.rules:
+        figures = (found.change, found.p_value, found.detectable)
+        scope = _scope(found.rule, found.benchmark, found.agent)
+        expression = clean(found.rule.text, 500)
+        rows.append(
+            (at, expression, scope, baseline, policy, found.verdict.value, *figures, found.model_dump_json())
+        )
+    return rows
+
+
+def _scope(rule: Rule, benchmark: str | None, agent: str | None) -> str | None:
+    named = (("benchmark", benchmark), ("agent", agent), ("tag", rule.tag))
+    return ",".join(f"{key}={clean(value, 200)}" for key, value in named if value is not None) or None
