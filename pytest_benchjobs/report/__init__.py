@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from ..model.gate import GateReport
 from ..model.job import JobRecord
 from ..model.result import TrialResult
 from ..store.bundle import JobBundle
 
+if TYPE_CHECKING:
+    from .ci import Host
+
 REPORTS = ("junit.xml", "report.json", "summary.md")
 
 
-def write_reports(bundle: JobBundle, record: JobRecord, results: Sequence[TrialResult]) -> None:
+def write_reports(
+    bundle: JobBundle,
+    record: JobRecord,
+    results: Sequence[TrialResult],
+    gate: GateReport | None = None,
+    host: Host | None = None,
+) -> None:
     """Write `junit.xml`, `report.json` and `summary.md` into the bundle, each in one step.
+
+    `gate` is what the gates say of the job, `host` the CI system that will read the files.
 
     Raises:
         DiskFull, ResultsUnwritable: the directory refuses.
@@ -22,6 +35,16 @@ def write_reports(bundle: JobBundle, record: JobRecord, results: Sequence[TrialR
     from .junit import junit_xml
     from .markdown import summary_markdown
 
-    write_atomically(bundle.root / "junit.xml", junit_xml(record, results))
-    write_atomically(bundle.root / "report.json", report_json(record, results))
-    write_atomically(bundle.root / "summary.md", summary_markdown(record, results).encode())
+    def attachment(result: TrialResult) -> str | None:
+        path = bundle.root / result.path / "agent.log"
+        return host.attachment(path) if host is not None and result.path and path.is_file() else None
+
+    def file(name: str) -> str:
+        if host is None or record.invocation is None:
+            return name
+        return host.relative(record.invocation.rootdir / name) or name
+
+    junit = junit_xml(record, results, gate, attachment=attachment, file=file)
+    write_atomically(bundle.root / "junit.xml", junit)
+    write_atomically(bundle.root / "report.json", report_json(record, results, gate))
+    write_atomically(bundle.root / "summary.md", summary_markdown(record, results, gate).encode())

@@ -38,12 +38,24 @@ def describe(result: TrialResult) -> str:
     return f"{verdict} ({why}) {_ascii(result.agent.label, 80)} a{result.attempt} {took}"
 
 
+def headline(result: TrialResult, root: Path | None = None) -> str:
+    """`describe`, what it cost, and where its logs are, in less than 500 characters: pytest and CI cut there."""
+    parts = [describe(result)]
+    cost = result.usage.cost_usd
+    if cost is not None and result.reused is None:
+        parts.append(f"${cost:.4f}" if cost < 0.1 else f"${cost:.2f}")
+    if result.path:
+        place = Path(result.path) if root is None else root / result.path
+        parts.append(f"logs: {one_line(str(place), 200)}")
+    return ", ".join(parts)
+
+
 def failure_text(result: TrialResult, root: Path | None = None) -> str:
-    """Why a trial did not pass, for a person: verdict, scorers, the last lines of output, where the logs are.
+    """Why a trial did not pass, for a person: verdict, where the logs are, scorers, the last lines of output.
 
     `root` is the job's directory. The text has no control characters, and at most some 10,000 characters.
     """
-    parts = [describe(result)]
+    parts = [headline(result, root)]
     if result.failure is not None:
         parts.append(clean(result.failure.message, _MESSAGE_LIMIT))
     if result.scorers:
@@ -55,9 +67,6 @@ def failure_text(result: TrialResult, root: Path | None = None) -> str:
     notes = [f"note: {one_line(note, 200)}" for note in result.notes[:10]]
     if notes:
         parts.append("\n".join(notes))
-    if result.path:
-        place = Path(result.path) if root is None else root / result.path
-        parts.append(f"logs: {clean(str(place))}")
     return "\n\n".join(parts)
 
 

@@ -8,36 +8,80 @@ A test is a trial; under a policy that makes one verdict of several attempts, al
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from xml.etree import ElementTree
 
-from junitparser import Error, Failure, Properties, Skipped
+from junitparser import Attr, Error, Failure, Properties, Skipped
 from junitparser.junitparser import FinalResult
 from junitparser.xunit2 import JUnitXml, TestCase, TestSuite
 
 from ..analysis.known import is_xfail, surprising, waived
+from ..analysis.statistics.intervals import mean_interval
+from ..analysis.trials import grouped
 from ..analysis.verdict import verdicts
+from ..model.gate import GateReport
 from ..model.job import JobRecord
-from ..model.result import Outcome, TrialResult
+from ..model.result import FailureClass, Outcome, TrialResult
 from ..store.text import one_line
-from .console import describe, failure_text
-from .properties import properties
+from .console import describe, failure_text, headline, number
+from .properties import Property, properties
 
 DECLARATION = b'<?xml version="1.0" encoding="utf-8"?>\n'
+FULL_CASES = 1000
+"""Files of more cases are short: CI systems keep and draw every byte, and `report.json` has everything."""
+_ATTACHED = 500
+_Key = tuple[str, str, str]
 
 
-def junit_xml(record: JobRecord, results: Sequence[TrialResult]) -> bytes:
-    """The whole file, UTF-8. Times are in seconds."""
+class _Case(TestCase):
+    file = Attr("file")
+
+
+def junit_xml(
+    record: JobRecord,
+    results: Sequence[TrialResult],
+    gate: GateReport | None = None,
+    *,
+    attachment: Callable[[TrialResult], str | None] = lambda _: None,
+    file: Callable[[str], str] = str,
+) -> bytes:
+    """The whole file, UTF-8. Times are in seconds.
+
+    `attachment` gives the path of a trial's log as the CI system wants it, if it wants one; `file` makes of the path
+    in a node id the one a CI system has.
+    """
+    told = verdicts(results, record.config)
+    short = len(told) > FULL_CASES
+    marks = {} if gate is None else _marks(gate)
     suites: dict[str, TestSuite] = {}
-    for result in verdicts(results, record.config):
+    names: set[tuple[str, str]] = set()
+    attached = 0
+    for result in told:
         suite = suites.get(result.benchmark)
         if suite is None:
             suite = suites[result.benchmark] = TestSuite(one_line(result.benchmark, 200))
             suite.timestamp = record.created_at.isoformat()
-            suite.add_property("bench_job", record.id)
-        suite.append(_case(result))
+        case = _case(result, names, short=short)
+        if not short:
+            extra: list[Property] = []
+            if record.config.attempt_policy.aggregates:
+                extra.append(("bench_attempts", record.config.of(result.benchmark).attempts))
+            mark = marks.get((result.benchmark, result.scenario, result.agent.label))
+            extra += [("bench_gate", mark)] if mark else []
+            _add_properties(case, [*properties(result), *extra])
+        if result.outcome in (Outcome.FAILED, Outcome.ERROR):
+            if not short:
+                case.file = one_line(file(result.node_id.partition("::")[0]), 500)
+            path = attachment(result) if attached < _ATTACHED else None
+            if path is not None:
+                attached += 1
+                case.system_out = f"[[ATTACHMENT|{one_line(path)}]]"
+        suite.append(case)
+    by_benchmark = grouped(results, lambda result: result.benchmark)
     document = JUnitXml(one_line(record.name or record.id, 200))
-    for suite in suites.values():
+    for benchmark, suite in suites.items():
+        for name, value in _of_suite(record, by_benchmark[benchmark], gate, short=short):
+            suite.add_property(name, str(value))
         suite.update_statistics()
         document.append(suite)
     document.update_statistics()
@@ -54,25 +98,79 @@ def case_names(node_id: str) -> tuple[str, str]:
     return ".".join(parts[:-1]), parts[-1]
 
 
-def _case(result: TrialResult) -> TestCase:
-    classname, name = case_names(result.node_id)
-    case = TestCase(
-        one_line(name, 500), one_line(classname, 500), 0.0 if result.reused else round(result.seconds, 3)
+def _of_suite(
+    record: JobRecord, results: Iterable[TrialResult], gate: GateReport | None, *, short: bool
+) -> Iterator[Property]:
+    """What holds for a whole benchmark of the job. The interval is that of the mean, over scenarios, at 95 %."""
+    yield "bench_job", record.id
+    by_agent = grouped(results, lambda result: result.agent.label)
+    for label, of_agent in by_agent.items():
+        whose = f"[{one_line(label, 200)}]" if len(by_agent) > 1 else ""
+        scores, clusters = _scores(of_agent)
+        if scores:
+            yield f"bench_mean{whose}", number(sum(scores) / len(scores))
+        interval = mean_interval(scores, clusters=clusters)
+        if interval is not None:
+            yield f"bench_ci_low{whose}", number(max(0.0, interval.low))
+            yield f"bench_ci_high{whose}", number(min(1.0, interval.high))
+    if gate is not None:
+        yield "bench_gate", gate.verdict.value
+        yield "bench_gate_why", one_line(gate.why, 500)
+        if gate.baseline is not None:
+            yield "bench_baseline", one_line(gate.baseline, 200)
+    git = record.reproducibility.get("git")
+    for key in ("commit", "branch"):
+        if isinstance(git, dict) and isinstance(git.get(key), str):
+            yield f"bench_{key}", one_line(git[key], 200)
+    if short:
+        yield "bench_detail", "short"
+
+
+def _scores(results: Sequence[TrialResult]) -> tuple[list[float], list[str]]:
+    """Mean score of each scenario that has one, and what each may depend on."""
+    scored = grouped(
+        (result for result in results if result.score is not None), lambda result: result.scenario
     )
-    # Not by `add_property`, which looks for the list again each time and takes most of the time of the report.
-    listed = ElementTree.Element("properties")
-    for key, value in properties(result):
-        ElementTree.SubElement(listed, "property", name=key, value=str(value))
-    case.append(Properties.fromelem(listed))
-    outcome = _outcome(result)
+    means = [sum(one.score or 0.0 for one in group) / len(group) for group in scored.values()]
+    return means, [group[0].cluster or f"scenario {name}" for name, group in scored.items()]
+
+
+def _marks(gate: GateReport) -> dict[_Key, str]:
+    return {
+        (change.benchmark, change.scenario, change.agent): word
+        for word, changes in (("suspect", gate.suspects), ("fixed", gate.fixed), ("broke", gate.broke))
+        for change in changes
+    }
+
+
+def _case(result: TrialResult, names: set[tuple[str, str]], *, short: bool) -> _Case:
+    classname, name = (one_line(part, 500) for part in case_names(result.node_id))
+    # GitLab overlooks all but the first of a name, and long ones are cut.
+    unique, count = name, 1
+    while (classname, unique) in names:
+        count += 1
+        unique = f"{name} ({count})"
+    names.add((classname, unique))
+    case = _Case(unique, classname, 0.0 if result.reused else round(result.seconds, 1 if short else 3))
+    if short and result.outcome is Outcome.PASSED and result.score is not None and result.score < 1:
+        _add_properties(case, [("bench_score", number(result.score))])
+    outcome = _outcome(result, short=short)
     if outcome is not None:
-        outcome.text = failure_text(result)
+        if not short:
+            outcome.text = failure_text(result)
         case.result = [outcome]
     return case
 
 
-def _outcome(result: TrialResult) -> FinalResult | None:
-    line = describe(result)
+def _add_properties(case: _Case, values: Iterable[Property]) -> None:
+    # Not by `add_property`, which looks for the list again each time and takes most of the time of the report.
+    listed = ElementTree.Element("properties")
+    for key, value in values:
+        ElementTree.SubElement(listed, "property", name=key, value=str(value))
+    case.append(Properties.fromelem(listed))
+
+
+def _outcome(result: TrialResult, *, short: bool) -> FinalResult | None:
     if result.known is not None:
         reason = one_line(result.known.text, 2000)
         # As pytest's own writer has them.
@@ -84,10 +182,21 @@ def _outcome(result: TrialResult) -> FinalResult | None:
             return Skipped(reason, "pytest.skip")
     class_ = one_line(result.failure.class_, 60) if result.failure else result.outcome.value
     if result.outcome is Outcome.FAILED:
-        return Failure(line, class_)
+        if short and class_ == FailureClass.BELOW_THRESHOLD:
+            return Failure(_score(result))
+        return Failure(headline(result), class_)
     if result.outcome is Outcome.ERROR:
-        message = one_line(f"{line}: {result.failure.message}" if result.failure else line, 500)
+        line = result.outcome.value if short else headline(result)
+        message = one_line(
+            f"{line}: {result.failure.message}" if result.failure else line, 100 if short else 495
+        )
         return Error(message, class_)
     if result.outcome in (Outcome.SKIPPED, Outcome.CANCELLED):
-        return Skipped(line, result.outcome.value)
+        return Skipped(result.outcome.value if short else describe(result), result.outcome.value)
     return None
+
+
+def _score(result: TrialResult) -> str:
+    return (
+        "no score" if result.score is None else f"score {number(result.score)} < {number(result.threshold)}"
+    )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..analysis.known import tally_known, waived
 from ..analysis.verdict import verdicts
+from ..model.gate import GateReport
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from ..store.text import one_line
@@ -22,11 +23,16 @@ _KNOWN = 50
 _BACKTICKS = re.compile(r"`+")
 
 
-def summary_markdown(record: JobRecord, results: Sequence[TrialResult]) -> str:
-    """The whole file. Whatever came from outside is a code span, so it cannot be links, mentions or HTML."""
+def summary_markdown(
+    record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None = None
+) -> str:
+    """The whole file, with what the gates say at the top.
+
+    Whatever came from outside is a code span, so it cannot be links, mentions or HTML.
+    """
     lines: list[str] = []
     size = 0
-    for line in _lines(record, results):
+    for line in _lines(record, results, gate):
         size += len(line.encode()) + 1
         if size > SIZE_LIMIT - 200:
             lines += ["", "The rest is left out: see `report.json`."]
@@ -46,7 +52,11 @@ def code(text: str, limit: int = 300) -> str:
     return f"{fence}{edge}{text}{edge}{fence}"
 
 
-def _lines(record: JobRecord, results: Sequence[TrialResult]) -> Iterator[str]:
+def _lines(record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None) -> Iterator[str]:
+    if gate is not None:
+        from .gate_markdown import gate_markdown  # which needs `code`
+
+        yield from gate_markdown(gate)
     trials = totals(results)
     results = verdicts(results, record.config)
     counts = totals(results)

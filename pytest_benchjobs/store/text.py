@@ -23,6 +23,9 @@ _UNSAFE = re.compile(
 )
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _BLANKS = re.compile(r"\s+")
+# What CI systems obey: `::name` at the beginning of a line (GitHub, which overlooks blanks before it), `##[name]`
+# anywhere in it (GitHub, Azure's `##vso[`, TeamCity's `##teamcity[`).
+_COMMANDS = re.compile(r"^(\s*:)(?=:)|#(?=#\w*\[)", re.MULTILINE)
 
 
 def clean(text: str, limit: int | None = None) -> str:
@@ -42,6 +45,11 @@ def one_line(text: str, limit: int | None = None) -> str:
     if not (text.isascii() and text.isprintable() and "  " not in text and text == text.strip()):
         text = _BLANKS.sub(" ", clean(text)).strip()
     return text if limit is None else _squeeze(text, limit)
+
+
+def inert(text: str) -> str:
+    """Put a blank into whatever a CI system would take for a command when it reads the text as output of a build."""
+    return _COMMANDS.sub(lambda found: f"{found[0]} ", text)
 
 
 def cut(text: str, limit: int) -> str:

@@ -123,7 +123,7 @@ def test_a_failure_tells_verdict_scorers_output_and_place() -> None:
         update={"scorers": scorers, "path": "trials/x/1", "notes": ("artifact missing",)}
     )
     assert failure_text(changed, Path("reports/jobs/j")).splitlines() == [
-        "score 0.25 < 1.0 (below_threshold) codex:gpt-5.5 a1 2.0s",
+        "score 0.25 < 1.0 (below_threshold) codex:gpt-5.5 a1 2.0s, logs: reports/jobs/j/trials/x/1",
         "",
         "wrong",
         "",
@@ -139,8 +139,6 @@ def test_a_failure_tells_verdict_scorers_output_and_place() -> None:
         "  got 4",
         "",
         "note: artifact missing",
-        "",
-        "logs: reports/jobs/j/trials/x/1",
     ]
 
 

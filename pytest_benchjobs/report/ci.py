@@ -1,0 +1,300 @@
+"""CI systems: which one this is, the files it reads, and the lines it takes for commands.
+
+Nothing here goes over a network. What a system reads is a file or a line of output; putting it in front of people is
+for the steps of the pipeline, which have the permissions (`conftest_examples/ci/`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..model.gate import Change, GatePolicy, GateReport, GateVerdict
+from ..model.job import JobRecord
+from ..model.result import Outcome, TrialResult
+from ..store.text import one_line
+from .console import number
+from .gate_markdown import shown_change, worst_first
+from .summary import totals
+
+STEP_SUMMARY_LIMIT = 1024 * 1024
+"""Bytes. GitHub drops the whole summary of a step that has more."""
+ANNOTATIONS = 10
+"""Of each level that GitHub shows of a step."""
+_TITLE = 200
+_MESSAGE = 2000
+_NOTE = "\nThe rest is left out: see `summary.md` of the job.\n"
+
+
+class Ci(enum.StrEnum):
+    """The CI systems that something is written for."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    JENKINS = "jenkins"
+
+
+CHOICES = ("auto", "off", *Ci)
+"""Of `--bench-ci`."""
+_SIGNS = {Ci.GITHUB: "GITHUB_ACTIONS", Ci.GITLAB: "GITLAB_CI", Ci.JENKINS: "JENKINS_URL"}
+_WORKSPACES = {Ci.GITHUB: "GITHUB_WORKSPACE", Ci.GITLAB: "CI_PROJECT_DIR", Ci.JENKINS: "WORKSPACE"}
+_READ_COMMANDS = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+
+
+def reads_commands(environ: Mapping[str, str]) -> bool:
+    """Whether whoever keeps the output takes some of its lines for commands."""
+    return any(environ.get(name) for name in _READ_COMMANDS)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Host:
+    """The CI system this runs in."""
+
+    ci: Ci
+    workspace: Path | None = None
+    """Where the repository is checked out."""
+    summary: Path | None = None
+    """`$GITHUB_STEP_SUMMARY`."""
+    output: Path | None = None
+    """`$GITHUB_OUTPUT`."""
+
+    @classmethod
+    def find(cls, asked: str, environ: Mapping[str, str]) -> Host | None:
+        """The system that `--bench-ci` names; with `auto` the one whose variables are there, with `off` none.
+
+        A run inside a test is none either: what it would write is not about the job of the pipeline.
+        """
+        if asked == "off" or (asked == "auto" and "PYTEST_CURRENT_TEST" in environ):
+            return None
+        if asked == "auto":
+            found = next(
+                (ci for ci, sign in _SIGNS.items() if environ.get(sign) not in (None, "", "false")), None
+            )
+        else:
+            found = Ci(asked)
+        if found is None:
+            return None
+        workspace = _path(environ, _WORKSPACES[found])
+        if found is not Ci.GITHUB:
+            return cls(found, workspace)
+        return cls(found, workspace, _path(environ, "GITHUB_STEP_SUMMARY"), _path(environ, "GITHUB_OUTPUT"))
+
+    def relative(self, path: Path) -> str | None:
+        """The path as the system names a file of the repository; None for one outside of it."""
+        path = Path(os.path.normpath(path))  # `..` leads out of it as well
+        if self.workspace is None or not path.is_relative_to(self.workspace):
+            return None
+        return path.relative_to(self.workspace).as_posix()
+
+    def attachment(self, path: Path) -> str | None:
+        """The path as the system wants it in `[[ATTACHMENT|path]]`; None where it knows of no attachments."""
+        if self.ci is Ci.GITLAB:
+            return self.relative(path)
+        return str(path) if self.ci is Ci.JENKINS and self.relative(path) is not None else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Annotation:
+    """A line beside the code, or at the top of a run."""
+
+    level: str
+    """`error`, `warning` or `notice`."""
+    title: str
+    message: str
+    file: str | None = None
+    """From the root of the repository."""
+    line: int | None = None
+
+    def __str__(self) -> str:
+        """As a command of GitHub. Its message and properties cannot end it, nor begin another one."""
+        properties = {"title": one_line(self.title, _TITLE), "file": self.file, "line": self.line}
+        listed = ",".join(
+            f"{name}={_escaped(str(value), inside=True)}"
+            for name, value in properties.items()
+            if value is not None
+        )
+        return f"::{self.level} {listed}::{_escaped(one_line(self.message, _MESSAGE))}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Places:
+    """Where scenarios are written."""
+
+    rootdir: Path
+    """Node ids begin with a path from here."""
+    lines: Mapping[tuple[str, str], int] = dataclasses.field(default_factory=dict)
+    """Path of a node id, and scenario -> line."""
+
+    def of(self, node_id: str, scenario: str, host: Host) -> tuple[str | None, int | None]:
+        """File and line of a scenario, as far as they are known, and in the repository."""
+        name = node_id.partition("::")[0]
+        file = host.relative(self.rootdir / name)
+        return file, None if file is None else self.lines.get((name, scenario))
+
+
+def annotate(
+    host: Host, record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None, places: Places
+) -> list[Annotation]:
+    """What a reviewer should see without opening anything: at most so many of a level as GitHub shows."""
+    if gate is None:
+        return _of_job(record, results)
+    failing = gate.verdict in (GateVerdict.REGRESSED, GateVerdict.INVALID) or (
+        gate.verdict is GateVerdict.INCONCLUSIVE and gate.policy is GatePolicy.STRICT
+    )
+    level = "error" if failing else "notice" if gate.verdict is GateVerdict.OK else "warning"
+    node_ids = {
+        (result.benchmark, result.scenario, result.agent.label): result.node_id
+        for result in reversed(results)
+    }
+
+    def of(kind: str, title: str, change: Change) -> Annotation:
+        node_id = node_ids.get((change.benchmark, change.scenario, change.agent), "")
+        file, line = places.of(node_id, change.scenario, host) if node_id else (None, None)
+        critical = "critical scenario " if change.critical else ""
+        message = (
+            f"{critical}{change.scenario}[{change.agent}]: score {number(change.before)} before, "
+            f"{number(change.now)} now; passed {change.before_passed} of {change.before_attempts} before, "
+            f"{change.now_passed} of {change.now_attempts} now"
+        )
+        return Annotation(kind, title, message, file, line)
+
+    told = [Annotation(level, f"benchmark gate: {gate.verdict.value}", gate.why)]
+    kind = "error" if gate.verdict is GateVerdict.REGRESSED else "warning"
+    told += [of(kind, "scenario broke", change) for change in worst_first(gate.broke)]
+    broke = {(change.benchmark, change.scenario, change.agent) for change in gate.broke}
+    told += [
+        of("warning", "suspect scenario", change)
+        for change in worst_first(gate.suspects)
+        if (change.benchmark, change.scenario, change.agent) not in broke
+    ]
+    shown = []
+    for at in ("error", "warning", "notice"):
+        shown += [one for one in told if one.level == at][:ANNOTATIONS]
+    return shown
+
+
+def _of_job(record: JobRecord, results: Sequence[TrialResult]) -> list[Annotation]:
+    counts = totals(results)
+    mean = "" if counts.mean_score is None else f", mean score {counts.mean_score:.3f}"
+    told = [
+        Annotation(
+            "notice",
+            "benchmark",
+            f"job {record.id}: {counts.passed} of {counts.trials} trials passed, {counts.failed} failed{mean}",
+        )
+    ]
+    broken = [result for result in results if result.outcome is Outcome.ERROR]
+    if broken:
+        first = broken[0].failure
+        why = f", the first: {first.class_}: {first.message}" if first else ""
+        told.append(
+            Annotation(
+                "warning",
+                "benchmark: infrastructure errors",
+                f"{len(broken)} of {counts.trials} trials have no score{why}",
+            )
+        )
+    return told
+
+
+def outputs(
+    record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None, status: int
+) -> dict[str, str]:
+    """What later steps can ask for: `verdict`, `mean`, `delta`, `job` and `exit`. What is unknown is empty.
+
+    `delta` is the change of the mean score in points, of the gravest rule that is about it.
+    """
+    mean = totals(results).mean_score
+    changes = [] if gate is None else [rule for rule in gate.rules if rule.change is not None]
+    about_mean = [rule for rule in changes if rule.rule.metric == "mean"]
+    worst = min(about_mean, key=lambda rule: rule.change or 0.0, default=None)
+    return {
+        "verdict": "" if gate is None else gate.verdict.value,
+        "mean": "" if mean is None else f"{mean:.4f}",
+        "delta": "" if worst is None else shown_change("mean", worst.change).removesuffix(" pp"),
+        "job": one_line(record.id, 200),
+        "exit": str(status),
+    }
+
+
+def publish(
+    host: Host,
+    *,
+    record: JobRecord,
+    results: Sequence[TrialResult],
+    gate: GateReport | None,
+    summary: str,
+    status: int,
+    places: Places,
+) -> tuple[list[str], list[str]]:
+    """Write what the system reads; return lines it takes for commands, to be printed, and what went wrong.
+
+    `summary` is Markdown. Nothing is raised: a job is not worth less for a summary that could not be shown.
+    """
+    if host.ci is not Ci.GITHUB:
+        return [], []
+    troubles = []
+    for name, path, content in (
+        ("step summary", host.summary, summary),
+        ("outputs", host.output, _assigned(outputs(record, results, gate, status))),
+    ):
+        if path is None:
+            continue
+        try:
+            there = path.stat().st_size if path.exists() else 0
+            if name == "step summary":
+                content = fitted(content, STEP_SUMMARY_LIMIT - there - 1)
+            # A command before this one may have left its last line without an end.
+            with path.open("ab") as file:
+                file.write((b"\n" if there else b"") + content.encode())
+        except OSError as error:
+            troubles.append(f"GitHub's {name}: {error.strerror or error}")
+    return [str(one) for one in annotate(host, record, results, gate, places)], troubles
+
+
+def fitted(markdown: str, limit: int, *, characters: bool = False) -> str:
+    """At most `limit` bytes, or characters: cut at the end of a line, with a note, and nothing left open.
+
+    Empty where there is no room for even that.
+    """
+    size = len if characters else _bytes
+    if size(markdown) <= limit:
+        return markdown
+    room = limit - size(_NOTE) - len("\n</details>\n")
+    kept: list[str] = []
+    opened = 0
+    for line in markdown.splitlines(keepends=True):
+        room -= size(line)
+        if room < 0:
+            break
+        kept.append(line)
+        opened += line.startswith("<details>") - line.startswith("</details>")
+    return "".join(kept) + "\n</details>\n" * min(opened, 1) + _NOTE if kept else ""
+
+
+def _bytes(text: str) -> int:
+    return len(text.encode())
+
+
+def _path(environ: Mapping[str, str], name: str) -> Path | None:
+    text = environ.get(name)
+    return Path(text) if text else None
+
+
+def _assigned(values: Mapping[str, str]) -> str:
+    """Lines for `$GITHUB_OUTPUT`. No value can end its own: the delimiter is drawn anew, and no line of it."""
+    lines = []
+    for name, value in values.items():
+        end = f"end_{secrets.token_hex(16)}"
+        lines.append(f"{name}<<{end}\n{value}\n{end}\n")
+    return "".join(lines)
+
+
+def _escaped(text: str, *, inside: bool = False) -> str:
+    """Text as a command of GitHub holds it; `inside` a property, of which `:` and `,` are the ends."""
+    text = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return text.replace(":", "%3A").replace(",", "%2C") if inside else text
