@@ -134,10 +134,7 @@ def resolve(spec: str, *, history: History, directory: Path, root: Path, job: Jo
     if asked.kind == "job":
         return _pooled(spec, (_job(asked.value, history, job),), history)
     if asked.kind == "file":
-        path = root / asked.value
-        if not path.exists():
-            return Resolved(None, f"there is no file {one_line(str(path), 300)}")
-        return of_side(*side_of_file(spec, path, None if job is None else job.id))
+        return from_file(spec, root / asked.value, None if job is None else job.id)
     if asked.kind == "last":
         chosen = last_job(history, job)
         why = (
@@ -149,6 +146,18 @@ def resolve(spec: str, *, history: History, directory: Path, root: Path, job: Jo
     if not chosen.jobs:
         return Resolved(None, f"{why} in {directory}", chosen.notes)
     return _pooled(spec, chosen.jobs, history, chosen.notes)
+
+
+def from_file(spec: str, path: Path, judged: str | None) -> Resolved:
+    """Find it in a `baseline.json`, the directory of a job, or a `report.json`, whoever `judged` is.
+
+    Raises:
+        InputError: the file is damaged, or of the very job that is judged.
+
+    """
+    if not path.exists():
+        return Resolved(None, f"there is no file {one_line(str(path), 300)}")
+    return of_side(*side_of_file(spec, path, judged))
 
 
 def _named(name: str, spec: str, history: History, job: JobRecord | None) -> Resolved:

@@ -28,6 +28,7 @@ _COMMANDS = {
     "db": ("upkeep", "Look after the history."),
     "compare": ("compare", "Compare two jobs, agents or models."),
     "view-comparison": ("compare", "Show a comparison again."),
+    "baseline": ("baseline", "Set, move, list and show what jobs are judged against."),
     "merge": ("merge", "Bring in jobs of other machines."),
     "schema": ("catalogue", "Print a JSON Schema."),
     "agents": ("agents", "List, show and fetch agents."),

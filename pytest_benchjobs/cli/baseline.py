@@ -1,0 +1,373 @@
+"""`baseline`: what jobs are judged against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ..model.baseline import DEFAULT_NAME
+from .common import directory_option, emit, output_option
+from .table import Column, render, width
+from .units import counted
+
+if TYPE_CHECKING:
+    from ..model.baseline import BaselineEntry
+    from ..report.documents.baselines import BaselineDocument
+    from ..store.history import History
+
+_MOST = 100
+_SHORT = 12
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _name_option(command: _Command) -> _Command:
+    return click.option(
+        "--name", default=DEFAULT_NAME, show_default=True, metavar="NAME", help="Of the baseline."
+    )(command)
+
+
+def _pool_option(command: _Command) -> _Command:
+    return click.option(
+        "--pool",
+        type=click.IntRange(1, _MOST),
+        default=1,
+        show_default=True,
+        metavar="M",
+        help="JOB and the M-1 completed ones before it, of the same benchmarks and agents.",
+    )(command)
+
+
+def _force_option(command: _Command) -> _Command:
+    return click.option(
+        "--force", is_flag=True, help="Also a job that did not complete, or is full of errors."
+    )(command)
+
+
+@click.group(no_args_is_help=False)
+def baseline() -> None:
+    """Set, move, list, show, delete and export baselines: what jobs are judged against."""
+
+
+@baseline.command("set")
+@click.argument("job")
+@_name_option
+@click.option("--reason", metavar="TEXT", help="Why, for those who look at its past.")
+@_pool_option
+@_force_option
+@directory_option
+def set_(job: str, name: str, reason: str | None, pool: int, force: bool, directory: Path) -> None:
+    """Make JOB a baseline: an id, the beginning of one, a name, or last."""
+    _set(directory, job, name, reason, pool=pool, force=force, moving=False)
+
+
+@baseline.command()
+@click.argument("job")
+@click.option("--reason", required=True, metavar="TEXT", help="Why what the gate saw is right.")
+@_name_option
+@_pool_option
+@_force_option
+@directory_option
+def accept(job: str, reason: str, name: str, pool: int, force: bool, directory: Path) -> None:
+    """Move a baseline to JOB, which a gate called regressed, because that is how it is to be from now on."""
+    _set(directory, job, name, reason, pool=pool, force=force, moving=True)
+
+
+@baseline.command("list")
+@directory_option
+@output_option
+def list_(directory: Path, output: str) -> None:
+    """List the baselines."""
+    from ..report.documents.baselines import BaselinesDocument
+    from ..store.history import FILE, History
+
+    entries: tuple[BaselineEntry, ...] = ()
+    if (directory / FILE).is_file() or (directory / "jobs").is_dir():
+        with History.open_readonly(directory / FILE) as history:
+            entries = tuple(history.baselines())
+    emit(BaselinesDocument(baselines=entries), lambda: _table(entries), output)
+    if not entries:
+        click.echo(f"no baselines are set in {directory}; `benchjobs baseline set JOB` sets one", err=True)
+
+
+@baseline.command()
+@click.argument("name", default=DEFAULT_NAME, metavar="NAME|SPEC")
+@click.option("-e", "--extended", is_flag=True, help="Every scenario as well.")
+@directory_option
+@output_option
+def show(name: str, extended: bool, directory: Path, output: str) -> None:
+    """Show what is in a baseline, and what it was before.
+
+    SPEC is anything that --bench-baseline takes: job:ID, last, branch:NAME~M, file:PATH.
+    """
+    document = _document(name, directory)
+    emit(document, lambda: _lines(document, extended=extended), output)
+
+
+@baseline.command()
+@click.argument("name")
+@click.option("--reason", metavar="TEXT", help="Why, for those who look at its past.")
+@directory_option
+def delete(name: str, reason: str | None, directory: Path) -> None:
+    """Delete the baseline NAME. Its jobs stay, and so does its past."""
+    from ..analysis.baseline import checked_name
+
+    checked_name(name)
+    with _history(directory) as history:
+        history.set_baseline(_entry(name, (), reason))
+    click.echo(f"there is no baseline {name} any more")
+
+
+@baseline.command()
+@click.argument("name", default=DEFAULT_NAME, metavar="NAME|SPEC")
+@click.option(
+    "--to",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("baseline.json"),
+    show_default=True,
+    metavar="FILE",
+    help="Where to write it.",
+)
+@directory_option
+def export(name: str, to: Path, directory: Path) -> None:
+    """Write a baseline into a file that is small enough to be committed, for --bench-baseline file:FILE.
+
+    It has a line for each scenario and agent, in the order of their names, and no logs.
+    """
+    from ..model.baseline import BaselineFile
+    from ..store.baseline_file import baseline_json
+    from ..store.files import write_atomically
+
+    document = _document(name, directory)
+    content = BaselineFile(
+        name=document.baseline,
+        jobs=document.jobs,
+        branch=document.branch,
+        commit=document.commit,
+        reason=document.reason,
+        scenarios=document.scenarios,
+    )
+    write_atomically(to, baseline_json(content))
+    for note in document.notes:
+        click.echo(note, err=True)
+    agents = {scenario.agent for scenario in document.scenarios}
+    scenarios = {(scenario.benchmark, scenario.scenario) for scenario in document.scenarios}
+    click.echo(f"{to}: {counted(len(scenarios), 'scenario')}, {counted(len(agents), 'agent')}")
+
+
+def _set(
+    directory: Path, job: str, name: str, reason: str | None, *, pool: int, force: bool, moving: bool
+) -> None:
+    from ..analysis.baseline import checked_name
+    from ..analysis.baseline_jobs import why_unfit, with_earlier
+    from ..store.find import find_job
+
+    checked_name(name)
+    with _history(directory) as history:
+        job_id = find_job(history, job)
+        problem = why_unfit(history, job_id)
+        if problem is not None and not force:
+            raise click.ClickException(
+                f"job {job_id} would make a bad baseline: {problem}. Use --force to take it all the same"
+            )
+        record = history.job(job_id)
+        chosen = with_earlier(history, record, pool) if record is not None and pool > 1 else None
+        jobs = (job_id,) if chosen is None else chosen.jobs
+        git = {} if record is None else record.reproducibility.get("git")
+        before = history.baseline(name)
+        verdict = history.gate_verdict(job_id) if moving else None
+        history.set_baseline(_entry(name, jobs, reason, git), moving=moving)
+    for note in () if chosen is None else chosen.notes:
+        click.echo(note, err=True)
+    if moving and verdict != "regressed":
+        said = "no gate has judged it" if verdict is None else f"the gate says {verdict} of it"
+        click.echo(f"job {job_id} was not regressed: {said}", err=True)
+    was = "" if before is None or before.jobs == jobs else f", was {_jobs(before.jobs)}"
+    click.echo(f"baseline {name} is {_jobs(jobs)}{was}")
+
+
+def _history(directory: Path) -> History:
+    """The history, to be changed. None is made where there are no jobs."""
+    from ..store.history import FILE, History
+
+    if not (directory / FILE).is_file():
+        History.open_readonly(directory / FILE)  # says what is missing
+    return History(directory / FILE)
+
+
+def _entry(name: str, jobs: tuple[str, ...], reason: str | None, git: object = None) -> BaselineEntry:
+    import datetime
+
+    from ..model.baseline import BaselineEntry
+    from ..store.reproducibility import person
+    from ..store.text import clean
+
+    known = git if isinstance(git, dict) else {}
+
+    def text(value: object) -> str | None:
+        return clean(value, 2000) if isinstance(value, str) and value.strip() else None
+
+    return BaselineEntry(
+        name=name,
+        jobs=jobs,
+        branch=text(known.get("branch")),
+        commit=text(known.get("commit")),
+        set_at=datetime.datetime.now(datetime.UTC),
+        set_by=person(Path.cwd()),
+        reason=text(reason),
+    )
+
+
+def _document(spec: str, directory: Path) -> BaselineDocument:
+    """What is in a baseline.
+
+    Raises:
+        ClickException: there is none.
+
+    """
+    from ..analysis.baseline import from_file, parse_spec, resolve
+    from ..report.baselines import baseline_document
+    from ..store.history import FILE, History
+
+    asked = parse_spec(spec)
+    if asked.kind == "file":  # which needs no history
+        found = from_file(spec, Path(asked.value), None)
+        if found.side is None:
+            raise click.ClickException(str(found.missing))
+        return baseline_document(found.side, notes=found.notes)
+    with History.open_readonly(directory / FILE) as history:
+        found = resolve(spec, history=history, directory=directory, root=Path.cwd(), job=None)
+        if found.side is None:
+            raise click.ClickException(str(found.missing))
+        past = history.baseline_past(asked.value) if asked.kind == "name" else []
+        newest = history.job(found.side.jobs[0])
+    return baseline_document(
+        found.side,
+        entry=past[0] if past else None,
+        past=past[1:],
+        git=None if newest is None else newest.reproducibility.get("git"),
+        notes=found.notes,
+    )
+
+
+def _table(entries: tuple[BaselineEntry, ...]) -> Iterator[str]:
+    if not entries:
+        return
+    columns = [
+        Column("NAME"),
+        Column("JOBS"),
+        Column("SET"),
+        Column("BY", least=6, spare=True),
+        Column("BRANCH", least=6, spare=True),
+        Column("COMMIT", spare=True),
+        Column("REASON", least=10, spare=True),
+    ]
+    rows = [
+        [
+            entry.name,
+            _jobs(entry.jobs),
+            f"{entry.set_at.astimezone():%Y-%m-%d}",
+            entry.set_by or "-",
+            entry.branch or "-",
+            _short(entry.commit),
+            entry.reason or "-",
+        ]
+        for entry in entries
+    ]
+    yield from render(columns, rows, width())
+
+
+def _lines(document: BaselineDocument, *, extended: bool) -> Iterator[str]:
+    from ..report.summary import percent
+    from ..store.text import one_line
+
+    yield f"Baseline:  {one_line(document.baseline, 300)}"
+    if document.jobs:
+        yield f"Jobs:      {', '.join(one_line(job, 100) for job in document.jobs)}"
+    if document.commit:
+        on = f" ({one_line(document.branch, 100)})" if document.branch else ""
+        yield f"Commit:    {_short(document.commit)}{on}"
+    if document.set_at is not None:
+        by = f" by {one_line(document.set_by, 100)}" if document.set_by else ""
+        yield f"Set:       {document.set_at.astimezone():%Y-%m-%d %H:%M}{by}"
+    if document.reason:
+        yield f"Reason:    {one_line(document.reason, 300)}"
+    for note in document.notes:
+        yield f"Note:      {one_line(note, 500)}"
+    yield ""
+    columns = [
+        Column("BENCHMARK", least=8),
+        Column("AGENT", least=12),
+        Column("SCENARIOS", number=True),
+        Column("ATTEMPTS", number=True),
+        Column("PASSED", number=True),
+        Column("ERRORS", number=True),
+        Column("MEAN", number=True),
+    ]
+    yield from render(
+        columns,
+        [
+            [
+                row.benchmark,
+                row.agent,
+                str(row.scenarios),
+                str(row.attempts),
+                str(row.passed),
+                str(row.errors),
+                "N/A" if row.mean is None else percent(row.mean),
+            ]
+            for row in document.figures
+        ],
+        width(),
+    )
+    if extended:
+        yield ""
+        yield from _scenarios(document)
+    if document.past:
+        yield ""
+        yield "Before:"
+        yield from render([Column("") for _ in range(4)], [_was(entry) for entry in document.past], width())
+
+
+def _scenarios(document: BaselineDocument) -> Iterator[str]:
+    from ..report.summary import percent
+
+    columns = [
+        Column("SCENARIO", least=12),
+        Column("AGENT", least=12),
+        Column("PASSED", number=True),
+        Column("ERRORS", number=True),
+        Column("MEAN", number=True),
+    ]
+    rows = [
+        [
+            f"{one.benchmark}/{one.scenario}",
+            one.agent,
+            f"{one.passed}/{len(one.scores)}",
+            str(one.errors),
+            percent(sum(one.scores) / len(one.scores)) if one.scores else "N/A",
+        ]
+        for one in document.scenarios
+    ]
+    yield from render(columns, rows, width())
+
+
+def _was(entry: BaselineEntry) -> list[str]:
+    what = _jobs(entry.jobs) if entry.jobs else "deleted"
+    return [f"{entry.set_at.astimezone():%Y-%m-%d %H:%M}", what, entry.set_by or "-", entry.reason or "-"]
+
+
+def _jobs(jobs: tuple[str, ...]) -> str:
+    """`job ID`, or `ID and 4 more`."""
+    from ..store.text import one_line
+
+    first = one_line(jobs[0], 100)
+    return f"job {first}" if len(jobs) == 1 else f"job {first} and {counted(len(jobs) - 1, 'other')}"
+
+
+def _short(commit: str | None) -> str:
+    from ..store.text import one_line
+
+    return one_line(commit, 100)[:_SHORT] if commit else "-"
