@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -16,6 +15,7 @@ from .sides import Cell, Key, Side
 _NAME = re.compile(r"[^@:,]*")
 _HOST = re.compile(r"@(?:https?://)?[^@,]*[.:/][^@,]*")
 _SHOWN = 200
+_LARGEST = 1e12  # seconds, USD or tokens of an attempt: beyond belief, and squares of it still are numbers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -145,9 +145,9 @@ def _errors(number: int) -> str:
 def _sane(cell: Cell, counts: Counter[str]) -> Cell:
     scores = cell.scores
     # False for NaN as well. Most cells are fine, and there may be thousands.
-    fine = all(0.0 <= one <= 1.0 for one in scores) and 0 <= cell.passed <= len(scores)
+    fine = all(0.0 <= one <= 1.0 for one in scores) and 0 <= cell.passed <= len(scores) and cell.errors >= 0
     for numbers in (cell.seconds, cell.costs, cell.tokens):
-        fine = fine and all(0 <= one < math.inf for one in numbers)
+        fine = fine and all(0 <= one <= _LARGEST for one in numbers)
     if fine:
         return cell
     scores = tuple(one for one in scores if 0.0 <= one <= 1.0)
@@ -156,14 +156,15 @@ def _sane(cell: Cell, counts: Counter[str]) -> Cell:
         cell,
         scores=scores,
         passed=max(0, min(cell.passed, len(scores))),
+        errors=max(0, cell.errors),
         seconds=_amounts(cell.seconds),
         costs=_amounts(cell.costs),
-        tokens=tuple(one for one in cell.tokens if 0 <= one < math.inf),
+        tokens=tuple(one for one in cell.tokens if 0 <= one <= _LARGEST),
     )
 
 
 def _amounts(numbers: Iterable[float]) -> tuple[float, ...]:
-    return tuple(one for one in numbers if 0 <= one < math.inf)
+    return tuple(one for one in numbers if 0 <= one <= _LARGEST)
 
 
 def _about_agents(agents: Mapping[str, str], before: Side, now: Side) -> Iterable[str]:

@@ -1,0 +1,252 @@
+"""The judgement of a job beside a baseline: pure, and the same for the same numbers. Explained in docs/gates.md."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from ..model.gate import GateConfig, GatePolicy, GateReport, GateVerdict, Rule, RuleReport
+from ..model.known import KnownMode
+from .gating import words
+from .gating.changes import changes
+from .gating.compare import compare
+from .gating.floors import ERRORS, SAMPLES, error_rate, errors, floors, samples
+from .gating.groups import Group, group, select
+from .gating.measure import mean
+from .gating.single import critical, each
+from .pairing import Pair, Pairing, pair
+from .sides import Cell, Side
+from .statistics import fisher
+
+EXIT_REGRESSED, EXIT_INCONCLUSIVE, EXIT_INVALID = 10, 11, 12
+_SEVERITY = (GateVerdict.OK, GateVerdict.INCONCLUSIVE, GateVerdict.REGRESSED, GateVerdict.INVALID)
+_ROUNDING = 1e-9
+_CLEARLY = 0.01  # p of a difference between the error rates of the sides
+_MORE_ERRORS = 0.05  # and how much higher the rate has to be now
+_MOST_ATTEMPTS = 1000
+
+
+def judge(
+    now: Side,
+    before: Side | None,
+    config: GateConfig,
+    *,
+    job: str,
+    at: datetime.datetime,
+    baseline_missing: str | None = None,
+    random: Mapping[str, float] | None = None,
+) -> GateReport:
+    """Judge a job by the rules of `config`; a baseline without any rule of comparison is compared by `mean`.
+
+    `before` is None when there is no baseline, and `baseline_missing` says why. `random` is the score of chance by
+    benchmark, for `min_lift`; where it has none, `baseline:random` in the same job tells it.
+    """
+    if before is not None and not any(cell.scores or cell.errors for cell in before.cells.values()):
+        baseline_missing = baseline_missing or f"the baseline {words.names([before.name])} has no results"
+        before = None
+    pairing = pair(before, now) if before is not None else Pairing()
+    groups = group(now, before, pairing)
+    kept = [one for one in pairing.pairs if not one.quarantined]
+    rules = [rule for rule in config.rules if not rule.floor]
+    if before is not None and not rules:
+        rules = [Rule(text="mean", metric="mean")]
+    found = _validity(now, before, config, groups, pairing)
+    notes = list(pairing.notes)
+    if before is not None:
+        for rule in rules:
+            found += _RULES.get(rule.metric, compare)(rule, groups, config)
+        notes += _warnings(config, groups, found)
+    elif rules or config.baseline is not None or config.require_baseline:
+        missing = baseline_missing or "no baseline was asked for"
+        verdict = GateVerdict.INVALID if config.require_baseline else GateVerdict.OK
+        rules = rules or [Rule(text="mean", metric="mean")]
+        found += [RuleReport(rule=rule, verdict=verdict, why=f"not compared: {missing}") for rule in rules]
+        notes.append(f"nothing was compared: {missing}")
+    found += _floors(config, groups, random or {})
+    notes += _about_quarantine(now)
+    by_name = changes(pairing.pairs)
+    verdict = max((one.verdict for one in found), key=_SEVERITY.index, default=GateVerdict.OK)
+    cells = list(now.cells.values())
+    cost, seconds = _both(kept, lambda cell: cell.costs), _both(kept, lambda cell: cell.seconds)
+    return GateReport(
+        job=job,
+        at=at,
+        baseline=config.baseline if config.baseline is not None or before is None else before.name,
+        baseline_jobs=before.jobs if before is not None else (),
+        policy=config.policy,
+        verdict=verdict,
+        why=_why(verdict, found, groups),
+        rules=tuple(found),
+        broke=by_name.broke,
+        fixed=by_name.fixed,
+        suspects=by_name.suspects,
+        added=pairing.added,
+        removed=pairing.removed,
+        changed=pairing.changed,
+        unscored=pairing.unscored,
+        known=by_name.known,
+        attempts=sum(len(cell.scores) + max(0, cell.errors) for cell in cells),
+        errors=sum(max(0, cell.errors) for cell in cells),
+        before_cost=cost[0],
+        now_cost=cost[1],
+        before_seconds=seconds[0],
+        now_seconds=seconds[1],
+        notes=tuple(notes),
+    )
+
+
+def exit_status(report: GateReport) -> int:
+    """0, 10 for a regression, 11 for an inconclusive verdict under `strict`, 12 for a job that cannot be judged."""
+    if report.verdict is GateVerdict.INVALID:
+        return EXIT_INVALID
+    if report.verdict is GateVerdict.REGRESSED:
+        return EXIT_REGRESSED
+    strict = report.policy is GatePolicy.STRICT
+    return EXIT_INCONCLUSIVE if strict and report.verdict is GateVerdict.INCONCLUSIVE else 0
+
+
+_RULES: dict[str, Callable[[Rule, Sequence[Group], GateConfig], list[RuleReport]]] = {
+    "scenario": each,
+    "critical": critical,
+}
+
+
+def _validity(
+    now: Side, before: Side | None, config: GateConfig, groups: Sequence[Group], pairing: Pairing
+) -> list[RuleReport]:
+    """Why the job cannot be judged; empty when it can."""
+    most = config.max_error_rate
+    ceiling = Rule(text=f"--bench-max-error-rate {most:g}", metric=ERRORS, amount=most)
+    least = Rule(text=f"--bench-min-samples {config.min_samples}", metric=SAMPLES, amount=config.min_samples)
+    if not groups:
+        why = "the job has no results" + (" but those in quarantine" if now.cells else "")
+        return [RuleReport(rule=least, verdict=GateVerdict.INVALID, why=why)]
+    # A limit for one group takes the place of the general one.
+    limited = _without(groups, ERRORS, config)
+    found = _invalid(errors(ceiling, one) for one in limited)
+    if not found:
+        found = _invalid(
+            [error_rate(ceiling, sum(one.errors for one in limited), sum(one.attempts for one in limited))]
+        )
+    if before is not None:
+        found += _more_errors(ceiling, before, now, pairing)
+        if not pairing.pairs:
+            why = _nothing_in_common(before, pairing)
+            return [*found, RuleReport(rule=least, verdict=GateVerdict.INVALID, why=why)]
+    return found + _invalid(samples(least, one) for one in _without(groups, SAMPLES, config))
+
+
+def _invalid(reports: Iterable[RuleReport]) -> list[RuleReport]:
+    return [one for one in reports if one.verdict is GateVerdict.INVALID]
+
+
+def _without(groups: Sequence[Group], metric: str, config: GateConfig) -> list[Group]:
+    """Groups that no rule of this metric is about."""
+    limited = {
+        (one.benchmark, one.agent)
+        for rule in config.rules
+        if rule.metric == metric and rule.tag is None
+        for one in select(rule, groups)
+    }
+    return [one for one in groups if (one.benchmark, one.agent) not in limited]
+
+
+def _more_errors(rule: Rule, before: Side, now: Side, pairing: Pairing) -> list[RuleReport]:
+    """Whether errors are clearly more frequent than in the baseline, in what both sides ran."""
+    errors, attempts = [0, 0], [0, 0]
+    for (benchmark, scenario, agent), cell in now.cells.items():
+        old = before.cells.get((benchmark, scenario, pairing.agents.get(agent, "")))
+        if old is None or cell.known == KnownMode.QUARANTINE:
+            continue
+        for place, one in enumerate((old, cell)):
+            errors[place] += max(0, one.errors)
+            attempts[place] += len(one.scores) + max(0, one.errors)
+    if not all(attempts):
+        return []
+    was, is_now = (bad / some for bad, some in zip(errors, attempts, strict=True))
+    if is_now - was <= _MORE_ERRORS + _ROUNDING:
+        return []
+    # Of more than a thousand attempts it is enough to know what as many with the same rate would say, which is less.
+    sizes = [min(some, _MOST_ATTEMPTS) for some in attempts]
+    good = [round((1 - share) * size) for share, size in zip((was, is_now), sizes, strict=True)]
+    p = fisher(good[0], sizes[0], good[1], sizes[1])
+    if p >= _CLEARLY:
+        return []
+    why = (
+        f"errors are more frequent than in the baseline: {words.percent(is_now)} of attempts after "
+        f"{words.percent(was)} ({words.p(p)}), so what is left may not be comparable"
+    )
+    return [
+        RuleReport(
+            rule=rule, verdict=GateVerdict.INVALID, why=why, before=was, now=is_now, change=is_now - was,
+            p_value=p, test="fisher",
+        )
+    ]  # fmt: skip
+
+
+def _nothing_in_common(before: Side, pairing: Pairing) -> str:
+    parts = [
+        f"{len(listed):,} {what}"
+        for what, listed in (
+            ("changed", pairing.changed),
+            ("without a score on a side", pairing.unscored),
+            ("added", pairing.added),
+            ("removed", pairing.removed),
+        )
+        if listed
+    ]
+    why = f"nothing can be compared with the baseline {words.names([before.name])}"
+    return f"{why}: scenarios are {', '.join(parts)}" if parts else f"{why}: no agent is in both"
+
+
+def _floors(config: GateConfig, groups: Sequence[Group], random: Mapping[str, float]) -> list[RuleReport]:
+    if not groups:
+        return []
+    return [one for rule in config.rules if rule.floor for one in floors(rule, groups, random)]
+
+
+def _warnings(config: GateConfig, groups: Sequence[Group], found: Sequence[RuleReport]) -> Iterable[str]:
+    """Drops worth a word although no rule about the mean failed of them."""
+    if config.warn is None:
+        return
+    failed = {(one.benchmark, one.agent) for one in found if one.verdict is GateVerdict.REGRESSED}
+    for one in groups:
+        if not one.pairs or (one.benchmark, one.agent) in failed:
+            continue
+        was, is_now = (
+            mean([mean(cell.scores) for cell in side])
+            for side in ([two.before for two in one.pairs], [two.now for two in one.pairs])
+        )
+        if was - is_now >= config.warn - _ROUNDING:
+            drop = words.Scale().signed(is_now - was)
+            place = words.place(one.benchmark, one.agent)
+            yield f"warning: {place}mean {was:.2f} -> {is_now:.2f} ({drop}), though no gate failed"
+
+
+def _about_quarantine(now: Side) -> Iterable[str]:
+    number = sum(cell.known == KnownMode.QUARANTINE for cell in now.cells.values())
+    if number:
+        yield f"{words.count(number, 'scenario')} in quarantine left out"
+
+
+def _both(
+    pairs: Sequence[Pair], read: Callable[[Cell], Sequence[float]]
+) -> tuple[float | None, float | None]:
+    """Mean over scenarios of which both sides know it, so that both are of the same ones."""
+    known = [(old, new) for one in pairs if (old := read(one.before)) and (new := read(one.now))]
+    if not known:
+        return None, None
+    return mean([mean(old) for old, _ in known]), mean([mean(new) for _, new in known])
+
+
+def _why(verdict: GateVerdict, found: Sequence[RuleReport], groups: Sequence[Group]) -> str:
+    """The first line: the verdict, and what makes it."""
+    making = [one for one in found if one.verdict is verdict]
+    if not making:
+        return f"{verdict}: no gate was asked for"
+    order = {rule: place for place, rule in enumerate(dict.fromkeys(one.rule.text for one in making))}
+    making.sort(key=lambda one: (order[one.rule.text], one.p_value if one.p_value is not None else 1.0))
+    first = making[0]
+    place = words.place(first.benchmark, first.agent) if len(groups) > 1 else ""
+    more = f" (and {len(making) - 1} more)" if len(making) > 1 and verdict is not GateVerdict.OK else ""
+    return f"{verdict}: {place}{first.why}{more}"

@@ -1,0 +1,93 @@
+"""Scenarios by name: what broke, what was fixed, what looks suspicious."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from ...model.gate import Change
+from ...model.known import Known, KnownMode
+from ..pairing import Pair
+from ..statistics import benjamini_hochberg
+from .groups import CRITICAL
+from .measure import mean
+from .single import chances
+
+_FALSE_SHARE = 0.1  # of suspects that may be none
+_ROUNDING = 1e-9
+_MODES = frozenset(KnownMode)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Changes:
+    """The worst first, and of what was fixed the best."""
+
+    broke: tuple[Change, ...]
+    """Most attempts passed before, and do not now."""
+    fixed: tuple[Change, ...]
+    """The other way round."""
+    suspects: tuple[Change, ...]
+    """Others, whose score fell by more than one attempt can, or that pass less often (false discovery rate 0.1)."""
+    known: tuple[Change, ...]
+    """Known failures, also those in quarantine, which are in none of the other lists."""
+
+
+def changes(pairs: Sequence[Pair]) -> Changes:
+    """Look at each pair by itself."""
+    broke, fixed, suspects = [], [], []
+    judged = [pair for pair in pairs if not pair.quarantined]
+    alone = chances(judged)
+    for pair, p, adjusted in zip(judged, alone, benjamini_hochberg(alone), strict=True):
+        passed = _passes(pair.before.passed, pair.before.scores), _passes(pair.now.passed, pair.now.scores)
+        if passed == (True, False):
+            broke.append(_change(pair, p, adjusted))
+        elif passed == (False, True):
+            fixed.append(_change(pair, p, adjusted))
+        elif _suspicious(pair, adjusted):
+            suspects.append(_change(pair, p, adjusted))
+    known = [_change(pair, None, None) for pair in pairs if pair.now.known in _MODES]
+    return Changes(
+        tuple(sorted(broke, key=_worst)),
+        tuple(sorted(fixed, key=_best)),
+        tuple(sorted(suspects, key=_worst)),
+        tuple(sorted(known, key=_worst)),
+    )
+
+
+def _passes(passed: int, scores: Sequence[float]) -> bool:
+    return 2 * passed > len(scores)
+
+
+def _suspicious(pair: Pair, adjusted: float) -> bool:
+    if adjusted <= _FALSE_SHARE:
+        return True
+    drop = mean(pair.before.scores) - mean(pair.now.scores)
+    return drop * min(len(pair.before.scores), len(pair.now.scores)) > 1 + _ROUNDING
+
+
+def _change(pair: Pair, p: float | None, adjusted: float | None) -> Change:
+    before, now = pair.before, pair.now
+    # Checked already; there may be thousands.
+    return Change.model_construct(
+        benchmark=now.benchmark,
+        scenario=now.scenario,
+        agent=now.agent,
+        before=mean(before.scores),
+        now=mean(now.scores),
+        before_attempts=len(before.scores),
+        now_attempts=len(now.scores),
+        before_passed=before.passed,
+        now_passed=now.passed,
+        p_value=p,
+        adjusted=adjusted,
+        critical=CRITICAL in now.tags,
+        known=Known(mode=KnownMode(now.known), reason="") if now.known in _MODES else None,
+    )
+
+
+def _worst(one: Change) -> tuple[float, float, str, str, str]:
+    return one.change, one.p_value or 0.0, one.benchmark, one.scenario, one.agent
+
+
+def _best(one: Change) -> tuple[float, str, str, str]:
+    return -one.change, one.benchmark, one.scenario, one.agent

@@ -1,0 +1,187 @@
+"""Rules about the mean over scenarios: worse by more than is tolerated, and by more than chance explains."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from ...model.gate import GateConfig, GatePolicy, GateVerdict, Rule, RuleReport, Unit
+from ..statistics import Interval, holm, needed
+from . import words
+from .groups import Group, nothing, select
+from .measure import Measured, mean, measure
+
+_ROUNDING = 1e-9  # a drop from 0.6 to 0.55 is 5 pp, whatever binary fractions make of it
+
+
+def compare(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[RuleReport]:
+    """Judge one rule in each group, with p-values adjusted for the number of groups (Holm)."""
+    chosen = select(rule, groups)
+    if not chosen:
+        return [nothing(rule, groups)]
+    reports: list[RuleReport] = []
+    judged: list[tuple[Group, Measured]] = []
+    for group in chosen:
+        if group.baseline_agent is None:
+            reports.append(new(rule, group, config))
+            continue
+        measured = measure(rule, group.pairs)
+        if measured.pairs:
+            judged.append((group, measured))
+        else:
+            reports.append(group.report(rule, GateVerdict.INVALID, _nothing_to_compare(measured)))
+    tested = [measured.test() for _, measured in judged]
+    adjusted = holm([found for found, _ in tested])
+    for (group, measured), p, (_, test) in zip(judged, adjusted, tested, strict=True):
+        reports.append(_Judged(group, measured, p, test, config, len(judged)).report())
+    return reports
+
+
+def new(rule: Rule, group: Group, config: GateConfig) -> RuleReport:
+    """What a rule finds where the baseline has nothing to compare with."""
+    verdict = GateVerdict.INVALID if config.require_baseline else GateVerdict.OK
+    return group.report(
+        rule, verdict, f"{words.metric_of(rule)} is not compared: the baseline has nothing of it"
+    )
+
+
+def _nothing_to_compare(measured: Measured) -> str:
+    rule, metric = measured.rule, words.metric_of(measured.rule)
+    if not measured.left_out:
+        return f"{metric} cannot be compared: no scenario can be paired"
+    if rule.k is not None:
+        return f"{metric} cannot be compared: no scenario has {words.count(rule.k, 'attempt')} on both sides"
+    return f"{metric} is known on both sides of none of {words.count(measured.left_out, 'scenario')}"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Judged:
+    group: Group
+    measured: Measured
+    p: float
+    test: str
+    config: GateConfig
+    comparisons: int
+
+    def report(self) -> RuleReport:
+        rule = self.measured.rule
+        before, now = mean(self.measured.before), mean(self.measured.now)
+        tolerance = tolerated(rule, before, self.group.benchmark, self.config.noise)
+        verdict = self._verdict(before, now, tolerance)
+        interval = self.measured.interval()
+        detectable = self.measured.detectable(self.comparisons)
+        if detectable is not None and detectable <= _ROUNDING * max(before, now):
+            detectable = None  # nothing varied but the last digits
+        advice = None if verdict is GateVerdict.REGRESSED else self._advice(before, tolerance, detectable)
+        return self.group.report(rule, verdict, "").model_copy(
+            update={
+                "why": self._why(verdict, before, now, tolerance, interval, detectable),
+                "before": before,
+                "now": now,
+                "change": now - before,
+                "low": None if interval is None else interval.low,
+                "high": None if interval is None else interval.high,
+                "tolerance": tolerance,
+                "p_value": self.p,
+                "test": self.test,
+                "detectable": detectable,
+                "scenarios": len(self.measured.pairs),
+                "advice": advice,
+            }
+        )
+
+    def _verdict(self, before: float, now: float, tolerance: float) -> GateVerdict:
+        worse = now - before if self.measured.spent else before - now
+        beyond = worse > tolerance + _ROUNDING * max(1.0, tolerance)
+        policy = self.config.policy
+        if policy is GatePolicy.POINT:
+            return GateVerdict.REGRESSED if beyond else GateVerdict.OK
+        if beyond:
+            proven = self.p < self.measured.rule.alpha
+            return GateVerdict.REGRESSED if proven else GateVerdict.INCONCLUSIVE
+        if policy is GatePolicy.STRICT and not self.measured.shown_within(tolerance, before):
+            return GateVerdict.INCONCLUSIVE
+        return GateVerdict.OK
+
+    def _why(
+        self,
+        verdict: GateVerdict,
+        before: float,
+        now: float,
+        tolerance: float,
+        interval: Interval | None,
+        detectable: float | None,
+    ) -> str:
+        rule = self.measured.rule
+        scale = words.scale_of(rule.metric, before)
+        fine = 0 < abs(now - before) < 0.01
+        was, is_now = (words.value(rule.metric, one, fine=fine) for one in (before, now))
+        parts = [scale.signed(now - before)]
+        if interval is not None:
+            between = scale.between(interval.low, interval.high)
+            parts.append(f"{words.percent(rule.level)} interval {between}")
+        parts.append(words.p(self.p))
+        text = f"{words.metric_of(rule)} {was} -> {is_now} ({', '.join(parts)})"
+        if verdict is GateVerdict.INCONCLUSIVE:
+            worse = now - before if self.measured.spent else before - now
+            text += (
+                f"; more than {scale.amount(tolerance)}, but chance may explain it"
+                if worse > tolerance
+                else f"; not shown to be within {scale.amount(tolerance)}"
+            )
+        if self.measured.left_out:
+            reason = "unknown on a side" if rule.k is None else f"fewer than {words.count(rule.k, 'attempt')}"
+            text += f"; {words.count(self.measured.left_out, 'scenario')} left out, {reason}"
+        return f"{text}; {self._could_see(scale, tolerance, detectable)}"
+
+    def _could_see(self, scale: words.Scale, tolerance: float, detectable: float | None) -> str:
+        if detectable is None:
+            return "cannot say what it could have seen: " + (
+                "nothing varied" if self._enough else f"too few scenarios ({len(self.measured.pairs)})"
+            )
+        text = f"could have seen {scale.amount(detectable)}"
+        return f"{text}, not {scale.amount(tolerance)}" if 0 < tolerance < detectable else text
+
+    @property
+    def _enough(self) -> bool:
+        """Whether there are enough differences for their signs to mean anything."""
+        return self.measured.units >= self._least
+
+    @property
+    def _least(self) -> int:
+        alpha, least = self.measured.rule.alpha / self.comparisons, 2
+        while 0.5**least > alpha:
+            least += 1
+        return least
+
+    def _advice(self, before: float, tolerance: float, detectable: float | None) -> str | None:
+        measured = self.measured
+        level = words.percent(measured.rule.level)
+        if not self._enough:
+            what = words.count(measured.units, "scenario" if measured.clusters is None else "cluster")
+            return f"{what} can hardly show a regression at {level}: {self._least} or more can"
+        if detectable is None or not 0 < tolerance < detectable:
+            return None
+        scale = words.scale_of(measured.rule.metric, before)
+        attempts, scenarios = needed(
+            tolerance,
+            scenarios=len(measured.pairs),
+            attempts=measured.typical_attempts,
+            detectable=detectable,
+        )
+        # The estimate of pass@K is of all attempts together, so how it falls with their number is not known.
+        ways = [f"{attempts:,} attempts on both sides"] if measured.rule.k is None else []
+        return (
+            f"a tolerance of {scale.amount(tolerance)} is below the {scale.amount(detectable)} this suite can see: "
+            f"use {' or '.join([*ways, f'{scenarios:,} scenarios'])}"
+        )
+
+
+def tolerated(rule: Rule, before: float, benchmark: str, noise: Mapping[str, float]) -> float:
+    """How much worse is tolerated, in the unit of the metric."""
+    amount = rule.amount
+    if rule.unit is Unit.POINTS:
+        amount /= 100
+    elif rule.unit is Unit.RELATIVE:
+        amount = before * amount / 100
+    return amount if rule.metric in words.UNITS else max(amount, noise.get(benchmark, 0.0))

@@ -1,0 +1,162 @@
+"""Rules that need no baseline: floors of score, pass rate, samples and lift, and a ceiling of errors."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from ...model.gate import GateVerdict, Rule, RuleReport
+from ..sides import Cell
+from ..statistics import mean_interval, wilson
+from . import words
+from .groups import Group, nothing, select
+from .measure import clusters_of, mean, passes
+
+_ROUNDING = 1e-9
+_RANDOM = "baseline:random"
+ERRORS, SAMPLES = "max_error_rate", "min_samples"
+
+
+def floors(rule: Rule, groups: Sequence[Group], random: Mapping[str, float]) -> list[RuleReport]:
+    """Judge a floor in each group: by what was measured, with the interval beside it."""
+    chosen = select(rule, groups)
+    if not chosen:
+        return [nothing(rule, groups)]
+    if rule.metric == ERRORS:
+        return [errors(rule, group) for group in chosen]
+    if rule.metric == SAMPLES:
+        return [samples(rule, group) for group in chosen]
+    others = [group for group in chosen if not _is_random(group)]
+    # Chance is the yardstick of the others, where there are others.
+    if rule.metric == "min_lift":
+        chances = chance(groups, random)
+        return [_lift(rule, group, chances.get(group.benchmark)) for group in others or chosen]
+    return [_level(rule, group) for group in others or chosen]
+
+
+def errors(rule: Rule, group: Group) -> RuleReport:
+    """Judge the share of attempts that ended in an error."""
+    report = error_rate(rule, group.errors, group.attempts)
+    return report.model_copy(update={"benchmark": group.benchmark, "agent": group.agent})
+
+
+def error_rate(rule: Rule, bad: int, attempts: int) -> RuleReport:
+    """The same, of so many attempts."""
+    share = bad / attempts if attempts else 0.0
+    low, high = wilson(bad, attempts, rule.level)
+    beyond = share > rule.amount + _ROUNDING
+    why = f"{bad:,} of {words.count(attempts, 'attempt')} ({words.percent(share)}) ended in an error"
+    why += f"; {words.percent(rule.amount)} may" if beyond else ""
+    return RuleReport(
+        rule=rule,
+        verdict=GateVerdict.INVALID if beyond else GateVerdict.OK,
+        why=why,
+        now=share,
+        low=low,
+        high=high,
+        tolerance=rule.amount,
+        test="floor",
+    )
+
+
+def samples(rule: Rule, group: Group) -> RuleReport:
+    """Judge the number of scenarios that say something."""
+    what = "with a score" if group.baseline_agent is None else "with a score on both sides"
+    enough = group.samples >= rule.amount
+    why = f"{words.count(group.samples, 'scenario')} {what}"
+    why += "" if enough else f"; {rule.amount:g} or more are needed"
+    return group.report(rule, GateVerdict.OK if enough else GateVerdict.INVALID, why).model_copy(
+        update={
+            "now": float(group.samples),
+            "tolerance": rule.amount,
+            "test": "floor",
+            "scenarios": group.samples,
+        }
+    )
+
+
+def chance(groups: Sequence[Group], random: Mapping[str, float]) -> dict[str, float]:
+    """Benchmark -> score of chance: as it is given, else that of `baseline:random` in the same job."""
+    found: dict[str, float] = {}
+    for group in groups:
+        if _is_random(group) and (values := _scores(group.cells)):
+            found.setdefault(group.benchmark, mean(values))
+    return found | {name: score for name, score in random.items() if 0 <= score <= 1}
+
+
+def _is_random(group: Group) -> bool:
+    return group.agent == _RANDOM or group.agent.startswith(f"{_RANDOM}:")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Seen:
+    value: float
+    low: float | None
+    high: float | None
+    scenarios: int
+
+    def text(self, metric: str, level: float) -> str:
+        text = f"{metric} {words.value('mean', self.value, fine=False)}"
+        if self.low is None or self.high is None:
+            return text
+        return f"{text} ({words.percent(level)} interval {self.low:.2f}..{self.high:.2f})"
+
+
+def _seen(rule: Rule, group: Group, read: Callable[[Cell], Sequence[float]]) -> _Seen | None:
+    cells = [cell for cell in group.cells if cell.scores]
+    if not cells:
+        return None
+    values = [mean(read(cell)) for cell in cells]
+    clusters = clusters_of(cells)
+    single = all(len(cell.scores) == 1 for cell in cells)
+    if clusters is None and single and set(values) <= {0.0, 1.0}:
+        low, high = wilson(round(math.fsum(values)), len(values), rule.level)
+        return _Seen(mean(values), low, high, len(cells))
+    interval = mean_interval(values, level=rule.level, clusters=clusters)
+    if interval is None:
+        return _Seen(mean(values), None, None, len(cells))
+    return _Seen(mean(values), max(0.0, interval.low), min(1.0, interval.high), len(cells))
+
+
+def _scores(cells: Sequence[Cell]) -> list[float]:
+    return [mean(cell.scores) for cell in cells if cell.scores]
+
+
+def _level(rule: Rule, group: Group) -> RuleReport:
+    rates = rule.metric == "min_pass_rate"
+    seen = _seen(rule, group, passes if rates else lambda cell: cell.scores)
+    metric = "pass rate" if rates else "mean"
+    if seen is None:
+        return group.report(rule, GateVerdict.INVALID, f"no attempt has a score, so there is no {metric}")
+    low = seen.value < rule.amount - _ROUNDING
+    why = f"{seen.text(metric, rule.level)} is {'below' if low else 'not below'} {rule.amount:g}"
+    return _report(rule, group, seen, low, why, rule.amount)
+
+
+def _lift(rule: Rule, group: Group, guess: float | None) -> RuleReport:
+    seen = _seen(rule, group, lambda cell: cell.scores)
+    if seen is None:
+        return group.report(rule, GateVerdict.INVALID, "no attempt has a score, so there is no lift")
+    if guess is None:
+        why = f"nobody knows what chance scores here. Run {_RANDOM} in the same job, or give its score"
+        return group.report(rule, GateVerdict.INVALID, why)
+    needed = rule.amount * guess
+    # Whatever times nothing is nothing.
+    low = seen.value < needed - _ROUNDING or (guess == 0 and seen.value == 0)
+    times = f"{seen.value / guess:.2f} times" if guess else "against"
+    why = f"{seen.text('mean', rule.level)} is {times} the {guess:.2f} of chance; {rule.amount:g} times is asked for"
+    return _report(rule, group, seen, low, why, needed)
+
+
+def _report(rule: Rule, group: Group, seen: _Seen, low: bool, why: str, limit: float) -> RuleReport:
+    return group.report(rule, GateVerdict.REGRESSED if low else GateVerdict.OK, why).model_copy(
+        update={
+            "now": seen.value,
+            "low": seen.low,
+            "high": seen.high,
+            "tolerance": limit,
+            "test": "floor",
+            "scenarios": seen.scenarios,
+        }
+    )

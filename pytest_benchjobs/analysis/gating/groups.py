@@ -1,0 +1,142 @@
+"""A job by benchmark and agent: what each rule looks at, one after the other."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+from collections.abc import Iterable, Mapping
+
+from ...model.gate import GateVerdict, Rule, RuleReport
+from ...model.known import KnownMode
+from ..pairing import Pair, Pairing, sane
+from ..sides import Cell, Side
+from .words import names
+
+CRITICAL = "critical"
+"""Tag of scenarios that must pass."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """What an agent did at a benchmark; without what is in quarantine."""
+
+    benchmark: str
+    agent: str
+    cells: tuple[Cell, ...]
+    """Of the job."""
+    pairs: tuple[Pair, ...]
+    baseline_agent: str | None
+    """Who it is compared with; None: the baseline has nothing of this agent at this benchmark."""
+    missing: tuple[Cell, ...] = ()
+    """Of the baseline, without a pair."""
+
+    @property
+    def scored(self) -> int:
+        """Scenarios with a score."""
+        return sum(bool(cell.scores) for cell in self.cells)
+
+    @property
+    def errors(self) -> int:
+        """Attempts that ended in one."""
+        return sum(cell.errors for cell in self.cells)
+
+    @property
+    def attempts(self) -> int:
+        """With a score, or an error."""
+        return sum(len(cell.scores) + cell.errors for cell in self.cells)
+
+    @property
+    def samples(self) -> int:
+        """Scenarios that say something: pairs, or where nothing is compared, those with a score."""
+        return self.scored if self.baseline_agent is None else len(self.pairs)
+
+    def report(self, rule: Rule, verdict: GateVerdict, why: str) -> RuleReport:
+        """What a rule found here, to begin with."""
+        return RuleReport(
+            rule=rule,
+            benchmark=self.benchmark,
+            agent=self.agent,
+            baseline_agent=self.baseline_agent,
+            verdict=verdict,
+            why=why,
+        )
+
+
+def group(now: Side, before: Side | None, pairing: Pairing) -> list[Group]:
+    """The groups of a job, sorted."""
+    cells: dict[tuple[str, str], list[Cell]] = {}
+    for cell in now.cells.values():
+        if cell.known != KnownMode.QUARANTINE:
+            cells.setdefault((cell.benchmark, cell.agent), []).append(sane(cell))
+    pairs: dict[tuple[str, str], list[Pair]] = {}
+    for pair in pairing.pairs:
+        if not pair.quarantined:
+            pairs.setdefault((pair.now.benchmark, pair.now.agent), []).append(pair)
+    paired = {(pair.before.benchmark, pair.before.scenario, pair.before.agent) for pair in pairing.pairs}
+    had: dict[tuple[str, str], list[Cell]] = {}
+    for key, cell in (before.cells if before is not None else {}).items():
+        missing = had.setdefault((cell.benchmark, cell.agent), [])
+        if key not in paired:
+            missing.append(cell)
+    return [_group(benchmark, agent, cells, pairs, had, pairing.agents) for benchmark, agent in sorted(cells)]
+
+
+def _group(
+    benchmark: str,
+    agent: str,
+    cells: Mapping[tuple[str, str], list[Cell]],
+    pairs: Mapping[tuple[str, str], list[Pair]],
+    had: Mapping[tuple[str, str], list[Cell]],
+    agents: Mapping[str, str],
+) -> Group:
+    old = agents.get(agent)
+    known = old is not None and (benchmark, old) in had
+    return Group(
+        benchmark,
+        agent,
+        tuple(sorted(cells[benchmark, agent], key=lambda cell: cell.scenario)),
+        tuple(pairs.get((benchmark, agent), ())),
+        old if known else None,
+        tuple(sorted(had[benchmark, old], key=lambda cell: cell.scenario)) if known and old else (),
+    )
+
+
+def select(rule: Rule, groups: Iterable[Group]) -> list[Group]:
+    """The groups a rule looks at, with the scenarios it looks at; those without any are left out."""
+    chosen = []
+    for one in groups:
+        if not (_fits(one.benchmark, rule.benchmark) and _fits(one.agent, rule.agent)):
+            continue
+        if rule.only is not None and not (_fits(one.benchmark, rule.only) or _fits(one.agent, rule.only)):
+            continue
+        if rule.tag is not None:
+            one = dataclasses.replace(
+                one,
+                cells=tuple(cell for cell in one.cells if tagged(cell, rule.tag)),
+                pairs=tuple(pair for pair in one.pairs if tagged(pair.now, rule.tag)),
+                missing=tuple(cell for cell in one.missing if tagged(cell, rule.tag)),
+            )
+        if one.cells:
+            chosen.append(one)
+    return chosen
+
+
+def nothing(rule: Rule, groups: Iterable[Group]) -> RuleReport:
+    """What a rule found that looks at nothing: a gate that cannot fail is no gate."""
+    listed = list(groups)
+    benchmarks = names(dict.fromkeys(one.benchmark for one in listed))
+    agents = names(dict.fromkeys(one.agent for one in listed))
+    why = f"nothing in this job is what it is for; there are benchmarks {benchmarks} and agents {agents}"
+    if rule.tag is not None:
+        tags = names(sorted({tag for one in listed for cell in one.cells for tag in cell.tags}), 10)
+        why += f" with {f'tags {tags}' if tags else 'no tags'}"
+    return RuleReport(rule=rule, verdict=GateVerdict.INVALID, why=why)
+
+
+def tagged(cell: Cell, tag: str) -> bool:
+    """Whether it has a tag that fits the pattern."""
+    return any(fnmatch.fnmatchcase(one, tag) for one in cell.tags)
+
+
+def _fits(name: str, pattern: str | None) -> bool:
+    return pattern is None or name == pattern or fnmatch.fnmatchcase(name, pattern)

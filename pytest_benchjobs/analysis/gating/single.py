@@ -1,0 +1,158 @@
+"""Rules about single scenarios: `scenario`, by a test of each, and `critical`, without any."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...model.gate import GateConfig, GatePolicy, GateVerdict, Rule, RuleReport
+from ..pairing import Pair
+from ..statistics import fisher, holm
+from . import words
+from .compare import new, tolerated
+from .groups import CRITICAL, Group, nothing, select
+
+_ROUNDING = 1e-9
+_MOST_ATTEMPTS = 100
+
+
+def each(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[RuleReport]:
+    """Judge `scenario`: does any pass less often now? By Fisher's test, adjusted for all that are looked at (Holm)."""
+    chosen = select(rule, groups)
+    if not chosen:
+        return [nothing(rule, groups)]
+    reports = [new(rule, group, config) for group in chosen if group.baseline_agent is None]
+    compared = [group for group in chosen if group.baseline_agent is not None]
+    pairs = [pair for group in compared for pair in group.pairs]
+    adjusted = iter(holm(chances(pairs)))
+    for group in compared:
+        found = [next(adjusted) for _ in group.pairs]
+        reports.append(_each(rule, group, config, found, len(pairs)))
+    return reports
+
+
+def chances(pairs: Sequence[Pair]) -> list[float]:
+    """P of "it passes less often now", of each alone."""
+    known: dict[tuple[int, int, int, int], float] = {}
+    found = []
+    for pair in pairs:
+        counts = (pair.before.passed, len(pair.before.scores), pair.now.passed, len(pair.now.scores))
+        if counts not in known:
+            known[counts] = fisher(*counts)
+        found.append(known[counts])
+    return found
+
+
+def _each(
+    rule: Rule, group: Group, config: GateConfig, adjusted: Sequence[float], comparisons: int
+) -> RuleReport:
+    if not group.pairs:
+        return group.report(rule, GateVerdict.INVALID, "no scenario can be paired")
+    tolerance = tolerated(rule, 1.0, group.benchmark, {})
+    lower = [
+        (p, pair)
+        for p, pair in zip(adjusted, group.pairs, strict=True)
+        if rate(pair.before.passed, pair.before.scores) - rate(pair.now.passed, pair.now.scores)
+        > tolerance + _ROUNDING
+    ]
+    lower.sort(key=lambda one: (one[0], one[1].now.scenario))
+    worse = [pair for _, pair in lower]
+    proven = [pair for p, pair in lower if p < rule.alpha]
+    advice = None if proven else _advice(rule, group.pairs, comparisons)
+    total = words.count(len(group.pairs), "scenario")
+    if config.policy is GatePolicy.POINT and worse:
+        verdict = GateVerdict.REGRESSED
+        why = _less_often(worse, total, "")
+    elif proven:
+        verdict = GateVerdict.REGRESSED
+        why = _less_often(proven, total, ", and chance does not explain it")
+    elif worse:
+        verdict = GateVerdict.INCONCLUSIVE
+        why = _less_often(worse, total, ", but chance may explain it")
+    else:
+        verdict, why = GateVerdict.OK, f"none of {total} passes less often"
+    return group.report(rule, verdict, why).model_copy(
+        update={
+            "p_value": min(adjusted),
+            "test": "fisher",
+            "tolerance": tolerance,
+            "scenarios": len(group.pairs),
+            "advice": advice,
+        }
+    )
+
+
+def _advice(rule: Rule, pairs: Sequence[Pair], comparisons: int) -> str | None:
+    """What it would take to see that a scenario broke, where that could not have been seen."""
+    best = min(fisher(len(p.before.scores), len(p.before.scores), 0, len(p.now.scores)) for p in pairs)
+    if best * comparisons < rule.alpha:
+        return None
+    least = next(
+        (some for some in range(2, _MOST_ATTEMPTS) if fisher(some, some, 0, some) * comparisons < rule.alpha),
+        None,
+    )
+    use = f"use {least} attempts on both sides, or" if least is not None else "use"
+    return (
+        f"so few attempts cannot show that one of {words.count(comparisons, 'scenario')} broke at "
+        f"{words.percent(rule.level)}: {use} critical:any for those that must pass"
+    )
+
+
+def critical(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[RuleReport]:
+    """Judge `critical`: a scenario with that tag which passed in all attempts has to go on passing in all of them."""
+    chosen = select(rule, groups)
+    if not chosen:
+        return [nothing(rule, groups)]
+    reports = [found for group in chosen if (found := _critical(rule, group, config)) is not None]
+    if not reports:
+        why = f"no scenario has the tag {CRITICAL}, so the rule looks at nothing"
+        return [RuleReport(rule=rule, verdict=GateVerdict.INCONCLUSIVE, why=why)]
+    return reports
+
+
+def _critical(rule: Rule, group: Group, config: GateConfig) -> RuleReport | None:
+    cells = [cell for cell in group.cells if CRITICAL in cell.tags]
+    missing = [cell for cell in group.missing if CRITICAL in cell.tags]
+    if not cells and not missing:
+        return None
+    if group.baseline_agent is None:
+        return new(rule, group, config)
+    tolerance = tolerated(rule, 1.0, group.benchmark, {})
+    pairs = [pair for pair in group.pairs if CRITICAL in pair.now.tags]
+    held = [pair for pair in pairs if pair.before.passed == len(pair.before.scores)]
+    broke = [pair for pair in held if rate(pair.now.passed, pair.now.scores) < 1 - tolerance - _ROUNDING]
+    here = {cell.scenario for cell in group.cells}
+    paired = {pair.now.scenario for pair in group.pairs}
+    # One that ended in errors, or is no more, may have broken.
+    gone = {cell.scenario for cell in group.missing}
+    lost = sorted({cell.scenario for cell in (*cells, *missing) if cell.scenario not in paired} & gone)
+    if broke:
+        verdict = GateVerdict.REGRESSED
+        why = (
+            f"{words.count(len(broke), 'critical scenario')} passed always, and not any more: {_named(broke)}"
+        )
+    elif lost:
+        verdict = GateVerdict.INCONCLUSIVE
+        why = f"{words.count(len(lost), 'critical scenario')} cannot be compared: {words.names(lost)}"
+        if not set(lost) & here:
+            why += " (not in this job)"
+    else:
+        verdict = GateVerdict.OK
+        why = f"{words.count(len(held), 'critical scenario')} passed always, and still pass{'es' * (len(held) == 1)}"
+        if len(pairs) > len(held):
+            why += f"; {len(pairs) - len(held)} did not always pass before"
+    return group.report(rule, verdict, why).model_copy(
+        update={"test": "rule", "tolerance": tolerance, "scenarios": len(pairs)}
+    )
+
+
+def rate(passed: int, scores: Sequence[float]) -> float:
+    """Share that passed."""
+    return passed / len(scores)
+
+
+def _less_often(pairs: Sequence[Pair], total: str, explained: str) -> str:
+    return f"{len(pairs)} of {total} pass{'es' * (len(pairs) == 1)} less often{explained}: {_named(pairs)}"
+
+
+def _named(pairs: Sequence[Pair]) -> str:
+    return words.names(pair.now.scenario for pair in pairs)

@@ -1,0 +1,96 @@
+"""How numbers of gates are said."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from ...model.gate import Rule
+from ...store.text import one_line
+
+_LONGEST = 120
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scale:
+    """What differences of a metric are shown in."""
+
+    factor: float = 100.0
+    unit: str = "pp"
+
+    def signed(self, difference: float) -> str:
+        """`-7.1 pp`."""
+        return f"{self._number(difference, '+' if difference else '')} {self.unit}"
+
+    def amount(self, difference: float) -> str:
+        """`7.1 pp`."""
+        return f"{self._number(difference)} {self.unit}"
+
+    def between(self, low: float, high: float) -> str:
+        """`-11.2..-3`."""
+        return f"{self._number(low)}..{self._number(high)}"
+
+    def _number(self, difference: float, sign: str = "") -> str:
+        shown = difference * self.factor
+        # Enough digits for the small: a drop of 0.02 pp is not 0.
+        digits = 1 if abs(shown) >= 0.05 or not shown else 3
+        text = f"{shown:{sign},.{digits}f}"
+        return text.rstrip("0").rstrip(".") if digits == 3 or text.endswith(".0") else text
+
+
+def scale_of(metric: str, before: float) -> Scale:
+    """Points of a score; percent of what is spent, or its own unit where nothing was spent before."""
+    if metric not in UNITS:
+        return Scale()
+    return Scale(100 / before, "%") if before > 0 else Scale(1.0, UNITS[metric])
+
+
+UNITS = {"cost": "USD", "tokens": "tokens", "duration": "s"}
+"""Of what an attempt spends."""
+
+
+def value(metric: str, number: float, *, fine: bool = False) -> str:
+    """A value of the metric; `fine` where two decimals of a score would hide a difference."""
+    if metric == "cost":
+        return f"${number:,.2f}" if number >= 1 else f"${number:.3g}"
+    if metric == "tokens":
+        return f"{number:,.0f}"
+    if metric == "duration":
+        return f"{number:,.1f} s"
+    return f"{number:.{4 if fine else 2}f}"
+
+
+def percent(share: float) -> str:
+    """`33.3 %`."""
+    return f"{share * 100:.1f}".removesuffix(".0") + " %"
+
+
+def p(number: float) -> str:
+    """`p = 0.004`."""
+    if number < 0.001:
+        return "p < 0.001"
+    return f"p = {number:.3f}".rstrip("0").rstrip(".") if number < 1 else "p = 1"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 scenario`, `2 scenarios`."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+def metric_of(rule: Rule) -> str:
+    """`pass@3`, with its tag."""
+    name = rule.metric.replace("K", str(rule.k)) if rule.k is not None else rule.metric.replace("_", " ")
+    return f"{name} of tag {one_line(rule.tag, _LONGEST)}" if rule.tag is not None else name
+
+
+def names(listed: Iterable[str], most: int = 5) -> str:
+    """Some of the names, and how many there are more."""
+    everything = list(listed)
+    shown = ", ".join(one_line(name, _LONGEST) for name in everything[:most])
+    return f"{shown} and {len(everything) - most} more" if len(everything) > most else shown
+
+
+def place(benchmark: str | None, agent: str | None) -> str:
+    """`text-tools, codex:gpt-5: `, or nothing."""
+    named = [one_line(name, _LONGEST) for name in (benchmark, agent) if name is not None]
+    return f"{', '.join(named)}: " if named else ""
