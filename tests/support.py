@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import json
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import junitparser
+
+T = TypeVar("T")
 
 IMAGE = "debian:bookworm-slim"
 
@@ -36,7 +41,7 @@ def start(directory: Path, *args: str, **env: str) -> subprocess.Popen[str]:
     )
 
 
-def run(directory: Path, *args: str, timeout: float = 240, **env: str) -> subprocess.CompletedProcess[str]:
+def run(directory: Path, *args: str, timeout: float = 600, **env: str) -> subprocess.CompletedProcess[str]:
     process = start(directory, *args, **env)
     try:
         output, _ = process.communicate(timeout=timeout)
@@ -74,13 +79,44 @@ def junit_cases(path: Path) -> dict[str, str]:
     return cases
 
 
-def containers(job: str | None = None) -> list[str]:
-    """Ids of containers of ours, of one job or of all."""
+def jobs(directory: Path) -> set[str]:
+    """Ids of the jobs below `directory`, also of those that have only begun."""
+    return set(glob.glob("*", root_dir=directory / "reports" / "jobs"))  # noqa: PTH207  as above
+
+
+def containers(*of: str) -> list[str]:
+    """Ids of containers of these jobs. Others on this machine are nobody's business: tests run side by side."""
     import docker
 
     client = docker.APIClient(version="auto")
     try:
-        label = f"benchjobs.job={job}" if job else "benchjobs.owner"
-        return [found["Id"] for found in client.containers(all=True, filters={"label": label})]
+        found = client.containers(all=True, filters={"label": "benchjobs.job"})
+        return [one["Id"] for one in found if one["Labels"]["benchjobs.job"] in of]
     finally:
         client.close()
+
+
+def in_flight(directory: Path, *but: str) -> bool:
+    """Whether an agent works, or has worked, in a job below `directory` that is not one of these."""
+    for job in jobs(directory) - set(but):
+        root = directory / "reports" / "jobs" / job
+        for path in glob.glob(".flight/events/*.jsonl", root_dir=root):  # noqa: PTH207  as above
+            with contextlib.suppress(FileNotFoundError):
+                if '"phase":"agent"' in (root / path).read_text():
+                    return True
+        if glob.glob("trials/*/*/*/result.json", root_dir=root):  # noqa: PTH207  as above
+            return True
+    return False
+
+
+PATIENCE = 180.0
+"""Seconds. Only against hanging, so they are as many as a slow machine may need."""
+
+
+def until(condition: Callable[[], T], seconds: float = PATIENCE, what: str = "it did not come to that") -> T:
+    """What `condition` says once it is something."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.05)
+    return found
