@@ -82,7 +82,7 @@ def test_a_hard_quota_and_an_endless_loop(job: Job, agent: str) -> None:
     found = job.run("--bench-agent", job.spec(agent))
     assert _ends(found) == {"make": FAULTS["quota"][1:]}, job.output
     assert job.status == 13
-    job.scenarios({"loop": "<<<LOOP>>>"}, timeout=90)
+    job.scenarios({"loop": "<<<LOOP>>>"})
     found = job.run("--bench-agent", job.spec(agent), "--bench-trial-max-calls", "7")
     assert _ends(found) == {"loop": ("error", "budget", "budget")}, job.output
     assert found[0]["usage"]["calls"] == 7
