@@ -19,6 +19,9 @@ from pytest_benchjobs.store.reproducibility import redact_arguments, reproducibi
 
 from .records import JOB, record, result, trial
 
+WRITTEN = ("manifest", "settings", "description", "known")
+"""Files that people write."""
+
 
 def run(*arguments: object) -> int:
     with pytest.raises(SystemExit) as ended:
@@ -39,7 +42,7 @@ def run(*arguments: object) -> int:
         (["benchmarks"], "benchjobs: there is no directory benchmarks/ here; name a PATH"),
         (
             ["schema", "nope"],
-            f"benchjobs: there is no schema 'nope'; there are {', '.join(('manifest', 'settings', 'description', *DOCUMENTS))}",
+            f"benchjobs: there is no schema 'nope'; there are {', '.join((*WRITTEN, *DOCUMENTS))}",
         ),
     ],
 )
@@ -99,7 +102,7 @@ def test_gc_recovers_jobs_even_when_no_engine_answers(
     assert err == "containers were not looked at: no engine answers\n"
 
 
-@pytest.mark.parametrize("name", ["manifest", "settings", "description", *DOCUMENTS])
+@pytest.mark.parametrize("name", [*WRITTEN, *DOCUMENTS])
 def test_schemas_are_json_schemas(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     import jsonschema
 

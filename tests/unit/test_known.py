@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import jsonschema
 import pytest
@@ -18,11 +20,16 @@ from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.errors import InputError, InputErrors
 from pytest_benchjobs.model.known import Known, KnownMode
 from pytest_benchjobs.model.result import Outcome, TrialResult
+from pytest_benchjobs.report.json import report_json
+from pytest_benchjobs.report.junit import junit_xml
 from pytest_benchjobs.report.known import known_line, known_records
+from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.settings.agents import read_agent
 from pytest_benchjobs.settings.known import Entry, KnownFailures, known_schema, read_known, read_marker
 
-from .records import result, trial
+from .records import record, result, trial
+
+SECTIONS = ["## Errors (not the agents' doing; no score)", "## Known failures"]
 
 TODAY = datetime.date(2027, 1, 31)
 WHOLE = """\
@@ -214,7 +221,9 @@ def test_what_is_no_toml_is_told_with_its_line(path: Path) -> None:
 
 
 _VALUES = st.one_of(
-    st.text(max_size=12).map(lambda text: json.dumps(text, ensure_ascii=False)),
+    st.text("ab/*?[!]\"'\\#=\n\t\x00\x1b\x7f\u00e9\u2028\U0001f600", max_size=12).map(
+        lambda text: json.dumps(text, ensure_ascii=False)
+    ),
     st.sampled_from(
         [
             "2027-01-31",
@@ -362,6 +371,40 @@ def test_only_what_failed_is_ever_excused(mode: KnownMode, outcome: Outcome) -> 
     assert not surprising(one)
     assert not waived(ended(outcome, None))
     assert surprising(ended(outcome, known(strict=True))) is (outcome is Outcome.PASSED)
+
+
+HOSTILE = "\x1b[31m]]></skipped><script>|\x00`x` @everyone \uffff\n# heading\n| a | b |"
+
+
+def test_hostile_text_stays_text_in_every_report(tmp_path: Path) -> None:
+    hostile = Known(mode=KnownMode.EXPECTED_FAIL, reason=HOSTILE, issue=HOSTILE, place=HOSTILE)
+    results = [
+        ended(Outcome.FAILED, hostile),
+        ended(Outcome.PASSED, hostile),
+        ended(Outcome.PASSED, hostile.model_copy(update={"strict": True})),
+        ended(Outcome.SKIPPED, hostile.model_copy(update={"mode": KnownMode.SKIP})),
+        ended(Outcome.ERROR, hostile),
+    ]
+    job = record(tmp_path)
+    lines = summary_markdown(job, results).splitlines()
+    assert [line for line in lines if line.startswith("#")] == ["# Job `" + job.id + "`", *SECTIONS]
+    rows = [line for line in lines if "| expected-fail | " in line]
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 8 for row in rows)
+    assert len(rows) == 4
+    suite = ElementTree.fromstring(junit_xml(job, results))
+    cases = [[child.tag for child in case if child.tag != "properties"] for case in suite.iter("testcase")]
+    assert cases == [["skipped"], [], ["failure"], ["skipped"], ["error"]]
+    assert json.loads(report_json(job, results))["known"][0]["reason"] == HOSTILE
+    for line in (known_line(tally_known(results)), *(line for line in lines)):
+        assert "\x1b" not in line
+
+
+def test_ten_thousand_known_failures_are_a_short_table(tmp_path: Path) -> None:
+    results = [ended(Outcome.FAILED, known())] * 10_000
+    text = summary_markdown(record(tmp_path), results)
+    assert "... and 9950 more." in text
+    assert "10000 expected to fail (10000 did)" in text
+    assert "## Failed" not in text
 
 
 def test_records_are_plain() -> None:
