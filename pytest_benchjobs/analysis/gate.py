@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ..model.gate import GateConfig, GatePolicy, GateReport, GateVerdict, Rule, RuleReport
+from ..model.gate import GateConfig, GatePolicy, GateReport, GateVerdict, RoundReport, Rule, RuleReport
 from ..model.known import KnownMode
 from .gating import words
 from .gating.changes import changes
@@ -15,6 +15,7 @@ from .gating.groups import Group, group, select
 from .gating.measure import mean
 from .gating.single import critical, each
 from .pairing import Pair, Pairing, pair
+from .rounds import by_rounds, confirm, with_fresh
 from .sides import Cell, Side
 from .statistics import fisher
 
@@ -35,11 +36,15 @@ def judge(
     at: datetime.datetime,
     baseline_missing: str | None = None,
     random: Mapping[str, float] | None = None,
+    rounds: Sequence[RoundReport] = (),
+    fresh: Side | None = None,
 ) -> GateReport:
     """Judge a job by the rules of `config`; a baseline without any rule of comparison is compared by `mean`.
 
     `before` is None when there is no baseline, and `baseline_missing` says why. `random` is the score of chance by
-    benchmark, for `min_lift`; where it has none, `baseline:random` in the same job tells it.
+    benchmark, for `min_lift`; where it has none, `baseline:random` in the same job tells it. `rounds` are the last
+    ones of a job whose attempts ran in rounds, which then decide. `fresh` holds the attempts that were made because a
+    scenario looked worse: they decide rules of single scenarios, and count nowhere else.
     """
     if before is not None and not any(cell.scores or cell.errors for cell in before.cells.values()):
         baseline_missing = baseline_missing or f"the baseline {words.names([before.name])} has no results"
@@ -53,8 +58,13 @@ def judge(
     found = _validity(now, before, config, groups, pairing)
     notes = list(pairing.notes)
     if before is not None:
+        if config.confirm and not any(rule.metric == "scenario" for rule in rules):
+            rules = [*rules, Rule(text="scenario", metric="scenario")]
         for rule in rules:
-            found += _RULES.get(rule.metric, compare)(rule, groups, config)
+            if fresh is not None and rule.metric == "scenario":
+                found += confirm(rule, groups, fresh, config)
+            else:
+                found += by_rounds(_RULES.get(rule.metric, compare)(rule, groups, config), rounds)
         notes += _warnings(config, groups, found)
     elif rules or config.baseline is not None or config.require_baseline:
         missing = baseline_missing or "no baseline was asked for"
@@ -77,13 +87,14 @@ def judge(
         verdict=verdict,
         why=_why(verdict, found, groups),
         rules=tuple(found),
-        broke=by_name.broke,
+        broke=by_name.broke if fresh is None else with_fresh(by_name.broke, groups, fresh),
         fixed=by_name.fixed,
-        suspects=by_name.suspects,
+        suspects=by_name.suspects if fresh is None else with_fresh(by_name.suspects, groups, fresh),
         added=pairing.added,
         removed=pairing.removed,
         changed=pairing.changed,
         unscored=pairing.unscored,
+        rounds=tuple(rounds),
         known=by_name.known,
         attempts=sum(len(cell.scores) + max(0, cell.errors) for cell in cells),
         errors=sum(max(0, cell.errors) for cell in cells),

@@ -108,9 +108,10 @@ class GateConfig(Model):
     """Drop, in points of score, that is worth a warning though the gate holds."""
     noise: dict[str, float] = {}
     """Benchmark -> least tolerance, in points of score, whatever a rule says."""
-    confirm: int = 0
-    """Fresh attempts for each suspect; 0: none."""
+    confirm: Annotated[int, Field(ge=0, le=1000)] = 0
+    """Fresh attempts for each scenario that looks worse; 0: none."""
     until_decided: bool = False
+    """Attempts run in rounds, until the verdict is decided."""
 
     @property
     def any(self) -> bool:
@@ -147,11 +148,36 @@ class Change(Model):
     """The same, for so many scenarios looked at."""
     critical: bool = False
     known: Known | None = None
+    fresh_attempts: int | None = None
+    """Those of `--bench-confirm`, made because it looked worse. They are in none of the other numbers."""
+    fresh_passed: int | None = None
+    confirmed: bool | None = None
+    """The fresh attempts, taken alone, are worse than the baseline too."""
 
     @property
     def change(self) -> float:
         """Points of score, negative for a drop."""
         return self.now - self.before
+
+
+class RoundReport(Model):
+    """What a round of `--bench-until-decided` showed of one rule in one benchmark and agent."""
+
+    rule: str
+    """As it was written."""
+    benchmark: str
+    agent: str
+    round: int
+    """Attempts of each scenario so far."""
+    rounds: int
+    """Attempts of each scenario at most."""
+    p_value: float
+    boundary: float
+    """At this p-value or below it is called regressed."""
+    stop: GateVerdict | None
+    """`regressed` or `ok`: decided; None: another round is worth running."""
+    why: str
+    """In a line."""
 
 
 class RuleReport(Model):
@@ -185,6 +211,15 @@ class RuleReport(Model):
     """What would let it see, where the tolerance is below what it can detect."""
 
 
+class PublishReason(Model):
+    """Why the results of a job should not be published."""
+
+    code: str
+    """A key of `analysis.publish.CODES`."""
+    why: str
+    """In a line."""
+
+
 class GateReport(Model):
     """What the gates say of a job. `gates[]` of `report.json`, and the document of `benchjobs gate`."""
 
@@ -210,6 +245,8 @@ class GateReport(Model):
     """Not the same task on both sides, so left out."""
     unscored: tuple[ScenarioRef, ...] = ()
     """Without a score on a side: nothing but errors."""
+    rounds: tuple[RoundReport, ...] = ()
+    """With `--bench-until-decided`: the last of each rule, benchmark and agent."""
     known: tuple[Change, ...] = ()
     """Known failures among the pairs; those in quarantine count in no rule."""
     attempts: int = 0
@@ -222,5 +259,7 @@ class GateReport(Model):
     before_seconds: float | None = None
     now_seconds: float | None = None
     """Per attempt, over the pairs."""
+    publish: tuple[PublishReason, ...] | None = None
+    """Why its results should not be published; None: nobody has asked."""
     notes: tuple[str, ...] = ()
     """First run without a baseline, an expired known failure, a drift of the image..."""

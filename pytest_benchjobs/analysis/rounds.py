@@ -1,0 +1,206 @@
+"""Attempts in rounds (`--bench-until-decided`), and fresh attempts for what looks worse (`--bench-confirm`).
+
+Both spend attempts where they can still change the verdict, and neither makes it more often wrong. Rounds share out
+alpha over the looks (see `statistics.sequential`). A scenario that was picked because it looked worse is judged by
+fresh attempts alone: the ones that made it look so would be counted twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from ..model.gate import Change, GateConfig, GatePolicy, GateVerdict, RoundReport, Rule, RuleReport
+from .gating import words
+from .gating.changes import changes
+from .gating.compare import new, tolerated
+from .gating.groups import Group, group, nothing, select
+from .gating.measure import Measured, mean, measure
+from .pairing import Pair, pair
+from .sides import Cell, Key, Side
+from .statistics import fisher, holm
+from .statistics.sequential import look
+
+METRICS = ("mean", "pass_rate")
+"""Rules that rounds can decide."""
+
+
+def why_no_rounds(config: GateConfig, attempts: int) -> str | None:
+    """Why the attempts of a job cannot run in rounds, in a line; None when they can."""
+    if config.baseline in (None, "none"):
+        return "there is nothing to decide without a baseline; name one with --bench-baseline"
+    if attempts < 2:
+        return "it stops before the last of several attempts; say how many at most with --bench-attempts"
+    if config.policy is not GatePolicy.EVIDENCE:
+        return f"it is for the policy `evidence`, not `{config.policy.value}`"
+    other = next((rule for rule in config.rules if not rule.floor and rule.metric not in METRICS), None)
+    if other is not None:
+        return f"the rule {other.text!r} cannot be decided in rounds; {' and '.join(METRICS)} can"
+    return None
+
+
+def looks(
+    now: Side, before: Side, config: GateConfig, *, number: int, rounds: int
+) -> tuple[RoundReport, ...]:
+    """What round `number` of at most `rounds` showed, for each rule in each benchmark and agent.
+
+    Alpha of a rule is shared equally among what it looks at (Bonferroni), as the numbers of rounds they take differ.
+    """
+    groups = group(now, before, pair(before, now))
+    found = []
+    for rule in config.rules:
+        if rule.floor:
+            continue
+        compared = [one for one in select(rule, groups) if one.baseline_agent is not None]
+        for one in compared:
+            measured = measure(rule, one.pairs)
+            found.append(_look(rule, one, measured, config, number, rounds, len(compared)))
+    return tuple(found)
+
+
+def _look(
+    rule: Rule,
+    one: Group,
+    measured: Measured,
+    config: GateConfig,
+    number: int,
+    rounds: int,
+    comparisons: int,
+) -> RoundReport:
+    about = {
+        "rule": rule.text,
+        "benchmark": one.benchmark,
+        "agent": one.agent,
+        "round": number,
+        "rounds": rounds,
+    }
+    if measured.clusters is not None or not measured.pairs:
+        # The boundaries are for scenarios that are independent; and without pairs there is nothing to look at.
+        why = (
+            "no scenario can be paired yet"
+            if not measured.pairs
+            else "scenarios of one cluster: all rounds run"
+        )
+        return RoundReport.model_validate({**about, "p_value": 1, "boundary": 0, "stop": None, "why": why})
+    inverse = [1 / len(scores) for scores in measured.attempts[0]]
+    seen = look(
+        measured.differences(),
+        round=number,
+        rounds=rounds,
+        alpha=rule.alpha / comparisons,
+        tolerance=tolerated(rule, mean(measured.before), one.benchmark, config.noise),
+        baseline=measured.before,
+        baseline_attempts=len(inverse) / math.fsum(inverse),
+    )
+    stop = None if seen.stop is None else GateVerdict(seen.stop)
+    return RoundReport.model_validate(
+        {**about, "p_value": seen.p_value, "boundary": seen.boundary_p, "stop": stop, "why": seen.reason}
+    )
+
+
+def decided(found: Iterable[RoundReport]) -> dict[tuple[str, str], str]:
+    """Benchmark and agent -> why no further attempt of it is run: every rule about it has its verdict."""
+    listed: dict[tuple[str, str], list[RoundReport]] = {}
+    for one in found:
+        listed.setdefault((one.benchmark, one.agent), []).append(one)
+    return {
+        key: f"decided after round {reports[0].round} of {reports[0].rounds}: {reports[0].why}"
+        for key, reports in listed.items()
+        if all(one.stop is not None for one in reports)
+    }
+
+
+def by_rounds(found: Sequence[RuleReport], rounds: Sequence[RoundReport]) -> list[RuleReport]:
+    """What rules found, where rounds decided: by the boundaries, and not by p against alpha."""
+    last = {(one.rule, one.benchmark, one.agent): one for one in rounds}
+    return [_by_round(one, last.get((one.rule.text, one.benchmark or "", one.agent or ""))) for one in found]
+
+
+def _by_round(report: RuleReport, last: RoundReport | None) -> RuleReport:
+    if last is None or last.boundary == 0 or report.verdict is GateVerdict.INVALID:
+        return report
+    verdict = report.verdict
+    if last.stop is GateVerdict.REGRESSED:
+        verdict = GateVerdict.REGRESSED
+    elif verdict is GateVerdict.REGRESSED:
+        verdict = GateVerdict.INCONCLUSIVE
+    why = f"{report.why}; round {last.round} of {last.rounds}: {last.why}"
+    return report.model_copy(update={"verdict": verdict, "why": why, "test": f"{report.test}, in rounds"})
+
+
+def to_confirm(now: Side, before: Side) -> tuple[Key, ...]:
+    """Scenarios that deserve fresh attempts: those that broke, and suspects. Benchmark, scenario and agent of each."""
+    found = changes(pair(before, now).pairs)
+    worse = (*found.broke, *found.suspects)
+    return tuple((one.benchmark, one.scenario, one.agent) for one in worse)
+
+
+def confirm(rule: Rule, groups: Sequence[Group], fresh: Side, config: GateConfig) -> list[RuleReport]:
+    """Judge `scenario` by fresh attempts: Fisher's test of each that looked worse, adjusted for those (Holm)."""
+    chosen = select(rule, groups)
+    if not chosen:
+        return [nothing(rule, groups)]
+    reports = [new(rule, one, config) for one in chosen if one.baseline_agent is None]
+    compared = [one for one in chosen if one.baseline_agent is not None]
+    picked = [[two for two in one.pairs if _fresh(fresh, two) is not None] for one in compared]
+    adjusted = iter(holm([_chance(two, fresh) for pairs in picked for two in pairs]))
+    for one, pairs in zip(compared, picked, strict=True):
+        reports.append(_confirmed(rule, one, pairs, [next(adjusted) for _ in pairs]))
+    return reports
+
+
+def _confirmed(rule: Rule, one: Group, pairs: Sequence[Pair], adjusted: Sequence[float]) -> RuleReport:
+    total = words.count(len(one.pairs), "scenario")
+    proven = [two.now.scenario for p, two in zip(adjusted, pairs, strict=True) if p < rule.alpha]
+    if proven:
+        verdict = GateVerdict.REGRESSED
+        why = f"{len(proven)} of {total} broke, as fresh attempts confirm: {words.names(proven)}"
+    elif pairs:
+        verdict = GateVerdict.OK
+        why = f"{len(pairs)} of {total} looked worse, and fresh attempts confirm none"
+    else:
+        verdict, why = GateVerdict.OK, f"none of {total} looks worse"
+    return one.report(rule, verdict, why).model_copy(
+        update={
+            "p_value": min(adjusted, default=1.0),
+            "test": "fisher, fresh attempts",
+            "scenarios": len(one.pairs),
+        }
+    )
+
+
+def with_fresh(
+    listed: Iterable[Change], groups: Sequence[Group], fresh: Side, alpha: float = 0.05
+) -> tuple[Change, ...]:
+    """The same scenarios, with what their fresh attempts gave."""
+    pairs = [two for one in groups for two in one.pairs if _fresh(fresh, two) is not None]
+    adjusted = holm([_chance(two, fresh) for two in pairs])
+    found = {two.now.key: (two, p) for two, p in zip(pairs, adjusted, strict=True)}
+    told = []
+    for change in listed:
+        known = found.get((change.benchmark, change.scenario, change.agent))
+        cell = None if known is None else _fresh(fresh, known[0])
+        if known is not None and cell is not None:
+            change = change.model_copy(
+                update={
+                    "fresh_attempts": len(cell.scores),
+                    "fresh_passed": cell.passed,
+                    "confirmed": known[1] < alpha,
+                }
+            )
+        told.append(change)
+    return tuple(told)
+
+
+def _fresh(fresh: Side, two: Pair) -> Cell | None:
+    cell = fresh.cells.get(two.now.key)
+    return cell if cell is not None and cell.scores else None
+
+
+def _chance(two: Pair, fresh: Side) -> float:
+    cell = _fresh(fresh, two)
+    return (
+        1.0
+        if cell is None
+        else fisher(two.before.passed, len(two.before.scores), cell.passed, len(cell.scores))
+    )
