@@ -17,6 +17,7 @@ from ..settings.files import read_job_file, read_profile
 from ..settings.matrix import parse_parameter
 from ..settings.values import parse_sample
 from .common import default_directory, directory_of
+from .gate_options import GATE_OPTIONS, gate_arguments
 from .invoke import Call
 
 _VARIADIC = ("--agent", "--benchmark", "--benchmarks", "--scenarios", "--env-vars", "--secrets")
@@ -149,6 +150,8 @@ _OPTIONS = (
     click.option("--metadata", multiple=True, metavar="KEY=value", help="A note kept with the job."),
     click.option("--max-cost", type=_Number(0, 10**9, above=True), metavar="USD", help="For models, in the whole job."),
     click.option("--max-tokens", type=_Number(1, 10**15, whole=True), metavar="N", help="In the whole job."),
+    *GATE_OPTIONS,
+    click.option("--exit", "exit_by", type=click.Choice(["tests", "gate", "both"]), help="What the status tells of."),
     click.option("--keep", type=click.Choice(["never", "failed", "always"]), help="File systems of trials to keep."),
     click.option(
         "--no-docker", is_flag=True, help="Run on the programs of this machine, and skip what needs an image."
@@ -245,6 +248,7 @@ def _how(options: Mapping[str, Any]) -> Iterable[str]:
     """Everything else."""
     yield from _texts(options)
     yield from _checked(options)
+    yield from gate_arguments(options)
     for name in ("rerun_failed", "rerun_errors"):
         if options[name] and (options["force"] or not options["reuse"]):
             other = "--force" if options["force"] else "--no-reuse"
@@ -271,6 +275,7 @@ _TEXTS = {
     "max_examples": "max-examples",
     "sample": "sample",
     "keep": "keep",
+    "exit_by": "exit",
     "max_cost": "max-cost",
     "max_tokens": "max-tokens",
     "job_name": "job-name",

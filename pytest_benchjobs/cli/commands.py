@@ -29,6 +29,7 @@ _COMMANDS = {
     "compare": ("compare", "Compare two jobs, agents or models."),
     "view-comparison": ("compare", "Show a comparison again."),
     "baseline": ("baseline", "Set, move, list and show what jobs are judged against."),
+    "gate": ("gate", "Judge a job by a baseline and by floors."),
     "merge": ("merge", "Bring in jobs of other machines."),
     "schema": ("catalogue", "Print a JSON Schema."),
     "agents": ("agents", "List, show and fetch agents."),

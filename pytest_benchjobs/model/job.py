@@ -12,6 +12,7 @@ from pydantic import Field
 
 from .agent import AgentSpec
 from .base import Model, Score, Seconds
+from .gate import GateConfig
 from .policy import EACH, AttemptPolicy
 from .usage import Usage
 
@@ -138,6 +139,8 @@ class JobConfig(Model):
     keep_processes: tuple[str, ...] = ()
     """Patterns of scenario ids whose agents' background processes live on while they are graded."""
     sandbox: str = "docker"
+    gate: GateConfig = GateConfig()
+    """What the job is judged by, at its end and by `benchjobs gate`."""
     directory: Path
     """Where `jobs/` and `history.sqlite` are."""
     name: str | None = None
@@ -208,6 +211,8 @@ class JobRecord(Model):
     config: JobConfig
     planned: int | None = None
     """Trials selected to run."""
+    partial: bool = False
+    """Whether that is less than all scenarios of its benchmarks."""
     totals: Totals = Totals()
     spent: Usage = Usage()
     """On models, by all its trials so far, also those whose results were replaced when it was taken up again."""

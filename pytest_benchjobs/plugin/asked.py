@@ -17,10 +17,13 @@ from pydantic import ValidationError
 from ..model.agent import AgentSpec
 from ..model.environ import HOST, Variable
 from ..model.errors import InputError
+from ..model.gate import GateConfig
 from ..model.job import JobConfig, Overrides
 from ..model.known import KNOWN_FILE
 from ..secrecy import is_unmistakable, others_of_host, together
 from ..settings.agents import WITHOUT_MODEL, read_agent, with_defaults
+from ..settings.gates import KEYS as GATE_KEYS
+from ..settings.gates import gate_config
 from ..settings.layers import Merged, merge
 from ..settings.matrix import Matrix
 from ..sources import did_you_mean
@@ -121,6 +124,10 @@ class Asked:
     known: KnownFailures | None = None
     """None where there is no file of them."""
     show_incompatible: bool = False
+    ci: str = "auto"
+    """The CI system to write for; `auto`: the one this runs in."""
+    markdown: Path | None = None
+    metrics: Path | None = None
     explain_reuse: bool = False
     plan: bool = False
     from_job: FromJob | None = None
@@ -201,7 +208,8 @@ def _read(config: pytest.Config) -> Asked:
         "agents": tuple(agents.values()),
         "benchmarks": benchmarks,
         "directory": _directory(config),
-        **_paths(config, merged),
+        "gate": _gate(config, merged),
+        **_paths(config, merged, ("prices", "record", "replay")),
         "per_benchmark": {name: Overrides.model_validate(changes) for name, changes in per_benchmark.items()},
     }
     try:
@@ -213,6 +221,7 @@ def _read(config: pytest.Config) -> Asked:
         place = first["loc"]
         raise pytest.UsageError(f"{merged.origin(str(place[0]))}: {in_words(first, place)}") from None
     _refuse_secrets(job, secrets, merged)
+    files = _paths(config, merged, ("markdown", "metrics"))
     return Asked(
         job=job,
         benchmarks=benchmarks,
@@ -225,6 +234,9 @@ def _read(config: pytest.Config) -> Asked:
         show_incompatible=bool(
             config.getoption("bench_show_incompatible") or ini(config, "bench_show_incompatible")
         ),
+        ci=values.get("ci", "auto"),
+        markdown=files.get("markdown"),
+        metrics=files.get("metrics"),
         explain_reuse=bool(config.getoption("bench_explain_reuse")),
         plan=bool(config.getoption("bench_plan")),
         from_job=_from_job(_given(config, "from")),
@@ -384,10 +396,10 @@ def _from_job(text: str | None) -> FromJob | None:
     return FromJob(job, tuple(Outcome(word) for word in words))
 
 
-def _paths(config: pytest.Config, merged: Merged) -> dict[str, Path]:
-    """Files and directories of the traffic with models. On the command line from here, else from the rootdir."""
+def _paths(config: pytest.Config, merged: Merged, names: Iterable[str]) -> dict[str, Path]:
+    """Files and directories. On the command line from here, else from the rootdir."""
     found = {}
-    for name in ("prices", "record", "replay"):
+    for name in names:
         text = merged.values.get(name)
         if text is not None:
             base = config.invocation_params.dir if config.getoption(f"bench_{name}") else config.rootpath
@@ -396,6 +408,19 @@ def _paths(config: pytest.Config, merged: Merged) -> dict[str, Path]:
         if name in found and not is_there(found[name]):
             raise pytest.UsageError(f"{merged.origin(name)}: {found[name]} is not there")
     return found
+
+
+def _gate(config: pytest.Config, merged: Merged) -> GateConfig:
+    """What the job is judged by. A baseline in a file is from here on the command line, else from the rootdir."""
+    said = {key: merged.values[key] for key in GATE_KEYS if key in merged.values}
+    kind, colon, path = str(said.get("baseline", "")).partition(":")
+    if kind == "file" and colon and config.getoption("bench_baseline") is not None:
+        place = os.path.abspath(config.invocation_params.dir / os.path.expanduser(path))  # noqa: PTH100, PTH111
+        said["baseline"] = "file:" + place.removeprefix(f"{config.rootpath}{os.sep}")
+    try:
+        return gate_config(said, merged.origin)
+    except InputError as error:
+        raise pytest.UsageError(clean(str(error))) from None
 
 
 def _known(config: pytest.Config) -> KnownFailures | None:

@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -28,6 +29,10 @@ from .asked import Asked
 from .asked import asked as read
 from .registry import sandbox_of
 from .said import call_arguments
+from .selection import is_partial
+
+if TYPE_CHECKING:
+    from ..analysis.baseline import Resolved
 
 _WAIT_SECONDS = 30.0
 """How long workers of a killed process may take to notice. xdist ends them after some ten seconds."""
@@ -45,6 +50,8 @@ class Begun:
     lock: int | None
     besides: int = 0
     """Results of trials that are not selected now, in a job that was taken up again. They stay."""
+    baseline: Resolved | None = None
+    """What the job is judged by, as it was when it began; None: nothing was asked for."""
 
     def release(self) -> None:
         """Let others take it up."""
@@ -73,13 +80,16 @@ def begin(config: pytest.Config, planned: int, chosen: Collection[str] = ()) -> 
             recovered = recover(directory, history, _write_reports)
             if asked.resume is not None:
                 bundle = JobBundle.open(directory, find_job(history, asked.resume))
+                baseline = _baseline(asked, history, config.rootpath, bundle.read())
                 lock = _held(bundle)
                 undo.callback(os.close, lock)
                 record = _taken_up(bundle, asked.job)
                 bundle.sweep()
                 besides = sum(result.node_id not in chosen for result in bundle.results())
             else:
-                bundle, record, is_new = _made(directory, _new(config, asked, planned))
+                new = _new(config, asked, planned)
+                baseline = _baseline(asked, history, config.rootpath, new)
+                bundle, record, is_new = _made(directory, new)
                 if is_new:
                     undo.callback(remove_tree, bundle.root)
                 lock = _held(bundle)
@@ -98,7 +108,27 @@ def begin(config: pytest.Config, planned: int, chosen: Collection[str] = ()) -> 
         except (BenchError, OSError) as error:
             raise pytest.UsageError(f"no job can be kept in {directory}: {error}") from None
         undo.pop_all()
-    return Begun(bundle, history, tuple(recovered), lock, besides)
+    return Begun(bundle, history, tuple(recovered), lock, besides, baseline)
+
+
+def _baseline(asked: Asked, history: History, root: Path, job: JobRecord) -> Resolved | None:
+    """What the job is to be judged by. A mistake in it is said before anything is paid for.
+
+    Raises:
+        InputError: there is no such baseline, and there has to be; it cannot be read.
+    """
+    gate = asked.job.gate
+    if gate.baseline is None:
+        return None
+    from ..analysis.baseline import resolve
+
+    try:
+        found = resolve(gate.baseline, history=history, directory=asked.job.directory, root=root, job=job)
+    except InputError as error:
+        raise InputError(f"--bench-baseline: {error}") from None
+    if found.side is None and gate.require_baseline:
+        raise InputError(f"--bench-require-baseline: {found.missing}")
+    return found
 
 
 def _held(bundle: JobBundle) -> int:
@@ -127,6 +157,7 @@ def _new(config: pytest.Config, asked: Asked, planned: int) -> JobRecord:
         owner=current_owner(),
         config=asked.job,
         planned=planned,
+        partial=is_partial(config),
         invocation=Invocation(
             arguments=tuple(redact_arguments(arguments)),
             directory=Path(config.invocation_params.dir),
@@ -167,6 +198,8 @@ def _taken_up(bundle: JobBundle, now: JobConfig) -> JobRecord:
             "owner": current_owner(),
             "finished_at": None,
             "message": None,
+            # What it is judged by may be said anew; what it is may not.
+            "config": record.config.model_copy(update={"gate": now.gate}) if now.gate.any else record.config,
             "totals": Totals(),
             "resumed_at": (*record.resumed_at, datetime.datetime.now(datetime.UTC)),
         }

@@ -32,10 +32,11 @@ _NAMED = pytest.StashKey[list[tuple[str | None, list["Source"]]]]()
 
 def activate(config: pytest.Config) -> None:
     """Register the hooks that trials need."""
-    from . import running
+    from . import gate, running
 
     if not config.pluginmanager.has_plugin(options.RUNNING):
         config.pluginmanager.register(running, options.RUNNING)
+        config.pluginmanager.register(gate.FailedTrials(), gate.FailedTrials.NAME)
 
 
 class _Benchmark:

@@ -119,8 +119,7 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
     (
         "fail_on_regression",
         "EXPR",
-        "METRIC[SCOPE][:AMOUNT][@LEVEL] that may not become worse, such as mean:5pp; repeatable "
-        "(default with a baseline: mean:any)",
+        "METRIC[SCOPE][:AMOUNT][@LEVEL] that may not get worse, as mean:5pp; repeatable (default: mean:any)",
         "many",
     ),
     (
@@ -136,8 +135,18 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
         "share of attempts that may end in an error before a gate is invalid (default: 0.05)",
         "many",
     ),
-    ("min_samples", "[NAME=]N", "scenarios that must be compared for a gate to be valid (default: 1)", "many"),
-    ("min_lift", "[NAME=]X", "least mean score, as a multiple of that of baseline:random in this job", "many"),
+    (
+        "min_samples",
+        "[NAME=]N",
+        "scenarios that must be compared for a gate to be valid (default: 1)",
+        "many",
+    ),
+    (
+        "min_lift",
+        "[NAME=]X",
+        "least mean score, as a multiple of that of baseline:random in this job",
+        "many",
+    ),
     ("policy", "evidence|strict|point", "what counts as a regression (default: evidence)", "text"),
     (
         "exit",
@@ -146,7 +155,12 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
         "text",
     ),
     ("regress_warn", "PP", "drop of the mean, such as 2pp, that is worth a warning", "text"),
-    ("noise", "BENCHMARK=PP", "drop that is nothing on this benchmark, whatever a rule says; repeatable", "many"),
+    (
+        "noise",
+        "BENCHMARK=PP",
+        "drop that is nothing on this benchmark, whatever a rule says; repeatable",
+        "many",
+    ),
     ("retry_errors", "N", "new tries of a trial after a passing infrastructure error (default: 0)", "int"),
     ("image_map", "FROM=TO", "use image TO wherever a scenario says FROM, repeatable", "many"),
     ("build_arg", "KEY=VALUE", "a build argument for every Dockerfile, repeatable", "many"),
@@ -167,6 +181,14 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
     ("dir", "DIR", "where results go (default: reports/ under rootdir)", "text"),
     ("job_name", "NAME", "a name for this job", "text"),
     ("meta", "KEY=VALUE", "a note kept with the job, repeatable", "many"),
+    (
+        "ci",
+        "auto|off|github|gitlab|jenkins",
+        "the CI system to write for (default: the one this runs in)",
+        "text",
+    ),
+    ("markdown", "FILE", "write the summary there too, for a comment on a merge request", "text"),
+    ("metrics", "FILE", "write figures of each agent there, as OpenMetrics text", "text"),
     ("reuse", "", "take over results of earlier jobs that nothing has changed since", "flag"),
     ("show_incompatible", "", "list what the matrix excludes, and agents lack", "flag"),
     (

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
-from . import collect, selection
+from . import collect, gate, selection
 from .asked import asked as read
 from .items import TrialItem
 from .registry import begun
-
-BUDGET_SPENT = 13
-"""Exit status of a job that a limit on money, tokens or calls has stopped."""
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -34,6 +31,11 @@ def pytest_make_collect_report(
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is archived or was collected twice."""
     collect.choose(config, items)
+
+
+def pytest_deselected(items: Sequence[pytest.Item]) -> None:
+    """Remember that a job is of a part of its benchmarks only."""
+    selection.note_deselected(items)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -100,8 +102,12 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         from . import reporting
 
         bench.finish(reporting.planned(session), reporting.why_stopped(session, exitstatus))
-        if bench.spent is not None:
-            session.exitstatus = BUDGET_SPENT
+        gate.set_exit_status(bench, session)
+        if not hasattr(session.config, "workerinput"):
+            from . import ci
+
+            ci.write_files(bench)
+            ci.remember(session)
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
@@ -111,4 +117,15 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
         from . import reporting
 
         reporting.summarise(bench, terminalreporter)
+        gate.summarise(bench, terminalreporter, config)
     selection.tell_left_out(terminalreporter, config, () if bench is None else bench.results)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Tell the CI system, behind everything else that is printed."""
+    bench = begun(config)
+    if bench is not None and not hasattr(config, "workerinput"):
+        from . import ci
+
+        ci.tell(bench)

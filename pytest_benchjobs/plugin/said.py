@@ -16,7 +16,7 @@ from ..model.errors import InputError
 from ..settings import VARIABLES
 from ..settings.layers import Layer, as_one
 from ..settings.matrix import parse_parameter
-from ..settings.values import parse_sample, parse_shard, read_number, read_value
+from ..settings.values import parse_ci, parse_sample, parse_shard, read_number, read_value
 from .options import LOCAL, OPTIONS, flag, ini, origin
 
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
@@ -35,7 +35,7 @@ _KEYS = {
 _ELSEWHERE = frozenset(
     {"dir", "env_file", "extra", "profile", "job_file", "known", "no_docker", "show_incompatible"}
 )
-_FORMS = {"image_map": "FROM=TO", "secret": "VARIABLE=NAME"}
+_FORMS = {"image_map": "FROM=TO", "secret": "VARIABLE=NAME", "noise": "BENCHMARK=PP"}
 _Read = Callable[[Any, str, str], Any]
 
 
@@ -194,6 +194,17 @@ def _rates(texts: Iterable[str], blame: str, _name: str) -> dict[str, object]:
     return found
 
 
+def _floors(texts: Iterable[str], blame: str, _name: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        key = name.strip() if equals else "*"
+        if not key or key in found:
+            raise pytest.UsageError(f"{blame}: {text!r}: write X, or NAME=X once for each benchmark or agent")
+        found[key] = value.strip()
+    return found
+
+
 def _parameters(texts: Iterable[str], blame: str, _name: str) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for text in texts:
@@ -215,8 +226,15 @@ _READ: dict[str, _Read] = {
     "param": _params,
     "rpm": _rates,
     "tpm": _rates,
+    "min_score": _floors,
+    "min_pass_rate": _floors,
+    "max_error_rate": _floors,
+    "min_samples": _floors,
+    "min_lift": _floors,
+    "noise": _table,
     "matrix": _parameters,
     "sample": lambda text, _blame, _name: parse_sample(text),
+    "ci": lambda text, _blame, _name: parse_ci(text),
     "shard": lambda text, _blame, _name: parse_shard(text),
 }
 

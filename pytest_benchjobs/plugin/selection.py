@@ -25,6 +25,8 @@ CHOSEN = pytest.StashKey[dict[str, set[str]]]()
 """Node id of a task directory or a benchmark -> names of the trials that were asked for by their own node ids."""
 LEFT_OUT = pytest.StashKey[dict[tuple[str, str], None]]()
 """Benchmark and agent of every cell that the matrix excludes."""
+PARTIAL = pytest.StashKey[bool]()
+"""Whether trials were deselected."""
 INCOMPATIBLE = "incompatible"
 """Class of trials that are skipped because their agent or the sandboxes lack what the scenario requires."""
 _SOME = pytest.StashKey[bool]()
@@ -156,6 +158,28 @@ def _parted(items: Iterable[pytest.Item], wanted: Callable[[TrialItem], bool]) -
     for item in items:
         (kept if not isinstance(item, TrialItem) or wanted(item) else rest).append(item)
     return kept, rest
+
+
+def note_deselected(items: Sequence[pytest.Item]) -> None:
+    """Remember that trials were left out, by whatever plugin. What is archived belongs to no benchmark any more."""
+    for item in items:
+        if isinstance(item, TrialItem) and not item.ref.archived:
+            item.config.stash[PARTIAL] = True
+            return
+
+
+def is_partial(config: pytest.Config) -> bool:
+    """Whether less than all scenarios of the benchmarks are to run."""
+    asked = read(config)
+    job = asked.job
+    return bool(
+        config.stash.get(PARTIAL, False)
+        or config.stash.get(CHOSEN, {})
+        or any("::" in argument for argument in config.args)
+        or getattr(config.option, "lf", False)  # leaves out without deselecting
+        or any((job.scenarios, job.sample, job.max_examples, job.shard, asked.filters, asked.from_job))
+        or any(changes.sample or changes.max_examples for changes in job.per_benchmark.values())
+    )
 
 
 def not_found(session: pytest.Session) -> str | None:

@@ -27,20 +27,23 @@ from ..reuse import Reuse
 from ..runner import Flight, Tokens
 from ..store.bundle import JobBundle
 from ..store.events import EventLog
+from ..store.gates import keep_gate
 from ..store.history import History
 from ..store.liveness import FLIGHT, join_crew, still
 from ..store.text import clean
 from ..store.totals import added, most, spent_by, totals
 from ..trial import run_trial
-from . import models
+from . import gate, models
 from .asked import asked as read
 from .beginning import Begun, begin
+from .ci import host_of
 from .heart import Heart
 from .items import Ticket, TrialItem
 from .registry import SESSION, agents_of, provider_of, scorers_of
 from .selection import INCOMPATIBLE
 
 if TYPE_CHECKING:
+    from ..analysis.job_gate import Judged
     from ..gateway.client import Gateway
     from ..sandbox.protocol import SandboxProvider
 
@@ -73,6 +76,8 @@ class BenchSession:
         """Lines for the user: what went wrong with the job itself."""
         self.results: list[TrialResult] = []
         """All of them, once the job has ended."""
+        self.judged: Judged | None = None
+        """What the gates say of the job, once it has ended; None: there are none."""
         self.before: Callable[[TrialItem, Trial], None] = lambda _item, _trial: None
         """Called in the thread of a trial before it starts."""
         self.resumed = asked.resume is not None
@@ -372,7 +377,13 @@ class BenchSession:
             with self._noting("history"):
                 history.save_trials(result for result in self.results if result.node_id not in self._saved)
                 history.save_job(record)
-            write_reports(self.bundle, record, self.results)
+            self.judged = gate.judge(record, self.results, begun.baseline)
+            report = None if self.judged is None else self.judged.report
+            if report is not None:
+                with self._noting("gate"):
+                    keep_gate(self.bundle.root, report)
+                    history.save_gate(report)
+            write_reports(self.bundle, record, self.results, report, host_of(self.config))
         still(self.bundle.root)
         with self._noting("history"):
             history.close()

@@ -63,7 +63,7 @@ def leave_word(session: pytest.Session) -> None:
         return
     from .known import NOTES
     from .loop import by_agent, chosen
-    from .selection import LEFT_OUT
+    from .selection import LEFT_OUT, is_partial
 
     word = {
         "trials": by_agent(trials),
@@ -71,6 +71,7 @@ def leave_word(session: pytest.Session) -> None:
         "ordinary": len(session.items) - len(trials),
         "scenarios": len({(id(item.source), item.ref.id) for item in trials}),
         "agents": len({item.agent.label for item in trials}),
+        "partial": is_partial(session.config),
         "left_out": [*session.config.stash.setdefault(LEFT_OUT, {})],
         "notes": session.config.stash.get(NOTES, []),
     }
@@ -257,7 +258,7 @@ class Controller:
         from . import reporting
         from .collect import activate
         from .known import NOTES
-        from .selection import LEFT_OUT
+        from .selection import LEFT_OUT, PARTIAL
         from .session import BenchSession
 
         word = json.loads((self.meeting / "collected.json").read_text("utf-8"))
@@ -266,6 +267,7 @@ class Controller:
             (benchmark, label) for benchmark, label in word["left_out"]
         )
         self.config.stash[NOTES] = word["notes"]
+        self.config.stash[PARTIAL] = word["partial"]
         self.bench = BenchSession.begin(self.config, word["trials"], frozenset(word["chosen"]))
         problem = self.bench.engine_problem
         job = {

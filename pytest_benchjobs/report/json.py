@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..analysis.verdict import verdicts
+from ..model.gate import GateReport
 from ..model.job import JobRecord
 from ..model.result import TrialResult
 from ..store.bundle import sound, stored
@@ -18,7 +19,7 @@ SCHEMA_VERSION = 2
 _LOGS: Any = {"scorers": {"__all__": {"output"}}, "failure": {"detail"}}
 
 
-def report_json(record: JobRecord, results: Sequence[TrialResult]) -> bytes:
+def report_json(record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None = None) -> bytes:
     """The whole file, UTF-8."""
     told = verdicts(results, record.config)
     content = {
@@ -28,6 +29,7 @@ def report_json(record: JobRecord, results: Sequence[TrialResult]) -> bytes:
         "policy": str(record.config.attempt_policy),
         "agents": [dataclasses.asdict(row) for row in by_agent(told)],
         "known": known_records(map(sound, told)),
+        "gates": [] if gate is None else [gate.model_dump(mode="json")],
     }
     head = json.dumps(content, indent=1).removesuffix("\n}")
     # A line each, written by pydantic: indented by the standard library, 10,000 results take a second.

@@ -13,7 +13,10 @@ from typing import Any
 from .values import overlay
 
 TABLES = frozenset(
-    {"env", "secrets", "metadata", "image_map", "build_args", "params", "parameters", "rpm", "tpm"}
+    {
+        *("env", "secrets", "metadata", "image_map", "build_args", "params", "parameters", "rpm", "tpm"),
+        *("min_score", "min_pass_rate", "max_error_rate", "min_samples", "min_lift", "noise"),
+    }
 )
 """Merged key by key."""
 LISTS = frozenset({"keep_processes", "filters", "exclude"})

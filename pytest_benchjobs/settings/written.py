@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 
+from ..model.gate import GateExit, GatePolicy
 from ..model.job import Keep
 from ..model.policy import AttemptPolicy
 from ..model.scenario import EnvName
 from ..sources.complaints import Written
-from .values import Sample, Shard
+from .values import CiSystem, Sample, Shard
 
 ALIASES = {
     "agent": "agents",
@@ -69,6 +70,18 @@ _Scenarios = Annotated[
     BeforeValidator(_texts, json_schema_input_type=Text | Annotated[list[Text], Field(min_length=1)]),
 ]
 _Value = Annotated[str, BeforeValidator(_plain_text, json_schema_input_type=str | int | float | bool)]
+
+
+def _for_all(value: object) -> object:
+    """A single number is for each benchmark and agent."""
+    return value if isinstance(value, dict) else {"*": value}
+
+
+_Bound = _Number | Text
+"""A number, or a share as `90%`. What fits is said where all of it is read: `gates`."""
+_Bounds = Annotated[
+    dict[Text, _Bound], BeforeValidator(_for_all, json_schema_input_type=_Bound | dict[Text, _Bound])
+]
 
 
 class WrittenAgent(Written):
@@ -160,8 +173,30 @@ class Settings(WrittenBenchmark):
     ] = []
     keep: Keep | None = None
     sandbox: Text | None = None
+    ci: CiSystem | None = None
+    markdown: Text | None = None
+    """A file, from the rootdir."""
+    metrics: Text | None = None
+    """Likewise."""
     reuse: _Flag | None = None
     metadata: dict[Text, _Value] = {}
+    baseline: Text | None = None
+    """What the job is judged by: `NAME`, `job:ID`, `last`, `branch:NAME[~M]`, `file:PATH` or `none`."""
+    require_baseline: _Flag | None = None
+    fail_on_regression: _Texts | None = None
+    """Rules such as `mean:5pp`."""
+    min_score: _Bounds = {}
+    """A number for each benchmark and agent, or a table of some; so are the next four."""
+    min_pass_rate: _Bounds = {}
+    max_error_rate: _Bounds = {}
+    min_samples: _Bounds = {}
+    min_lift: _Bounds = {}
+    policy: GatePolicy | None = None
+    exit: GateExit | None = None
+    regress_warn: _Bound | None = None
+    """Points of score: `2pp` or 0.02."""
+    noise: dict[Text, _Bound] = {}
+    """Benchmark -> points of score."""
     matrix: WrittenMatrix | None = None
     extra: dict[str, Any] = {}
     """As --bench-extra; it may have `per_benchmark`."""

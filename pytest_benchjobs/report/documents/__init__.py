@@ -32,6 +32,7 @@ DOCUMENTS = {
     "baselines": ("pytest_benchjobs.report.documents.baselines", "BaselinesDocument"),
     "baseline": ("pytest_benchjobs.report.documents.baselines", "BaselineDocument"),
     "baseline-file": ("pytest_benchjobs.model.baseline", "BaselineFile"),
+    "gate": ("pytest_benchjobs.model.gate", "GateReport"),
     "merge": ("pytest_benchjobs.report.documents.merge", "MergeDocument"),
     "secret": ("pytest_benchjobs.report.documents.secret", "SecretsDocument"),
     "agents": ("pytest_benchjobs.report.documents.agents", "AgentsDocument"),

@@ -1,0 +1,139 @@
+"""The gates of a job: what `gate.judge` says of its trials, and what is to be said of a job that is not whole."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ..model.errors import InputError
+from ..model.gate import GateConfig, GateReport, GateVerdict
+from ..model.job import JobRecord, JobStatus
+from ..store.rows import PairRow
+from ..store.text import one_line
+from .baseline import Resolved
+from .gate import exit_status, judge
+from .sides import side
+
+INVALID = 12
+"""Exit status of a job that cannot be judged."""
+BUDGET_SPENT = 13
+"""Exit status of a job that a limit on money, tokens or calls has stopped."""
+_CHANCE = "baseline:random"
+"""Beginning of the label of an agent whose score is that of chance."""
+
+
+class Judged(NamedTuple):
+    """What gates say of a job."""
+
+    report: GateReport
+    status: int
+    """Exit status that the gates alone ask for."""
+
+
+def judge_job(
+    record: JobRecord,
+    rows: Iterable[PairRow],
+    config: GateConfig,
+    baseline: Resolved | None,
+    *,
+    at: datetime.datetime,
+) -> Judged:
+    """Judge the trials of a job that has ended.
+
+    A job that is not whole (cancelled, stopped by `-x`, out of time or money) is `invalid`: what did not run might have
+    decided otherwise. What is known is in the report nevertheless. A job of a part of its benchmarks is judged by that
+    part, and what was not selected is not called removed.
+
+    Args:
+        record: The job.
+        rows: All its trials.
+        config: The gates.
+        baseline: What it is judged against; None: nothing was asked for.
+        at: Now.
+
+    Raises:
+        InputError: the job has not ended.
+
+    """
+    if not record.status.ended:
+        raise InputError(f"job {record.id} is {record.status.value}; it can be judged when it has ended")
+    rows = list(rows)
+    under_test, chance = _without_chance(rows)
+    now = side(record.id, [(record.id, under_test)])
+    report = judge(
+        now,
+        baseline.side if baseline is not None else None,
+        config,
+        job=record.id,
+        at=at,
+        baseline_missing=baseline.missing if baseline is not None else None,
+        random=chance,
+    )
+    if baseline is not None:
+        report = report.model_copy(update={"notes": (*baseline.notes, *report.notes)})
+    whole = record.status is JobStatus.COMPLETED
+    report = _not_selected(report, {key[0] for key in now.cells}, partial=record.partial, whole=whole)
+    status = exit_status(report)
+    if not whole:
+        # What a limit has stopped has an exit status of its own, unless there is more that is wrong.
+        status = BUDGET_SPENT if record.status is JobStatus.BUDGET and status != INVALID else INVALID
+        why = _why_not_whole(record, len(rows))
+        notes = report.notes
+        if report.verdict is not GateVerdict.OK:
+            notes = (f"what ran is {report.why}", *notes)
+        report = report.model_copy(update={"verdict": GateVerdict.INVALID, "why": why, "notes": notes})
+    return Judged(report, status)
+
+
+def broken_gate(record: JobRecord, config: GateConfig, error: Exception, *, at: datetime.datetime) -> Judged:
+    """Say that judging went wrong: nobody may take that for a good job."""
+    report = GateReport(
+        job=record.id,
+        at=at,
+        baseline=config.baseline,
+        policy=config.policy,
+        verdict=GateVerdict.INVALID,
+        why=f"invalid: the job could not be judged: {one_line(str(error) or type(error).__name__, 500)}",
+    )
+    return Judged(report, INVALID)
+
+
+def _without_chance(rows: Sequence[PairRow]) -> tuple[Sequence[PairRow], dict[str, float]]:
+    """The trials of agents under test, and the mean score of chance by benchmark.
+
+    An agent `baseline:random` beside others is there to compare with, and passes or fails no gate.
+    """
+    rest = [row for row in rows if not row.agent.startswith(_CHANCE)]
+    if not rest or len(rest) == len(rows):
+        return rows, {}
+    scores: dict[str, list[float]] = {}
+    for row in rows:
+        if row.agent.startswith(_CHANCE) and row.outcome in ("passed", "failed"):
+            scores.setdefault(row.benchmark, []).append(row.score or 0.0)
+    return rest, {benchmark: math.fsum(each) / len(each) for benchmark, each in scores.items()}
+
+
+def _not_selected(report: GateReport, benchmarks: set[str], *, partial: bool, whole: bool) -> GateReport:
+    """Tell what is gone from what nobody asked for, or what did not run."""
+    gone, others = [], set()
+    for ref in report.removed:
+        if whole and not partial and ref.benchmark in benchmarks:
+            gone.append(ref)
+        else:
+            others.add((ref.benchmark, ref.scenario))
+    if not others:
+        return report
+    how = f"{'was' if len(others) == 1 else 'were'} not selected"
+    if not whole:
+        how = f"{how}, or did not run" if partial else "did not run"
+    note = f"{len(others)} of the baseline's scenarios {how}"
+    return report.model_copy(update={"removed": tuple(gone), "notes": (*report.notes, note)})
+
+
+def _why_not_whole(record: JobRecord, trials: int) -> str:
+    missing = (record.planned or 0) - trials
+    ran = f"{missing} of {record.planned} trials did not run" if missing > 0 else "its process died"
+    why = f": {one_line(record.message, 300)}" if record.message else ""
+    return f"invalid: the job is {record.status.value}, {ran}{why}"

@@ -1,0 +1,92 @@
+"""Whether the results of a job can be published: reasons against it, each with a code."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Sequence
+
+from ..model.gate import GateVerdict, PublishReason
+from ..model.job import JobRecord, JobStatus
+from ..model.result import Outcome, TrialResult
+from ..store.text import one_line
+from .job_gate import INVALID, Judged
+
+CODES = {
+    "not_completed": "the job did not run to its end",
+    "partial": "only a part of the scenarios was selected",
+    "unclean_tree": "the job did not run from a commit, or something was changed since",
+    "no_version": "a benchmark has no version",
+    "few_attempts": "a scenario has fewer than 3 attempts with a score",
+    "errors": "an attempt ended in an infrastructure error",
+    "skipped": "a trial was skipped",
+    "reused": "of a scenario nothing ran in this job",
+    "substituted_image": "a base image was replaced by the image map",
+    "expired_known": "a known failure has expired",
+}
+"""Code -> what it says."""
+_ATTEMPTS = 3
+_SHOWN = 3
+
+
+def with_publishing(
+    judged: Judged, record: JobRecord, results: Sequence[TrialResult], today: datetime.date
+) -> Judged:
+    """Add to what gates say of a job whether it can be published; if not, it is `invalid`."""
+    reasons = reasons_against(record, results, today)
+    report = judged.report.model_copy(update={"publish": reasons})
+    if not reasons:
+        return Judged(report, judged.status)
+    listed = ", ".join(reason.code for reason in reasons)
+    if report.verdict is not GateVerdict.OK:
+        listed = f"{listed}; and {report.why}"
+    why = f"invalid: not to be published: {listed}"
+    return Judged(report.model_copy(update={"verdict": GateVerdict.INVALID, "why": why}), INVALID)
+
+
+def reasons_against(
+    record: JobRecord, results: Sequence[TrialResult], today: datetime.date
+) -> tuple[PublishReason, ...]:
+    """What speaks against publishing a job, in the order of `CODES`; nothing if nothing does."""
+    found: list[PublishReason] = []
+
+    def add(code: str, about: str | None = None) -> None:
+        found.append(PublishReason(code=code, why=CODES[code] + (f": {about}" if about else "")))
+
+    if record.status is not JobStatus.COMPLETED:
+        add("not_completed", record.status.value)
+    if record.partial:
+        add("partial")
+    git = record.reproducibility.get("git")
+    if not isinstance(git, dict) or not git.get("commit") or git.get("dirty") is not False:
+        add("unclean_tree")
+    if unnamed := {result.benchmark for result in results if result.benchmark_version is None}:
+        add("no_version", _listed(sorted(unnamed)))
+    scored, ran = Counter[str](), Counter[str]()
+    for result in results:
+        name = f"{result.benchmark}/{result.scenario} [{result.agent.label}]"
+        scored[name] += result.outcome in (Outcome.PASSED, Outcome.FAILED)
+        ran[name] += result.reused is None
+    if few := [name for name, count in scored.items() if count < _ATTEMPTS]:
+        add("few_attempts", _listed(few))
+    for code, outcome in (("errors", Outcome.ERROR), ("skipped", Outcome.SKIPPED)):
+        if ended := [result.node_id for result in results if result.outcome is outcome]:
+            add(code, _listed(ended))
+    if old := [name for name, count in ran.items() if not count]:
+        add("reused", _listed(old))
+    images = {image for result in results if result.image for image in result.image.substituted}
+    if images:
+        add("substituted_image", _listed(sorted(images)))
+    expired = {
+        result.known.place or result.scenario
+        for result in results
+        if result.known is not None and result.known.until is not None and result.known.until < today
+    }
+    if expired:
+        add("expired_known", _listed(sorted(expired)))
+    return tuple(found)
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = ", ".join(one_line(name, 120) for name in names[:_SHOWN])
+    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

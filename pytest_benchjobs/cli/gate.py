@@ -1,0 +1,124 @@
+"""`gate`: judge a job that has ended."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .common import directory_option, emit, output_option
+from .gate_options import flag_of, gate_options, gate_settings
+
+if TYPE_CHECKING:
+    from ..analysis.baseline import Resolved
+    from ..analysis.job_gate import Judged
+    from ..model.gate import GateConfig, GateReport
+    from ..model.job import JobRecord
+    from ..store.history import History
+
+
+@click.command()
+@click.argument("job", default="last")
+@gate_options
+@click.option(
+    "--profile", type=click.Choice(["publish"]), help="Also ask whether the results can be published."
+)
+@directory_option
+@output_option
+def gate(*, job: str, profile: str | None, directory: Path, output: str, **options: Any) -> int:
+    """Judge JOB: an id, the beginning of one, a name, or last, which is the default.
+
+    By what it was asked to be judged by when it ran; options given here go before that. Nothing is run. Exit status: 0
+    ok, 10 regressed, 11 inconclusive under --policy strict, 12 invalid, 13 stopped by a budget.
+    """
+    from ..store.find import find_job
+    from ..store.history import FILE, History
+    from ..store.recover import rebuild
+
+    if not (directory / FILE).exists() and (directory / "jobs").is_dir():
+        rebuild(directory)  # files alone, as CI keeps them
+    with History.open_readonly(directory / FILE) as history:
+        record = history.job(find_job(history, job))
+        assert record is not None  # noqa: S101  it was found
+        values = gate_settings(options)
+        config = _config(record, values, alone=profile is not None)
+        baseline = _baseline(config, history, directory, record, here="baseline" in values)
+        judged = _judged(record, config, baseline, history, directory, profile)
+    report = judged.report
+    _keep(report, directory)
+    emit(report, lambda: _lines(judged), output)
+    return judged.status
+
+
+def _config(record: JobRecord, values: dict[str, Any], *, alone: bool) -> GateConfig:
+    from ..settings.gates import gate_config
+
+    config = gate_config(values, flag_of, record.config.gate)
+    if not (values or config.any or config.exit or alone):
+        raise click.UsageError(
+            f"job {record.id} was asked to be judged by nothing; give --baseline, --fail-on-regression or --min-score"
+        )
+    return config
+
+
+def _baseline(
+    config: GateConfig, history: History, directory: Path, record: JobRecord, *, here: bool
+) -> Resolved | None:
+    """What the job is judged by. A path is from here where it was given here, else from where the job ran."""
+    if config.baseline is None:
+        return None
+    from ..analysis.baseline import resolve
+
+    root = Path.cwd()
+    if not here and record.invocation is not None and record.invocation.rootdir.is_dir():
+        root = record.invocation.rootdir
+    return resolve(config.baseline, history=history, directory=directory, root=root, job=record)
+
+
+def _judged(
+    record: JobRecord,
+    config: GateConfig,
+    baseline: Resolved | None,
+    history: History,
+    directory: Path,
+    profile: str | None,
+) -> Judged:
+    from ..analysis.job_gate import judge_job
+
+    at = datetime.datetime.now(datetime.UTC)
+    judged = judge_job(record, history.paired_rows(record.id), config, baseline, at=at)
+    if profile is None:
+        return judged
+    from ..analysis.publish import with_publishing
+    from ..store.bundle import JobBundle
+
+    results = list(JobBundle.open(directory, record.id).results())
+    return with_publishing(judged, record, results, at.date())
+
+
+def _keep(report: GateReport, directory: Path) -> None:
+    """Note what was said. Where nothing can be written, the answer stands nevertheless."""
+    from ..model.errors import BenchError
+    from ..store.bundle import JobBundle
+    from ..store.gates import keep_gate
+    from ..store.history import FILE, History
+
+    try:
+        root = JobBundle(directory, report.job).root
+        if root.is_dir():
+            keep_gate(root, report)
+        with History(directory / FILE) as history:
+            history.save_gate(report)
+    except BenchError as error:
+        click.echo(f"warning: this verdict is not kept: {error}", err=True)
+
+
+def _lines(judged: Judged) -> Iterator[str]:
+    from ..report.gate_console import gate_lines
+
+    for text, colour in gate_lines(judged.report):
+        yield text if colour is None else click.style(text, fg=colour)
+    yield f"exit status {judged.status}"

@@ -1,0 +1,110 @@
+"""The gates at the end of a session: what they say of the job, the section in the terminal, the exit status."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..model.gate import GateConfig, GateExit
+from ..model.job import JobRecord
+from ..model.result import TrialResult
+
+if TYPE_CHECKING:
+    from _pytest.terminal import TerminalReporter
+
+    from ..analysis.baseline import Resolved
+    from ..analysis.job_gate import Judged
+    from .session import BenchSession
+
+BUDGET_SPENT = 13
+"""Exit status of a job that a limit on money, tokens or calls has stopped."""
+_INVALID = 12
+_FIRST = frozenset(
+    {
+        pytest.ExitCode.INTERRUPTED,
+        pytest.ExitCode.INTERNAL_ERROR,
+        pytest.ExitCode.USAGE_ERROR,
+        pytest.ExitCode.NO_TESTS_COLLECTED,
+    }
+)
+"""What pytest says of itself goes before what anybody says of a job."""
+_STATUS = pytest.StashKey[int]()
+"""Exit status of this session."""
+
+
+def is_gated(config: GateConfig) -> bool:
+    """Whether a job is judged at its end."""
+    return config.any or config.exit in (GateExit.GATE, GateExit.BOTH)
+
+
+def judge(record: JobRecord, results: Sequence[TrialResult], baseline: Resolved | None) -> Judged | None:
+    """What the gates of a job say; None where there are none. Never raises: what breaks makes the job invalid."""
+    config = record.config.gate
+    if not is_gated(config):
+        return None
+    from ..analysis.job_gate import broken_gate, judge_job
+    from ..store.rows import pair_row
+
+    at = datetime.datetime.now(datetime.UTC)
+    try:
+        return judge_job(record, map(pair_row, results), config, baseline, at=at)
+    except Exception as error:
+        return broken_gate(record, config, error, at=at)
+
+
+class FailedTrials:
+    """Counts the failures of a session that are those of trials: with a gate they do not decide the exit status."""
+
+    NAME = "benchjobs-failed-trials"
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Count one. A trial that passed against a strict `xfail` is none: somebody wants to know."""
+        bench = getattr(report, "bench", None)
+        if bench is not None and report.failed and not hasattr(report, "wasxfail"):
+            self.count += bench["outcome"] != "passed"
+
+
+def set_exit_status(bench: BenchSession, session: pytest.Session) -> None:
+    """Have the session end with the status that its results deserve."""
+    session.exitstatus = session.config.stash[_STATUS] = _exit_status(bench, session)
+
+
+def _exit_status(bench: BenchSession, session: pytest.Session) -> int:
+    """Exit status of a session that has ended: 2, 3, 4 and 5 of pytest, then 12, 13, 10, 11, then 1 or 0.
+
+    What fails besides trials, such as an ordinary test, is never forgiven.
+    """
+    status = int(session.exitstatus)
+    if status in _FIRST:
+        return status
+    judged = bench.judged
+    asked = bench.job.gate.exit or (GateExit.TESTS if judged is None else GateExit.GATE)
+    gates = 0 if judged is None or asked is GateExit.TESTS else judged.status
+    if gates == _INVALID:
+        return gates
+    if bench.spent is not None:
+        return BUDGET_SPENT
+    if gates:
+        return gates
+    if status == pytest.ExitCode.TESTS_FAILED and asked is GateExit.GATE:
+        failed = session.config.pluginmanager.get_plugin(FailedTrials.NAME)
+        return int(failed is None or session.testsfailed > failed.count)
+    return status
+
+
+def summarise(bench: BenchSession, terminal: TerminalReporter, config: pytest.Config) -> None:
+    """The section of the terminal summary that is about gates. pytest's own last line knows nothing of them."""
+    if bench.judged is None:
+        return
+    from ..report.gate_console import gate_lines
+
+    terminal.section("gate", sep="=")
+    for text, colour in gate_lines(bench.judged.report):
+        terminal.write_line(text, **({} if colour is None else {colour: True}))
+    terminal.write_line(f"exit status {config.stash.get(_STATUS, bench.judged.status)}")
