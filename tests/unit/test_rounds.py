@@ -1,0 +1,172 @@
+"""Attempts in rounds, and fresh attempts of what looks worse: what they decide."""
+
+from __future__ import annotations
+
+import datetime
+import random
+
+import pytest
+
+from pytest_benchjobs.analysis.gate import judge
+from pytest_benchjobs.analysis.rounds import decided, looks, to_confirm, why_no_rounds
+from pytest_benchjobs.analysis.sides import Cell, Side
+from pytest_benchjobs.model.gate import GateConfig, GatePolicy, GateReport, GateVerdict
+from pytest_benchjobs.settings.rules import parse_rule
+
+AT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
+MEAN = parse_rule("mean:any")
+
+
+def side(scores: dict[str, list[int]], benchmark: str = "texts", agent: str = "codex:a", **more: str) -> Side:
+    cells = {}
+    for scenario, of in scores.items():
+        cell = Cell(benchmark, scenario, agent, tuple(map(float, of)), sum(of), **more)  # type: ignore[arg-type]
+        cells[cell.key] = cell
+    return Side("now", ("job",), cells)
+
+
+def both(*sides: Side) -> Side:
+    return Side("both", ("job",), {key: cell for one in sides for key, cell in one.cells.items()})
+
+
+def names(count: int) -> list[str]:
+    return [f"s{number:02}" for number in range(count)]
+
+
+BEFORE = side({name: [1] * 5 for name in names(20)})
+CONFIG = GateConfig(baseline="main", rules=(MEAN,), until_decided=True)
+
+
+def test_a_plain_regression_is_decided_in_the_first_round() -> None:
+    now = side({name: [int(number >= 10)] for number, name in enumerate(names(20))})
+    (found,) = looks(now, BEFORE, CONFIG, number=1, rounds=5)
+    assert (found.benchmark, found.agent, found.rule, found.round) == ("texts", "codex:a", "mean:any", 1)
+    assert found.stop is GateVerdict.REGRESSED
+    assert found.p_value <= found.boundary < 0.05
+    (why,) = decided([found]).values()
+    assert why.startswith("decided after round 1 of 5: p = ")
+    report = judge(now, BEFORE, CONFIG, job="j", at=AT, rounds=[found])
+    assert report.verdict is GateVerdict.REGRESSED
+    assert report.rounds == (found,)
+    assert "in rounds" in (report.rules[0].test or "")
+
+
+def test_no_change_is_decided_early_too() -> None:
+    now = side({name: [1] for name in names(20)})
+    (found,) = looks(now, BEFORE, CONFIG, number=1, rounds=5)
+    assert found.stop is GateVerdict.OK
+    assert judge(now, BEFORE, CONFIG, job="j", at=AT, rounds=[found]).verdict is GateVerdict.OK
+
+
+def test_below_alpha_but_above_the_boundary_is_no_regression() -> None:
+    before = side({name: [1, 1, 1, 1, 0] for name in names(20)})
+    now = side({name: [int(number >= 8)] for number, name in enumerate(names(20))})
+    (found,) = looks(now, before, CONFIG, number=1, rounds=5)
+    assert found.boundary < found.p_value < 0.05
+    assert found.stop is None
+    assert decided([found]) == {}
+    plain = judge(now, before, CONFIG, job="j", at=AT)
+    assert plain.verdict is GateVerdict.REGRESSED
+    assert judge(now, before, CONFIG, job="j", at=AT, rounds=[found]).verdict is GateVerdict.INCONCLUSIVE
+
+
+def test_two_agents_share_alpha_and_are_decided_each_for_itself() -> None:
+    good, bad = {name: [1] for name in names(20)}, {name: [0] for name in names(20)}
+    before = both(BEFORE, side({name: [1] * 5 for name in names(20)}, agent="goose:b"))
+    now = both(side(good), side(bad, agent="goose:b"))
+    found = looks(now, before, CONFIG, number=1, rounds=5)
+    assert {one.agent: one.stop for one in found} == {
+        "codex:a": GateVerdict.OK,
+        "goose:b": GateVerdict.REGRESSED,
+    }
+    (alone,) = looks(side(good), BEFORE, CONFIG, number=1, rounds=5)
+    assert all(one.boundary < alone.boundary for one in found)
+    assert decided(found).keys() == {("texts", "codex:a"), ("texts", "goose:b")}
+
+
+def test_what_cannot_be_looked_at_runs_to_its_end() -> None:
+    now = side({name: [0] for name in names(20)}, cluster="repo")
+    (found,) = looks(
+        now, side({name: [1] * 5 for name in names(20)}, cluster="repo"), CONFIG, number=1, rounds=5
+    )
+    assert (found.stop, found.boundary) == (None, 0)
+    (nothing,) = looks(side({"s00": []}), BEFORE, CONFIG, number=1, rounds=5)
+    assert nothing.stop is None
+
+
+def test_rounds_keep_the_rate_of_false_alarms_through_the_gate() -> None:
+    chance = random.Random(7)
+    alarms = attempts = 0
+    jobs = 150
+    for _ in range(jobs):
+        difficulty = {name: chance.betavariate(0.5, 0.5) for name in names(20)}
+        before = side({name: [int(chance.random() < p) for _ in range(5)] for name, p in difficulty.items()})
+        scores: dict[str, list[int]] = {name: [] for name in difficulty}
+        for number in range(1, 6):
+            for name, p in difficulty.items():
+                scores[name].append(int(chance.random() < p))
+            attempts += 1
+            found = looks(side(scores), before, CONFIG, number=number, rounds=5)
+            if decided(found):
+                break
+        alarms += (
+            judge(side(scores), before, CONFIG, job="j", at=AT, rounds=found).verdict is GateVerdict.REGRESSED
+        )
+    assert alarms <= 0.05 * jobs + 2 * (jobs * 0.05 * 0.95) ** 0.5
+    assert attempts < 0.6 * 5 * jobs
+
+
+@pytest.mark.parametrize(
+    ("changes", "attempts", "says"),
+    [
+        ({"baseline": None}, 5, "name one with --bench-baseline"),
+        ({"baseline": "none"}, 5, "name one with --bench-baseline"),
+        ({}, 1, "say how many at most with --bench-attempts"),
+        ({"policy": GatePolicy.STRICT}, 5, "for the policy `evidence`, not `strict`"),
+        ({"rules": (MEAN, parse_rule("cost:20%"))}, 5, "the rule 'cost:20%' cannot be decided in rounds"),
+        ({}, 5, None),
+    ],
+)
+def test_what_rounds_are_not_for(changes: dict[str, object], attempts: int, says: str | None) -> None:
+    why = why_no_rounds(CONFIG.model_copy(update=changes), attempts)
+    assert (why is None) == (says is None)
+    assert (says or "") in (why or "")
+
+
+# Fresh attempts
+
+CONFIRM = GateConfig(baseline="main", rules=(MEAN,), confirm=5)
+
+
+def judged(now: Side, fresh: Side) -> GateReport:
+    return judge(now, BEFORE, CONFIRM, job="j", at=AT, fresh=fresh)
+
+
+def test_what_broke_is_confirmed_by_fresh_attempts_alone() -> None:
+    now = side({name: [int(name != "s03")] for name in names(20)})
+    assert to_confirm(now, BEFORE) == (("texts", "s03", "codex:a"),)
+    report = judged(now, side({"s03": [0] * 5}))
+    assert report.verdict is GateVerdict.REGRESSED
+    (change,) = report.broke
+    assert (change.fresh_attempts, change.fresh_passed, change.confirmed) == (5, 0, True)
+    assert (change.now_attempts, change.now) == (1, 0.0)
+    (rule,) = [one for one in report.rules if one.rule.metric == "scenario"]
+    assert "as fresh attempts confirm: s03" in rule.why
+
+
+def test_what_was_chance_is_not() -> None:
+    now = side({name: [int(name != "s03")] for name in names(20)})
+    report = judged(now, side({"s03": [1, 1, 0, 1, 1]}))
+    assert report.verdict in (GateVerdict.OK, GateVerdict.INCONCLUSIVE)
+    assert report.broke[0].confirmed is False
+    (rule,) = [one for one in report.rules if one.rule.metric == "scenario"]
+    assert rule.verdict is GateVerdict.OK
+    assert "1 of 20 scenarios looked worse, and fresh attempts confirm none" in rule.why
+
+
+def test_where_nothing_looks_worse_there_is_nothing_to_confirm() -> None:
+    now = side({name: [1] for name in names(20)})
+    assert to_confirm(now, BEFORE) == ()
+    report = judged(now, Side("fresh", (), {}))
+    assert report.verdict is GateVerdict.OK
+    assert "none of 20 scenarios looks worse" in report.rules[-1].why
