@@ -16,6 +16,7 @@ from ..report.summary import by_agent
 from ..store.text import clean, one_line
 from . import known
 from .asked import asked as read
+from .ci import harmless
 from .items import TrialItem
 from .registry import begun
 
@@ -38,7 +39,7 @@ def dress(item: TrialItem, report: pytest.TestReport) -> None:
     if report.user_properties:
         report.user_properties = [(clean(str(name)), _plain(value)) for name, value in report.user_properties]
     if report.sections:
-        report.sections = [(clean(title), clean(text)) for title, text in report.sections]
+        report.sections = [(clean(title), harmless(clean(text))) for title, text in report.sections]
     result = item.result
     if result is not None:
         tells = report.when == "call" or (report.when == "setup" and not report.passed)
@@ -49,9 +50,9 @@ def dress(item: TrialItem, report: pytest.TestReport) -> None:
                 path, line, reason = report.longrepr
                 if result.outcome in ("skipped", "cancelled") and item.ref.line is not None:
                     path, line = str(item.source.path), item.ref.line
-                report.longrepr = (path, line, clean(reason))
+                report.longrepr = (path, line, harmless(clean(reason)))
             elif report.longrepr is not None and not (hasattr(report, "wasxfail") or _is_surprise(report)):
-                report.longrepr = failure_text(result)
+                report.longrepr = harmless(failure_text(result))
             item.properties = properties(result)
             _remember(item)
         if tells or report.when == "teardown":
@@ -70,7 +71,7 @@ def reports_of(
     error = result.outcome == "error"
     verdict: dict[str, Any] = {
         "outcome": "passed" if result.outcome == "passed" else "failed",
-        "longrepr": None if result.outcome == "passed" else failure_text(result),
+        "longrepr": None if result.outcome == "passed" else harmless(failure_text(result)),
         "duration": 0.0 if result.reused else result.seconds,
     }
     if result.known is not None and surprising(result):
@@ -282,7 +283,7 @@ def _list_unsolved(terminal: TerminalReporter, unsolved: Sequence[TrialResult]) 
         line = f"  {clean(result.node_id)}: {describe(result)}"
         if result.failure is not None and result.failure.class_ != "below_threshold":
             # The score does not say why: a time limit, a crash of the agent.
-            line += f": {one_line(result.failure.message, 200)}"
+            line += f": {harmless(one_line(result.failure.message, 200))}"
         terminal.write_line(line)
     _and_more(terminal, len(unsolved))
 
@@ -297,12 +298,12 @@ def _list_errors(bench: BenchSession, terminal: TerminalReporter, errors: Sequen
         f"{_count(len(errors), 'infrastructure error')} (no score): {one_line(counts, 300)}", red=True
     )
     if bench.engine_problem is not None:
-        terminal.write_line(f"  {one_line(bench.engine_problem.message, 500)}")
+        terminal.write_line(f"  {harmless(one_line(bench.engine_problem.message, 500))}")
         errors = [
             error for error in errors if error.failure is None or error.failure.class_ != "engine_unavailable"
         ]
     for result in errors[: _SHOWN // 2]:
-        message = one_line(result.failure.message, 200) if result.failure else ""
+        message = harmless(one_line(result.failure.message, 200)) if result.failure else ""
         terminal.write_line(
             f"  {clean(result.node_id)}: {result.failure.class_ if result.failure else ''}: {message}"
         )

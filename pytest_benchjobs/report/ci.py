@@ -9,17 +9,19 @@ from __future__ import annotations
 import dataclasses
 import enum
 import os
+import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from ..analysis.verdict import verdicts
 from ..model.gate import Change, GatePolicy, GateReport, GateVerdict
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from ..store.text import one_line
 from .console import number
 from .gate_markdown import shown_change, worst_first
-from .summary import totals
+from .summary import AgentRow, by_agent, totals
 
 STEP_SUMMARY_LIMIT = 1024 * 1024
 """Bytes. GitHub drops the whole summary of a step that has more."""
@@ -27,7 +29,24 @@ ANNOTATIONS = 10
 """Of each level that GitHub shows of a step."""
 _TITLE = 200
 _MESSAGE = 2000
+COMMENT_LIMIT = 65_536
+"""Characters. GitHub refuses longer comments."""
+NOTE_LIMIT = 1_000_000
+"""Characters. GitLab refuses longer notes."""
 _NOTE = "\nThe rest is left out: see `summary.md` of the job.\n"
+
+
+_UNFIT = re.compile(r"[^A-Za-z0-9_.]+")
+_FAMILIES: dict[str, Callable[[AgentRow], float | None]] = {
+    "bench_trials": lambda row: row.total,
+    "bench_passed": lambda row: row.passed,
+    "bench_failed": lambda row: row.failed,
+    "bench_errors": lambda row: row.errors,
+    "bench_mean_score": lambda row: row.mean_scored,
+    "bench_pass_rate": lambda row: row.pass_rate,
+    "bench_cost_usd": lambda row: row.cost_usd,
+    "bench_seconds": lambda row: row.seconds,
+}
 
 
 class Ci(enum.StrEnum):
@@ -38,8 +57,6 @@ class Ci(enum.StrEnum):
     JENKINS = "jenkins"
 
 
-CHOICES = ("auto", "off", *Ci)
-"""Of `--bench-ci`."""
 _SIGNS = {Ci.GITHUB: "GITHUB_ACTIONS", Ci.GITLAB: "GITLAB_CI", Ci.JENKINS: "JENKINS_URL"}
 _WORKSPACES = {Ci.GITHUB: "GITHUB_WORKSPACE", Ci.GITLAB: "CI_PROJECT_DIR", Ci.JENKINS: "WORKSPACE"}
 _READ_COMMANDS = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
@@ -274,6 +291,40 @@ def fitted(markdown: str, limit: int, *, characters: bool = False) -> str:
         kept.append(line)
         opened += line.startswith("<details>") - line.startswith("</details>")
     return "".join(kept) + "\n</details>\n" * min(opened, 1) + _NOTE if kept else ""
+
+
+def comment(record: JobRecord, results: Sequence[TrialResult], summary: str, host: Host | None) -> str:
+    """The summary for a comment on a merge request, as long as one may be.
+
+    Its first line, which nobody sees, has the name of the job, else those of its benchmarks: by it the next run finds
+    the comment, to replace it.
+    """
+    name = record.name or "-".join(dict.fromkeys(result.benchmark for result in results))
+    name = _UNFIT.sub("-", name).strip("-")[:100]
+    limit = NOTE_LIMIT if host is not None and host.ci is Ci.GITLAB else COMMENT_LIMIT
+    marker = f"<!-- benchjobs:{name or 'job'} -->\n"
+    return marker + fitted(summary, limit - len(marker), characters=True)
+
+
+def metrics(record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None) -> str:
+    """Figures of each agent as OpenMetrics text, which GitLab shows beside those of the target branch."""
+    rows = by_agent(verdicts(results, record.config))
+    families: list[tuple[str, list[tuple[str, float | None]]]] = [
+        (name, [(f'{{agent="{_label(row.label)}"}}', value(row)) for row in rows])
+        for name, value in _FAMILIES.items()
+    ]
+    if gate is not None:
+        values = [(f'{{verdict="{one.value}"}}', float(gate.verdict is one)) for one in GateVerdict]
+        families.append(("bench_gate", [*values]))
+    lines = []
+    for name, samples in families:
+        known = [f"{name}{labels} {value:.6g}" for labels, value in samples if value is not None]
+        lines += [f"# TYPE {name} gauge", *known] if known else []
+    return "\n".join([*lines, "# EOF", ""])
+
+
+def _label(text: str) -> str:
+    return one_line(text, 200).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _bytes(text: str) -> int:

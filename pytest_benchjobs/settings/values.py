@@ -6,12 +6,13 @@ import json
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, WithJsonSchema
 
 from ..sources.plain import MAX_DEPTH, dotted, unfit
 
 _SHARE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*%")
 _SHARD = re.compile(r"(?P<part>\d{1,5})/(?P<parts>\d{1,5})")
+CI_SYSTEMS = ("auto", "off", "github", "gitlab", "jenkins")
 _OPENING, _CLOSING = "[{", "]}"
 
 
@@ -66,10 +67,24 @@ def parse_shard(value: object) -> object:
     return f"{int(match['part'])}/{int(match['parts'])}"
 
 
+def parse_ci(value: object) -> object:
+    """A CI system by name.
+
+    Raises:
+        ValueError: there is no such one.
+
+    """
+    if value not in CI_SYSTEMS:
+        raise ValueError(f"{value!r} is no CI system we know; there are: {', '.join(CI_SYSTEMS)}")
+    return value
+
+
 Sample = Annotated[str, BeforeValidator(parse_sample, json_schema_input_type=str | int | float)]
 """`10%`, or a number of scenarios."""
 Shard = Annotated[str, BeforeValidator(parse_shard, json_schema_input_type=str)]
 """`2/4`: the second of four parts."""
+CiSystem = Annotated[str, BeforeValidator(parse_ci), WithJsonSchema({"enum": list(CI_SYSTEMS)})]
+"""What reads the output: `auto` for the one this runs in."""
 
 
 def read_number(text: str) -> object:

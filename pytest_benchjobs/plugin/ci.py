@@ -1,0 +1,94 @@
+"""What a CI system gets of a run: files it reads, and at the very end of pytest's output the lines it obeys."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..model.errors import BenchError
+from ..report.ci import Host, Places, comment, metrics, publish, reads_commands
+from ..report.markdown import summary_markdown
+from ..store.files import write_atomically
+from ..store.text import inert, one_line
+from .asked import asked as read
+from .items import TrialItem
+from .options import flag
+
+if TYPE_CHECKING:
+    from .session import BenchSession
+
+_SESSION = pytest.StashKey[pytest.Session]()
+
+
+def host_of(config: pytest.Config) -> Host | None:
+    """The CI system this process runs in, if something is to be written for it."""
+    return Host.find(read(config).ci, os.environ)
+
+
+def harmless(text: str) -> str:
+    """Text out of a trial as it may be printed here: what an agent wrote commands no CI system."""
+    return inert(text) if reads_commands(os.environ) else text
+
+
+def remember(session: pytest.Session) -> None:
+    """Keep what is known at the end of the session only: its exit status, and where its scenarios are written."""
+    session.config.stash[_SESSION] = session
+
+
+def write_files(bench: BenchSession) -> None:
+    """Write what `--bench-markdown` and `--bench-metrics` name. What goes wrong is a line in the summary."""
+    asked = read(bench.config)
+    record, results = bench.bundle.read(), bench.results
+    gate = None if bench.judged is None else bench.judged.report
+    if asked.markdown is not None:
+        host = host_of(bench.config)
+        text = comment(record, results, summary_markdown(record, results, gate), host)
+        _write(bench, "markdown", asked.markdown, text)
+    if asked.metrics is not None:
+        _write(bench, "metrics", asked.metrics, metrics(record, results, gate))
+
+
+def _write(bench: BenchSession, option: str, path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, text.encode())
+    except (BenchError, OSError) as error:
+        bench.troubles.append(f"{flag(option)}: {error}")
+
+
+def tell(bench: BenchSession) -> None:
+    """Give the CI system its files, and print the lines it obeys: also with `-q`, and nothing after them."""
+    config = bench.config
+    session, host = config.stash.get(_SESSION, None), host_of(config)
+    if host is None or session is None:
+        return
+    record = bench.bundle.read()
+    gate = None if bench.judged is None else bench.judged.report
+    lines, troubles = publish(
+        host,
+        record=record,
+        results=bench.results,
+        gate=gate,
+        summary=summary_markdown(record, bench.results, gate),
+        status=int(session.exitstatus),
+        places=_places(session),
+    )
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    stream = sys.stdout if terminal is None else terminal._tw._file
+    for line in [*(one_line(harmless(trouble), 500) for trouble in troubles), *lines]:
+        stream.write(f"{line}\n")
+    stream.flush()
+
+
+def _places(session: pytest.Session) -> Places:
+    """Where scenarios are written, as far as this process has collected them: the controller of xdist has not."""
+    lines = {
+        (item.nodeid.partition("::")[0], item.ref.id): item.ref.line
+        for item in session.items
+        if isinstance(item, TrialItem) and item.ref.line is not None
+    }
+    return Places(session.config.rootpath, lines)
