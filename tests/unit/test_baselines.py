@@ -422,7 +422,7 @@ def test_a_side_comes_back_from_its_file(tmp_path: Path, listed: list[Cell]) -> 
     path = tmp_path / "baseline.json"
     path.write_bytes(baseline_json(as_file(side, name="x")))
     assert as_side(read_baseline_file(path), "x") == side
-    backwards = Side("x", (ONE,), dict(reversed(side.cells.items())))
+    backwards = Side("x", (ONE,), dict(reversed(list(side.cells.items()))))
     assert path.read_bytes() == baseline_json(as_file(backwards, name="x"))
 
 
