@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import functools
+import inspect
+import itertools
+import textwrap
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema
 
 from ..model.errors import InputError, InputErrors
 from .documents import Document
@@ -27,9 +33,38 @@ class Written(BaseModel):
         frozen=True,
         extra="ignore",
         allow_inf_nan=False,
-        use_attribute_docstrings=True,
         json_schema_extra={"additionalProperties": False},
     )
+
+    # Not by `use_attribute_docstrings`, which reads and parses the source of every model when it is imported: each
+    # start would pay for what only a schema shows.
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """What is written under each attribute describes it."""
+        schema = handler(core_schema)
+        properties = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, field in cls.model_fields.items():
+            owner = next(base for base in cls.__mro__ if name in inspect.get_annotations(base))
+            text = _attribute_docstrings(owner).get(name)
+            described = properties.get(name, properties.get(field.alias))
+            if text is not None and described is not None:
+                described.setdefault("description", text)
+        return schema
+
+
+@functools.cache
+def _attribute_docstrings(cls: type) -> dict[str, str]:
+    """The text under each attribute of a class, by name."""
+    (written,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    assert isinstance(written, ast.ClassDef)  # noqa: S101
+    found = {}
+    for statement, below in itertools.pairwise(written.body):
+        match statement, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                found[name] = inspect.cleandoc(text)
+    return found
 
 
 _M = TypeVar("_M", bound=BaseModel)
