@@ -49,7 +49,15 @@ def read_document(path: Path) -> Document:
     Raises:
         InputError: it cannot be read, or is not a document with a table at the top.
     """
-    text = read_text(path)
+    return parse_document(path, read_text(path))
+
+
+def parse_document(path: Path, text: str) -> Document:
+    """As `read_document`, of a file that was read.
+
+    Raises:
+        InputError: it is not a document with a table at the top.
+    """
     return _read_toml(path, text) if path.suffix == ".toml" else _read_yaml(path, text)
 
 

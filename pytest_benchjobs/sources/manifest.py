@@ -15,7 +15,7 @@ from ..model.errors import InputError
 from ..model.scenario import Scenario
 from .assemble import assemble, find_faults
 from .complaints import Complaints, did_you_mean, misspelt
-from .documents import Document, read_document
+from .documents import Document, parse_document, read_text
 from .plain import Place
 from .protocol import ScenarioRef, SourceWarning
 from .written import WrittenEnvironment, WrittenHeader, WrittenScenario, WrittenVariant
@@ -24,6 +24,8 @@ SUFFIXES = (".bench.yaml", ".bench.yml", ".bench.toml")
 _TABLES = frozenset({"env", "agent_env", "build_args", "files", "metadata", "requires"})
 """Merged key by key; any other key of a scenario replaces that of `defaults`."""
 _KEPT = 64
+_MEMORY = 1 << 19
+"""Characters. So much of what was collected last is kept parsed until its trials run: about 10 MB."""
 _INSTEAD = {
     "image": ("dockerfile", "context", "build_args"),
     "dockerfile": ("image",),
@@ -43,8 +45,32 @@ def is_manifest(path: Path) -> bool:
     return path.name.endswith(SUFFIXES) and not path.name.startswith(".")
 
 
+class _Memory:
+    """The last small manifests that were collected, as parsed. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[Path, tuple[str, _Reading]] = {}
+
+    def keep(self, path: Path, text: str, reading: _Reading) -> None:
+        with self._lock:
+            self._kept.pop(path, None)
+            self._kept[path] = text, reading
+            while sum(len(kept) for kept, _ in self._kept.values()) > _MEMORY:
+                del self._kept[next(iter(self._kept))]
+
+    def take(self, path: Path, text: str) -> _Reading | None:
+        """What was kept of a file, if that still says the same. It is the caller's then."""
+        with self._lock:
+            kept, reading = self._kept.pop(path, (None, None))
+        return reading if kept == text else None
+
+
+_memory = _Memory()
+
+
 class Manifest:
-    """One manifest file. Between `refs` and the first `load` nothing of its content is kept."""
+    """One manifest file. Between `refs` and the first `load` nothing of its content is kept, unless it is small."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(os.path.abspath(path))  # noqa: PTH100  `absolute` keeps `..`, `resolve` follows links
@@ -83,7 +109,8 @@ class Manifest:
         Raises:
             InputErrors: every mistake found.
         """
-        reading = _Reading(self.path)
+        text = read_text(self.path)
+        reading = _Reading(self.path, text)
         try:
             refs = [
                 ref
@@ -96,6 +123,8 @@ class Manifest:
         assert reading.header is not None  # noqa: S101  else its mistakes were raised
         self._benchmark = reading.header.benchmark
         self._version = reading.header.version
+        if refs and reading.small:
+            _memory.keep(self.path, text, reading)
         return refs
 
     def load(self, scenario_id: str) -> Scenario:
@@ -106,15 +135,17 @@ class Manifest:
         """
         with self._lock:
             if self._reading is None:
-                self._reading = _Reading(self.path)
+                text = read_text(self.path)
+                self._reading = _memory.take(self.path, text) or _Reading(self.path, text)
             return self._reading.load(scenario_id)
 
 
 class _Reading:
     """One reading of a manifest: what it says, and what is wrong with it."""
 
-    def __init__(self, path: Path) -> None:
-        self.document: Document = read_document(path)
+    def __init__(self, path: Path, text: str) -> None:
+        self.small = len(text) <= _MEMORY
+        self.document: Document = parse_document(path, text)
         self.complaints = Complaints(self.document)
         self.directory = path.parent
         data = self.document.data
@@ -127,6 +158,8 @@ class _Reading:
         self._scenarios: list[_Layers] = []
         self.ids: dict[str, int] = {}
         self._loaded: dict[str, Scenario] = {}
+        self._checked: dict[int, WrittenScenario] = {}
+        """Scenarios of a small manifest whose keys are right one by one."""
         self.kinds: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._list_scenarios(data)
 
@@ -208,7 +241,11 @@ class _Reading:
                     return (*start, *found)
             return (*layers[-1][0], *place)
 
-        written = self.complaints.check(WrittenScenario, dict(merged), where)
+        written = self._checked.pop(index, None)
+        if written is None:
+            written = self.complaints.check(WrittenScenario, dict(merged), where)
+            if written is not None and self.small:
+                self._checked[index] = written
         faults = [] if written is None else list(find_faults(written, self.directory, given))
         for place, message in faults:
             self.complaints.wrong(where(place), message)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import tomllib
@@ -279,8 +280,10 @@ def test_many_threads_load_from_one_reading(manifest: Manifest, monkeypatch: pyt
     from pytest_benchjobs.sources import manifest as module
 
     readings: list[Path] = []
-    read = module.read_document
-    monkeypatch.setattr(module, "read_document", lambda path: readings.append(path) or read(path))
+    parse = module.parse_document
+    monkeypatch.setattr(
+        module, "parse_document", lambda path, text: readings.append(path) or parse(path, text)
+    )
     loaded: list[Scenario] = []
     threads = [threading.Thread(target=lambda: loaded.append(manifest.load("count-words"))) for _ in range(8)]
     for thread in threads:
@@ -289,6 +292,36 @@ def test_many_threads_load_from_one_reading(manifest: Manifest, monkeypatch: pyt
         thread.join()
     assert loaded == [manifest.load("count-words")] * 8
     assert readings == [manifest.path]
+
+
+def test_what_was_collected_is_parsed_again_if_the_file_says_something_else_or_is_large(
+    manifest: Manifest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pytest_benchjobs.sources import manifest as module
+
+    readings: list[Path] = []
+    parse = module.parse_document
+    monkeypatch.setattr(
+        module, "parse_document", lambda path, text: readings.append(path) or parse(path, text)
+    )
+    manifest.refs()
+    first = manifest.load("build")
+    assert len(readings) == 1
+    again = Manifest(manifest.path)
+    again.refs()
+    about = manifest.path.stat()
+    text = manifest.path.read_text()
+    manifest.path.write_text(text.replace("id: build", "id: built"))
+    os.utime(manifest.path, ns=(about.st_atime_ns, about.st_mtime_ns))
+    with pytest.raises(InputError, match="no scenario 'build'"):
+        again.load("build")
+    assert len(readings) == 3
+    manifest.path.write_text(text)
+    monkeypatch.setattr(module, "_MEMORY", len(text) - 1)
+    large = Manifest(manifest.path)
+    large.refs()
+    assert large.load("build") == first
+    assert len(readings) == 5
 
 
 def test_sources_are_found_in_directories_of_directories(manifest: Manifest) -> None:
