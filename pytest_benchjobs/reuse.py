@@ -45,6 +45,8 @@ class Reuse:
         self._config = config
         self._history = History.open_readonly(directory / FILE)
         self._lock = threading.Lock()
+        self._roots: dict[str, Path] = {}
+        """Of the bundles of earlier jobs."""
 
     def close(self) -> None:
         """Let go of the history."""
@@ -81,8 +83,10 @@ class Reuse:
 
     def _take_over(self, trial: Trial, row: TrialRow, own: Signature) -> TrialResult | None:
         try:
-            bundle = JobBundle(self._directory, row.job)
-            result = read_result(bundle.root / row.path)
+            root = self._roots.get(row.job)
+            if root is None:
+                root = self._roots[row.job] = JobBundle(self._directory, row.job).root
+            result = read_result(f"{root}/{row.path}")
         except BenchError:
             return None
         # The files are the truth, the history an index.

@@ -48,6 +48,7 @@ _IMAGE_OR_LIMIT = {
     "gpus",
 }
 _LIMITS = ("cpus", "memory", "storage", "pids", "gpus")
+_encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
 
 
 def parts_of(
@@ -243,5 +244,4 @@ def _unless_secret(text: str, secrets: Mapping[str, str]) -> str:
 
 
 def _digest(value: object, length: int = 16) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:length]
+    return hashlib.sha256(_encode(value).encode("utf-8", "replace")).hexdigest()[:length]

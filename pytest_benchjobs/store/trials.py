@@ -6,8 +6,10 @@ import contextlib
 import errno
 import hashlib
 import json
+import os
 import re
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -22,6 +24,7 @@ from .text import plain
 RESULT = "result.json"
 _UNSAFE = re.compile(r"[^a-z0-9._=+-]+")
 _SLUG_LIMIT = 80
+_OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST)
 _RESERVED = re.compile(r"^(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
 
 
@@ -116,20 +119,23 @@ class TrialDirectory:
         remove_empty(self.artifacts_dir)
 
 
-def read_result(directory: Path) -> TrialResult:
+def read_result(directory: Path | str) -> TrialResult:
     """Read the result in the directory of a trial.
 
     Raises:
         InputError: missing or damaged.
 
     """
-    path = directory / RESULT
+    path = f"{directory}/{RESULT}"
     try:
-        return TrialResult.model_validate_json(path.read_bytes())
+        with open(path, "rb") as file:  # noqa: PTH123  there may be many of them
+            return TrialResult.model_validate_json(file.read())
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", path=path) from error
+        raise InputError(f"cannot be read: {error.strerror}", path=Path(path)) from error
     except ValidationError as error:
-        raise InputError(f"is damaged or of another version: {what_is_wrong(error)}", path=path) from error
+        raise InputError(
+            f"is damaged or of another version: {what_is_wrong(error)}", path=Path(path)
+        ) from error
 
 
 def put(root: Path, trial: Trial, result: TrialResult) -> TrialResult:
@@ -139,16 +145,29 @@ def put(root: Path, trial: Trial, result: TrialResult) -> TrialResult:
         DiskFull, ResultsUnwritable: the directory refuses.
 
     """
-    final = place_of(root, trial)
-    source = _hidden(final)
-    result = result.model_copy(update={"path": final.relative_to(root).as_posix()})
-    with writing(final):
+    place = _place(trial.agent.label, trial.scenario.id, trial.attempt)
+    result = result.model_copy(update={"path": place})
+    # A rerun in which nothing has changed does little else: no more calls of the system than it takes, and no `Path`.
+    parent, name = os.path.split(f"{root}/{place}")
+    source = f"{parent}/{_hidden_name(name)}"
+    with writing(f"{root}/{place}"):
         try:
-            source.mkdir()  # agents have many trials, and their directory is there but once
+            os.mkdir(parent)  # noqa: PTH102
+        except FileExistsError:
+            pass
         except FileNotFoundError:
-            source.mkdir(parents=True)
-        (source / RESULT).write_bytes(as_json(result))
-    return move_in(root, source, final, result, durable=False)[0]
+            os.makedirs(parent, exist_ok=True)  # noqa: PTH103
+        os.mkdir(source)  # noqa: PTH102
+        with open(f"{source}/{RESULT}", "xb") as file:  # noqa: PTH123
+            file.write(as_json(result))
+        try:
+            os.rename(source, f"{root}/{place}")  # noqa: PTH104
+        except OSError as error:
+            if error.errno not in _OCCUPIED:
+                raise
+        else:
+            return result
+    return move_in(root, Path(source), root / place, result, durable=False)[0]
 
 
 def move_in(
@@ -204,14 +223,18 @@ def _rename(source: Path, target: Path) -> None:
     try:
         source.rename(target)
     except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+        if error.errno in _OCCUPIED:
             raise _Occupied from error
         raise
 
 
 def _hidden(final: Path) -> Path:
     """Where the files of a trial are until it has ended: a name that `sweep` knows."""
-    return final.with_name(f".tmp-{secrets.token_hex(4)}-{final.name}")
+    return final.with_name(_hidden_name(final.name))
+
+
+def _hidden_name(name: str) -> str:
+    return f".tmp-{secrets.token_hex(4)}-{name}"
 
 
 def place_of(root: Path, trial: Trial) -> Path:
@@ -221,13 +244,18 @@ def place_of(root: Path, trial: Trial) -> Path:
 
 def place_for(root: Path, agent: str, scenario: str, attempt: int) -> Path:
     """Where a trial goes, by the label of its agent and the id of its scenario."""
-    return root / "trials" / slug(agent.replace(":", "_", 1)) / slug(scenario) / str(attempt)
+    return root / _place(agent, scenario, attempt)
 
 
-def places(final: Path, node_id: str) -> tuple[Path, Path, Path]:
+def _place(agent: str, scenario: str, attempt: int) -> str:
+    return f"trials/{slug(agent.replace(':', '_', 1))}/{slug(scenario)}/{attempt}"
+
+
+def places(final: Path, node_id: str) -> Iterator[Path]:
     """Where a trial may be: its own place, and two more for when a scenario of the same name has that."""
-    file = node_id.rpartition("::")[0]
-    return final, _beside(final, _digest(file)), _beside(final, _digest(node_id))
+    yield final
+    yield _beside(final, _digest(node_id.rpartition("::")[0]))
+    yield _beside(final, _digest(node_id))
 
 
 def _beside(final: Path, digest: str) -> Path:
