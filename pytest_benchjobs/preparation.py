@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from .agents.capabilities import incompatibility
 from .agents.keyed import keyed
 from .agents.protocol import Agent, AgentCall, AgentCommand
-from .connection import Models
 from .limits import Limits
 from .model.environ import HOST
 from .model.errors import AgentSetupFailed, InputError
@@ -21,6 +21,9 @@ from .secrecy import secrets_of, split
 from .signature import parts_of
 from .sources.template import fill
 from .store.bundle import JobBundle
+
+if TYPE_CHECKING:
+    from .connection import Models
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

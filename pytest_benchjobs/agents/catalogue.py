@@ -10,9 +10,9 @@ from ..model.errors import InputError
 from .builtin import builtin_agents
 from .capabilities import capabilities_of
 from .described import DescribedAgent
-from .description import SUFFIXES
 from .protocol import Agent
 
+SUFFIXES = (".agent.toml", ".agent.yaml", ".agent.yml")
 GROUP = "benchjobs.agents"
 """Entry points of this group name an agent, or something without arguments that returns one."""
 _OURS = frozenset({"oracle", "nop", "command", "baseline", "model"})

@@ -6,30 +6,33 @@ import functools
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..model.agent import AgentSpec
 from ..model.endpoint import GATEWAY_URL, PLACEHOLDER_KEY, Endpoint
 from ..model.environ import HOST
 from ..model.errors import AgentSetupFailed, InputError
 from ..sandbox.protocol import File, Mount
-from .description import Description, Settings, Source, filled, filled_source, read_description
 from .packages import PROGRAMS, Package, platform, trouble
 from .protocol import AgentCall, AgentCommand
 from .providers import Target, target_of
 from .reading import reader_of
 
+if TYPE_CHECKING:
+    # Models that take time to build: imported where a description is used, which is seldom.
+    from .description import Description, Settings, Source
+
 STATE = "/bench/agent"
 """Where an agent keeps its own files. Not in its home: that is the scenario's."""
 CA_FILE = f"{PROGRAMS}/ca.pem"
-_NODE = Source(
-    npm="node-{platform}@{version}",
-    leave_out=("include/*", "share/*"),
-    archives={
+_NODE: dict[str, Any] = {
+    "npm": "node-{platform}@{version}",
+    "leave_out": ("include/*", "share/*"),
+    "archives": {
         "linux-x64": "sha512-qHnz5tFsHoj/WM+uRENVjWONi5hVvmwrgq8A4V76KpuVNAc4+jwK8x4gwbobE9BtHNg/AKR2583eYorLF/c7ng==",
         "linux-arm64": "sha512-l3DAHZreylo+p9QXDtsOrjG2JXJqVzYXnAGmIQNOUNARcMppTO2cmewVQP+36tjJnSE+dzpMNtgW+c3oiDvXtA==",  # noqa: E501
     },
-)
+}
 _NODE_VERSION = "22.23.3"
 _OF_MODELS = frozenset({"temperature", "top_p", "reasoning_effort", "max_tokens", "max_turns"})
 """Parameters that cannot be meant for anybody else: an agent that does not take one says so."""
@@ -55,7 +58,7 @@ class DescribedAgent:
             InputErrors: every mistake in it, with file and line.
 
         """
-        description = read_description(path)
+        description = _read(path)
         return cls(description.name, lambda: description, path.parent)
 
     @functools.cached_property
@@ -82,7 +85,9 @@ class DescribedAgent:
                 _package(self.name, version, self.description.version or "", self.description.source)
             )
         if "node" in self.description.runtimes:
-            found.append(_package("node", None, _NODE_VERSION, _NODE))
+            from .description import Source
+
+            found.append(_package("node", None, _NODE_VERSION, Source(**_NODE)))
         return tuple(found)
 
     def endpoints(
@@ -218,12 +223,19 @@ def packaged_agents() -> tuple[DescribedAgent, ...]:
     """The public agents that come with the package."""
     directory = Path(__file__).with_name("descriptions")
     return tuple(
-        DescribedAgent(path.stem, functools.partial(read_description, path))
-        for path in sorted(directory.glob("*.toml"))
+        DescribedAgent(path.stem, functools.partial(_read, path)) for path in sorted(directory.glob("*.toml"))
     )
 
 
+def _read(path: Path) -> Description:
+    from .description import read_description
+
+    return read_description(path)
+
+
 def _package(name: str, version: str | None, default: str, source: Source) -> Package:
+    from .description import filled_source
+
     here = platform()
     wanted = version or default
     return Package(
@@ -239,6 +251,8 @@ def _package(name: str, version: str | None, default: str, source: Source) -> Pa
 
 def _merged(parts: list[tuple[Settings, Mapping[str, Any]]]) -> Settings:
     """One call out of several settings, with placeholders filled in."""
+    from .description import Settings, filled
+
     argv: list[str] = []
     env: dict[str, Any] = {}
     files: dict[str, Any] = {}

@@ -41,7 +41,6 @@ PLACEHOLDERS = {
     "value": "the parameter, in `parameters` only",
 }
 """What stands in braces -> what it stands for."""
-SUFFIXES = (".agent.toml", ".agent.yaml", ".agent.yml")
 _OF_SOURCE = ("version", "platform", "arch")
 _PLACEHOLDER = re.compile(r"(?<![${])\{([a-z_]+)\}(?!\})")
 _OF_MODEL = {"model", "provider", "url", "host", "key"}

@@ -32,7 +32,6 @@ from ..store.history import History
 from ..store.liveness import FLIGHT, join_crew, still
 from ..store.text import clean
 from ..store.totals import added, most, spent_by, totals
-from ..trial import run_trial
 from . import gate, models
 from .asked import asked as read
 from .beginning import Begun, begin
@@ -44,7 +43,9 @@ from .selection import INCOMPATIBLE
 
 if TYPE_CHECKING:
     from ..analysis.job_gate import Judged
+    from ..analysis.sides import Side
     from ..gateway.client import Gateway
+    from ..model.gate import RoundReport
     from ..sandbox.protocol import SandboxProvider
 
 _WAKE_SECONDS = 0.2
@@ -76,6 +77,10 @@ class BenchSession:
         """Lines for the user: what went wrong with the job itself."""
         self.results: list[TrialResult] = []
         """All of them, once the job has ended."""
+        self.rounds: tuple[RoundReport, ...] = ()
+        """What rounds of attempts showed so far."""
+        self.decided: dict[tuple[str, str], str] = {}
+        """Benchmark and agent -> why no further attempt of it is run."""
         self.judged: Judged | None = None
         """What the gates say of the job, once it has ended; None: there are none."""
         self.before: Callable[[TrialItem, Trial], None] = lambda _item, _trial: None
@@ -89,6 +94,8 @@ class BenchSession:
         self._heart: Heart | None = None
         self._events = EventLog(bundle.root)
         self._reuse: Reuse | None = None
+        self._taken: dict[str, TrialResult] = {}
+        """Results of earlier jobs that this process has put into the bundle, by path."""
         self._homeless: list[TrialResult] = []
         self._unsaved: list[TrialResult] = []
         self._next_save = 0.0
@@ -149,6 +156,12 @@ class BenchSession:
             session.engine_problem = Failure.model_validate_json(engine_problem)
         session._open()
         return session
+
+    @property
+    def before_side(self) -> Side | None:
+        """What the job is judged by, if there is anything."""
+        baseline = self._begun.baseline if self._begun is not None else None
+        return None if baseline is None else baseline.side
 
     @property
     def flight_directory(self) -> Path:
@@ -224,6 +237,8 @@ class BenchSession:
         if (why := item.unwanted()) is not None:
             return Failure(class_="marked", message=clean(why, 2000))
         asked, scenario = read(self.config), trial.scenario
+        if (why := self.decided.get((scenario.benchmark, trial.agent.label))) is not None and not item.fresh:
+            return Failure(class_="decided", message=clean(why, 2000))
         if asked.rescore is not None:
             return None  # its agent has worked already
         here, provider = self.job.of(scenario.benchmark), self._provider
@@ -264,6 +279,9 @@ class BenchSession:
         origin = read(self.config).rescore
         if origin is not None:
             return self._rescored(trial, services, cancellation, origin)
+        # With it comes the gateway: nobody needs that for what has a result already.
+        from ..trial import run_trial
+
         return run_trial(trial, services, cancellation, ran_because=self._why.pop(trial.node_id, None))
 
     def _taken_over(self, trial: Trial, services: Services) -> TrialResult | None:
@@ -278,13 +296,17 @@ class BenchSession:
         if decision.result is None:
             self._why[trial.node_id] = decision.why
             return None
-        return self.bundle.put(trial, decision.result)
+        result = self.bundle.put(trial, decision.result)
+        self._taken[result.path] = result
+        return result
 
     def _rescored(
         self, trial: Trial, services: Services, cancellation: Cancellation, job: str
     ) -> TrialResult:
         original = JobBundle.open(self.job.directory, job).find(trial)
         if original is not None and original.kept is not None:
+            from ..trial import run_trial
+
             return run_trial(trial, services, cancellation, original=original)
         why = Failure(
             class_="not_kept",
@@ -351,7 +373,7 @@ class BenchSession:
         self.bundle.sweep()
         shutil.rmtree(self.flight_directory, ignore_errors=True)
         warnings: list[object] = []
-        found = list(self.bundle.results(warnings))  # type: ignore[arg-type]
+        found = list(self.bundle.results(warnings, self._taken))  # type: ignore[arg-type]
         homeless = {result.node_id: result for result in self._homeless}
         for result in found:
             homeless.pop(result.node_id, None)
@@ -371,6 +393,7 @@ class BenchSession:
                     "planned": planned,
                     "totals": totals(self.results),
                     "spent": added(self._spent_before, self._spent_now),
+                    "rounds": self.rounds,
                 }
             )
             self.bundle.write(record)

@@ -19,8 +19,9 @@ import datetime
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import ValidationError
 
@@ -208,11 +209,19 @@ class JobBundle:
                     write_atomically(place / RESULT, as_json(result))
                     return
 
-    def results(self, warnings: list[BundleWarning] | None = None) -> Iterator[TrialResult]:
-        """Read the trials that have ended, in order of their paths. What is damaged goes to `warnings`."""
+    def results(
+        self,
+        warnings: list[BundleWarning] | None = None,
+        written: Mapping[str, TrialResult] = MappingProxyType({}),
+    ) -> Iterator[TrialResult]:
+        """Read the trials that have ended, in order of their paths. What is damaged goes to `warnings`.
+
+        `written` are results by path that the caller has put there itself: they are not read.
+        """
+        beginning = len(f"{self.root}/")
         for directory in self.trial_directories():
             try:
-                yield read_result(directory)
+                yield written.get(str(directory)[beginning:]) or read_result(directory)
             except InputError as error:
                 if warnings is not None:
                     warnings.append(BundleWarning(directory / RESULT, error.message))

@@ -7,6 +7,7 @@ files are gone when the job has ended: then its results say everything.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import time
@@ -19,9 +20,14 @@ from ..model.event import Ended, Event, PhaseBegan, Planned
 from ..model.result import Trial, TrialResult
 from ..model.usage import Usage
 
-_event: TypeAdapter[Event] = TypeAdapter(Event)
 _BATCH = 1 << 20
 """Bytes of a file that are read at once."""
+
+
+@functools.cache
+def _event() -> TypeAdapter[Event]:
+    """Of those who read; whoever writes has no need of it."""
+    return TypeAdapter(Event)
 
 
 def events_directory(root: Path) -> Path:
@@ -116,7 +122,7 @@ class EventReader:
         for path in self._files():
             for line in self._lines(path):
                 with contextlib.suppress(ValidationError):
-                    events.append(_event.validate_json(line))
+                    events.append(_event().validate_json(line))
         return sorted(events, key=lambda event: event.at)
 
     def _lines(self, path: Path) -> list[bytes]:

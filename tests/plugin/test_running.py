@@ -298,7 +298,7 @@ def test_unsolved_trials_stay_out_of_the_summary_that_is_quadratic(bench: Bench)
     bench.conftest(
         """
         import datetime
-        from pytest_benchjobs.plugin import session
+        from pytest_benchjobs import trial as module
 
         def run_trial(trial, services, cancellation, **options):
             from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
@@ -311,7 +311,7 @@ def test_unsolved_trials_stay_out_of_the_summary_that_is_quadratic(bench: Bench)
                 failure=None if score else Failure(class_="below_threshold", message="no"),
             )
 
-        session.run_trial = run_trial
+        module.run_trial = run_trial
         """
     )
     bench.manifest({f"s{number}": "echo 1" for number in range(600)})
