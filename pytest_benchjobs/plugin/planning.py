@@ -72,7 +72,8 @@ def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[dict[str, A
                 except InputError as error:
                     # It was right when it was collected, so somebody writes it just now.
                     raise pytest.UsageError(f"--bench-plan: {error}") from None
-                seen = look(trial)
+                unwanted = item.unwanted()
+                seen = look(trial) if unwanted is None else _Seen(Decision(None, ""), None, None, unwanted)
                 decision = seen.decision
                 yield {
                     "node_id": trial.node_id,
@@ -106,7 +107,7 @@ class _Seen(NamedTuple):
     image_state: str | None
     """`here`, `build` or `pull`: what has to be done for its image. None: nobody can tell."""
     incompatible: str | None = None
-    """Why it would be skipped: what its agent or the sandboxes lack."""
+    """Why it would be skipped: what its agent or the sandboxes lack, or what a mark of pytest says."""
 
 
 def _image_state(provider: SandboxProvider, trial: Trial, key: str | None) -> str:

@@ -84,6 +84,17 @@ class Entry:
     agent: str | None
     known: Known
 
+    @property
+    def id(self) -> str:
+        """The part of `scenario` that is about ids."""
+        return self.scenario.partition("/")[2] or self.scenario
+
+    def is_of(self, benchmark: str) -> bool:
+        """Whether it may be about scenarios of this benchmark: as its key says, and what is before the `/`."""
+        before, slash, _ = self.scenario.partition("/")
+        patterns = (self.benchmark, before if slash else None)
+        return all(pattern is None or _matches(benchmark, pattern) for pattern in patterns)
+
     def fits(self, agent: AgentSpec) -> bool:
         """Whether it is about this agent."""
         return self.agent is None or _matches(agent.label, self.agent) or agent.name == self.agent
@@ -100,10 +111,10 @@ class KnownFailures:
         self._named: dict[str, list[int]] = {}
         self._patterns: list[tuple[int, Callable[[str], object]]] = []
         for number, entry in enumerate(self.entries):
-            if _WILD.isdisjoint(entry.scenario):
-                self._named.setdefault(entry.scenario, []).append(number)
+            if _WILD.isdisjoint(entry.id):
+                self._named.setdefault(entry.id, []).append(number)
             else:
-                self._patterns.append((number, re.compile(fnmatch.translate(entry.scenario)).match))
+                self._patterns.append((number, re.compile(fnmatch.translate(entry.id)).match))
 
     def __bool__(self) -> bool:
         return bool(self.entries)
@@ -111,10 +122,9 @@ class KnownFailures:
     def about(self, benchmark: str, scenario: str) -> list[Entry]:
         """The entries about a scenario, in the order of the file: the first that fits the agent counts."""
         self.benchmarks.add(benchmark)
-        whole = f"{benchmark}/{scenario}"
-        found = [*self._named.get(scenario, ()), *self._named.get(whole, ())]
-        found += [number for number, match in self._patterns if match(scenario) or match(whole)]
-        fitting = [number for number in sorted(found) if self._is_of(number, benchmark)]
+        found = [*self._named.get(scenario, ())]
+        found += [number for number, match in self._patterns if match(scenario)]
+        fitting = [number for number in sorted(found) if self.entries[number].is_of(benchmark)]
         self._met.update(fitting)
         return [self.entries[number] for number in fitting]
 
@@ -123,18 +133,8 @@ class KnownFailures:
         return [
             entry
             for number, entry in enumerate(self.entries)
-            if number not in self._met and any(_may_be_of(entry, name) for name in self.benchmarks)
+            if number not in self._met and any(map(entry.is_of, self.benchmarks))
         ]
-
-    def _is_of(self, number: int, benchmark: str) -> bool:
-        pattern = self.entries[number].benchmark
-        return pattern is None or _matches(benchmark, pattern)
-
-
-def _may_be_of(entry: Entry, benchmark: str) -> bool:
-    before, slash, _ = entry.scenario.partition("/")
-    pattern = entry.benchmark or (before if slash else "*")
-    return _matches(benchmark, pattern)
 
 
 def _matches(name: str, pattern: str) -> bool:

@@ -127,6 +127,16 @@ def test_what_would_end_in_an_error_is_said(toys: Bench) -> None:
     assert "would end in an error\n      1  scenario 'unsolved' has no reference solution" in text
 
 
+def test_known_failures_to_skip_are_planned_as_skipped(toys: Bench) -> None:
+    toys.write(
+        "bench-known.toml", '[[known]]\nscenario = "t*"\nreason = "r"\nmode = "skip"\nuntil = 2999-01-31\n'
+    )
+    document = planned(toys, "--benchmarks", "toys.bench.yaml", "--agent", "oracle")
+    assert (document["trials"], document["runs"], document["skipped"]) == (3, 1, 2)
+    why = {trial["scenario"]: trial["incompatible"] for trial in document["selected"]}
+    assert why == {"one": None, **dict.fromkeys(("two", "three"), "r (bench-known.toml:1; until 2999-01-31)")}
+
+
 def test_people_get_a_text_and_programs_yaml(toys: Bench) -> None:
     toys.run("toys.bench.yaml")
     text = plan(toys, "--benchmarks", "toys.bench.yaml", "--max-examples", "2", "--env-vars", "KEY=sk-secret")

@@ -142,6 +142,19 @@ def test_an_agent_is_named_by_label_pattern_or_name(pattern: str, label: str, fi
     assert Entry(None, "s", pattern, known).fits(read_agent(label)) is fits
 
 
+def test_a_pattern_of_ids_says_nothing_of_benchmarks(path: Path) -> None:
+    patterns = ("t*", "toys/t*", "*/t*", "t*/one", "toys/", "/one", "*")
+    known = read(path, "".join(entry(scenario=json.dumps(pattern)) for pattern in patterns))
+
+    def about(benchmark: str, scenario: str) -> list[str]:
+        return [one.scenario for one in known.about(benchmark, scenario)]
+
+    assert about("toys", "one") == ["t*/one", "*"]
+    assert about("toys", "two") == ["t*", "toys/t*", "*/t*", "*"]
+    assert about("other", "two") == ["t*", "*/t*", "*"]
+    assert about("other", "one") == ["*"]
+
+
 def test_the_first_entry_that_is_about_a_trial_comes_first(path: Path) -> None:
     text = (
         entry(scenario='"s*"', agent='"codex"')

@@ -23,7 +23,7 @@ class PlannedTrial(Model):
     why: str
     """Why it is reused, or why it is not; empty without reuse."""
     incompatible: str | None = None
-    """Why it would be skipped: what its agent lacks."""
+    """Why it would be skipped: what its agent lacks, or what a mark of pytest or a known failure says."""
     problem: str | None
     """Why it would end in an error."""
     image: str | None
@@ -42,7 +42,7 @@ class PlannedRun(Model):
     trials: int
     reused: int
     skipped: int
-    """Those whose agent lacks what the scenario requires."""
+    """Those whose agent lacks what the scenario requires, or that a mark or a known failure leaves out."""
     runs: int
     problems: int
     """Those of `runs` that would end in an error."""
