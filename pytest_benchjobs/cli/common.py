@@ -70,11 +70,12 @@ def directory_of(root: Path) -> Path:
 
 def emit(document: BaseModel, lines: Callable[[], Iterable[str]], output: str) -> None:
     """Print a document: as `lines` for people, else as JSON or YAML, with nothing else on stdout."""
+    from ..store.text import harmless, plain
+
     if output == "text":
         for line in lines():
-            click.echo(line)
+            click.echo(harmless(line))
         return
-    from ..store.text import plain
 
     # YAML is for people as well: what a terminal would take for a command, or for another line, goes.
     data = plain(document.model_dump(mode="json", by_alias=True), _TEXT_LIMIT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +27,31 @@ if TYPE_CHECKING:
 @click.option(
     "--profile", type=click.Choice(["publish"]), help="Also ask whether the results can be published."
 )
+@click.option(
+    "--markdown",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write it there as well, for a comment on a merge request.",
+)
+@click.option(
+    "--ci",
+    type=click.Choice(["auto", "off", "github", "gitlab", "jenkins"]),
+    default="auto",
+    show_default=True,
+    help="The CI system to write for.",
+)
 @directory_option
 @output_option
-def gate(*, job: str, profile: str | None, directory: Path, output: str, **options: Any) -> int:
+def gate(
+    *,
+    job: str,
+    profile: str | None,
+    markdown: Path | None,
+    ci: str,
+    directory: Path,
+    output: str,
+    **options: Any,
+) -> int:
     """Judge JOB: an id, the beginning of one, a name, or last, which is the default.
 
     By what it was asked to be judged by when it ran; options given here go before that. Nothing is run. Exit status: 0
@@ -50,6 +73,7 @@ def gate(*, job: str, profile: str | None, directory: Path, output: str, **optio
     report = judged.report
     _keep(report, directory)
     emit(report, lambda: _lines(judged), output)
+    _tell(record, judged, directory, markdown, ci)
     return judged.status
 
 
@@ -114,6 +138,35 @@ def _keep(report: GateReport, directory: Path) -> None:
             history.save_gate(report)
     except BenchError as error:
         click.echo(f"warning: this verdict is not kept: {error}", err=True)
+
+
+def _tell(record: JobRecord, judged: Judged, directory: Path, markdown: Path | None, ci: str) -> None:
+    """Write for people and the CI system. Lines it obeys go to stderr, which it reads as well."""
+    from ..report.ci import Host, Places, comment, publish
+    from ..report.gate_markdown import gate_markdown
+    from ..report.markdown import summary_markdown
+    from ..store.bundle import JobBundle
+    from ..store.files import write_atomically
+
+    host = Host.find(ci, os.environ)
+    if host is None and markdown is None:
+        return
+    results = list(JobBundle(directory, record.id).results())
+    if markdown is not None:
+        text = comment(record, results, summary_markdown(record, results, judged.report), host)
+        write_atomically(markdown, text.encode())
+    if host is not None:
+        lines, troubles = publish(
+            host,
+            record=record,
+            results=results,
+            gate=judged.report,
+            summary="\n".join([*gate_markdown(judged.report), ""]),
+            status=judged.status,
+            places=Places(Path.cwd() if record.invocation is None else record.invocation.rootdir),
+        )
+        for line in [*troubles, *lines]:
+            click.echo(line, err=True)
 
 
 def _lines(judged: Judged) -> Iterator[str]:

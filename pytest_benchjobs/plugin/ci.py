@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..model.errors import BenchError
-from ..report.ci import Host, Places, comment, metrics, publish, reads_commands
+from ..report.ci import Host, Places, comment, metrics, publish
 from ..report.markdown import summary_markdown
 from ..store.files import write_atomically
-from ..store.text import inert, one_line
+from ..store.text import harmless, one_line
 from .asked import asked as read
 from .items import TrialItem
 from .options import flag
@@ -27,11 +27,6 @@ _SESSION = pytest.StashKey[pytest.Session]()
 def host_of(config: pytest.Config) -> Host | None:
     """The CI system this process runs in, if something is to be written for it."""
     return Host.find(read(config).ci, os.environ)
-
-
-def harmless(text: str) -> str:
-    """Text out of a trial as it may be printed here: what an agent wrote commands no CI system."""
-    return inert(text) if reads_commands(os.environ) else text
 
 
 def remember(session: pytest.Session) -> None:

@@ -13,10 +13,9 @@ from ..analysis.verdict import verdicts
 from ..report.console import describe, failure_text, number, render_table
 from ..report.properties import properties
 from ..report.summary import by_agent
-from ..store.text import clean, one_line
+from ..store.text import clean, harmless, one_line
 from . import known
 from .asked import asked as read
-from .ci import harmless
 from .items import TrialItem
 from .registry import begun
 
@@ -196,6 +195,11 @@ def announce_counts(bench: BenchSession, *, trials: int, scenarios: int, agents:
         terminal.write_line(
             "secrets: " + ", ".join(f"{name} from {one_line(place, 200)}" for name, place in places.items())
         )
+
+
+def announce_more(bench: BenchSession, trials: int) -> None:
+    """So many trials are run besides those that were planned at first."""
+    bench.config.stash[_PLANNED] = bench.config.stash.get(_PLANNED, 0) + trials
 
 
 def planned(session: pytest.Session) -> int:

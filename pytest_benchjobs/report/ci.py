@@ -20,7 +20,7 @@ from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from ..store.text import one_line
 from .console import number
-from .gate_markdown import shown_change, worst_first
+from .gate_markdown import shown_change, why, worst_first
 from .summary import AgentRow, by_agent, totals
 
 STEP_SUMMARY_LIMIT = 1024 * 1024
@@ -59,12 +59,6 @@ class Ci(enum.StrEnum):
 
 _SIGNS = {Ci.GITHUB: "GITHUB_ACTIONS", Ci.GITLAB: "GITLAB_CI", Ci.JENKINS: "JENKINS_URL"}
 _WORKSPACES = {Ci.GITHUB: "GITHUB_WORKSPACE", Ci.GITLAB: "CI_PROJECT_DIR", Ci.JENKINS: "WORKSPACE"}
-_READ_COMMANDS = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
-
-
-def reads_commands(environ: Mapping[str, str]) -> bool:
-    """Whether whoever keeps the output takes some of its lines for commands."""
-    return any(environ.get(name) for name in _READ_COMMANDS)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -179,7 +173,7 @@ def annotate(
         )
         return Annotation(kind, title, message, file, line)
 
-    told = [Annotation(level, f"benchmark gate: {gate.verdict.value}", gate.why)]
+    told = [Annotation(level, f"benchmark gate: {gate.verdict.value}", why(gate))]
     kind = "error" if gate.verdict is GateVerdict.REGRESSED else "warning"
     told += [of(kind, "scenario broke", change) for change in worst_first(gate.broke)]
     broke = {(change.benchmark, change.scenario, change.agent) for change in gate.broke}
@@ -207,12 +201,12 @@ def _of_job(record: JobRecord, results: Sequence[TrialResult]) -> list[Annotatio
     broken = [result for result in results if result.outcome is Outcome.ERROR]
     if broken:
         first = broken[0].failure
-        why = f", the first: {first.class_}: {first.message}" if first else ""
+        reason = f", the first: {first.class_}: {first.message}" if first else ""
         told.append(
             Annotation(
                 "warning",
                 "benchmark: infrastructure errors",
-                f"{len(broken)} of {counts.trials} trials have no score{why}",
+                f"{len(broken)} of {counts.trials} trials have no score{reason}",
             )
         )
     return told
@@ -310,7 +304,7 @@ def metrics(record: JobRecord, results: Sequence[TrialResult], gate: GateReport 
     """Figures of each agent as OpenMetrics text, which GitLab shows beside those of the target branch."""
     rows = by_agent(verdicts(results, record.config))
     families: list[tuple[str, list[tuple[str, float | None]]]] = [
-        (name, [(f'{{agent="{_label(row.label)}"}}', value(row)) for row in rows])
+        (name, [(f'{{agent="{row.label}"}}', value(row)) for row in rows])
         for name, value in _FAMILIES.items()
     ]
     if gate is not None:
@@ -321,10 +315,6 @@ def metrics(record: JobRecord, results: Sequence[TrialResult], gate: GateReport 
         known = [f"{name}{labels} {value:.6g}" for labels, value in samples if value is not None]
         lines += [f"# TYPE {name} gauge", *known] if known else []
     return "\n".join([*lines, "# EOF", ""])
-
-
-def _label(text: str) -> str:
-    return one_line(text, 200).replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _bytes(text: str) -> int:

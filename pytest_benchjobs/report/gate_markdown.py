@@ -32,7 +32,7 @@ def gate_markdown(report: GateReport) -> Iterator[str]:
     """
     kind = "NOTE" if report.verdict is GateVerdict.OK and not _compared(report) else _ALERTS[report.verdict]
     yield f"> [!{kind}]"
-    yield f"> **Benchmark gate: {report.verdict.value}.** {code(report.why, 1000)}"
+    yield f"> **Benchmark gate: {report.verdict.value}.** {code(why(report), 1000)}"
     yield ""
     yield from _against(report)
     yield from _rules(report.rules)
@@ -42,6 +42,11 @@ def gate_markdown(report: GateReport) -> Iterator[str]:
     yield from _figures(report)
     yield from _known(report.known)
     yield from _left_out(report)
+
+
+def why(report: GateReport) -> str:
+    """Why, behind the verdict, which it may begin with."""
+    return report.why.removeprefix(f"{report.verdict.value}: ")
 
 
 def gravest_first(rules: Sequence[RuleReport]) -> list[RuleReport]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from .forking import Forks
 
 CONFTEST = """
 from pytest_benchjobs.testing import FakeProvider
@@ -98,9 +101,19 @@ class Bench:
         return max(jobs, key=lambda path: json.loads(path.read_text("utf-8"))["created_at"]).parent
 
 
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    forks = Forks()
+    yield forks
+    forks.close()
+
+
 @pytest.fixture
-def bench(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, forks: Forks) -> Bench:
     for variable in list(os.environ):
         if variable.startswith("PYTEST_") and variable != "PYTEST_DEBUG_TEMPROOT":
             monkeypatch.delenv(variable)
+    for variable in ("GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL", "TF_BUILD", "TEAMCITY_VERSION"):
+        monkeypatch.delenv(variable, raising=False)  # these runs are not those of a pipeline
+    monkeypatch.setattr(pytester, "popen", forks.popen)
     return Bench(pytester)

@@ -23,16 +23,17 @@ from pytest_benchjobs.report.ci import (
     Host,
     Places,
     annotate,
+    comment,
     fitted,
+    metrics,
     outputs,
     publish,
-    reads_commands,
 )
 from pytest_benchjobs.report.gate_markdown import gate_markdown, shown_change, shown_value
 from pytest_benchjobs.report.junit import FULL_CASES, junit_xml
 from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.text import inert
+from pytest_benchjobs.store.text import harmless, inert
 
 from .gates import RULE, change, gate_report, rule_report
 from .records import JOB, record, result, trial
@@ -216,11 +217,6 @@ class TestHost:
         assert Host(Ci.GITLAB, Path("/p")).attachment(Path("/p/../etc/passwd")) is None
         assert Host(Ci.GITLAB).attachment(log) is None
 
-    def test_who_takes_lines_for_commands(self) -> None:
-        assert reads_commands({"GITHUB_ACTIONS": "true"})
-        assert reads_commands({"TF_BUILD": "True"})
-        assert not reads_commands({"GITLAB_CI": "true"})
-
 
 def parsed(line: str) -> tuple[str, dict[str, str], str] | None:
     """How GitHub's runner reads a line: as `ActionCommand.TryParseV2` does."""
@@ -358,6 +354,32 @@ class TestGithubFiles:
         assert (len(cut) if characters else len(cut.encode())) <= limit
 
 
+def test_a_comment_begins_with_its_name_and_is_as_long_as_the_system_takes() -> None:
+    named = record(Path(), name="a --> b\n<x>")
+    assert comment(named, [], "x\n", None) == "<!-- benchjobs:a-b-x -->\nx\n"
+    assert comment(record(Path()), [result()], "x\n", None).startswith("<!-- benchjobs:texts -->\n")
+    assert comment(record(Path()), [], "x\n", None).startswith("<!-- benchjobs:job -->\n")
+    long = "\U0001f600 line\n" * 200_000
+    assert 65_000 < len(comment(named, [], long, Host(Ci.GITHUB))) <= 65_536
+    assert 999_000 < len(comment(named, [], long, Host(Ci.GITLAB))) <= 1_000_000
+
+
+def test_metrics_are_those_of_each_agent() -> None:
+    odd = result(trial("x", 'codex:a"b\\c'), usage=Usage(cost_usd=0.25))
+    lines = metrics(record(Path()), [result(), odd, failed("y")], gate_report()).splitlines()
+    assert 'bench_mean_score{agent="oracle"} 1' in lines
+    assert f'bench_cost_usd{{agent="{odd.agent.label}"}} 0.25' in lines
+    assert [line for line in lines if line.startswith("bench_gate{")] == [
+        'bench_gate{verdict="ok"} 0', 'bench_gate{verdict="regressed"} 1',
+        'bench_gate{verdict="inconclusive"} 0', 'bench_gate{verdict="invalid"} 0',
+    ]  # fmt: skip
+    assert lines[-1] == "# EOF"
+    assert all(
+        re.fullmatch(r"# (TYPE \w+ gauge|EOF)|\w+\{\w+=\"(?:[^\"\\]|\\.)*\"\} [\d.e+-]+", line)
+        for line in lines
+    )
+
+
 @given(
     st.text(max_size=30),
     st.sampled_from(["::", " \t::", "\u2003::", "x\n  ::", "a ##[", "##vso[", "\n##teamcity["]),
@@ -368,6 +390,15 @@ def test_text_of_an_agent_is_no_command(before: str, sign: str, after: str) -> N
     assert not any(line.lstrip().startswith("::") for line in text.split("\n"))
     assert not re.search(r"##\w*\[", text)
     assert inert(text) == text
+
+
+def test_only_where_somebody_obeys_is_text_made_harmless(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("GITHUB_ACTIONS", "TEAMCITY_VERSION"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("TF_BUILD", "True")
+    assert harmless("##vso[task.setvariable]x") == "# #vso[task.setvariable]x"
+    monkeypatch.delenv("TF_BUILD")
+    assert harmless("::error::x") == "::error::x"
 
 
 def test_what_is_no_command_stays_as_it_is() -> None:
