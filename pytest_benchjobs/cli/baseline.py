@@ -248,7 +248,7 @@ def _document(spec: str, directory: Path) -> BaselineDocument:
         entry=past[0] if past else None,
         past=past[1:],
         git=None if newest is None else newest.reproducibility.get("git"),
-        notes=found.notes,
+        notes=found.notes[1:] if past else found.notes,  # the first tells what is told here anyway
     )
 
 
