@@ -14,7 +14,7 @@ from ..store.rows import PairRow
 from ..store.text import one_line
 from .baseline import Resolved
 from .gate import exit_status, judge
-from .sides import side
+from .sides import Side, side
 
 INVALID = 12
 """Exit status of a job that cannot be judged."""
@@ -61,7 +61,7 @@ def judge_job(
         raise InputError(f"job {record.id} is {record.status.value}; it can be judged when it has ended")
     rows = list(rows)
     under_test, chance = _without_chance(rows)
-    now = side(record.id, [(record.id, under_test)])
+    now, fresh = _sides(record, under_test)
     report = judge(
         now,
         baseline.side if baseline is not None else None,
@@ -70,6 +70,8 @@ def judge_job(
         at=at,
         baseline_missing=baseline.missing if baseline is not None else None,
         random=chance,
+        rounds=record.rounds,
+        fresh=fresh,
     )
     if baseline is not None:
         report = report.model_copy(update={"notes": (*baseline.notes, *report.notes)})
@@ -98,6 +100,17 @@ def broken_gate(record: JobRecord, config: GateConfig, error: Exception, *, at: 
         why=f"invalid: the job could not be judged: {one_line(str(error) or type(error).__name__, 500)}",
     )
     return Judged(report, INVALID)
+
+
+def _sides(record: JobRecord, rows: Iterable[PairRow]) -> tuple[Side, Side | None]:
+    """The attempts the job was asked for, and those made for what looked worse; None where it makes none of these."""
+    attempts: list[PairRow] = []
+    fresh: list[PairRow] = []
+    for row in rows:
+        beyond = row.attempt > record.config.of(row.benchmark).attempts
+        (fresh if beyond else attempts).append(row)
+    now = side(record.id, [(record.id, attempts)])
+    return now, side(record.id, [(record.id, fresh)]) if record.config.gate.confirm else None
 
 
 def _without_chance(rows: Sequence[PairRow]) -> tuple[Sequence[PairRow], dict[str, float]]:

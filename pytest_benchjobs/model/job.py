@@ -12,7 +12,7 @@ from pydantic import Field
 
 from .agent import AgentSpec
 from .base import Model, Score, Seconds
-from .gate import GateConfig
+from .gate import GateConfig, RoundReport
 from .policy import EACH, AttemptPolicy
 from .usage import Usage
 
@@ -136,6 +136,8 @@ class JobConfig(Model):
     image_map: dict[str, str] = {}
     """Base image -> replacement, for images out of reach."""
     build_args: dict[str, str] = {}
+    interleave: bool = False
+    """Agents take turns."""
     keep_processes: tuple[str, ...] = ()
     """Patterns of scenario ids whose agents' background processes live on while they are graded."""
     sandbox: str = "docker"
@@ -223,5 +225,7 @@ class JobRecord(Model):
     """When it was taken up again after it had died or been cancelled."""
     message: str | None = None
     """Why it has the status it has, where that is not plain."""
+    rounds: tuple[RoundReport, ...] = ()
+    """What the rounds of attempts showed, where the job ran in some."""
     reproducibility: dict[str, Any] = {}
     """argv, git commit and state, versions, platform."""

@@ -68,6 +68,7 @@ _SAME_NAME = (
     "image_map",
     "sandbox",
     "strict_capabilities",
+    "interleave",
     "name",
     "metadata",
     "reuse",
@@ -418,9 +419,30 @@ def _gate(config: pytest.Config, merged: Merged) -> GateConfig:
         place = os.path.abspath(config.invocation_params.dir / os.path.expanduser(path))  # noqa: PTH100, PTH111
         said["baseline"] = "file:" + place.removeprefix(f"{config.rootpath}{os.sep}")
     try:
-        return gate_config(said, merged.origin)
+        gate = gate_config(said, merged.origin)
+        if gate.baseline is not None and not hasattr(config, "workerinput"):
+            _look_at_baseline(gate.baseline, config.rootpath, merged.origin("baseline"))
     except InputError as error:
         raise pytest.UsageError(clean(str(error))) from None
+    return gate
+
+
+def _look_at_baseline(spec: str, root: Path, blame: str) -> None:
+    """See that a baseline can be one, and read the file it may be in: whether there is another is known later.
+
+    Raises:
+        InputError: it cannot.
+    """
+    from ..analysis.baseline import parse_spec
+    from ..analysis.baseline_file import side_of_file
+
+    try:
+        asked = parse_spec(spec)
+        path = root / os.path.expanduser(asked.value)  # noqa: PTH111
+        if asked.kind == "file" and path.exists():
+            side_of_file(spec, path, None)
+    except InputError as error:
+        raise InputError(f"{blame}: {error}") from None
 
 
 def _known(config: pytest.Config) -> KnownFailures | None:

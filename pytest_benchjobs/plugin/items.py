@@ -49,6 +49,8 @@ class TrialItem(pytest.Item):
     """
 
     __slots__ = ("agent", "attempt", "attempts", "known", "landed", "properties", "ref", "result", "source")
+    fresh = False
+    """Whether it was made while the session ran, to confirm that a scenario became worse."""
 
     def __init__(
         self,

@@ -18,16 +18,18 @@ import logging
 import signal
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import FrameType
 
 import pytest
 
 from ..model.policy import Policy
 from ..model.result import TrialResult
+from ..runner import Flight
 from . import reporting
 from .asked import asked as read
 from .items import Ticket, TrialItem
+from .rounds import Rounds
 from .session import BenchSession, ended_in_the_end, next_landed
 
 _CLEANUP_SECONDS = 120.0
@@ -73,17 +75,36 @@ def chosen(config: pytest.Config, trials: Iterable[TrialItem]) -> frozenset[str]
 def _fly(session: pytest.Session, bench: BenchSession, trials: list[TrialItem]) -> None:
     flight = bench.flight()
     policy = bench.job.attempt_policy
+    rounds = Rounds(bench, trials)
+
+    def report(landed: tuple[Ticket, TrialResult]) -> None:
+        rounds.saw(landed[1])
+        _report(session, landed, policy)
+
     with ended_in_the_end(bench, flight, _CLEANUP_SECONDS):
-        waiting = 0
-        for item in trials:
-            for ticket in item.tickets():
-                bench.submit(flight, ticket)
-                waiting += 1
-                while landed := flight.next(timeout=0):
-                    waiting -= 1
-                    _report(session, landed, policy)
-        for _ in range(waiting):
-            _report(session, next_landed(flight), policy)
+        for batch in rounds.batches():
+            _fly_batch(bench, flight, batch, report)
+        fresh = rounds.fresh()
+        reporting.announce_more(bench, rounds.unplanned(fresh))
+        _fly_batch(bench, flight, fresh, lambda landed: bench.record(landed[1]))
+
+
+def _fly_batch(
+    bench: BenchSession,
+    flight: Flight[Ticket],
+    tickets: Iterable[Ticket],
+    report: Callable[[tuple[Ticket, TrialResult]], None],
+) -> None:
+    """Run trials, and report each as it lands."""
+    waiting = 0
+    for ticket in tickets:
+        bench.submit(flight, ticket)
+        waiting += 1
+        while landed := flight.next(timeout=0):
+            waiting -= 1
+            report(landed)
+    for _ in range(waiting):
+        report(next_landed(flight))
 
 
 def _report(session: pytest.Session, landed: tuple[Ticket, TrialResult], policy: Policy) -> None:

@@ -44,6 +44,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     collect.check(session)
     # Stable, and after every plugin that shuffles: ordinary tests first, whose fixtures live from one to the next.
     session.items.sort(key=lambda item: isinstance(item, TrialItem))
+    if any(isinstance(item, TrialItem) for item in session.items):
+        from . import rounds
+
+        rounds.prepare(session)
     if hasattr(session.config, "workerinput"):
         from .xdist import leave_word
 

@@ -32,7 +32,7 @@ from ..store.history import History
 from ..store.liveness import FLIGHT, join_crew, still
 from ..store.text import clean
 from ..store.totals import added, most, spent_by, totals
-from . import gate, models
+from . import gate, models, rounds
 from .asked import asked as read
 from .beginning import Begun, begin
 from .ci import host_of
@@ -128,6 +128,7 @@ class BenchSession:
             pytest.UsageError: there is no such sandbox or job; the results directory refuses, or belongs to a newer
                 version; somebody else runs the job.
         """
+        rounds.check(config)
         if models.needed(config):
             models.make_ready(config)
         begun = begin(config, sum(planned.values()), chosen)

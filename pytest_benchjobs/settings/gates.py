@@ -16,10 +16,11 @@ EVERY = "*"
 KEYS = (
     *("baseline", "require_baseline", "fail_on_regression"),
     *FLOORS,
-    *("policy", "exit", "regress_warn", "noise"),
+    *("policy", "exit", "regress_warn", "noise", "confirm", "until_decided"),
 )
 """What settings say about gates."""
 NO_BASELINE = "none"
+_MOST_FRESH = 1000
 DEFAULT_RULE = "mean:any"
 """What a baseline alone asks for: no drop of the mean score that chance does not explain."""
 _OF_ALL = ("max_error_rate", "min_samples")
@@ -86,6 +87,14 @@ def _config(values: Mapping[str, Any], blame: Callable[[str], str], asked: GateC
         fields["noise"] = {name: _points("noise", value) for name, value in values["noise"].items()}
     if values.get("require_baseline"):
         fields["require_baseline"] = True
+    if "confirm" in values:
+        if not 0 <= values["confirm"] <= _MOST_FRESH:
+            raise _WrongError(
+                "confirm", f"{values['confirm']} is no number of attempts from 0 to {_MOST_FRESH}"
+            )
+        fields["confirm"] = values["confirm"]
+    if values.get("until_decided"):
+        fields["until_decided"] = True
     return asked.model_copy(update={"baseline": baseline, "rules": tuple(rules), **fields})
 
 

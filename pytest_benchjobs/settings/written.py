@@ -197,6 +197,9 @@ class Settings(WrittenBenchmark):
     """Points of score: `2pp` or 0.02."""
     noise: dict[Text, _Bound] = {}
     """Benchmark -> points of score."""
+    confirm: Annotated[_Count, Field(ge=0, le=1000)] | None = None
+    until_decided: _Flag | None = None
+    interleave: _Flag | None = None
     matrix: WrittenMatrix | None = None
     extra: dict[str, Any] = {}
     """As --bench-extra; it may have `per_benchmark`."""

@@ -60,7 +60,7 @@ def test_no_change_is_decided_early_too() -> None:
 
 def test_below_alpha_but_above_the_boundary_is_no_regression() -> None:
     before = side({name: [1, 1, 1, 1, 0] for name in names(20)})
-    now = side({name: [int(number >= 8)] for number, name in enumerate(names(20))})
+    now = side({name: [int(number >= 9)] for number, name in enumerate(names(20))})
     (found,) = looks(now, before, CONFIG, number=1, rounds=5)
     assert found.boundary < found.p_value < 0.05
     assert found.stop is None

@@ -1,0 +1,172 @@
+"""Attempts in rounds, fresh attempts of what looks worse, and agents that take turns."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from .conftest import Bench
+
+# Agents take what they score from a variable, by scenario: an agent may be worse without being another program.
+AGENTS = """
+import os
+
+def pytest_benchjobs_agents():
+    return [Told("told"), Told("other")]
+
+from pytest_benchjobs import AgentCommand
+
+class Told:
+    needs_model = False
+    trusted = False
+
+    def __init__(self, name):
+        self.name = name
+
+    def prepare(self, call):
+        broken = os.environ.get("BROKEN", "").split()
+        worth = "0" if call.scenario.id in broken else "1"
+        return AgentCommand(argv=("/bin/sh", "-c", f"echo {worth} > out.txt"))
+"""
+MAIN = "from pytest_benchjobs.cli import main; main()"
+NAMES = [f"s{number:02}" for number in range(12)]
+
+
+@pytest.fixture
+def suite(bench: Bench) -> Bench:
+    """A benchmark of twelve scenarios, of which a baseline passed all in five attempts."""
+    bench.conftest(AGENTS)
+    bench.manifest(dict.fromkeys(NAMES, "cat out.txt"), "suite.bench.yaml")
+    result = bench.run(
+        "suite.bench.yaml", "--bench-agent", "told", "--bench-attempts", "5", "--bench-job-name", "first"
+    )
+    assert result.ret == 0
+    return bench
+
+
+def gate(bench: Bench) -> dict[str, Any]:
+    (found,) = bench.job()["gates"]
+    return dict(found)
+
+
+def offline(bench: Bench, *arguments: str) -> tuple[int, str]:
+    """Exit status and output of `benchjobs gate`."""
+    command = [sys.executable, "-c", MAIN, "gate", "last", *arguments]
+    done = subprocess.run(command, cwd=bench.path, stdout=subprocess.PIPE, text=True, check=False)
+    return done.returncode, done.stdout
+
+
+def attempts(bench: Bench) -> dict[str, int]:
+    """Attempts that ran, by scenario."""
+    ran: dict[str, int] = {}
+    for result in bench.results():
+        if result["outcome"] in ("passed", "failed"):
+            ran[result["scenario"]] = ran.get(result["scenario"], 0) + 1
+    return ran
+
+
+def test_attempts_end_when_the_gate_is_decided(suite: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = ("suite.bench.yaml", "--bench-agent", "told", "--bench-attempts", "5", "--bench-baseline", "job:first",
+           "--bench-until-decided")  # fmt: skip
+    result = suite.run(*ask, "-rs")
+    assert result.ret == 0
+    assert attempts(suite) == dict.fromkeys(NAMES, 1)
+    result.stdout.fnmatch_lines(["bench: round 1 of 5: suite, told, mean:any: ok: *"])
+    assert "decided after round 1 of 5" in result.stdout.str()
+    result.assert_outcomes(passed=12, skipped=48)
+    found = gate(suite)
+    assert (found["verdict"], found["rounds"][0]["round"], found["rounds"][0]["stop"]) == ("ok", 1, "ok")
+
+    monkeypatch.setenv("BROKEN", " ".join(NAMES[:8]))
+    worse = suite.run(*ask)
+    assert worse.ret == 10
+    assert set(attempts(suite).values()) == {1}
+    found = gate(suite)
+    assert (found["verdict"], found["rounds"][0]["stop"]) == ("regressed", "regressed")
+    assert {change["scenario"] for change in found["broke"]} == set(NAMES[:8])
+    # Offline says the same.
+    status, printed = offline(suite, "-o", "json")
+    assert status == 10
+    report = json.loads(printed)
+    assert report["verdict"] == "regressed"
+    assert report["rounds"] == found["rounds"]
+
+
+def test_what_looks_worse_is_confirmed_by_fresh_attempts(
+    suite: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROKEN", "s03")
+    result = suite.run(
+        "suite.bench.yaml", "--bench-agent", "told", "--bench-baseline", "job:first", "--bench-confirm", "5"
+    )
+    assert result.ret == 10
+    result.stdout.fnmatch_lines(["bench: 1 scenario looks worse than in the baseline: 5 fresh attempts"])
+    result.assert_outcomes(passed=11)
+    assert attempts(suite) == {**dict.fromkeys(NAMES, 1), "s03": 6}
+    found = gate(suite)
+    (change,) = found["broke"]
+    assert (change["scenario"], change["fresh_attempts"], change["fresh_passed"], change["confirmed"]) == (
+        "s03",
+        5,
+        0,
+        True,
+    )
+    assert change["now_attempts"] == 1
+    with sqlite3.connect(suite.path / "reports" / "history.sqlite") as history:
+        ((status, planned, trials),) = history.execute(
+            "select status, planned, trials from jobs order by created_at desc limit 1"
+        )
+    assert (status, planned, trials) == ("completed", 17, 17)
+    assert offline(suite)[0] == 10
+
+
+def test_agents_take_turns(bench: Bench) -> None:
+    bench.conftest(AGENTS)
+    bench.manifest(dict.fromkeys(NAMES[:3], "cat out.txt"), "suite.bench.yaml")
+    ask = ("suite.bench.yaml", "--bench-agent", "told", "--bench-agent", "other", "--bench-attempts", "2",
+           "--collect-only", "-q")  # fmt: skip
+    plain = bench.run(*ask).outlines[:12]
+    turns = bench.run(*ask, "--bench-interleave").outlines[:12]
+    assert sorted(plain) == sorted(turns)
+    assert [line.partition("[")[2] for line in turns] == [
+        "other-1]", "told-1]", "told-1]", "other-1]", "other-1]", "told-1]",
+        "told-2]", "other-2]", "other-2]", "told-2]", "told-2]", "other-2]",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--bench-until-decided",), "--bench-until-decided: there is nothing to decide without a baseline"),
+        (("--bench-confirm", "3"), "--bench-confirm: nothing looks worse without a baseline"),
+        (("--bench-confirm", "-1"), "--bench-confirm: -1 is no number of attempts"),
+        (
+            ("--bench-until-decided", "--bench-baseline", "last", "--bench-attempts", "3", "-n", "2"),
+            "--bench-until-decided decides in one process what to run next; leave out -n",
+        ),
+        (
+            (
+                "--bench-confirm",
+                "3",
+                "--bench-baseline",
+                "last",
+                "--bench-attempts",
+                "3",
+                "--bench-attempt-policy",
+                "any",
+            ),
+            "--bench-confirm is for the attempt policy `each`, not `any`",
+        ),
+    ],
+)
+def test_what_does_not_fit_together(bench: Bench, arguments: tuple[str, ...], says: str) -> None:
+    bench.toy()
+    result = bench.run("toy.bench.yaml", *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert says in result.stderr.str() + result.stdout.str()
+    assert not (bench.path / "reports" / "jobs").exists()
