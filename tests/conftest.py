@@ -10,5 +10,8 @@ import signal
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Without bytecode each of the many processes that tests start would compile pytest's plugins and this package anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # What is kept on the machine that runs the tests is nobody's business here.
 os.environ["BENCHJOBS_CONFIG"] = "/nonexistent/benchjobs"
