@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -112,7 +112,15 @@ def checked_name(text: str) -> str:
         ) from None
 
 
-def resolve(spec: str, *, history: History, directory: Path, root: Path, job: JobRecord | None) -> Resolved:
+def resolve(
+    spec: str,
+    *,
+    history: History,
+    directory: Path,
+    root: Path,
+    job: JobRecord | None,
+    benchmarks: Collection[str] = (),
+) -> Resolved:
     """Find what a job is judged against. That is never the job itself.
 
     Args:
@@ -121,6 +129,7 @@ def resolve(spec: str, *, history: History, directory: Path, root: Path, job: Jo
         directory: Where jobs are.
         root: The repository is around it, and relative paths are below it.
         job: The one that is judged; None: any.
+        benchmarks: Names of those it is going to run, where the history knows no trial of it yet.
 
     Raises:
         InputError: the spec or the file is wrong, or the job does not exist.
@@ -136,12 +145,12 @@ def resolve(spec: str, *, history: History, directory: Path, root: Path, job: Jo
     if asked.kind == "file":
         return from_file(spec, root / asked.value, None if job is None else job.id)
     if asked.kind == "last":
-        chosen = last_job(history, job)
+        chosen = last_job(history, job, benchmarks)
         why = (
             f"there is no completed job{' of the same benchmarks and agents before this one' if job else ''}"
         )
     else:
-        chosen = branch_jobs(history, asked.value, asked.pool, root, job)
+        chosen = branch_jobs(history, asked.value, asked.pool, root, job, benchmarks)
         why = f"there is no completed job of branch {one_line(asked.value, 200)} that fits"
     if not chosen.jobs:
         return Resolved(None, f"{why} in {directory}", chosen.notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from ..model.job import JobRecord, JobStatus
@@ -28,6 +28,18 @@ class Candidate:
     """Of an agent there is the very label; else only the name, with another model or version."""
     same_benchmarks: bool
     """All of them; else some."""
+    whole: bool
+    """It ran all scenarios of its benchmarks, or is known to have enough of those that are asked for."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether there can be no better one."""
+        return self.same_agent and self.same_benchmarks and self.whole
+
+    @property
+    def rank(self) -> tuple[bool, bool, bool]:
+        """The greater, the better it fits."""
+        return self.same_agent, self.same_benchmarks, self.whole
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,18 +85,25 @@ def errors_of(history: History, job: str) -> str | None:
     return None
 
 
-def last_job(history: History, job: JobRecord | None) -> Chosen:
+def last_job(history: History, job: JobRecord | None, benchmarks: Collection[str] = ()) -> Chosen:
     """The last job before this one that is of the same benchmarks and agents; of all jobs, the last.
 
     One with the very agents and all benchmarks is preferred to a later one that has only some.
+
+    Args:
+        history: Where to look.
+        job: The one that is judged.
+        benchmarks: Names of those it is going to run, as long as the history knows no trial of it.
+
     """
     notes: list[str] = []
-    found = _fitting(history, job, history.completed(), notes, lambda record: _is_earlier(record, job))
+    asked = _asked(history, job, benchmarks)
+    found = _fitting(history, job, asked, history.completed(), notes, lambda record: _is_earlier(record, job))
     best: Candidate | None = None
     for candidate in found:
-        if best is None or _rank(candidate) > _rank(best):
+        if best is None or candidate.rank > best.rank:
             best = candidate
-        if candidate.same_agent and candidate.same_benchmarks:
+        if candidate.fits:
             break
     if best is None:
         return Chosen((), tuple(notes))
@@ -94,16 +113,34 @@ def last_job(history: History, job: JobRecord | None) -> Chosen:
 def with_earlier(history: History, job: JobRecord, pool: int) -> Chosen:
     """A job, and those before it which can be pooled with it: so many in all."""
     notes: list[str] = []
-    found = _fitting(history, job, history.completed(), notes, lambda record: _is_earlier(record, job))
-    alike = (one.record.id for one in found if one.same_agent and one.same_benchmarks)
+    asked = _asked(history, job, ())
+    found = _fitting(history, job, asked, history.completed(), notes, lambda record: _is_earlier(record, job))
+    alike = (one.record.id for one in found if one.fits)
     jobs = (job.id, *itertools.islice(alike, pool - 1))
     if len(jobs) < pool:
         notes.append(f"only {len(jobs)} of {pool} jobs: there are no more of the same benchmarks and agents")
     return Chosen(jobs, tuple(notes))
 
 
-def branch_jobs(history: History, branch: str, pool: int, root: Path, job: JobRecord | None) -> Chosen:
-    """The last jobs of a branch; if there are any, those of commits this one descends from, without changes on top."""
+def branch_jobs(
+    history: History,
+    branch: str,
+    pool: int,
+    root: Path,
+    job: JobRecord | None,
+    benchmarks: Collection[str] = (),
+) -> Chosen:
+    """The last jobs of a branch; if there are any, those of commits this one descends from, without changes on top.
+
+    Args:
+        history: Where to look.
+        branch: Of git.
+        pool: How many jobs.
+        root: The repository is around it.
+        job: The one that is judged.
+        benchmarks: As for `last_job`.
+
+    """
     own = _git(job) if job is not None else {}
     commit = own.get("commit") if job is not None else head(root)
     notes: list[str] = []
@@ -122,19 +159,15 @@ def branch_jobs(history: History, branch: str, pool: int, root: Path, job: JobRe
 
     found: list[tuple[Candidate, bool | None]] = []
     perfect = 0
-    for candidate in _fitting(history, job, history.completed(branch), notes, wanted):
+    asked = _asked(history, job, benchmarks)
+    for candidate in _fitting(history, job, asked, history.completed(branch), notes, wanted):
         ancestor = descends(candidate.record)
         found.append((candidate, ancestor))
-        perfect += (
-            ancestor is not False
-            and not _git(candidate.record).get("dirty")
-            and candidate.same_agent
-            and candidate.same_benchmarks
-        )
+        perfect += candidate.fits and ancestor is not False and not _git(candidate.record).get("dirty")
         if perfect == pool:
             break
-    found = _preferred(found, lambda one: one[0].same_agent)
-    found = _preferred(found, lambda one: one[0].same_benchmarks)
+    best = max((candidate.rank for candidate, _ in found), default=None)
+    found = [one for one in found if one[0].rank == best]
     clean = _preferred(found, lambda one: not _git(one[0].record).get("dirty"))
     if clean and _git(clean[0][0].record).get("dirty"):
         notes.append(f"all jobs of branch {branch} ran with uncommitted changes")
@@ -152,12 +185,12 @@ def branch_jobs(history: History, branch: str, pool: int, root: Path, job: JobRe
 def _fitting(
     history: History,
     job: JobRecord | None,
+    asked: _Asked,
     records: Iterator[JobRecord],
     notes: list[str],
     wanted: Callable[[JobRecord], bool],
 ) -> Iterator[Candidate]:
     """Of the newest jobs, those that share benchmarks and agents with one. Whoever has too many errors is noted."""
-    asked = _asked(history, job)
     for record in itertools.islice(records, _LOOKED_AT):
         if (job is not None and record.id == job.id) or not wanted(record):
             continue
@@ -171,18 +204,18 @@ def _fitting(
         yield candidate
 
 
-def _asked(history: History, job: JobRecord | None) -> _Asked:
+def _asked(history: History, job: JobRecord | None, benchmarks: Collection[str]) -> _Asked:
     if job is None:
-        return _Asked()
+        return _Asked(frozenset(benchmarks))
     runs = history.runs(job.id)
-    labels = {run.agent for run in runs} or {agent.label for agent in job.config.agents}
-    scenarios = {(row.benchmark, row.scenario) for row in history.paired_rows(job.id)} if runs else set()
-    return _Asked(
-        frozenset(run.benchmark for run in runs),
-        frozenset(labels),
-        # Of a job that goes on, more may come.
-        frozenset(scenarios) if job.status.ended else frozenset(),
-    )
+    labels = {run.agent for run in runs}
+    ran = frozenset(run.benchmark for run in runs)
+    if not job.status.ended:  # more will come
+        return _Asked(
+            ran.union(benchmarks), frozenset(labels.union(agent.label for agent in job.config.agents))
+        )
+    scenarios = frozenset((row.benchmark, row.scenario) for row in history.paired_rows(job.id))
+    return _Asked(ran, frozenset(labels), scenarios)
 
 
 def _candidate(history: History, record: JobRecord, asked: _Asked) -> Candidate | None:
@@ -193,11 +226,13 @@ def _candidate(history: History, record: JobRecord, asked: _Asked) -> Candidate 
         return None
     if asked.labels and not set(map(_name, labels)) & set(map(_name, asked.labels)):
         return None
+    whole = not record.partial
     if asked.scenarios:
         here = {(row.benchmark, row.scenario) for row in history.paired_rows(record.id)}
         if len(here & asked.scenarios) < _LEAST_SHARED * len(asked.scenarios):
             return None
-    return Candidate(record, asked.labels <= labels, asked.benchmarks <= benchmarks)
+        whole = whole or asked.scenarios <= here
+    return Candidate(record, asked.labels <= labels, asked.benchmarks <= benchmarks, whole)
 
 
 def _name(label: str) -> str:
@@ -205,15 +240,13 @@ def _name(label: str) -> str:
     return label.partition(":")[0].partition("@")[0].partition(",")[0]
 
 
-def _rank(candidate: Candidate) -> int:
-    return 2 * candidate.same_agent + candidate.same_benchmarks
-
-
 def _compromises(candidate: Candidate) -> Iterator[str]:
     if not candidate.same_agent:
         yield f"job {candidate.record.id} has not all agents; those of the same name are compared"
     if not candidate.same_benchmarks:
         yield f"job {candidate.record.id} has not all benchmarks"
+    if not candidate.whole:
+        yield f"job {candidate.record.id} ran only a part of its benchmarks"
 
 
 def _is_earlier(record: JobRecord, job: JobRecord | None) -> bool:

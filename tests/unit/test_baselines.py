@@ -234,6 +234,30 @@ def test_last_is_the_last_completed_job_that_fits(reports: Path, history: Histor
     assert "has not all agents" in resolved.notes[-1]
 
 
+def test_last_of_a_job_that_begins_is_of_the_benchmarks_it_is_going_to_run(
+    reports: Path, history: History
+) -> None:
+    other = [ended("P", "a").model_copy(update={"benchmark": "other"})]
+    make_job(reports, ONE, LETTERS, hours_ago=9)
+    make_job(reports, TWO, {"oracle": {"a": "P"}}, hours_ago=8, partial=True)
+    make_job(reports, THREE, other, hours_ago=7)
+    begins = make_job(reports, FIVE, [], hours_ago=1, status=JobStatus.RUNNING)
+
+    def last(*benchmarks: str) -> Resolved:
+        return resolve(
+            "last", history=history, directory=reports, root=reports, job=begins, benchmarks=benchmarks
+        )
+
+    assert jobs_of(last()) == (THREE,)
+    assert jobs_of(last("other")) == (THREE,)
+    assert jobs_of(last("texts")) == (ONE,)  # the later one ran only a part
+    assert jobs_of(last("texts", "other")) == (THREE,)
+    assert last("texts", "other").notes == (f"job {THREE} has not all benchmarks",)
+    assert last("none").side is None
+    history.forget(ONE)
+    assert last("texts").notes == (f"job {TWO} ran only a part of its benchmarks",)
+
+
 # --- Branches
 
 
