@@ -27,6 +27,8 @@ MARK = "bench_known"
 NOTES = pytest.StashKey[list[str]]()
 """Lines for the terminal summary: entries that are about nothing, marks that do not hold."""
 _REASON_LIMIT = 2000
+_SHOWN = 20
+_LIKE = 5000
 
 
 class _Marks:
@@ -139,13 +141,17 @@ def note_unmatched(session: pytest.Session) -> None:
     if failures is None or session.testsfailed or _is_part(session.config):
         return
     seen = read(session.config).seen
-    for entry in failures.unmatched():
-        hint = did_you_mean(entry.scenario.rpartition("/")[2], seen)
+    unmatched = failures.unmatched()
+    for entry in unmatched[:_SHOWN]:
+        # Looking for one that is alike takes a second among 100,000.
+        hint = did_you_mean(entry.id, seen) if len(seen) <= _LIKE else ""
         if not hint and entry.benchmark is None and "/" not in entry.scenario:
             hint = " if it is about another benchmark, name that"
         names = one_line(", ".join(sorted(failures.benchmarks)), 200)
         where = f"{entry.known.place}: {entry.scenario} matches no scenario of {names}"
         _note(session.config, f"{where};{hint}" if hint else where)
+    if len(unmatched) > _SHOWN:
+        _note(session.config, f"... and {len(unmatched) - _SHOWN} more entries that match no scenario")
 
 
 def summarise(terminal: TerminalReporter, config: pytest.Config, verdicts: Iterable[TrialResult]) -> None:

@@ -115,6 +115,9 @@ class KnownFailures:
                 self._named.setdefault(entry.id, []).append(number)
             else:
                 self._patterns.append((number, re.compile(fnmatch.translate(entry.id)).match))
+        # One look tells most scenarios, of which no pattern is about any, apart: there may be 100,000.
+        every = "|".join(fnmatch.translate(self.entries[number].id) for number, _ in self._patterns)
+        self._any_pattern = re.compile(every).match if every else None
 
     def __bool__(self) -> bool:
         return bool(self.entries)
@@ -123,7 +126,10 @@ class KnownFailures:
         """The entries about a scenario, in the order of the file: the first that fits the agent counts."""
         self.benchmarks.add(benchmark)
         found = [*self._named.get(scenario, ())]
-        found += [number for number, match in self._patterns if match(scenario)]
+        if self._any_pattern is not None and self._any_pattern(scenario):
+            found += [number for number, match in self._patterns if match(scenario)]
+        if not found:
+            return []
         fitting = [number for number in sorted(found) if self.entries[number].is_of(benchmark)]
         self._met.update(fitting)
         return [self.entries[number] for number in fitting]
