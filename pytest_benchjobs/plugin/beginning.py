@@ -39,6 +39,10 @@ _WAIT_SECONDS = 30.0
 _POLL_SECONDS = 0.1
 
 
+BENCHMARKS = pytest.StashKey[Collection[str]]()
+"""Names of those of which trials are going to run: it is by them that the last job of the same is found."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Begun:
     """A job that is ours until this process ends."""
@@ -80,7 +84,7 @@ def begin(config: pytest.Config, planned: int, chosen: Collection[str] = ()) -> 
             recovered = recover(directory, history, _write_reports)
             if asked.resume is not None:
                 bundle = JobBundle.open(directory, find_job(history, asked.resume))
-                baseline = _baseline(asked, history, config.rootpath, bundle.read())
+                baseline = _baseline(config, asked, history, bundle.read())
                 lock = _held(bundle)
                 undo.callback(os.close, lock)
                 record = _taken_up(bundle, asked.job)
@@ -88,7 +92,7 @@ def begin(config: pytest.Config, planned: int, chosen: Collection[str] = ()) -> 
                 besides = sum(result.node_id not in chosen for result in bundle.results())
             else:
                 new = _new(config, asked, planned)
-                baseline = _baseline(asked, history, config.rootpath, new)
+                baseline = _baseline(config, asked, history, new)
                 bundle, record, is_new = _made(directory, new)
                 if is_new:
                     undo.callback(remove_tree, bundle.root)
@@ -111,7 +115,7 @@ def begin(config: pytest.Config, planned: int, chosen: Collection[str] = ()) -> 
     return Begun(bundle, history, tuple(recovered), lock, besides, baseline)
 
 
-def _baseline(asked: Asked, history: History, root: Path, job: JobRecord) -> Resolved | None:
+def _baseline(config: pytest.Config, asked: Asked, history: History, job: JobRecord) -> Resolved | None:
     """What the job is to be judged by. A mistake in it is said before anything is paid for.
 
     Raises:
@@ -123,7 +127,14 @@ def _baseline(asked: Asked, history: History, root: Path, job: JobRecord) -> Res
     from ..analysis.baseline import resolve
 
     try:
-        found = resolve(gate.baseline, history=history, directory=asked.job.directory, root=root, job=job)
+        found = resolve(
+            gate.baseline,
+            history=history,
+            directory=asked.job.directory,
+            root=config.rootpath,
+            job=job,
+            benchmarks=config.stash.get(BENCHMARKS, ()),
+        )
     except InputError as error:
         raise InputError(f"--bench-baseline: {error}") from None
     if found.side is None and gate.require_baseline:

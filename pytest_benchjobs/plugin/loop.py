@@ -28,6 +28,7 @@ from ..model.result import TrialResult
 from ..runner import Flight
 from . import reporting
 from .asked import asked as read
+from .beginning import BENCHMARKS
 from .items import Ticket, TrialItem
 from .rounds import Rounds
 from .session import BenchSession, ended_in_the_end, next_landed
@@ -42,6 +43,7 @@ def run(session: pytest.Session) -> bool:
         raise session.Interrupted(f"{session.testsfailed} error{many} during collection")
     ordinary = [item for item in session.items if not isinstance(item, TrialItem)]
     trials = [item for item in session.items if isinstance(item, TrialItem)]
+    session.config.stash[BENCHMARKS] = benchmarks(trials)
     with sigterm_as_interrupt():
         bench = BenchSession.begin(session.config, by_agent(trials), chosen(session.config, trials))
         try:
@@ -63,6 +65,11 @@ def by_agent(trials: Iterable[TrialItem]) -> dict[str, int]:
     for item in trials:
         counts[item.agent.label] += item.attempts
     return dict(counts)
+
+
+def benchmarks(trials: Iterable[TrialItem]) -> frozenset[str]:
+    """Names of the benchmarks they are of."""
+    return frozenset(item.source.benchmark for item in trials)
 
 
 def chosen(config: pytest.Config, trials: Iterable[TrialItem]) -> frozenset[str]:

@@ -62,7 +62,7 @@ def leave_word(session: pytest.Session) -> None:
     if not trials:
         return
     from .known import NOTES
-    from .loop import by_agent, chosen
+    from .loop import benchmarks, by_agent, chosen
     from .selection import LEFT_OUT, is_partial
 
     word = {
@@ -72,6 +72,7 @@ def leave_word(session: pytest.Session) -> None:
         "scenarios": len({(id(item.source), item.ref.id) for item in trials}),
         "agents": len({item.agent.label for item in trials}),
         "partial": is_partial(session.config),
+        "benchmarks": sorted(benchmarks(trials)),
         "left_out": [*session.config.stash.setdefault(LEFT_OUT, {})],
         "notes": session.config.stash.get(NOTES, []),
     }
@@ -256,6 +257,7 @@ class Controller:
         if self.bench is not None or not (self.meeting / "collected.json").is_file():
             return
         from . import reporting
+        from .beginning import BENCHMARKS
         from .collect import activate
         from .known import NOTES
         from .selection import LEFT_OUT, PARTIAL
@@ -268,6 +270,7 @@ class Controller:
         )
         self.config.stash[NOTES] = word["notes"]
         self.config.stash[PARTIAL] = word["partial"]
+        self.config.stash[BENCHMARKS] = frozenset(word["benchmarks"])
         self.bench = BenchSession.begin(self.config, word["trials"], frozenset(word["chosen"]))
         problem = self.bench.engine_problem
         job = {
