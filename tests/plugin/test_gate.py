@@ -1,0 +1,265 @@
+"""Gates at the end of a session: verdict, exit status, what is kept; and the same afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import subprocess
+from collections.abc import Collection
+from typing import Any
+
+import jsonschema
+import pytest
+
+from pytest_benchjobs.report.documents import schema_of
+
+from .conftest import Bench
+from .test_run import benchjobs
+
+SCENARIOS = 24
+
+
+def letters(bench: Bench, number: int = SCENARIOS, **more: Any) -> None:
+    """Scenarios `s00` and so on, which any agent solves that writes 1."""
+    scenarios = [
+        {
+            "id": f"s{place:02}",
+            "problem_statement": f"p{place:02}",
+            "reference": "echo 1 > out.txt",
+            "scorers": [{"name": "right", "type": "command", "command": "grep -q 1 out.txt"}],
+            **more,
+        }
+        for place in range(number)
+    ]
+    manifest = {
+        "benchmark": "letters",
+        "version": "1",
+        "defaults": {"image": "none", "workdir": "/app"},
+        "scenarios": scenarios,
+    }
+    bench.write("letters.bench.yaml", json.dumps(manifest))
+
+
+def agent(*unsolved: int) -> str:
+    """An agent that solves all but these."""
+    failing = "|".join(f"p{place:02}" for place in unsolved) or "none"
+    return (
+        f"--bench-agent=command:case $(cat $BENCH_PROBLEM_FILE) in {failing}) ;; *) echo 1 > out.txt;; esac"
+    )
+
+
+WEAK = (20, 21, 22, 23)
+"""What the agent of the baseline does not solve."""
+
+
+def before(bench: Bench, *arguments: str) -> None:
+    letters(bench)
+    assert bench.run("letters.bench.yaml", agent(*WEAK), "--bench-job-name=before", *arguments).ret == 1
+
+
+def gated(bench: Bench, *unsolved: int, status: int, more: Collection[str] = ()) -> pytest.RunResult:
+    done = bench.run("letters.bench.yaml", agent(*unsolved), "--bench-baseline=job:before", *more)
+    assert done.ret == status, done.stdout.str()
+    return done
+
+
+def report(bench: Bench) -> dict[str, Any]:
+    (gate,) = bench.job()["gates"]
+    jsonschema.validate(gate, schema_of("gate"))
+    return gate  # type: ignore[no-any-return]
+
+
+def rows(bench: Bench) -> list[tuple[Any, ...]]:
+    with contextlib.closing(sqlite3.connect(bench.path / "reports" / "history.sqlite")) as history:
+        return history.execute(
+            "SELECT expression, scope, baseline, policy, verdict FROM gates WHERE job = ? ORDER BY id",
+            (bench.bundle().name,),
+        ).fetchall()
+
+
+def offline(bench: Bench, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return benchjobs(bench, "gate", *arguments)
+
+
+def names(listed: list[dict[str, Any]]) -> list[str]:
+    return sorted(one["scenario"] for one in listed)
+
+
+def test_six_scenarios_worse_are_a_regression_and_are_named(bench: Bench) -> None:
+    before(bench)
+    done = gated(bench, *range(6), *WEAK, status=10)
+    done.stdout.fnmatch_lines(
+        [
+            "*= gate =*",
+            "regressed: mean 0.83 -> 0.58*",
+            "baseline job:before (*), policy evidence",
+            "regressed *mean:any of letters command:*0.833 -> 0.583, -25.0 pp (*), n=24, p=0.016, detectable drop *",
+            "broke: 6",
+            *(f"  letters/s{place:02}: 1 -> 0, passed 1 of 1 before, 0 of 1 now*" for place in range(6)),
+            "exit status 10",
+            "*14 passed, 10 unsolved*",
+        ]
+    )
+    found = report(bench)
+    assert (found["verdict"], names(found["broke"])) == ("regressed", [f"s{place:02}" for place in range(6)])
+    assert [row[0] for row in rows(bench)] == ["", "mean:any"]
+    assert {row[2:] for row in rows(bench)} == {("job:before", "evidence", "regressed")}
+    # The same afterwards, whoever asks: by what the job was asked, from files alone, and by something else.
+    again = offline(bench, "-o", "json")
+    assert again.returncode == 10, again.stderr
+    said = json.loads(again.stdout)
+    assert {**said, "at": None} == {**found, "at": None}
+    assert len(rows(bench)) == 4
+    assert benchjobs(bench, "db", "rebuild").returncode == 0
+    assert len(rows(bench)) == 4
+    for path in (bench.path / "reports").glob("history.sqlite*"):
+        path.unlink()
+    assert offline(bench, bench.bundle().name).returncode == 10
+    tolerant = offline(bench, "last", "--fail-on-regression", "mean:30pp", "--min-score", "0.9")
+    assert tolerant.returncode == 10, tolerant.stdout
+    assert "--bench-min-score 0.9" in tolerant.stdout
+    assert "mean:30pp" in tolerant.stdout
+    assert offline(bench, "last", "--fail-on-regression", "mean:30pp").returncode == 0
+
+
+def test_noise_holds_and_a_strict_policy_is_not_sure(bench: Bench) -> None:
+    before(bench)
+    done = gated(bench, 0, 21, 22, 23, status=0)
+    done.stdout.fnmatch_lines(
+        ["ok: *", "broke: 1", "  letters/s00:*", "fixed: 1", "  letters/s20:*", "exit status 0"]
+    )
+    gated(
+        bench, 0, 1, *WEAK, status=11, more=["--bench-policy=strict", "--bench-fail-on-regression=mean:5pp"]
+    )
+    assert report(bench)["verdict"] == "inconclusive"
+
+
+def test_what_decides_the_exit_status(bench: Bench) -> None:
+    before(bench)
+    worse = (*range(6), *WEAK)
+    gated(bench, *worse, status=1, more=["--bench-exit=tests"])
+    gated(bench, *WEAK, status=1, more=["--bench-exit=both"])
+    gated(bench, *worse, status=10, more=["--bench-exit=both"])
+    # An ordinary test that fails is none of the gate's business.
+    bench.write("test_ordinary.py", "def test_it():\n    assert False\n")
+    gated(bench, *WEAK, status=1, more=["test_ordinary.py"])
+
+
+def test_without_a_baseline(bench: Bench) -> None:
+    letters(bench, 2)
+    arguments = ["letters.bench.yaml", agent(0), "--bench-baseline=main"]
+    refused = bench.run(*arguments, "--bench-require-baseline")
+    assert refused.ret == 4
+    refused.stderr.fnmatch_lines(["*--bench-require-baseline: there is no baseline 'main'*"])
+    assert not list((bench.path / "reports").glob("jobs/*/job.json")), "a job began"
+    first = bench.run(*arguments)
+    assert first.ret == 0, first.stdout.str()
+    first.stdout.fnmatch_lines(["ok: *", "note: *there is no baseline 'main'*"])
+    floors = bench.run(
+        "letters.bench.yaml", agent(0), "--bench-min-score=0.8", "--bench-min-pass-rate=letters=50%"
+    )
+    assert floors.ret == 10, floors.stdout.str()
+    assert [rule["verdict"] for rule in report(bench)["rules"]] == ["regressed", "ok"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--bench-fail-on-regression=mean:5pp"], "--bench-fail-on-regression: *--bench-baseline*"),
+        (
+            ["--bench-baseline=x", "--bench-fail-on-regression=men:5pp"],
+            "--bench-fail-on-regression: *men*mean*",
+        ),
+        (["--bench-baseline=what:x"], "--bench-baseline: *job:ID*"),
+        (["--bench-min-score=2"], "--bench-min-score: *0 to 1*"),
+        (["--bench-min-score=a=1", "--bench-min-score=a=0"], "--bench-min-score: *once*"),
+        (["--bench-policy=lax"], "--bench-policy: 'lax' is none of evidence, strict, point"),
+        (["--bench-exit=no"], "--bench-exit: 'no' is none of tests, gate, both"),
+        (["--bench-regress-warn=2"], "--bench-regress-warn: '2' *2pp*"),
+        (["--bench-noise=2pp"], "--bench-noise: *BENCHMARK=PP*"),
+        (["--bench-baseline=file:broken.json"], "--bench-baseline: *broken.json*"),
+        (["--bench-baseline=none", "--bench-require-baseline"], "--bench-require-baseline: *none*"),
+    ],
+)
+def test_mistakes_are_said_before_anything_runs(bench: Bench, arguments: list[str], message: str) -> None:
+    letters(bench, 1)
+    bench.write("broken.json", "{")
+    done = bench.run("letters.bench.yaml", *arguments)
+    assert done.ret == 4, done.stdout.str()
+    done.stderr.fnmatch_lines([f"*{message}"])
+    assert not (bench.path / "reports").exists()
+
+
+def test_errors_make_it_invalid(bench: Bench) -> None:
+    before(bench)
+    bench.conftest(
+        """
+        from pytest_benchjobs import InfrastructureError
+        from pytest_benchjobs.testing import FakeProvider as Whole
+
+        class FakeProvider(Whole):
+            def start(self, spec, *more):
+                if int(spec.labels["trial"].partition("::s")[2][:2]) < 8:
+                    raise InfrastructureError("the engine is on strike")
+                return super().start(spec, *more)
+        """
+    )
+    done = gated(bench, *WEAK, status=12)
+    done.stdout.fnmatch_lines(
+        ["invalid: *33*", "8 of 24 attempts (33.3 %) ended in an infrastructure error*"]
+    )
+    assert report(bench)["verdict"] == "invalid"
+    gated(bench, *WEAK, status=0, more=["--bench-max-error-rate=50%", "--bench-baseline=none"])
+
+
+def test_a_part_of_the_scenarios_and_workers_of_xdist(bench: Bench) -> None:
+    before(bench)
+    done = gated(bench, *range(6), *WEAK, status=10, more=["-n2", "-k", "not s05 and not s23"])
+    done.stdout.fnmatch_lines(["broke: 5", "note: 2 of the baseline's scenarios were not selected"])
+    found = report(bench)
+    assert (found["removed"], found["rules"][0]["scenarios"]) == ([], 22)
+    letters(bench, 23)
+    gated(bench, *WEAK, status=0)
+    assert names(report(bench)["removed"]) == ["s23"]
+    stopped = gated(bench, *WEAK, status=12, more=["-x", "--bench-concurrency=1"])
+    stopped.stdout.fnmatch_lines(["invalid: the job is cancelled, 2 of 23 trials did not run*"])
+    assert offline(bench).returncode == 12
+
+
+def test_known_failures_in_quarantine_are_out_of_it(bench: Bench) -> None:
+    before(bench)
+    bench.write(
+        "bench-known.toml",
+        """
+        [[known]]
+        scenario = "letters/s0[0-5]"
+        reason = "The tokenizer is broken."
+        mode = "quarantine"
+        until = 2099-12-31
+        """,
+    )
+    gated(bench, *range(6), *WEAK, status=0)
+    found = report(bench)
+    assert (found["rules"][0]["scenarios"], len(found["known"])) == (18, 6)
+
+
+def test_publishing(bench: Bench) -> None:
+    letters(bench, 2)
+    assert bench.run("letters.bench.yaml", "--bench-scenario=s01", agent(1)).ret == 1
+    assert offline(bench).returncode == 2  # nothing was asked for
+    done = offline(bench, "last", "--profile", "publish", "-o", "json")
+    assert done.returncode == 12, done.stderr
+    codes = [reason["code"] for reason in json.loads(done.stdout)["publish"]]
+    assert codes == ["partial", "unclean_tree", "few_attempts"]
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(bench.path)]
+    for call in (
+        ["init", "-q"],
+        ["add", "letters.bench.yaml", "conftest.py", "pytest.ini"],
+        ["commit", "-qm", "All"],
+    ):
+        subprocess.run([*git, *call], check=True)
+    assert bench.run("letters.bench.yaml", agent(), "--bench-attempts=3").ret == 0
+    done = offline(bench, "last", "--profile", "publish")
+    assert done.returncode == 0, done.stdout
+    assert "nothing speaks against publishing" in done.stdout
