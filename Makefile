@@ -2,10 +2,17 @@
 # .venv, a Docker Engine where none answers, and the base images. Each says what it did.
 
 PY := .venv/bin/python
-PYTEST := $(PY) -m pytest
+PYTEST := $(PY) -m pytest -q
+# What takes long and tells little that a neighbour does not: `make extended`.
+DAILY := -m "not extended"
+# Tests that start processes wait for them now and then, so there are more workers than processors.
+WORKERS := -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
+
+# Tests start Python some two thousand times. Without bytecode each start compiles all it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format unit plugin docs docker local agents bench test-matrix terminal-bench venv engine bubblewrap clean
+.PHONY: help demo test lint format unit plugin docs docker local agents extended bench test-matrix terminal-bench venv engine bubblewrap clean
 
 help:  ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -13,8 +20,7 @@ help:  ## Show this
 demo: venv engine  ## Run the quickstart benchmark with two agents in real containers
 	$(PY) scripts/demo.py
 
-test: lint unit plugin docs docker bubblewrap  ## Everything CI runs, except the matrix
-	$(PYTEST) tests/agents tests/local -q -n 2 -m "not extended"
+test: lint unit local plugin docs agents docker  ## Everything CI runs, except the matrix
 
 lint: venv  ## ruff, mypy --strict, import-linter
 	$(PY) -m ruff check
@@ -27,22 +33,26 @@ format: venv  ## Format and fix what can be fixed
 	$(PY) -m ruff check --fix
 
 unit: venv  ## No engine, no pytest plugin
-	$(PYTEST) tests/unit -q -n auto
+	$(PYTEST) tests/unit -n auto $(DAILY)
 
 plugin: venv  ## The pytest plugin, through pytester
-	$(PYTEST) tests/plugin -q -n auto
+	$(PYTEST) tests/plugin $(WORKERS) $(DAILY)
 
 docs: venv engine  ## Run what the documentation shows
-	$(PYTEST) tests/docs -q -n auto --dist loadfile
+	$(PYTEST) tests/docs $(WORKERS) --dist loadgroup $(DAILY)
 
 docker: venv engine  ## Real containers
-	$(PYTEST) tests/docker -q
+	$(PYTEST) tests/docker $(WORKERS) --dist loadfile -m "not extended and not alone"
+	$(PYTEST) tests/docker -m "not extended and alone"
 
 local: venv engine bubblewrap  ## Sandboxes without Docker, beside real containers
-	$(PYTEST) tests/local -q
+	$(PYTEST) tests/local -n auto $(DAILY)
 
-agents: venv engine  ## Every test of real agents, against a scripted model server
-	$(PYTEST) tests/agents -q -n 2
+agents: venv engine  ## Real agents, against a scripted model server
+	$(PYTEST) tests/agents -n auto $(DAILY)
+
+extended: venv engine bubblewrap  ## What takes long and tells little that `make test` does not
+	$(PYTEST) tests -n auto --dist loadfile -m extended
 
 bench: venv engine  ## Measure the budgets: each figure is the median of several runs, beside what it may be
 	$(PY) -m tests.performance

@@ -19,6 +19,8 @@ from .commands import PAGE, PLANNED, Example, Option, Project, examples, options
 
 SEEDS = os.environ.get("BENCHJOBS_SEEDS")
 """Directory with the documents of the two systems, which are not ours to hand on."""
+# What all of it runs first takes long, and is run by one worker of xdist rather than by each.
+pytestmark = pytest.mark.xdist_group("seed commands")
 FLAG = r"(?<![\w-])--?[a-z][a-z-]*"
 assert eliza, runloop  # they register what they check
 
