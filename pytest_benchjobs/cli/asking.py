@@ -168,6 +168,9 @@ _OPTIONS = (
     click.option(
         "--strict-capabilities", is_flag=True, help="An agent that lacks what a scenario requires is an error."
     ),
+    click.option("--confirm", type=_Number(0, 1000, whole=True), metavar="N", help="New attempts of what looks worse."),
+    click.option("--until-decided", is_flag=True, help="Attempts in rounds, until the gate is decided."),
+    click.option("--interleave", is_flag=True, help="Agents take turns."),
     click.option(
         "--dir", "directory", type=click.Path(file_okay=False, path_type=Path),
         help="Where results go.  [default: bench_dir of the ini file, else reports/ of the project]",
@@ -257,11 +260,28 @@ def _how(options: Mapping[str, Any]) -> Iterable[str]:
         yield "--bench-force"
     else:
         yield "--bench-reuse"
-    for name in ("rerun_failed", "rerun_errors", "show_incompatible", "strict_capabilities", "no_docker"):
+    for name in (
+        "rerun_failed",
+        "rerun_errors",
+        "show_incompatible",
+        "strict_capabilities",
+        "no_docker",
+        "until_decided",
+        "interleave",
+    ):
         if options[name]:
             yield f"--bench-{name.replace('_', '-')}"
 
 
+_FLAGS = (
+    "rerun_failed",
+    "rerun_errors",
+    "show_incompatible",
+    "strict_capabilities",
+    "no_docker",
+    "until_decided",
+    "interleave",
+)
 _TEXTS = {
     "job_file": "job-file",
     "provider": "provider",
@@ -278,6 +298,7 @@ _TEXTS = {
     "exit_by": "exit",
     "max_cost": "max-cost",
     "max_tokens": "max-tokens",
+    "confirm": "confirm",
     "job_name": "job-name",
 }
 """Parameter -> option of pytest, where the value is passed on as it is."""

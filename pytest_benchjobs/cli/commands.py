@@ -27,6 +27,7 @@ _COMMANDS = {
     "gc": ("gc", "Remove what dead processes left behind."),
     "db": ("upkeep", "Look after the history."),
     "compare": ("compare", "Compare two jobs, agents or models."),
+    "ab": ("ab", "Run two agents in turns, and judge one by the other."),
     "view-comparison": ("compare", "Show a comparison again."),
     "baseline": ("baseline", "Set, move, list and show what jobs are judged against."),
     "gate": ("gate", "Judge a job by a baseline and by floors."),

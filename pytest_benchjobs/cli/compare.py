@@ -124,7 +124,7 @@ def compare(
     with History(directory / FILE) as history:
         history.save_comparison(comparison)
     path = _write(comparison, out or directory / "comparisons")
-    emit(comparison, lambda: _lines(comparison), output)
+    emit(comparison, lambda: comparison_lines(comparison), output)
     click.echo(f"Wrote {os.path.relpath(path)}", err=output != "text")
     return 0
 
@@ -140,7 +140,7 @@ def view_comparison(comparison: str, directory: Path, output: str) -> None:
 
     with History.open_readonly(directory / FILE) as history:
         found = find_comparison(history, comparison)
-    emit(found, lambda: _lines(found), output)
+    emit(found, lambda: comparison_lines(found), output)
 
 
 def _specs(jobs: Sequence[str], a: str | None, b: str | None) -> list[str]:
@@ -193,6 +193,7 @@ def _call(side: _Model, options: Mapping[str, Any], comparison_id: str) -> Asked
     return ask(
         {
             **options,
+            "exit_by": "tests",
             "agents": (f"{agent}:{side.model}",),
             "provider": side.provider,
             "metadata": (*options["metadata"], f"comparison={comparison_id}"),
@@ -305,7 +306,8 @@ def _write(comparison: Comparison, directory: Path) -> Path:
     return path
 
 
-def _lines(comparison: Comparison) -> Iterator[str]:
+def comparison_lines(comparison: Comparison) -> Iterator[str]:
+    """A comparison, for people."""
     from ..report.comparison import head_lines, score_table, spent_table, tail_lines
 
     yield from head_lines(comparison)

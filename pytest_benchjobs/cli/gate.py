@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     help="Write it there as well, for a comment on a merge request.",
 )
 @click.option(
+    "--metrics",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write figures of each agent there, as OpenMetrics text.",
+)
+@click.option(
     "--ci",
     type=click.Choice(["auto", "off", "github", "gitlab", "jenkins"]),
     default="auto",
@@ -47,6 +53,7 @@ def gate(
     job: str,
     profile: str | None,
     markdown: Path | None,
+    metrics: Path | None,
     ci: str,
     directory: Path,
     output: str,
@@ -72,8 +79,8 @@ def gate(
         judged = _judged(record, config, baseline, history, directory, profile)
     report = judged.report
     _keep(report, directory)
-    emit(report, lambda: _lines(judged), output)
-    _tell(record, judged, directory, markdown, ci)
+    emit(report, lambda: judged_lines(judged), output)
+    _tell(record, judged, directory, ci, markdown=markdown, metrics=metrics)
     return judged.status
 
 
@@ -140,21 +147,31 @@ def _keep(report: GateReport, directory: Path) -> None:
         click.echo(f"warning: this verdict is not kept: {error}", err=True)
 
 
-def _tell(record: JobRecord, judged: Judged, directory: Path, markdown: Path | None, ci: str) -> None:
+def _tell(
+    record: JobRecord,
+    judged: Judged,
+    directory: Path,
+    ci: str,
+    *,
+    markdown: Path | None,
+    metrics: Path | None,
+) -> None:
     """Write for people and the CI system. Lines it obeys go to stderr, which it reads as well."""
-    from ..report.ci import Host, Places, comment, publish
+    from ..report.ci import Host, Places, comment, metrics_text, publish
     from ..report.gate_markdown import gate_markdown
     from ..report.markdown import summary_markdown
     from ..store.bundle import JobBundle
     from ..store.files import write_atomically
 
     host = Host.find(ci, os.environ)
-    if host is None and markdown is None:
+    if host is None and markdown is None and metrics is None:
         return
     results = list(JobBundle(directory, record.id).results())
     if markdown is not None:
         text = comment(record, results, summary_markdown(record, results, judged.report), host)
         write_atomically(markdown, text.encode())
+    if metrics is not None:
+        write_atomically(metrics, metrics_text(record, results, judged.report).encode())
     if host is not None:
         lines, troubles = publish(
             host,
@@ -169,7 +186,8 @@ def _tell(record: JobRecord, judged: Judged, directory: Path, markdown: Path | N
             click.echo(line, err=True)
 
 
-def _lines(judged: Judged) -> Iterator[str]:
+def judged_lines(judged: Judged) -> Iterator[str]:
+    """What the gates say, for people."""
     from ..report.gate_console import gate_lines
 
     for text, colour in gate_lines(judged.report):

@@ -12,7 +12,7 @@ from .asking import Asked, VariadicCommand, ask, run_options
 from .common import emit, output_option
 from .invoke import Call, call_pytest
 
-_USAGE_ERROR = 4
+USAGE_ERROR = 4
 """What pytest exits with."""
 
 
@@ -25,7 +25,8 @@ def run(*, detach: bool, print_command: bool, output: str, **options: Any) -> in
     """Run benchmarks with agents: one call of pytest, whose output this is.
 
     What has a result already, and nothing that decides it has changed, is not run again. Exit status: that of pytest,
-    0 when every trial passed, 1 when some did not; 2 for a mistake in the call.
+    0 when every trial passed, 1 when some did not; 2 for a mistake in the call. With a baseline or a floor it is that of
+    the gate: 0, 10 regressed, 11 inconclusive, 12 invalid.
     """
     from ..store.bundle import new_job_id
 
@@ -40,7 +41,7 @@ def run(*, detach: bool, print_command: bool, output: str, **options: Any) -> in
     else:
         job_id = new_job_id()
         status = call_and_summarise(with_id(asked.call, job_id), asked.directory, job_id, output)
-    return 2 if status == _USAGE_ERROR else status
+    return 2 if status == USAGE_ERROR else status
 
 
 def call_and_summarise(call: Call, directory: Path, job_id: str, output: str) -> int:

@@ -170,3 +170,34 @@ def test_what_does_not_fit_together(bench: Bench, arguments: tuple[str, ...], sa
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert says in result.stderr.str() + result.stdout.str()
     assert not (bench.path / "reports" / "jobs").exists()
+
+
+def test_two_agents_against_each_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.conftest(AGENTS.replace('"BROKEN"', "self.name.upper()"))
+    bench.manifest(dict.fromkeys(NAMES[:8], "cat out.txt"), "suite.bench.yaml")
+    monkeypatch.setenv("OTHER", " ".join(NAMES[:6]))
+    command = [sys.executable, "-c", MAIN, "ab", "--benchmark", "suite.bench.yaml", "--b", "other", "--a"]
+
+    def ab(*arguments: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [*command, *arguments], cwd=bench.path, capture_output=True, text=True, check=False
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    status, printed, errors = ab("told", "--n-attempts", "2")
+    assert status == 10, printed + errors
+    assert "regressed: mean 1.00 -> 0.25" in printed
+    assert "6 newly failing on B:" in printed
+    status, printed, errors = ab("told", "-o", "json", "--fail-on-regression", "mean:80pp")
+    assert status == 0, errors
+    report = json.loads(printed)
+    assert (report["verdict"], report["baseline"]) == ("ok", "A")
+    for arguments, says in {
+        ("told", "--baseline", "last"): "A is what B is judged by",
+        ("told", "--agent", "x"): "--a and --b name the agents",
+        ("told", "--until-decided"): "for jobs that have a baseline when they begin",
+        ("other",): "--a and --b are the same: other",
+    }.items():
+        status, printed, errors = ab(*arguments)
+        assert status == 2, printed
+        assert says in " ".join(errors.split())

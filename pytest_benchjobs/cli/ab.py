@@ -1,0 +1,148 @@
+"""`ab`: two agents in one job, in which they take turns, and the second judged by the first."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from .asking import VariadicCommand, ask, run_options
+from .common import emit, output_option
+from .gate_options import flag_of, gate_settings
+from .invoke import call_pytest
+
+if TYPE_CHECKING:
+    from ..analysis.job_gate import Judged
+    from ..analysis.sides import Side
+    from ..model.comparison import Comparison
+    from ..model.gate import GateConfig
+
+_RAN = (0, 1, 10, 11, 12)
+"""Exit statuses of a job that ran to its end, whatever an ini file has it judged by."""
+_OF_GATES = {
+    **dict.fromkeys(("baseline", "policy", "regress_warn")),
+    **dict.fromkeys(
+        (
+            "fail_on_regression",
+            "min_score",
+            "min_pass_rate",
+            "max_error_rate",
+            "min_samples",
+            "min_lift",
+            "noise",
+        ),
+        (),
+    ),
+    "require_baseline": False,
+}
+"""Options of gates, not given: the job is judged afterwards, agent by agent."""
+
+
+@click.command(cls=VariadicCommand)
+@click.option("--a", required=True, metavar="AGENT:MODEL", help="What to judge by.")
+@click.option("--b", required=True, metavar="AGENT:MODEL", help="What is judged.")
+@run_options
+@click.option("--print-command", is_flag=True, help="Show the call of pytest, and run nothing.")
+@output_option
+def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> int:
+    """Run two agents, versions, models or endpoints in one job in which they take turns, and judge B by A.
+
+    Everything is run, and nothing reused. Exit status: 0 ok, 10 when B is worse, 11 inconclusive under --policy strict,
+    12 when it cannot be judged.
+    """
+    from ..store.bundle import new_job_id
+    from ..store.history import FILE, History
+    from .run import USAGE_ERROR, with_id
+
+    if a.strip() == b.strip():
+        raise click.UsageError(f"--a and --b are the same: {a.strip()}")
+    config = _config(options)
+    asked = ask(
+        {
+            **options,
+            **_OF_GATES,
+            "agents": (a, b),
+            "force": True,
+            "interleave": True,
+            "rest": options["rest"],
+        }
+    )
+    if print_command:
+        click.echo(asked.call.shown())
+        return 0
+    job = new_job_id()
+    status = call_pytest(with_id(asked.call, job), stdout=None if output == "text" else sys.stderr.fileno())
+    if status not in _RAN:
+        return 2 if status == USAGE_ERROR else status
+    with History.open_readonly(asked.directory / FILE) as history:
+        comparison, judged = _judged(history, job, (a, b), config)
+    _keep(asked.directory, comparison, judged)
+    emit(judged.report, lambda: _lines(comparison, judged), output)
+    return judged.status
+
+
+def _config(options: Mapping[str, Any]) -> GateConfig:
+    from ..settings.gates import gate_config
+
+    if options["agents"]:
+        raise click.UsageError("--agent: --a and --b name the agents")
+    if options["baseline"] is not None or options["require_baseline"]:
+        raise click.UsageError("--baseline: A is what B is judged by")
+    if options["until_decided"] or options["confirm"] is not None:
+        raise click.UsageError(
+            "--until-decided and --confirm are for jobs that have a baseline when they begin"
+        )
+    return gate_config({**gate_settings(options), "baseline": "A"}, flag_of)
+
+
+def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) -> tuple[Comparison, Judged]:
+    from ..analysis.baseline import Resolved
+    from ..analysis.comparison import compare
+    from ..analysis.job_gate import judge_job
+    from ..analysis.sides import side
+    from ..model.errors import InputError
+    from ..store.comparisons import new_comparison_id
+
+    record = history.job(job)
+    rows = history.paired_rows(job)
+    labels = [agent.label for agent in record.config.agents]
+    if len(labels) != 2:
+        raise InputError(f"job {job} is of {len(labels)} agents, and not of two: {', '.join(labels)}")
+    both = side(job, [(job, rows)])
+    first, second = (_of_agent(both, label, spec) for label, spec in zip(labels, specs, strict=True))
+    at = datetime.datetime.now(datetime.UTC)
+    comparison = compare(first, second, comparison_id=new_comparison_id(at), at=at)
+    own = [row for row in rows if row.agent == labels[1]]
+    missing = None if first.cells else "A has no results"
+    baseline = Resolved(first if first.cells else None, missing)
+    return comparison, judge_job(record, own, config, baseline, at=at)
+
+
+def _of_agent(both: Side, label: str, spec: str) -> Side:
+    cells = {key: cell for key, cell in both.cells.items() if cell.agent == label}
+    return dataclasses.replace(both, name=spec, cells=cells)
+
+
+def _keep(directory: Path, comparison: Comparison, judged: Judged) -> None:
+    from ..store.bundle import JobBundle
+    from ..store.gates import keep_gate
+    from ..store.history import FILE, History
+
+    keep_gate(JobBundle(directory, judged.report.job).root, judged.report)
+    with History(directory / FILE) as history:
+        history.save_comparison(comparison)
+        history.save_gate(judged.report)
+
+
+def _lines(comparison: Comparison, judged: Judged) -> Iterator[str]:
+    from .compare import comparison_lines
+    from .gate import judged_lines
+
+    yield from comparison_lines(comparison)
+    yield ""
+    yield from judged_lines(judged)
