@@ -9,6 +9,7 @@ import junitparser
 import pytest
 
 from .conftest import Bench
+from .test_collection import task
 
 SCORES = {
     "fails": "0",
@@ -433,3 +434,34 @@ def test_what_a_dead_worker_had_finished_is_expected_all_the_same(bench: Bench) 
     done = bench.run("-n", "1", "-rx")
     assert done.parseoutcomes()["xfailed"] == 1
     assert "fails[oracle] - r (bench-known.toml:1; until 2999-01-31)" in done.stdout.str()
+
+
+def test_single_tasks_are_a_part_of_a_benchmark_and_their_directory_is_all_of_it(bench: Bench) -> None:
+    for name in ("one", "two"):
+        task(bench, f"tb/{name}")
+    entries = ['scenario = "tb/one"', 'scenario = "three"', 'scenario = "two"\nmode = "skip"']
+    bench.write(
+        "bench-known.toml",
+        "".join(f'[[known]]\n{entry}\nreason = "r"\nuntil = 2999-01-31\n' for entry in entries),
+    )
+    whole = bench.run("tb")
+    # What the task's tests write is not where it would be in a container: an error, which nobody expects.
+    assert whole.parseoutcomes() == {"errors": 1, "skipped": 1}
+    told = [line for line in whole.outlines if "matches no" in line]
+    assert told == [
+        "bench-known.toml:5: three matches no scenario of tb; if it is about another benchmark, name that"
+    ]
+    part = bench.run("tb/one")
+    assert part.parseoutcomes() == {"errors": 1}
+    assert "matches no" not in part.stdout.str()
+
+
+def test_a_long_list_of_entries_about_nothing_is_cut(bench: Bench) -> None:
+    bench.manifest({"one": "echo score=1"})
+    bench.write(
+        "bench-known.toml",
+        "".join(f'[[known]]\nscenario = "q{n}"\nreason = "r"\nuntil = 2999-01-31\n' for n in range(25)),
+    )
+    lines = [line for line in bench.run().outlines if "match no" in line or "matches no" in line]
+    assert len(lines) == 21
+    assert lines[-1] == "... and 5 more entries that match no scenario"
