@@ -165,6 +165,8 @@ def _without(groups: Sequence[Group], metric: str, config: GateConfig) -> list[G
 def _more_errors(rule: Rule, before: Side, now: Side, pairing: Pairing) -> list[RuleReport]:
     """Whether errors are clearly more frequent than in the baseline, in what both sides ran."""
     errors, attempts = [0, 0], [0, 0]
+    if not any(cell.errors > 0 for cell in now.cells.values()):
+        return []
     for (benchmark, scenario, agent), cell in now.cells.items():
         old = before.cells.get((benchmark, scenario, pairing.agents.get(agent, "")))
         if old is None or cell.known == KnownMode.QUARANTINE:

@@ -58,14 +58,18 @@ def pair(before: Side, now: Side) -> Pairing:
     """
     agents = match_agents(before, now)
     back = {old: new for new, old in agents.items()}
-    had = {(*key[:2], back[key[2]]): one for key, one in before.cells.items() if key[2] in back}
+    had = {
+        key if back[key[2]] == key[2] else (key[0], key[1], back[key[2]]): one
+        for key, one in before.cells.items()
+        if key[2] in back
+    }
     has = {key: one for key, one in now.cells.items() if key[2] in agents}
     pairs: list[Pair] = []
     listed: dict[str, list[ScenarioRef]] = {"changed": [], "unscored": []}
     counts: Counter[str] = Counter()
     for key in sorted(had.keys() & has.keys()):
         old, new = had[key], has[key]
-        if None not in (old.comparable, new.comparable) and old.comparable != new.comparable:
+        if old.comparable != new.comparable and old.comparable is not None and new.comparable is not None:
             listed["changed"].append(_ref(key, "not the same task as in the baseline"))
             continue
         old, new = _sane(old, counts), _sane(new, counts)
@@ -92,10 +96,11 @@ def match_agents(before: Side, now: Side) -> dict[str, str]:
     The same label; else the same agent and model, whatever version, host and parameters; else the same agent; else
     the only one that is left on both sides. Where several are as good as each other, none is taken.
     """
-    matched = {label: label for label in now.agents if label in set(before.agents)}
+    olds, news = set(before.agents), set(now.agents)
+    matched = {label: label for label in olds & news}
     for kind in (_agent_and_model, _agent, _anything):
-        old = _unique(set(before.agents) - set(matched.values()), kind)
-        new = _unique(set(now.agents) - matched.keys(), kind)
+        old = _unique(olds - set(matched.values()), kind)
+        new = _unique(news - matched.keys(), kind)
         matched |= {new[key]: old[key] for key in new.keys() & old.keys()}
     return dict(sorted(matched.items()))
 
@@ -143,14 +148,17 @@ def _errors(number: int) -> str:
 
 
 def _sane(cell: Cell, counts: Counter[str]) -> Cell:
-    scores = cell.scores
-    # False for NaN as well. Most cells are fine, and there may be thousands.
-    fine = all(0.0 <= one <= 1.0 for one in scores) and 0 <= cell.passed <= len(scores) and cell.errors >= 0
-    for numbers in (cell.seconds, cell.costs, cell.tokens):
-        fine = fine and all(0 <= one <= _LARGEST for one in numbers)
-    if fine:
+    # Most cells are fine, and there may be thousands.
+    if (
+        _within(cell.scores, 1)
+        and _within(cell.seconds, _LARGEST)
+        and _within(cell.costs, _LARGEST)
+        and _within(cell.tokens, _LARGEST)
+        and 0 <= cell.passed <= len(cell.scores)
+        and cell.errors >= 0
+    ):
         return cell
-    scores = tuple(one for one in scores if 0.0 <= one <= 1.0)
+    scores = tuple(one for one in cell.scores if 0.0 <= one <= 1.0)
     counts["bad"] += len(cell.scores) - len(scores)
     return dataclasses.replace(
         cell,
@@ -161,6 +169,13 @@ def _sane(cell: Cell, counts: Counter[str]) -> Cell:
         costs=_amounts(cell.costs),
         tokens=tuple(one for one in cell.tokens if 0 <= one <= _LARGEST),
     )
+
+
+def _within(numbers: Iterable[float], most: float) -> bool:
+    for one in numbers:  # noqa: SIM110 - a generator for each of thousands of cells takes three times as long
+        if not 0 <= one <= most:  # nor is NaN
+            return False
+    return True
 
 
 def _amounts(numbers: Iterable[float]) -> tuple[float, ...]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..model.result import Outcome
 from ..store.rows import PairRow
 
 Key = tuple[str, str, str]
 """Benchmark, scenario, label of the agent."""
+_GRADED = frozenset((Outcome.PASSED, Outcome.FAILED))
+_NO_ATTEMPT = frozenset((Outcome.SKIPPED, Outcome.CANCELLED))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,58 +80,59 @@ def side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:
     """
     listed = [(job, list(rows)) for job, rows in jobs]
     pooled = {job for job, _ in listed}
-    found: dict[Key, _Gathered] = {}
+    found: dict[Key, list[PairRow]] = {}
     for _, rows in listed:
         for row in rows:
             if row.reused is not None and row.reused in pooled:
                 continue
-            key = (row.benchmark, row.scenario, row.agent)
-            found.setdefault(key, _Gathered()).add(row)
-    return Side(name, tuple(job for job, _ in listed), {key: one.cell(key) for key, one in found.items()})
+            attempts = found.setdefault(row[:3], [])
+            if row.outcome not in _NO_ATTEMPT:
+                attempts.append(row)
+    return Side(name, tuple(job for job, _ in listed), {key: _cell(key, rows) for key, rows in found.items()})
 
 
-class _Gathered:
-    def __init__(self) -> None:
-        self._rows: list[PairRow] = []
-        self._mixed = False
-        self._comparable: str | None = None
+def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
+    """All attempts at one scenario; the newest first."""
+    comparable = next((row.comparable for row in rows if row.comparable is not None), None)
+    kept = [row for row in rows if row.comparable is None or row.comparable == comparable]
+    scores: list[float] = []
+    seconds: list[float] = []
+    costs: list[float] = []
+    tokens: list[int] = []
+    passed = 0
+    for row in kept:
+        if row.outcome not in _GRADED:
+            continue
+        # An agent that failed before anything could be graded has earned nothing.
+        scores.append(row.score or 0.0)
+        passed += row.outcome == Outcome.PASSED
+        if row.reused is not None:
+            continue
+        seconds.append(row.seconds)
+        if row.rescored is not None:
+            continue
+        if row.cost_usd is not None:
+            costs.append(row.cost_usd)
+        if row.input_tokens is not None and row.output_tokens is not None:
+            tokens.append(row.input_tokens + row.output_tokens)
+    first = kept[0] if kept else None
+    return Cell(
+        *key,
+        scores=tuple(scores),
+        passed=passed,
+        errors=len(kept) - len(scores),
+        seconds=tuple(seconds),
+        costs=tuple(costs),
+        tokens=tuple(tokens),
+        comparable=comparable,
+        mixed=len(kept) < len(rows),
+        tags=_tags(first.tags) if first is not None and first.tags else (),
+        cluster=first.cluster if first is not None else None,
+        known=first.known if first is not None else None,
+    )
 
-    def add(self, row: PairRow) -> None:
-        if row.outcome in (Outcome.SKIPPED, Outcome.CANCELLED):
-            return
-        if row.comparable is not None:
-            self._comparable = self._comparable or row.comparable
-            if row.comparable != self._comparable:
-                self._mixed = True
-                return
-        self._rows.append(row)
 
-    def cell(self, key: Key) -> Cell:
-        graded = [row for row in self._rows if row.outcome in (Outcome.PASSED, Outcome.FAILED)]
-        first = self._rows[0] if self._rows else None
-        own = [row for row in graded if row.reused is None]
-        worked = [row for row in own if row.rescored is None]
-        return Cell(
-            *key,
-            # An agent that failed before anything could be graded has earned nothing.
-            scores=tuple(row.score or 0.0 for row in graded),
-            passed=sum(row.outcome == Outcome.PASSED for row in graded),
-            errors=len(self._rows) - len(graded),
-            seconds=tuple(row.seconds for row in own),
-            costs=tuple(row.cost_usd for row in worked if row.cost_usd is not None),
-            tokens=tuple(
-                row.input_tokens + row.output_tokens
-                for row in worked
-                if row.input_tokens is not None and row.output_tokens is not None
-            ),
-            comparable=self._comparable,
-            mixed=self._mixed,
-            tags=_tags(first.tags) if first is not None and first.tags else (),
-            cluster=first.cluster if first is not None else None,
-            known=first.known if first is not None else None,
-        )
-
-
+@functools.lru_cache(maxsize=1024)
 def _tags(text: str) -> tuple[str, ...]:
     listed = json.loads(text)
     return tuple(str(tag) for tag in listed) if isinstance(listed, list) else ()

@@ -67,8 +67,7 @@ def _suspicious(pair: Pair, adjusted: float) -> bool:
 
 def _change(pair: Pair, p: float | None, adjusted: float | None) -> Change:
     before, now = pair.before, pair.now
-    # Checked already; there may be thousands.
-    return Change.model_construct(
+    return Change(
         benchmark=now.benchmark,
         scenario=now.scenario,
         agent=now.agent,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from statistics import NormalDist
 
 _STEPS = 300  # of the continued fraction, far more than it takes
 _TINY = 1e-300
+_NEARLY_NORMAL = 30
 
 
 def t_cdf(t: float, freedom: float) -> float:
@@ -14,16 +17,33 @@ def t_cdf(t: float, freedom: float) -> float:
     return 1 - tail if t > 0 else tail
 
 
+@functools.lru_cache(maxsize=1024)
 def t_quantile(share: float, freedom: float) -> float:
-    """Where the distribution has this share below, 0 < share < 1: by bisection, to the last bit but a few."""
+    """Where the distribution has this share below, 0 < share < 1: to the last bit but a few."""
     if share < 0.5:
         return -t_quantile(1 - share, freedom)
+    if freedom >= _NEARLY_NORMAL:
+        return _newton(share, freedom)
     low, high = 0.0, 1.0
     while t_cdf(high, freedom) < share:
         low, high = high, high * 2
     while (middle := (low + high) / 2) not in (low, high) and high - low > 1e-14 * high:
         low, high = (middle, high) if t_cdf(middle, freedom) < share else (low, middle)
     return (low + high) / 2
+
+
+def _newton(share: float, freedom: float) -> float:
+    """The same where the normal distribution is so near that three steps of Newton get there; bisection takes fifty.
+
+    Begins at the expansion of Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
+    """
+    z = NormalDist().inv_cdf(share)
+    t = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(freedom * math.pi) / 2
+    for _ in range(3):
+        density = math.exp(scale - (freedom + 1) / 2 * math.log1p(t * t / freedom))
+        t -= (t_cdf(t, freedom) - share) / density
+    return t
 
 
 def _beta(a: float, b: float, x: float) -> float:
