@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -160,8 +161,10 @@ def _merge_junit(paths: list[Path], out: Path) -> MergedJUnit:
 
 def _write_reports(bundle: JobBundle, record: JobRecord) -> None:
     from ..report import write_reports
+    from ..report.ci import Host
 
-    write_reports(bundle, record, list(bundle.results()))
+    # Merged is what shards of a pipeline did.
+    write_reports(bundle, record, list(bundle.results()), host=Host.find("auto", os.environ))
 
 
 def _lines(document: MergeDocument) -> Iterator[str]:

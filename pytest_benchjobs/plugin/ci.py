@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..model.errors import BenchError
-from ..report.ci import Host, Places, comment, metrics, publish
+from ..report.ci import Host, Places, comment, metrics_text, publish
 from ..report.markdown import summary_markdown
 from ..store.files import write_atomically
 from ..store.text import harmless, one_line
@@ -44,7 +44,7 @@ def write_files(bench: BenchSession) -> None:
         text = comment(record, results, summary_markdown(record, results, gate), host)
         _write(bench, "markdown", asked.markdown, text)
     if asked.metrics is not None:
-        _write(bench, "metrics", asked.metrics, metrics(record, results, gate))
+        _write(bench, "metrics", asked.metrics, metrics_text(record, results, gate))
 
 
 def _write(bench: BenchSession, option: str, path: Path, text: str) -> None:

@@ -300,7 +300,7 @@ def comment(record: JobRecord, results: Sequence[TrialResult], summary: str, hos
     return marker + fitted(summary, limit - len(marker), characters=True)
 
 
-def metrics(record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None) -> str:
+def metrics_text(record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None) -> str:
     """Figures of each agent as OpenMetrics text, which GitLab shows beside those of the target branch."""
     rows = by_agent(verdicts(results, record.config))
     families: list[tuple[str, list[tuple[str, float | None]]]] = [

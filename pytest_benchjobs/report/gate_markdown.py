@@ -35,7 +35,7 @@ def gate_markdown(report: GateReport) -> Iterator[str]:
     yield f"> **Benchmark gate: {report.verdict.value}.** {code(why(report), 1000)}"
     yield ""
     yield from _against(report)
-    yield from _rules(report.rules)
+    yield from _rules(report)
     yield from _changes("Broke", report.broke)
     yield from _changes("Suspect: worse than before, without being proof", report.suspects)
     yield from _changes("Fixed", report.fixed)
@@ -102,7 +102,8 @@ def _against(report: GateReport) -> Iterator[str]:
         yield ""
 
 
-def _rules(rules: Sequence[RuleReport]) -> Iterator[str]:
+def _rules(report: GateReport) -> Iterator[str]:
+    rules = report.rules
     if not rules:
         return
     yield "| rule | of | scenarios | before | now | change | interval | p | detectable drop | verdict |"
@@ -118,7 +119,11 @@ def _rules(rules: Sequence[RuleReport]) -> Iterator[str]:
         )
     yield ""
     yield from _and_more(len(rules) - _RULES, "rules", blank=True)
-    told = [rule for rule in ordered if rule.verdict is not GateVerdict.OK or rule.advice]
+    told = [
+        rule
+        for rule in ordered
+        if rule.advice or (rule.verdict is not GateVerdict.OK and rule.why != why(report))
+    ]
     for rule in told[:_NOTES]:
         advice = f" {code(rule.advice, 500)}" if rule.advice else ""
         yield f"- {code(rule.rule.text, 100)}: {code(rule.why, 500)}{advice}"

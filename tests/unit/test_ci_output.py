@@ -25,7 +25,7 @@ from pytest_benchjobs.report.ci import (
     annotate,
     comment,
     fitted,
-    metrics,
+    metrics_text,
     outputs,
     publish,
 )
@@ -366,7 +366,7 @@ def test_a_comment_begins_with_its_name_and_is_as_long_as_the_system_takes() -> 
 
 def test_metrics_are_those_of_each_agent() -> None:
     odd = result(trial("x", 'codex:a"b\\c'), usage=Usage(cost_usd=0.25))
-    lines = metrics(record(Path()), [result(), odd, failed("y")], gate_report()).splitlines()
+    lines = metrics_text(record(Path()), [result(), odd, failed("y")], gate_report()).splitlines()
     assert 'bench_mean_score{agent="oracle"} 1' in lines
     assert f'bench_cost_usd{{agent="{odd.agent.label}"}} 0.25' in lines
     assert [line for line in lines if line.startswith("bench_gate{")] == [
