@@ -45,13 +45,18 @@ class Baseline:
         return self.oracle.prepare(call) if _solves(call) else None
 
 
+def half_solves(scenario: str) -> bool:
+    """Whether `baseline:half` solves the scenario with this id."""
+    return _fraction("half", scenario) < 0.5
+
+
 def _solves(call: AgentCall) -> bool:
     kind = call.spec.model or ""
     if kind in ("perfect", "wrong"):
         return kind == "perfect"
     scenario = call.scenario.id
     if kind == "half":
-        return _fraction("half", scenario) < 0.5
+        return half_solves(scenario)
     match = _RANDOM.match(kind)
     try:
         share = float(match["share"] or _SHARE) if match is not None else math.nan

@@ -23,6 +23,7 @@ _COMMANDS = {
     "shell": ("shell", "Open a shell in a kept trial."),
     "check": ("check", "Check a benchmark."),
     "secret": ("secret", "Keep secrets for jobs on this machine."),
+    "calibrate": ("calibrate", "Say whether scores of benchmarks mean anything."),
     "doctor": ("doctor", "Look for what would keep trials from running."),
     "gc": ("gc", "Remove what dead processes left behind."),
     "db": ("upkeep", "Look after the history."),

@@ -27,6 +27,7 @@ DOCUMENTS = {
     "recover": ("pytest_benchjobs.report.documents.acting", "RecoverDocument"),
     "plan": ("pytest_benchjobs.report.documents.plan", "PlanDocument"),
     "check": ("pytest_benchjobs.report.documents.acting", "CheckDocument"),
+    "calibrate": ("pytest_benchjobs.report.documents.calibration", "CalibrationDocument"),
     "doctor": ("pytest_benchjobs.report.documents.acting", "DoctorDocument"),
     "comparison": ("pytest_benchjobs.model.comparison", "Comparison"),
     "baselines": ("pytest_benchjobs.report.documents.baselines", "BaselinesDocument"),

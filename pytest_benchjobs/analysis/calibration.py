@@ -1,0 +1,129 @@
+"""Whether the scores of a benchmark mean anything: what agents get whose results are certain, and what others get."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from ..agents.baseline import half_solves
+from ..model.result import Outcome
+from ..store.rows import PairRow
+
+Status = Literal["valid", "missing", "all-right", "all-wrong", "flat", "mismatch"]
+Pattern = Literal["none", "all-zero", "all-one", "all-equal", "mixed"]
+PERFECT = ("oracle", "baseline:perfect")
+"""Agents that solve everything."""
+WRONG = ("nop", "baseline:wrong")
+"""Agents that solve nothing."""
+HALF = "baseline:half"
+_CERTAIN = (*PERFECT, *WRONG, HALF)
+_ROUNDING = 1e-6
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Calibration:
+    """What is known of one benchmark."""
+
+    benchmark: str
+    status: Status
+    why: str
+    """In a line."""
+    scores: Mapping[str, float]
+    """Agent whose results are certain -> mean score."""
+    mismatches: tuple[str, ...]
+    """`scenario [agent]` of results that are not what is certain, sorted."""
+    pattern: Pattern
+    """Of the mean scores of all other agents."""
+    agents: int
+    """How many these are."""
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether something is wrong with the benchmark."""
+        return self.status not in ("valid", "missing")
+
+
+def calibrate(rows: Mapping[str, Sequence[PairRow]]) -> list[Calibration]:
+    """Look at the latest trials of each benchmark: name -> trials of all agents. Errors count for nothing."""
+    return [
+        _benchmark(name, [row for row in trials if _graded(row)]) for name, trials in sorted(rows.items())
+    ]
+
+
+def _benchmark(name: str, rows: Sequence[PairRow]) -> Calibration:
+    by_agent: dict[str, list[PairRow]] = {}
+    for row in rows:
+        by_agent.setdefault(row.agent, []).append(row)
+    means = {agent: _mean(row.score or 0.0 for row in found) for agent, found in by_agent.items()}
+    scores = {agent: means[agent] for agent in _CERTAIN if agent in means}
+    mismatches = tuple(sorted(_mismatches(by_agent)))
+    status, why = _status(by_agent, scores, mismatches)
+    others = [
+        mean for agent, mean in means.items() if agent not in _CERTAIN and not agent.startswith("baseline:")
+    ]
+    return Calibration(name, status, why, scores, mismatches, _pattern(others), len(others))
+
+
+def _status(
+    by_agent: Mapping[str, Sequence[PairRow]], scores: Mapping[str, float], mismatches: Sequence[str]
+) -> tuple[Status, str]:
+    right = [row for agent in PERFECT for row in by_agent.get(agent, ())]
+    wrong = [row for agent in WRONG for row in by_agent.get(agent, ())]
+    if not right or not wrong:
+        lacking = " and ".join(
+            what for rows, what in ((right, f"{PERFECT[0]}"), (wrong, f"{WRONG[0]}")) if not rows
+        )
+        return "missing", f"no graded trial of {lacking}; run it with --agent {lacking.replace(' and ', ' ')}"
+    if all(_passed(row) for row in wrong):
+        return "all-right", "it passes agents that do nothing: its scorers say yes to everything"
+    if not any(_passed(row) for row in right):
+        return "all-wrong", "no reference solution passes: its scorers say no to everything"
+    best = max(score for agent, score in scores.items() if agent in PERFECT)
+    least = min(score for agent, score in scores.items() if agent in WRONG)
+    if abs(best - least) < _ROUNDING:
+        return "flat", f"the reference solutions and doing nothing have the same mean score, {best:.3f}"
+    if mismatches:
+        many = "result is" if len(mismatches) == 1 else "results are"
+        return "mismatch", f"{len(mismatches)} {many} not what is certain"
+    return "valid", f"reference solutions pass ({best:.3f}), and doing nothing does not ({least:.3f})"
+
+
+def _mismatches(by_agent: Mapping[str, Sequence[PairRow]]) -> Iterable[str]:
+    for agent, rows in by_agent.items():
+        for row in rows:
+            if agent in PERFECT:
+                expected = True
+            elif agent in WRONG:
+                expected = False
+            elif agent == HALF:
+                expected = half_solves(row.scenario)
+            else:
+                break
+            if _passed(row) is not expected:
+                yield f"{row.scenario} [{agent}]"
+
+
+def _pattern(means: Sequence[float]) -> Pattern:
+    if not means:
+        return "none"
+    if all(mean < _ROUNDING for mean in means):
+        return "all-zero"
+    if all(mean > 1 - _ROUNDING for mean in means):
+        return "all-one"
+    if len(means) > 1 and max(means) - min(means) < _ROUNDING:
+        return "all-equal"
+    return "mixed"
+
+
+def _graded(row: PairRow) -> bool:
+    return row.outcome in (Outcome.PASSED, Outcome.FAILED)
+
+
+def _passed(row: PairRow) -> bool:
+    return row.outcome == Outcome.PASSED
+
+
+def _mean(values: Iterable[float]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed)

@@ -1,0 +1,100 @@
+"""`calibrate`: whether the scores of benchmarks mean anything."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from .common import directory_option, emit, output_option
+from .table import Cell, Column, render, width
+
+if TYPE_CHECKING:
+    from ..analysis.calibration import Calibration
+    from ..store.history import History
+    from ..store.rows import PairRow
+
+_SUSPICIOUS = 1
+_SHOWN = 10
+
+
+@click.command()
+@click.argument("benchmarks", nargs=-1, metavar="[BENCHMARK...]")
+@click.option("--fail-on-suspicious", is_flag=True, help="Exit status 1 when anything is wrong with one.")
+@directory_option
+@output_option
+def calibrate(benchmarks: tuple[str, ...], fail_on_suspicious: bool, directory: Path, output: str) -> int:
+    """Say what benchmarks make of agents whose results are certain: oracle and nop, baseline:perfect, :wrong and :half.
+
+    By the latest run of each agent. Nothing is run.
+    """
+    from ..analysis.calibration import calibrate as calibrated
+    from ..report.documents.calibration import BenchmarkCalibration, CalibrationDocument
+    from ..store.history import FILE, History
+
+    with History.open_readonly(directory / FILE) as history:
+        found = calibrated(_latest(history, benchmarks))
+    document = CalibrationDocument(
+        benchmarks=tuple(
+            BenchmarkCalibration.model_validate({**dataclasses.asdict(one), "suspicious": one.suspicious})
+            for one in found
+        )
+    )
+    emit(document, lambda: _lines(found), output)
+    return _SUSPICIOUS if fail_on_suspicious and any(one.suspicious for one in found) else 0
+
+
+def _latest(history: History, wanted: tuple[str, ...]) -> dict[str, list[PairRow]]:
+    """Trials of the latest run of each agent at each benchmark that has a graded trial.
+
+    Raises:
+        InputError: there is no run of a benchmark that is named.
+
+    """
+    from ..model.errors import InputError
+
+    latest: dict[tuple[str, str], str] = {}
+    for run in history.each_run():
+        if run.passed + run.failed and (not wanted or run.benchmark in wanted):
+            latest[run.benchmark, run.agent] = run.job
+    found: dict[str, list[PairRow]] = {}
+    for job in dict.fromkeys(latest.values()):
+        for row in history.paired_rows(job):
+            if latest.get((row.benchmark, row.agent)) == job:
+                found.setdefault(row.benchmark, []).append(row)
+    if missing := [name for name in wanted if name not in found]:
+        there = sorted({run.benchmark for run in history.each_run()})
+        raise InputError(
+            f"there is no result of {', '.join(missing)} in {history.path.parent}; there are results of "
+            f"{', '.join(there) or 'nothing'}"
+        )
+    return found
+
+
+def _lines(found: list[Calibration]) -> Iterator[str]:
+    if not found:
+        yield "there are no results yet"
+        return
+    columns = [
+        Column("benchmark", least=12),
+        Column("status"),
+        Column("other agents"),
+        Column("why", least=20),
+    ]
+    rows: list[list[str | Cell]] = [
+        [
+            one.benchmark,
+            Cell(one.status, "red" if one.suspicious else "green" if one.status == "valid" else "yellow"),
+            f"{one.agents}, {one.pattern}" if one.agents else "-",
+            one.why,
+        ]
+        for one in found
+    ]
+    yield from render(columns, rows, width())
+    for one in found:
+        if one.mismatches and one.status == "mismatch":
+            more = f" and {len(one.mismatches) - _SHOWN} more" if len(one.mismatches) > _SHOWN else ""
+            yield f"{one.benchmark}: {', '.join(one.mismatches[:_SHOWN])}{more}"
