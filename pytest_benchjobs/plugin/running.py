@@ -106,7 +106,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         from . import reporting
 
         bench.finish(reporting.planned(session), reporting.why_stopped(session, exitstatus))
-        gate.set_exit_status(bench, session)
+        if not hasattr(session.config, "workerinput"):
+            gate.set_exit_status(bench, session)
         if not hasattr(session.config, "workerinput"):
             from . import ci
 

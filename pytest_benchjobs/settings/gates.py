@@ -59,8 +59,6 @@ def _config(values: Mapping[str, Any], blame: Callable[[str], str], asked: GateC
     if baseline is None and needs is not None:
         name = _sibling(blame, needs, "baseline")
         raise _WrongError(needs, f"there is nothing to compare with; name a baseline with {name}")
-    if baseline == NO_BASELINE and values.get("require_baseline"):
-        raise _WrongError("require_baseline", "the baseline is `none`")
     if baseline not in (None, NO_BASELINE) and not rules:
         rules = [parse_rule(DEFAULT_RULE)]
     fields: dict[str, Any] = {}
@@ -87,6 +85,8 @@ def _config(values: Mapping[str, Any], blame: Callable[[str], str], asked: GateC
         fields["noise"] = {name: _points("noise", value) for name, value in values["noise"].items()}
     if values.get("require_baseline"):
         fields["require_baseline"] = True
+    if baseline == NO_BASELINE:
+        fields["require_baseline"] = False  # said of every call in an ini file, and not of this one
     if "confirm" in values:
         if not 0 <= values["confirm"] <= _MOST_FRESH:
             raise _WrongError(

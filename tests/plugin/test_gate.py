@@ -179,7 +179,6 @@ def test_without_a_baseline(bench: Bench) -> None:
         (["--bench-regress-warn=2"], "--bench-regress-warn: '2' *2pp*"),
         (["--bench-noise=2pp"], "--bench-noise: *BENCHMARK=PP*"),
         (["--bench-baseline=file:broken.json"], "--bench-baseline: *broken.json*"),
-        (["--bench-baseline=none", "--bench-require-baseline"], "--bench-require-baseline: *none*"),
     ],
 )
 def test_mistakes_are_said_before_anything_runs(bench: Bench, arguments: list[str], message: str) -> None:
