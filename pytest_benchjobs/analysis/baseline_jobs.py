@@ -14,7 +14,9 @@ from ..store.reproducibility import head, is_ancestor
 MAX_ERRORS = 0.05
 """Share of a job's attempts that may have ended in an error."""
 _LOOKED_AT = 500
-"""Jobs of a history that are considered, the newest."""
+"""Jobs of a history that are looked at, the newest."""
+_CONSIDERED = 50
+"""Those of them that fit somehow, beside as many as are asked for: a better one is hardly among the rest."""
 _LEAST_SHARED = 0.5
 """Share of the scenarios which a job must have for being the baseline of them."""
 
@@ -100,7 +102,7 @@ def last_job(history: History, job: JobRecord | None, benchmarks: Collection[str
     asked = _asked(history, job, benchmarks)
     found = _fitting(history, job, asked, history.completed(), notes, lambda record: _is_earlier(record, job))
     best: Candidate | None = None
-    for candidate in found:
+    for candidate in itertools.islice(found, _CONSIDERED):
         if best is None or candidate.rank > best.rank:
             best = candidate
         if candidate.fits:
@@ -160,7 +162,8 @@ def branch_jobs(
     found: list[tuple[Candidate, bool | None]] = []
     perfect = 0
     asked = _asked(history, job, benchmarks)
-    for candidate in _fitting(history, job, asked, history.completed(branch), notes, wanted):
+    fitting = _fitting(history, job, asked, history.completed(branch), notes, wanted)
+    for candidate in itertools.islice(fitting, _CONSIDERED + pool):
         ancestor = descends(candidate.record)
         found.append((candidate, ancestor))
         perfect += candidate.fits and ancestor is not False and not _git(candidate.record).get("dirty")

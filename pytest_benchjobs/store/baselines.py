@@ -60,15 +60,15 @@ class Baselines(Queries):
         where = "status = 'completed' AND (created_at, id) < (?, ?)"
         if branch is not None:
             where += " AND json_extract(record, '$.reproducibility.git.branch') = ?"
-        query = f"SELECT record FROM jobs WHERE {where} ORDER BY created_at DESC, id DESC LIMIT {_PAGE}"  # noqa: S608
+        query = f"SELECT created_at, id, record FROM jobs WHERE {where} ORDER BY created_at DESC, id DESC LIMIT {_PAGE}"  # noqa: S608
         after = ("A", "")  # sorts behind any year
         while True:
             page = self._all(query, *after, *(() if branch is None else (branch,)))
-            records = [JobRecord.model_validate_json(record) for (record,) in page]
-            yield from records
+            for _, _, record in page:
+                yield JobRecord.model_validate_json(record)
             if len(page) < _PAGE:
                 return
-            after = (as_text(records[-1].created_at), records[-1].id)
+            after = page[-1][:2]
 
     def gate_verdict(self, job_id: str) -> str | None:
         """What gates last said of a job as a whole; None: nobody has asked."""

@@ -177,3 +177,14 @@ def test_baselines_outlive_the_history(reports: Path, capsys: pytest.CaptureFixt
     assert "baselines.json: is damaged" in capsys.readouterr().err
     assert run("baseline", "set", OLD) == 2
     assert "Move it away" in capsys.readouterr().err
+
+
+def test_merging_leaves_baselines_as_they_are(reports: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("baseline", "set", OLD) == 0
+    make_job(Path("elsewhere"), "20261108-000000-ffffff", {"oracle": {"a": "P"}}, hours_ago=1)
+    for name in ("default", "theirs"):
+        assert run("baseline", "set", "last", "--name", name, "--dir", "elsewhere") == 0
+    assert run("merge", "elsewhere") == 0
+    capsys.readouterr()
+    listed = documents(capsys, "baselines", "baseline", "list")["baselines"]
+    assert [(one["name"], one["jobs"]) for one in listed] == [("default", [OLD])]
