@@ -52,11 +52,20 @@ def run(directory: Path, *args: str, timeout: float = 600, **env: str) -> subpro
     return subprocess.CompletedProcess(process.args, process.returncode, output)
 
 
+def paths(directory: Path, pattern: str) -> list[Path]:
+    """Those below `directory` that fit, also where jobs run.
+
+    `Path.glob` raises where a directory vanishes under it, as those of running trials do.
+    """
+    return sorted(directory / path for path in glob.glob(pattern, root_dir=directory))  # noqa: PTH207
+
+
+RESULTS = "reports/jobs/*/trials/*/*/*/result.json"
+
+
 def results(directory: Path) -> list[dict[str, Any]]:
     """Every committed result of every job below `directory`, in a fixed order."""
-    # Not Path.glob: that one raises where a directory vanishes under it, as those of running trials do.
-    paths = glob.glob("reports/jobs/*/trials/*/*/*/result.json", root_dir=directory)  # noqa: PTH207
-    found = [json.loads((directory / path).read_text()) for path in paths]
+    found = [json.loads(path.read_text()) for path in paths(directory, RESULTS)]
     return sorted(found, key=lambda result: (result["job"], result["node_id"]))
 
 
@@ -81,7 +90,7 @@ def junit_cases(path: Path) -> dict[str, str]:
 
 def jobs(directory: Path) -> set[str]:
     """Ids of the jobs below `directory`, also of those that have only begun."""
-    return set(glob.glob("*", root_dir=directory / "reports" / "jobs"))  # noqa: PTH207  as above
+    return {path.name for path in paths(directory, "reports/jobs/*")}
 
 
 def containers(*of: str) -> list[str]:
@@ -100,11 +109,11 @@ def in_flight(directory: Path, *but: str) -> bool:
     """Whether an agent works, or has worked, in a job below `directory` that is not one of these."""
     for job in jobs(directory) - set(but):
         root = directory / "reports" / "jobs" / job
-        for path in glob.glob(".flight/events/*.jsonl", root_dir=root):  # noqa: PTH207  as above
+        for path in paths(root, ".flight/events/*.jsonl"):
             with contextlib.suppress(FileNotFoundError):
-                if '"phase":"agent"' in (root / path).read_text():
+                if '"phase":"agent"' in path.read_text():
                     return True
-        if glob.glob("trials/*/*/*/result.json", root_dir=root):  # noqa: PTH207  as above
+        if paths(root, "trials/*/*/*/result.json"):
             return True
     return False
 

@@ -10,7 +10,7 @@ import zlib
 import pytest
 
 from pytest_benchjobs.agents.described import packaged_agents
-from tests.agents.jobs import AGENTS, Job
+from tests.agents.jobs import EACH, Job
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -56,7 +56,7 @@ def _picture() -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", EACH)
 def test_each_can_do_what_it_says(job: Job, agent: str) -> None:
     job.scenarios({"able": _PROMPT})
     files = {name: f"files/{number}" for number, name in enumerate([*_IN_WORKDIR, "picture.png"])}

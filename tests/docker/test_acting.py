@@ -19,7 +19,7 @@ from tests.support import IMAGE, containers, results, run, start
 
 pytestmark = pytest.mark.docker
 
-PATIENCE = 120
+PATIENCE = 300
 """Seconds; only against hanging."""
 
 

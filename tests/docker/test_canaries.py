@@ -20,7 +20,7 @@ from tests.support import IMAGE, results, start
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
-PATIENCE = 120
+PATIENCE = 300
 
 # Everything a process in the container can read: variables and arguments of all processes, and small files.
 DUMP = """

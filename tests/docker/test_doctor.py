@@ -30,6 +30,7 @@ def test_an_engine_is_described(provider: DockerProvider) -> None:
     assert provider.engine.client.inspect_image(IMAGE)["Id"] in facts.images
 
 
+@pytest.mark.alone
 def test_what_a_dead_process_left_is_counted_and_stays(provider: DockerProvider) -> None:
     me = current_owner()
     dead = me.model_copy(update={"started": "never"})

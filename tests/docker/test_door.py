@@ -36,7 +36,7 @@ class Gateway:
         self.path = path
         self.pid = 0
         self._door = socket.socket(socket.AF_UNIX)
-        self._door.settimeout(30)
+        self._door.settimeout(120)
         self._door.bind(str(path))
         self._door.listen()
         path.chmod(0o666)
@@ -52,7 +52,7 @@ class Gateway:
             message, (descriptor,), _, _ = socket.recv_fds(connection, 16, 1)
         self.pid = int.from_bytes(message, "little")
         listener = socket.socket(fileno=descriptor)
-        listener.settimeout(30)
+        listener.settimeout(120)
         return listener
 
     def answer(self, listener: socket.socket, text: bytes) -> bytes:
@@ -88,7 +88,7 @@ class Agent(threading.Thread):
 
     def run(self) -> None:
         self.result = self.sandbox.exec(
-            self.argv, timeout=60, sink=self.output.extend, user=self.user, stopping=self.stopping
+            self.argv, timeout=180, sink=self.output.extend, user=self.user, stopping=self.stopping
         )
 
     def end(self) -> tuple[int | None, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import IMAGE, by_agent, results, run, start
+from tests.support import IMAGE, PATIENCE, by_agent, results, run, start, until
 
 pytestmark = pytest.mark.docker
 
@@ -93,28 +93,35 @@ def test_a_container_that_runs_out_of_memory(tmp_path: Path) -> None:
     assert "32 MiB" in str(_one_error(tmp_path, "out_of_memory")["message"])
 
 
-@pytest.mark.parametrize(
-    ("scorer", "code"),
-    [
-        ("{name: s, type: bash, script: 'echo nothing'}", "score_missing"),
-        ("{name: s, type: bash, script: 'echo score=1.5'}", "score_invalid"),
-        ("{name: s, type: bash, script: 'echo nan'}", "score_invalid"),
-        ("{name: s, type: bash, script: 'echo 1; exit 3'}", "scorer_crashed"),
-        ("{name: s, type: bash, script: 'kill -9 $$'}", "scorer_crashed"),
-        ("{name: s, type: command, command: no-such-program}", "scorer_crashed"),
-        ("{name: s, type: bash, script: 'sleep 30; echo 1', timeout: 1}", "scorer_timeout"),
-    ],
-)
-def test_a_scorer_that_breaks_gives_no_score(tmp_path: Path, scorer: str, code: str) -> None:
-    _manifest(tmp_path, f"""
-        - id: bad
+BROKEN = {
+    "says-nothing": ("{name: s, type: bash, script: 'echo nothing'}", "score_missing"),
+    "too-much": ("{name: s, type: bash, script: 'echo score=1.5'}", "score_invalid"),
+    "nan": ("{name: s, type: bash, script: 'echo nan'}", "score_invalid"),
+    "fails-late": ("{name: s, type: bash, script: 'echo 1; exit 3'}", "scorer_crashed"),
+    "killed": ("{name: s, type: bash, script: 'kill -9 $$'}", "scorer_crashed"),
+    "not-there": ("{name: s, type: command, command: no-such-program}", "scorer_crashed"),
+    "too-slow": ("{name: s, type: bash, script: 'sleep 30; echo 1', timeout: 1}", "scorer_timeout"),
+}
+
+
+def test_a_scorer_that_breaks_gives_no_score(tmp_path: Path) -> None:
+    scenarios = "".join(
+        f"""
+        - id: {name}
           problem_statement: x
           image: {IMAGE}
           reference: "true"
-          scorers: [{scorer}]
-        """)  # fmt: skip
+          scorers: [{scorer}]"""
+        for name, (scorer, _) in BROKEN.items()
+    )
+    _manifest(tmp_path, f"{scenarios}\n")
     run(tmp_path, "faults.bench.yaml")
-    _one_error(tmp_path, code)
+    found = {
+        result["scenario"]: (result["outcome"], result["score"], (result["failure"] or {}).get("class"))
+        for result in results(tmp_path)
+    }
+    assert found.pop("good") == ("passed", 1.0, None), "the rest of the job goes on"
+    assert found == {name: ("error", None, code) for name, (_, code) in BROKEN.items()}
 
 
 def test_no_engine_at_all_is_one_clear_line(tmp_path: Path) -> None:
@@ -144,11 +151,9 @@ def test_an_engine_that_stops_in_mid_job_loses_nothing_that_was_finished(
     )
     _manifest(tmp_path, scenarios + "\n")
     process = start(tmp_path, "faults.bench.yaml", "--bench-concurrency", "4", DOCKER_HOST=own_engine.host)
-    deadline = time.monotonic() + 60
-    while len(results(tmp_path)) < 4 and time.monotonic() < deadline:
-        time.sleep(0.2)
+    until(lambda: len(results(tmp_path)) >= 4)
     own_engine.kill()
-    output, _ = process.communicate(timeout=90)
+    output, _ = process.communicate(timeout=PATIENCE)
     found = {result["scenario"]: result for result in results(tmp_path)}
     assert process.returncode == 1, output
     assert {found[name]["outcome"] for name in ("good", "t0", "t1", "t2")} == {"passed"}, output
@@ -199,7 +204,7 @@ class OwnEngine:
             ],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        self.docker("version", wait=30)
+        self.docker("version", wait=PATIENCE)
         subprocess.run(
             ["sh", "-c", f"docker save {IMAGE} | docker -H {self.host} load"], check=True, capture_output=True
         )

@@ -52,7 +52,7 @@ def _manifest(directory: Path, extra: str = "") -> None:
           image: {IMAGE}
           workdir: /app
           network: none
-          agent_timeout: 20
+          agent_timeout: 60
         scenarios:
           - id: write-right
             problem_statement: Write right to out.txt.
@@ -65,23 +65,20 @@ def _manifest(directory: Path, extra: str = "") -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "attack",
-    [PLANT, KEEP_PLANTING, REPLACE_SHELLS, REPLACE_TESTS, LINK_AWAY],
-    ids=["plant", "keep", "shells", "tests", "link"],
-)
-def test_a_forged_reward_is_worth_nothing(tmp_path: Path, attack: str) -> None:
+ATTACKS = {
+    "plant": PLANT,
+    "keep": KEEP_PLANTING,
+    "shells": REPLACE_SHELLS,
+    "tests": REPLACE_TESTS,
+    "link": LINK_AWAY,
+}
+
+
+def test_a_forged_reward_is_worth_nothing(tmp_path: Path) -> None:
     _task(tmp_path)
     _manifest(tmp_path)
-    done = run(
-        tmp_path,
-        "tasks",
-        "hostile.bench.yaml",
-        "--bench-agent",
-        f"command:{attack}",
-        "--bench-agent",
-        "oracle",
-    )
+    agents = [f"--bench-agent=command:{attack}" for attack in ATTACKS.values()]
+    done = run(tmp_path, "tasks", "hostile.bench.yaml", "--bench-agent=oracle", *agents)
     found = by_agent(tmp_path)
     assert [(result["outcome"], result["score"]) for result in found["oracle"]] == [("passed", 1.0)] * 2, (
         done.stdout
@@ -89,7 +86,8 @@ def test_a_forged_reward_is_worth_nothing(tmp_path: Path, attack: str) -> None:
     for result in found["command"]:
         assert result["outcome"] in ("failed", "error"), result
         assert not result["score"], result
-    assert len(found["command"]) == 2
+    tried = [result["agent"]["model"] for result in found["command"]]
+    assert sorted(tried) == sorted([*ATTACKS.values(), *ATTACKS.values()])
 
 
 def test_replaced_programs_are_put_back_and_named(tmp_path: Path) -> None:
@@ -114,7 +112,7 @@ def test_a_process_left_behind_is_dead_before_grading_and_noted(tmp_path: Path) 
 
 
 def test_a_fork_bomb_meets_the_process_limit_and_the_timeout(tmp_path: Path) -> None:
-    _manifest(tmp_path, "    pids: 64\n    agent_timeout: 3\n")
+    _manifest(tmp_path, "    pids: 64\n    agent_timeout: 8\n")
     done = run(
         tmp_path, "hostile.bench.yaml", "--bench-agent", "oracle",
         "--bench-agent", "command:bomb() { bomb | bomb & }; bomb; sleep 60",

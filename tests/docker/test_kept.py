@@ -255,8 +255,8 @@ def test_a_command_that_falls_silent_is_waited_for_no_longer(provider: DockerPro
 def test_a_command_that_keeps_talking_is_not_silent(provider: DockerProvider) -> None:
     sandbox = _start(provider)
     try:
-        script = "for i in $(seq 20); do echo $i; sleep 0.2; done"
-        result = sandbox.exec(["sh", "-c", script], timeout=50, silent=3, sink=lambda data: None)
+        script = "for i in $(seq 30); do echo $i; sleep 0.2; done"
+        result = sandbox.exec(["sh", "-c", script], timeout=50, silent=5, sink=lambda data: None)
         assert (result.exit_status, result.timed_out, result.silent) == (0, False, False)
         late = sandbox.exec(
             ["sh", "-c", "while :; do echo; sleep 0.1; done"],

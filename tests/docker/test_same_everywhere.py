@@ -11,6 +11,8 @@ from tests.support import IMAGE, junit_cases, results, run
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 SCENARIOS = 20
+Picture = tuple[dict[str, str], dict[str, tuple[str, float]]]
+"""Verdicts of the JUnit file, and outcomes and scores of the trials."""
 
 
 @pytest.fixture(scope="module")
@@ -29,9 +31,7 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"benchmark: same\ndefaults: {{image: '{IMAGE}', workdir: /app, network: none}}\nscenarios:{scenarios}\n"
 
 
-def _picture(
-    directory: Path, manifest: str, *args: str
-) -> tuple[dict[str, str], dict[str, tuple[str, float]]]:
+def _picture(directory: Path, manifest: str, *args: str) -> Picture:
     directory.mkdir()
     (directory / "same.bench.yaml").write_text(manifest)
     done = run(
@@ -52,15 +52,27 @@ def _picture(
     }
 
 
-def test_workers_and_concurrency_change_nothing_but_the_time(tmp_path: Path, manifest: str) -> None:
-    expected = _picture(tmp_path / "reference", manifest, "-n", "0", "--bench-concurrency", "16")
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory, manifest: str) -> Picture:
+    directory = tmp_path_factory.mktemp("same") / "reference"
+    expected = _picture(directory, manifest, "-n", "0", "--bench-concurrency", "16")
     cases, trials = expected
     assert len(cases) == len(trials) == 2 * SCENARIOS
     assert sorted(cases.values()).count("passed") == 15
-    for number, args in enumerate((
-        ("-n", "0", "--bench-concurrency", "4"),
-        ("-n", "2", "--bench-concurrency", "16"),
-        ("-n", "4", "--bench-concurrency", "4"),
-        ("-n", "2", "--bench-concurrency", "1"),
-    )):  # fmt: skip
-        assert _picture(tmp_path / str(number), manifest, *args) == expected, args
+    return expected
+
+
+@pytest.mark.parametrize(
+    ("workers", "concurrency"),
+    [
+        ("2", "16"),
+        ("4", "4"),
+        pytest.param("0", "4", marks=pytest.mark.extended),
+        pytest.param("2", "1", marks=pytest.mark.extended),
+    ],
+)
+def test_workers_and_concurrency_change_nothing_but_the_time(
+    tmp_path: Path, manifest: str, expected: Picture, workers: str, concurrency: str
+) -> None:
+    arguments = ("-n", workers, "--bench-concurrency", concurrency)
+    assert _picture(tmp_path / "again", manifest, *arguments) == expected

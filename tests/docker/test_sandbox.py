@@ -6,7 +6,7 @@ import contextlib
 import resource
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import docker
@@ -86,11 +86,11 @@ def test_a_command_runs_where_as_whom_and_with_what_it_is_told(sandbox: DockerSa
 
 
 def test_standard_input_is_closed(sandbox: DockerSandbox) -> None:
-    assert _out(sandbox, "cat; echo end", timeout=5) == "end\n"
+    assert _out(sandbox, "cat; echo end") == "end\n"
 
 
 def test_a_program_that_is_not_there_is_no_fault_of_the_engine(sandbox: DockerSandbox) -> None:
-    result = sandbox.exec(["no-such-program"], timeout=5, sink=lambda data: None)
+    result = sandbox.exec(["no-such-program"], timeout=30, sink=lambda data: None)
     assert result.exit_status in (126, 127)
 
 
@@ -109,9 +109,9 @@ def test_a_command_that_closes_its_output_is_still_waited_for(sandbox: DockerSan
 def test_a_timeout_leaves_the_command_running_until_everything_is_ended(sandbox: DockerSandbox) -> None:
     sandbox.put([File("/app/keep.txt", content=b"kept")])
     started = time.monotonic()
-    result, output = _sh(sandbox, "echo first; sleep 60", timeout=0.5)
+    result, output = _sh(sandbox, "echo first; sleep 60", timeout=3)
     assert (result.exit_status, result.timed_out, output) == (None, True, "first\n")
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 40
     assert "sleep 60" in sandbox.processes()
     sandbox.end_processes()
     assert sandbox.processes() == ()
@@ -310,23 +310,29 @@ def test_a_storage_limit_ends_whoever_exceeds_it(provider: DockerProvider) -> No
     with _sandbox(provider, storage=16 << 20) as sandbox:
         assert _out(sandbox, "dd if=/dev/zero of=small bs=1M count=2 2>/dev/null; echo ok") == "ok\n"
         started = time.monotonic()
-        result, _ = _sh(sandbox, "dd if=/dev/zero of=big bs=1M count=64; sleep 60")
+        result, _ = _sh(sandbox, "dd if=/dev/zero of=big bs=1M count=64; sleep 300", timeout=200)
         assert result.exit_status == 137
         assert sandbox.limit_hit() == "storage"
-        assert time.monotonic() - started < 30
+        assert time.monotonic() - started < 150
         sandbox.end_processes()
         assert sandbox.processes() == ()
 
 
+def _then(sandbox: DockerSandbox, what: Callable[[], object]) -> None:
+    """Run a command that does not end, and do something in another thread when it has begun."""
+    thread = threading.Thread(target=what)
+    try:
+        sandbox.exec(["sh", "-c", "echo begun; sleep 300"], timeout=200, sink=lambda _data: thread.start())
+    finally:
+        thread.join()
+
+
 def test_killing_from_another_thread_ends_the_call(provider: DockerProvider) -> None:
     with _sandbox(provider) as sandbox:
-        timer = threading.Timer(0.5, sandbox.kill)
-        timer.start()
         started = time.monotonic()
         with pytest.raises(ContainerLost, match="to stop the trial"):
-            _sh(sandbox, "sleep 60", timeout=50)
-        assert time.monotonic() - started < 5
-        timer.join()
+            _then(sandbox, sandbox.kill)
+        assert time.monotonic() - started < 150
 
 
 @pytest.mark.parametrize("how", ["remove", "kill"])
@@ -337,13 +343,10 @@ def test_a_container_that_somebody_else_ends_is_lost(provider: DockerProvider, h
             "remove": lambda: client.remove_container(sandbox.id, force=True),
             "kill": lambda: client.kill(sandbox.id),
         }[how]
-        timer = threading.Timer(0.5, end)
-        timer.start()
         with pytest.raises(ContainerLost):
-            _sh(sandbox, "sleep 60", timeout=50)
-        timer.join()
+            _then(sandbox, end)
         with pytest.raises(ContainerLost):
-            _sh(sandbox, "echo", timeout=5)
+            _sh(sandbox, "echo")
     client.close()
 
 

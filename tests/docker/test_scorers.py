@@ -19,7 +19,7 @@ defaults:
   image: {IMAGE}
   workdir: /app
   network: none
-  agent_timeout: 30
+  agent_timeout: 120
 scenarios:
 """
 BULK = "# " + "x" * 120_000

@@ -34,7 +34,7 @@ from tests.unit.records import NOW, record, result, trial
 pytestmark = pytest.mark.docker
 
 MAIN = [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()"]
-PATIENCE = 60
+PATIENCE = 180
 """Seconds; only against hanging."""
 
 

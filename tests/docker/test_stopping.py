@@ -109,10 +109,10 @@ def test_one_that_ignores_everything_runs_on_until_everything_is_ended(sandbox: 
 
 def test_a_timeout_and_silence_are_no_wish_of_anybody(sandbox: DockerSandbox) -> None:
     command = Command(sandbox, ON_INT)
-    result = command.run(lambda: False, LONG, timeout=3)
+    result = command.run(lambda: False, LONG, timeout=5)
     assert (result.exit_status, result.timed_out, result.stopped, result.silent) == (3, True, False, False)
     command = Command(sandbox, ON_INT)
-    result = command.run(lambda: False, LONG, silent=3)
+    result = command.run(lambda: False, LONG, silent=5)
     assert (result.exit_status, result.timed_out, result.stopped, result.silent) == (3, True, False, True)
     assert command.said == ["used 5"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -24,53 +23,57 @@ NOTHING = {
 }
 
 
-def _run(directory: Path, command: str, user: str = "root") -> dict[str, Any]:
-    (directory / "usage.bench.yaml").write_text(
-        textwrap.dedent(f"""\
-        benchmark: usage
-        scenarios:
-          - id: any
-            problem_statement: Write down what you use.
-            image: {IMAGE}
-            network: none
-            agent_user: {user}
-            agent_timeout: 20
-            scorers: [{{name: fine, type: command, command: "true"}}]
-        """)
+def _run(
+    directory: Path, *commands: str, users: tuple[str, ...] = ("root",)
+) -> dict[tuple[str, str], dict[str, Any]]:
+    """Results by user and command."""
+    scenarios = "".join(
+        f"""
+  - id: {user}
+    problem_statement: Write down what you use.
+    image: {IMAGE}
+    network: none
+    agent_user: {user}
+    agent_timeout: 120
+    scorers: [{{name: fine, type: command, command: "true"}}]"""
+        for user in users
     )
-    done = run(directory, "usage.bench.yaml", "--bench-agent", f"command:{command}")
-    (result,) = results(directory)
-    assert result["outcome"] == "passed", done.stdout
-    return result
+    (directory / "usage.bench.yaml").write_text(f"benchmark: usage\nscenarios:{scenarios}\n")
+    agents = [f"--bench-agent=command:{command}" for command in commands]
+    done = run(directory, "usage.bench.yaml", "--bench-concurrency=4", *agents)
+    found = {(result["scenario"], result["agent"]["model"]): result for result in results(directory)}
+    assert len(found) == len(users) * len(commands), done.stdout
+    assert {result["outcome"] for result in found.values()} == {"passed"}, done.stdout
+    return found
 
 
-@pytest.mark.parametrize("user", ["root", "nobody"])
-def test_anybody_can_write_it(tmp_path: Path, user: str) -> None:
+def test_anybody_can_write_it(tmp_path: Path) -> None:
     said = '{"input_tokens": 12, "cost_usd": 0.5}'
-    result = _run(
-        tmp_path, f"echo '{said}' > $BENCH_USAGE_FILE.new && mv $BENCH_USAGE_FILE.new $BENCH_USAGE_FILE", user
+    found = _run(
+        tmp_path, f"echo '{said}' > $BENCH_USAGE_FILE.new && mv $BENCH_USAGE_FILE.new $BENCH_USAGE_FILE"
     )
-    assert result["usage"] == NOTHING | {"input_tokens": 12, "cost_usd": 0.5, "source": "agent"}
-    assert result["notes"] == []
+    for result in found.values():
+        assert result["usage"] == NOTHING | {"input_tokens": 12, "cost_usd": 0.5, "source": "agent"}
+        assert result["notes"] == []
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "rm -rf $BENCH_USAGE_FILE",
-        "mkfifo $BENCH_USAGE_FILE",
-        "mkdir $BENCH_USAGE_FILE",
-        "ln -s /etc/passwd $BENCH_USAGE_FILE",
-        "ln -s $BENCH_USAGE_FILE $BENCH_USAGE_FILE",
-        "rm -r /bench/usage; ln -s /bench/usage /bench/usage",
-        "rm -r /bench/usage; ln -s /proc/self /bench/usage; ln -s /dev/zero $BENCH_USAGE_FILE || true",
-        "truncate -s 100G $BENCH_USAGE_FILE",
-        "head -c 60000 /dev/urandom > $BENCH_USAGE_FILE",
-    ],
-    ids=["nothing", "fifo", "directory", "link", "loop", "loop above", "proc", "huge", "random"],
-)
-def test_whatever_else_it_leaves_there_changes_nothing(tmp_path: Path, command: str) -> None:
-    result = _run(tmp_path, command)
-    assert result["usage"] == NOTHING
-    assert all(note.startswith("what the agent says it used cannot be read: ") for note in result["notes"])
-    assert len(result["notes"]) <= 1
+ELSE = {
+    "nothing": "rm -rf $BENCH_USAGE_FILE",
+    "fifo": "mkfifo $BENCH_USAGE_FILE",
+    "directory": "mkdir $BENCH_USAGE_FILE",
+    "link": "ln -s /etc/passwd $BENCH_USAGE_FILE",
+    "loop": "ln -s $BENCH_USAGE_FILE $BENCH_USAGE_FILE",
+    "loop above": "rm -r /bench/usage; ln -s /bench/usage /bench/usage",
+    "proc": "rm -r /bench/usage; ln -s /proc/self /bench/usage; ln -s /dev/zero $BENCH_USAGE_FILE || true",
+    "huge": "truncate -s 100G $BENCH_USAGE_FILE",
+    "random": "head -c 60000 /dev/urandom > $BENCH_USAGE_FILE",
+}
+
+
+def test_whatever_else_it_leaves_there_changes_nothing(tmp_path: Path) -> None:
+    for result in _run(tmp_path, *ELSE.values()).values():
+        assert result["usage"] == NOTHING, result
+        assert all(
+            note.startswith("what the agent says it used cannot be read: ") for note in result["notes"]
+        ), result
+        assert len(result["notes"]) <= 1, result

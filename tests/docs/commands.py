@@ -21,7 +21,7 @@ PAGE = ROOT / "docs" / "commands.md"
 PROJECT = Path(__file__).parent / "project"
 PLANNED = "planned"
 # So long may a command take that hangs.
-PATIENCE = 120
+PATIENCE = 300
 
 _CELL = re.compile(r"(?<!\\)\|")
 

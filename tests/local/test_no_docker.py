@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import pytest
 from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.sandbox.docker import DockerProvider
-from tests.support import IMAGE, results, run, start
+from tests.support import IMAGE, results, run, start, until
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +46,7 @@ scenarios:
     scorers: [{name: never, type: command, command: "true"}]
   - id: slow
     problem_statement: Take too long.
-    agent_timeout: 2
+    agent_timeout: 5
     reference: sleep 100 & echo 1 > out.txt; sleep 100
     scorers: [{name: right, type: command, command: test -f out.txt}]
   - id: rooted
@@ -184,13 +182,6 @@ def test_nothing_outlives_a_killed_job_and_the_next_one_removes_its_files(place:
     assert len(list(temporary.glob("benchjobs-local-*"))) == 1
     run(place, "toy.bench.yaml", "-k", "partial", "--bench-no-docker", TMPDIR=str(temporary))
     assert list(temporary.glob("benchjobs-local-*")) == []
-
-
-def until(condition: Callable[[], object], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to that"
-        time.sleep(0.05)
 
 
 def sleeping() -> list[bytes]:

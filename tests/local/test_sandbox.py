@@ -181,7 +181,7 @@ def test_whatever_a_command_starts_ends_with_it(start: Start) -> None:
 
 def test_a_timeout_and_silence_end_a_command(start: Start) -> None:
     sandbox = start()
-    result, out = sh(sandbox, "echo begun; sleep 4331", timeout=0.5)
+    result, out = sh(sandbox, "echo begun; sleep 4331", timeout=3)
     assert (result.timed_out, result.silent, result.exit_status, out) == (True, False, None, "begun\n")
     result, _ = sh(sandbox, "sleep 4332", silent=0.5)
     assert (result.timed_out, result.silent) == (True, True)
@@ -253,7 +253,7 @@ def test_what_cannot_be_started_is_the_commands_fault(start: Start) -> None:
 def test_no_value_of_a_variable_is_on_a_command_line(start: Start) -> None:
     seen: list[bytes] = []
     start(env={"KEY": "canary-4361"}).exec(
-        ("sh", "-c", "echo ready; sleep 0.2"),
+        ("sh", "-c", "echo ready; sleep 2"),
         timeout=30,
         sink=lambda _data: seen.extend(_command_lines()),
         env={"OTHER": "canary-4362"},
