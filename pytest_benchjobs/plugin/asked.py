@@ -454,6 +454,8 @@ def _known(config: pytest.Config) -> KnownFailures | None:
         blame = flag("known") if from_line is not None else origin(config, "bench_known")
         if not text.strip():
             raise pytest.UsageError(f"{blame}: it is empty; name a file, or leave it out")
+        if text == "none":
+            return None
         base = config.invocation_params.dir if from_line is not None else config.rootpath
         path = Path(os.path.abspath(base / os.path.expanduser(text)))  # noqa: PTH100, PTH111
         if not path.is_file():

@@ -359,6 +359,7 @@ def test_another_file_by_option_or_ini_key(many: Bench) -> None:
     assert many.job()["known"][0]["place"] == "ci/nightly.toml:1"
     many.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_known = ci/nightly.toml\n")
     assert many.run("--bench-scenario", "new").parseoutcomes() == {"xfailed": 1}
+    assert many.run("--bench-known", "none", "--bench-scenario", "new").parseoutcomes() == {"unsolved": 1}
     for text, words in (
         ("nowhere.toml", "--bench-known: */nowhere.toml is not there"),
         ("", "--bench-known: it is*"),
