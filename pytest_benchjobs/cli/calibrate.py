@@ -81,7 +81,7 @@ def _lines(found: list[Calibration]) -> Iterator[str]:
     columns = [
         Column("benchmark", least=12),
         Column("status"),
-        Column("other agents"),
+        Column("others"),
         Column("why", least=20),
     ]
     rows: list[list[str | Cell]] = [
