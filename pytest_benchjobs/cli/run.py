@@ -25,8 +25,8 @@ def run(*, detach: bool, print_command: bool, output: str, **options: Any) -> in
     """Run benchmarks with agents: one call of pytest, whose output this is.
 
     What has a result already, and nothing that decides it has changed, is not run again. Exit status: that of pytest,
-    0 when every trial passed, 1 when some did not; 2 for a mistake in the call. With a baseline or a floor it is that of
-    the gate: 0, 10 regressed, 11 inconclusive, 12 invalid.
+    0 when every trial passed, 1 when some did not; 2 for a mistake in the call. With a baseline or a floor it is that
+    of the gate: 0, 10 regressed, 11 inconclusive, 12 invalid.
     """
     from ..store.bundle import new_job_id
 

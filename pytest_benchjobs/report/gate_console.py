@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..model.gate import Change, GateReport, GateVerdict, RuleReport
 from ..model.known import KnownMode
-from ..store.text import clean, one_line
+from ..store.text import one_line
 from .gate_markdown import gravest_first, shown_change, shown_value, worst_first
 
 COLOURS = {
@@ -16,7 +16,6 @@ COLOURS = {
     GateVerdict.INVALID: "red",
 }
 _SHOWN = 20
-_WIDEST = 300
 
 Line = tuple[str, str | None]
 """A line, and its colour if it has one."""
@@ -53,7 +52,7 @@ def gate_lines(report: GateReport) -> Iterator[Line]:
 def _against(report: GateReport) -> Iterator[Line]:
     if report.baseline is None:
         return
-    jobs = ", ".join(clean(job) for job in report.baseline_jobs[:3])
+    jobs = ", ".join(one_line(job, 100) for job in report.baseline_jobs[:3])
     more = f" and {len(report.baseline_jobs) - 3} more" if len(report.baseline_jobs) > 3 else ""
     of = f" ({jobs}{more})" if jobs else ""
     yield f"baseline {one_line(report.baseline, 200)}{of}, policy {report.policy.value}", None
@@ -101,12 +100,12 @@ def _changes(title: str, changes: Sequence[Change], colour: str) -> Iterator[Lin
             f"{change.now_passed} of {change.now_attempts} now"
         )
         known = f", known: {change.known.mode.value}" if change.known is not None else ""
+        agent = f" [{one_line(change.agent, 80)}]" if several else ""
+        critical = ", critical" if change.critical else ""
         yield (
-            clean(
-                f"  {_name(change.benchmark, change.scenario)}{f' [{change.agent}]' if several else ''}: "
-                f"{change.before:.3g} -> {change.now:.3g}, {passed}{chance}"
-                f"{', critical' if change.critical else ''}{known}",
-                _WIDEST * 3,
+            (
+                f"  {_name(change.benchmark, change.scenario)}{agent}: {change.before:.3g} -> {change.now:.3g}, "
+                f"{passed}{chance}{critical}{known}"
             ),
             None,
         )
@@ -146,7 +145,7 @@ def _figures(report: GateReport) -> Iterator[Line]:
 
 
 def _name(benchmark: str, scenario: str) -> str:
-    return clean(f"{one_line(benchmark, 100)}/{one_line(scenario, 200)}")
+    return f"{one_line(benchmark, 100)}/{one_line(scenario, 200)}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ from ..model.gate import GateReport, Rule
 from ..sources.documents import read_text
 from .files import write_atomically
 from .rows import as_text
-from .text import clean
+from .text import clean, one_line
 
 FILE = "gates.json"
 _KEPT = 10
@@ -74,4 +74,4 @@ def gate_values(report: GateReport) -> list[tuple[object, ...]]:
 
 def _scope(rule: Rule, benchmark: str | None, agent: str | None) -> str | None:
     named = (("benchmark", benchmark), ("agent", agent), ("tag", rule.tag))
-    return ",".join(f"{key}={clean(value, 200)}" for key, value in named if value is not None) or None
+    return ",".join(f"{key}={one_line(value, 200)}" for key, value in named if value is not None) or None

@@ -1,0 +1,302 @@
+"""What is asked of a gate, on the command line and in files; a job that is not whole; publishing; what is kept and shown."""
+
+from __future__ import annotations
+
+import datetime
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.analysis.baseline import Resolved
+from pytest_benchjobs.analysis.job_gate import broken_gate, judge_job
+from pytest_benchjobs.analysis.publish import CODES, reasons_against, with_publishing
+from pytest_benchjobs.analysis.sides import side
+from pytest_benchjobs.cli import main
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.gate import (
+    Change,
+    GateConfig,
+    GateExit,
+    GatePolicy,
+    GateReport,
+    GateVerdict,
+    Rule,
+    RuleReport,
+    ScenarioRef,
+)
+from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus, Owner
+from pytest_benchjobs.model.known import Known, KnownMode
+from pytest_benchjobs.report.gate_console import gate_lines
+from pytest_benchjobs.settings.files import read_job_file
+from pytest_benchjobs.settings.gates import gate_config
+from pytest_benchjobs.store.gates import FILE, keep_gate, kept_gates
+from pytest_benchjobs.store.rows import PairRow
+
+from .records import result
+
+AT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
+HOSTILE = "x\x1b[31m\n::error::\u202e" + "y" * 50_000
+
+
+def record(status: JobStatus = JobStatus.COMPLETED, **changes: Any) -> JobRecord:
+    fields = {
+        "id": "now",
+        "status": status,
+        "created_at": AT,
+        "owner": Owner(host="h", boot="b", pid=1, started="1"),
+        "config": JobConfig(directory=Path("reports")),
+        "planned": 10,
+        "reproducibility": {"git": {"commit": "c0ffee", "branch": "main", "dirty": False}},
+    }
+    return JobRecord.model_validate(fields | changes)
+
+
+def rows(scores: list[float | None], agent: str = "codex", benchmark: str = "b") -> list[PairRow]:
+    """A trial for each score; None is an error."""
+    outcomes = {None: "error", 1.0: "passed"}
+    return [
+        PairRow(
+            benchmark, f"s{place}", agent, 1, outcomes.get(score, "failed"), score, None, 1.0, None, None, None,
+            "same", None, None, None, None, None,
+        )
+        for place, score in enumerate(scores)
+    ]  # fmt: skip
+
+
+def baseline(scores: list[float | None]) -> Resolved:
+    return Resolved(side("main", [("before", rows(scores))]), None, ("a note",))
+
+
+ASKED = GateConfig(baseline="main", rules=(Rule(text="mean", metric="mean"),))
+
+
+# --- what is asked
+
+
+def test_what_settings_say() -> None:
+    config = gate_config(
+        {
+            "baseline": "main",
+            "min_score": {"*": "60%", "codex*": 0.5},
+            "max_error_rate": {"*": 0.1, "b": 0.2},
+            "min_samples": {"*": 20},
+            "policy": "strict",
+            "exit": "both",
+            "regress_warn": "2pp",
+            "noise": {"b": 0.02},
+        }
+    )
+    assert (config.policy, config.exit, config.warn, config.noise) == (
+        GatePolicy.STRICT, GateExit.BOTH, 0.02, {"b": 0.02},
+    )  # fmt: skip
+    assert (config.max_error_rate, config.min_samples) == (0.1, 20)
+    assert [(rule.metric, rule.amount, rule.only) for rule in config.rules] == [
+        ("mean", 0, None),
+        ("min_score", 0.6, None),
+        ("min_score", 0.5, "codex*"),
+        ("max_error_rate", 0.2, "b"),
+    ]
+    assert gate_config({}) == GateConfig()
+
+
+def test_what_is_said_afterwards_goes_before_what_was_asked() -> None:
+    asked = gate_config({"baseline": "main", "fail_on_regression": ["mean:5pp"], "min_score": {"*": 0.5}})
+    assert gate_config({}, asked=asked) == asked
+    again = gate_config({"fail_on_regression": ["cost:20%"], "min_score": {"*": 0.7}}, asked=asked)
+    assert (again.baseline, [rule.text for rule in again.rules]) == (
+        "main",
+        ["cost:20%", "--bench-min-score 0.7"],
+    )
+    none = gate_config({"baseline": "none"}, asked=asked.model_copy(update={"require_baseline": True}))
+    assert (none.baseline, none.require_baseline) == ("none", False)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (
+            {"fail_on_regression": ["mean"]},
+            "fail_on_regression: there is nothing to compare with; * `baseline`",
+        ),
+        ({"require_baseline": True}, "require_baseline: there is nothing to compare with"),
+        ({"min_score": {"*": "nan"}}, "min_score: 'nan' is not a score"),
+        ({"min_samples": {"*": 1.5}}, "min_samples: '1.5' is not a number of scenarios"),
+        ({"min_lift": {"*": 0}}, "min_lift: '0' is not"),
+        ({"regress_warn": 2}, "regress_warn: '2' is no number of points"),
+        ({"noise": {"b": "-1pp"}}, "noise: '-1pp' is no number of points"),
+        ({"policy": "x"}, "policy: 'x' is none of evidence, strict, point"),
+    ],
+)
+def test_mistakes(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as raised:
+        gate_config(values)
+    parts = message.split(" * ")
+    assert str(raised.value).startswith(parts[0])
+    assert all(part in str(raised.value) for part in parts)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["min_score", "noise", "min_lift"]), st.dictionaries(st.text(), st.text())
+    )
+)
+def test_whatever_is_given_is_understood_or_refused_in_a_line(values: dict[str, Any]) -> None:
+    try:
+        gate_config(values)
+    except InputError as error:
+        assert len(str(error)) < 1000
+
+
+def test_a_job_file_and_the_flags_of_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(
+        "baseline: main\nfail_on_regression: 'mean:5pp'\nmin_score: 0.5\nmin_pass_rate: {a: 40%}\n"
+    )
+    assert read_job_file(path).values == {
+        "baseline": "main",
+        "fail_on_regression": ["mean:5pp"],
+        "min_score": {"*": 0.5},
+        "min_pass_rate": {"a": "40%"},
+    }
+    path.write_text("min_score: true\nexit: never\n")
+    with pytest.raises(InputError, match=r"job.yaml:1: min_score"):
+        read_job_file(path)
+    monkeypatch.chdir(tmp_path)
+    flags = [
+        "--baseline",
+        "main",
+        "--fail-on-regression",
+        "mean:5pp",
+        "--min-score",
+        "a=0.5",
+        "--exit",
+        "both",
+    ]
+    with pytest.raises(SystemExit) as ended:
+        main(["run", "--benchmark", "a", *flags, "--require-baseline", "--print-command"])
+    assert ended.value.code == 0
+    words = shlex.split(capsys.readouterr().out)
+    for word in (
+        "--bench-baseline=main", "--bench-fail-on-regression=mean:5pp", "--bench-min-score=a=0.5",
+        "--bench-exit=both", "--bench-require-baseline",
+    ):  # fmt: skip
+        assert word in words
+
+
+# --- a job
+
+
+def test_a_whole_job_and_one_of_a_part() -> None:
+    ten: list[float | None] = [1.0] * 10
+    judged = judge_job(record(), rows(ten), ASKED, baseline(ten), at=AT)
+    assert (judged.status, judged.report.verdict, judged.report.notes[0]) == (0, "ok", "a note")
+    less = judge_job(record(planned=7), rows(ten[:7]), ASKED, baseline(ten), at=AT)
+    assert [ref.scenario for ref in less.report.removed] == ["s7", "s8", "s9"]
+    part = judge_job(record(planned=7, partial=True), rows(ten[:7]), ASKED, baseline(ten), at=AT)
+    assert (part.status, part.report.removed) == (0, ())
+    assert part.report.notes[-1] == "3 of the baseline's scenarios were not selected"
+
+
+@pytest.mark.parametrize(
+    ("status", "exit_status"),
+    [(JobStatus.CANCELLED, 12), (JobStatus.TIMEOUT, 12), (JobStatus.FAILED, 12), (JobStatus.BUDGET, 13)],
+)
+def test_a_job_that_is_not_whole_is_invalid(status: JobStatus, exit_status: int) -> None:
+    ten: list[float | None] = [1.0] * 10
+    judged = judge_job(record(status, message="why"), rows([0.0] * 8), ASKED, baseline(ten), at=AT)
+    assert (judged.status, judged.report.verdict) == (exit_status, "invalid")
+    assert judged.report.why == f"invalid: the job is {status.value}, 2 of 10 trials did not run: why"
+    assert judged.report.notes[0].startswith("what ran is regressed: mean 1.00 -> 0.00")
+    assert judged.report.notes[-1] == "2 of the baseline's scenarios did not run"
+    # More is wrong than money.
+    errors = judge_job(record(status), rows([None] * 8), ASKED, baseline(ten), at=AT)
+    assert errors.status == 12
+    with pytest.raises(InputError, match="is running"):
+        judge_job(record(JobStatus.RUNNING), [], ASKED, None, at=AT)
+
+
+def test_chance_is_what_others_are_measured_by_and_is_not_judged() -> None:
+    asked = GateConfig(rules=(Rule(text="lift", metric="min_lift", amount=1.5),))
+    chance = rows([0.4] * 10, agent="baseline:random")
+    for score, status in ((0.6, 0), (0.5, 10)):
+        judged = judge_job(record(), [*rows([score] * 10), *chance], asked, None, at=AT)
+        assert (judged.status, len(judged.report.rules)) == (status, 1), judged.report
+    errors = rows([None] * 10, agent="baseline:random")
+    floor = GateConfig(rules=(Rule(text="floor", metric="min_score", amount=0.5),))
+    assert judge_job(record(), [*rows([0.6] * 10), *errors], floor, None, at=AT).status == 0
+
+
+def test_what_breaks_is_invalid() -> None:
+    judged = broken_gate(record(), ASKED, ZeroDivisionError(HOSTILE), at=AT)
+    assert (judged.status, judged.report.verdict) == (12, "invalid")
+    assert len(judged.report.why) < 700
+    assert judged.report.why.isprintable()
+
+
+# --- publishing
+
+
+def test_every_reason_against_publishing(tmp_path: Path) -> None:
+    fine = [result(scenario="s", attempt=attempt, benchmark_version="1") for attempt in (1, 2, 3)]
+    judged = judge_job(record(), rows([1.0] * 10), GateConfig(), None, at=AT)
+    assert with_publishing(judged, record(), fine, AT.date()).report.publish == ()
+    known = Known(mode=KnownMode.EXPECTED_FAIL, reason="r", until=datetime.date(2026, 11, 20), place="f:1")
+    image = {"reference": "a", "id": "i", "substituted": {"a": "b"}}
+    origin = {"job": "j", "path": "p", "finished_at": AT}
+    bad = [
+        result(scenario="a", outcome="error", score=None, known=known),
+        result(scenario="b", outcome="skipped", score=None),
+        result(scenario="c", image=image, reused=origin),
+    ]
+    unclean = record(JobStatus.CANCELLED, partial=True, reproducibility={})
+    reasons = reasons_against(unclean, bad, AT.date())
+    assert [reason.code for reason in reasons] == list(CODES)
+    refused = with_publishing(judged, unclean, bad, AT.date())
+    assert (refused.status, refused.report.verdict) == (12, "invalid")
+
+
+# --- kept and shown
+
+
+def hostile_report() -> GateReport:
+    change = Change.model_construct(
+        benchmark=HOSTILE, scenario=HOSTILE, agent=HOSTILE, before=1.0, now=0.0, before_attempts=1, now_attempts=1,
+        before_passed=1, now_passed=0, p_value=0.5, adjusted=None, critical=True, known=None,
+    )  # fmt: skip
+    rule = RuleReport(
+        rule=Rule(text=HOSTILE, metric="mean"), benchmark=HOSTILE, agent=HOSTILE, verdict=GateVerdict.INCONCLUSIVE,
+        why=HOSTILE, before=1.0, now=0.0, change=-1.0, low=-1.0, high=0.5, p_value=0.0001, detectable=0.1, advice=HOSTILE,
+    )  # fmt: skip
+    return GateReport(
+        job="now", at=AT, baseline=HOSTILE, baseline_jobs=(HOSTILE,) * 9, policy=GatePolicy.EVIDENCE,
+        verdict=GateVerdict.REGRESSED, why=HOSTILE, rules=(rule,) * 30, broke=(change,) * 30,
+        removed=(ScenarioRef(benchmark=HOSTILE, scenario=HOSTILE, agent=HOSTILE),), attempts=10, errors=1,
+        notes=(HOSTILE,) * 30,
+    )  # fmt: skip
+
+
+def test_nothing_hostile_reaches_a_terminal_and_lists_are_cut() -> None:
+    lines = [line for line, _ in gate_lines(hostile_report())]
+    assert all(line.isprintable() for line in lines)
+    assert all(len(line) < 4000 for line in lines)
+    assert lines.count("  ... and 10 more") == 3
+    assert sum(line.startswith("  x") for line in lines) == 20
+
+
+def test_the_latest_reports_are_kept_beside_the_job(tmp_path: Path) -> None:
+    assert kept_gates(tmp_path) == []
+    report = GateReport(job="now", at=AT, policy=GatePolicy.EVIDENCE, verdict=GateVerdict.OK, why="0")
+    for number in range(12):
+        keep_gate(tmp_path, report.model_copy(update={"why": str(number)}))
+    assert [one.why for one in kept_gates(tmp_path)] == [str(number) for number in range(2, 12)]
+    (tmp_path / FILE).write_text("{")
+    with pytest.raises(InputError, match="is damaged"):
+        kept_gates(tmp_path)
+    keep_gate(tmp_path, report)
+    assert len(kept_gates(tmp_path)) == 1
