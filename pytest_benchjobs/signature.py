@@ -236,6 +236,8 @@ def _variables(table: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str
 
 def _unless_secret(text: str, secrets: Mapping[str, str]) -> str:
     """Replace secrets only, and keep what is around them: a secret may be as short as `1`."""
+    if not secrets:
+        return text
     for value in sorted(
         {value for value in secrets.values() if value}, key=lambda value: (-len(value), value)
     ):

@@ -110,7 +110,9 @@ class Manifest:
             InputErrors: every mistake found.
         """
         text = read_text(self.path)
-        reading = _Reading(self.path, text)
+        reading = _memory.take(self.path, text)
+        if reading is None or reading.listed:  # whose warnings were told
+            reading = _Reading(self.path, text)
         try:
             refs = [
                 ref
@@ -123,7 +125,8 @@ class Manifest:
         assert reading.header is not None  # noqa: S101  else its mistakes were raised
         self._benchmark = reading.header.benchmark
         self._version = reading.header.version
-        if refs and reading.small:
+        reading.listed = bool(refs)
+        if reading.small:
             _memory.keep(self.path, text, reading)
         return refs
 
@@ -145,6 +148,8 @@ class _Reading:
 
     def __init__(self, path: Path, text: str) -> None:
         self.small = len(text) <= _MEMORY
+        self.listed = False
+        """Its scenarios were asked for."""
         self.document: Document = parse_document(path, text)
         self.complaints = Complaints(self.document)
         self.directory = path.parent

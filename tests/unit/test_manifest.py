@@ -304,6 +304,7 @@ def test_what_was_collected_is_parsed_again_if_the_file_says_something_else_or_i
     monkeypatch.setattr(
         module, "parse_document", lambda path, text: readings.append(path) or parse(path, text)
     )
+    assert manifest.benchmark
     manifest.refs()
     first = manifest.load("build")
     assert len(readings) == 1
