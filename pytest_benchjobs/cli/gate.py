@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     help="Write it there as well, for a comment on a merge request.",
 )
 @click.option(
+    "--junit",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the JUnit file of the job there, with the verdict.",
+)
+@click.option(
     "--metrics",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
@@ -53,6 +59,7 @@ def gate(
     job: str,
     profile: str | None,
     markdown: Path | None,
+    junit: Path | None,
     metrics: Path | None,
     ci: str,
     directory: Path,
@@ -80,7 +87,7 @@ def gate(
     report = judged.report
     _keep(report, directory)
     emit(report, lambda: judged_lines(judged), output)
-    _tell(record, judged, directory, ci, markdown=markdown, metrics=metrics)
+    _tell(record, judged, directory, ci, markdown=markdown, junit=junit, metrics=metrics)
     return judged.status
 
 
@@ -154,9 +161,11 @@ def _tell(
     ci: str,
     *,
     markdown: Path | None,
+    junit: Path | None,
     metrics: Path | None,
 ) -> None:
     """Write for people and the CI system. Lines it obeys go to stderr, which it reads as well."""
+    from ..report import junit_of
     from ..report.ci import Host, Places, comment, metrics_text, publish
     from ..report.gate_markdown import gate_markdown
     from ..report.markdown import summary_markdown
@@ -164,12 +173,15 @@ def _tell(
     from ..store.files import write_atomically
 
     host = Host.find(ci, os.environ)
-    if host is None and markdown is None and metrics is None:
+    if host is None and markdown is None and junit is None and metrics is None:
         return
-    results = list(JobBundle(directory, record.id).results())
+    bundle = JobBundle(directory, record.id)
+    results = list(bundle.results())
     if markdown is not None:
         text = comment(record, results, summary_markdown(record, results, judged.report), host)
         write_atomically(markdown, text.encode())
+    if junit is not None:
+        write_atomically(junit, junit_of(bundle, record, results, judged.report, host))
     if metrics is not None:
         write_atomically(metrics, metrics_text(record, results, judged.report).encode())
     if host is not None:

@@ -32,8 +32,22 @@ def write_reports(
     """
     from ..store.files import write_atomically
     from .json import report_json
-    from .junit import junit_xml
     from .markdown import summary_markdown
+
+    write_atomically(bundle.root / "junit.xml", junit_of(bundle, record, results, gate, host))
+    write_atomically(bundle.root / "report.json", report_json(record, results, gate))
+    write_atomically(bundle.root / "summary.md", summary_markdown(record, results, gate).encode())
+
+
+def junit_of(
+    bundle: JobBundle,
+    record: JobRecord,
+    results: Sequence[TrialResult],
+    gate: GateReport | None = None,
+    host: Host | None = None,
+) -> bytes:
+    """The whole of `junit.xml`, with paths as the CI system has them."""
+    from .junit import junit_xml
 
     def attachment(result: TrialResult) -> str | None:
         path = bundle.root / result.path / "agent.log"
@@ -44,7 +58,4 @@ def write_reports(
             return name
         return host.relative(record.invocation.rootdir / name) or name
 
-    junit = junit_xml(record, results, gate, attachment=attachment, file=file)
-    write_atomically(bundle.root / "junit.xml", junit)
-    write_atomically(bundle.root / "report.json", report_json(record, results, gate))
-    write_atomically(bundle.root / "summary.md", summary_markdown(record, results, gate).encode())
+    return junit_xml(record, results, gate, attachment=attachment, file=file)

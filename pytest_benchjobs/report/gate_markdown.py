@@ -136,7 +136,7 @@ def _interval(rule: RuleReport) -> str:
     metric, low, high = rule.rule.metric, rule.low, rule.high
     if low is None or high is None:
         return _NONE
-    return f"{shown_change(metric, low)} to {shown_change(metric, high)}"
+    return f"{shown_change(metric, low).removesuffix(' pp')} to {shown_change(metric, high)}"
 
 
 def _detectable(metric: str, value: float | None) -> str:

@@ -71,15 +71,21 @@ def test_github_gets_summary_outputs_and_annotations_and_no_command_of_an_agent(
     assert values["verdict"] in ("regressed", "invalid")
     comment = (github.path / "out" / "comment.md").read_text("utf-8")
     assert comment == f"<!-- benchjobs:nightly-run -->\n{summary}"
-    metrics = (github.path / "out" / "metrics.txt").read_text("utf-8")
-    assert '# TYPE bench_mean_score gauge\nbench_mean_score{agent="oracle"} 0\n' in metrics
-    assert metrics.endswith("# EOF\n")
-    gated = run_gate(github, "--markdown=again.md", "-o", "json")
+    figures = (github.path / "out" / "metrics.txt").read_text("utf-8")
+    assert '# TYPE bench_mean_score gauge\nbench_mean_score{agent="oracle"} 0\n' in figures
+    assert figures.endswith("# EOF\n")
+    gated = run_gate(github, "--markdown=again.md", "--junit=again.xml", "--metrics=again.txt", "-o", "json")
     assert gated.returncode == result.ret
     assert json.loads(gated.stdout)["verdict"] == values["verdict"]
     assert gated.stderr.splitlines()[0] == told[0]
     assert (github.path / "step-summary").read_text("utf-8").count("> **Benchmark gate: ") == 2
     assert (github.path / "step-output").read_text("utf-8").count("exit<<") == 2
+    assert (github.path / "again.txt").read_text("utf-8") == (github.path / "out" / "metrics.txt").read_text(
+        "utf-8"
+    )
+    suite = ET.parse(github.path / "again.xml").find("testsuite/properties")
+    assert suite is not None
+    assert {one.get("name"): one.get("value") for one in suite}["bench_gate"] == values["verdict"]
     again = (github.path / "again.md").read_text("utf-8")
     assert again.partition("# Job")[2] == comment.partition("# Job")[2]
     case = next(

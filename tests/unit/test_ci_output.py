@@ -86,7 +86,7 @@ class TestGateMarkdown:
         ]
         assert "Compared with baseline `main` (`20261120-120000-aaaaaa`), policy evidence." in lines
         assert (
-            "| `mean:5pp` | `texts`, `codex:gpt-5.5` | 89 | 0.610 | 0.539 | -7.1 pp | -11.0 pp to -3.0 pp | 0.004 "
+            "| `mean:5pp` | `texts`, `codex:gpt-5.5` | 89 | 0.610 | 0.539 | -7.1 pp | -11.0 to -3.0 pp | 0.004 "
             "| 5.9 pp | regressed |"
         ) in lines
         assert (
