@@ -52,12 +52,19 @@ def side_of_file(name: str, path: Path, judged: str | None) -> tuple[Side, tuple
     else:
         file = JsonFile(path)
         if not {"job", "results"} <= file.data.keys():
-            found = baseline_of(file)
-            return as_side(found, name), ()
+            found = as_side(baseline_of(file), name)
+            _refuse_judged(found.jobs, judged, path)
+            return found, (
+                f"job {judged}, which is judged, is in {path} too",
+            ) if judged in found.jobs else ()
         job, rows, notes = _report(file)
-    if job == judged:
-        raise InputError(f"is job {job} itself, which is judged; it cannot be its own baseline", path=path)
+    _refuse_judged((job,), judged, path)
     return side(name, [(job, rows)]), notes
+
+
+def _refuse_judged(jobs: Sequence[str], judged: str | None, path: Path) -> None:
+    if judged is not None and set(jobs) == {judged}:
+        raise InputError(f"is job {judged} itself, which is judged; it cannot be its own baseline", path=path)
 
 
 def _scenario(cell: Cell) -> BaselineScenario:

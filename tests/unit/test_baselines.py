@@ -405,6 +405,14 @@ def test_a_job_s_directory_and_its_report_are_the_same_side(
         assert side.cells == from_history.cells
         with pytest.raises(InputError, match="cannot be its own baseline"):
             found(f"file:{path}", history, record, root=reports)
+    for name, jobs in (("own", (ONE,)), ("pool", (TWO, ONE))):
+        written = as_file(Side(name, jobs, from_history.cells), name=name)
+        (reports / f"{name}.json").write_bytes(baseline_json(written))
+    with pytest.raises(InputError, match="cannot be its own baseline"):
+        found("file:own.json", history, record, root=reports)
+    assert found("file:pool.json", history, record, root=reports).notes[0] == (
+        f"job {ONE}, which is judged, is in {reports}/pool.json too"
+    )
     assert (
         found("file:nothing.json", history, root=tmp_path).missing
         == f"there is no file {tmp_path}/nothing.json"
