@@ -231,7 +231,7 @@ def _scenario_lines(run: RunFigures, room: int) -> Iterator[str]:
         of_scenario = [trials[node_id] for node_id in scenario.trials]
         failures = [trial.failure.class_ for trial in of_scenario if trial.failure is not None]
         remarks = [*dict.fromkeys(failures), *(["flaky"] if scenario.flaky else [])]
-        for remark in ("reused", "rescored", "kept"):
+        for remark in ("known", "reused", "rescored", "kept"):
             count = sum(1 for trial in of_scenario if getattr(trial, remark) is not None)
             if count:
                 remarks.append(remark if count == len(of_scenario) else f"{count} {remark}")

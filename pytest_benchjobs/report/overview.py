@@ -227,6 +227,7 @@ def _trial(row: TrialRow) -> SummaryTrial:
         reused=row.reused,
         rescored=row.rescored,
         kept=row.kept,
+        known=row.known,
         path=row.path,
     )
 

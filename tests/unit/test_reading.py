@@ -15,6 +15,7 @@ from pytest_benchjobs.cli.reading import ago, cost
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.event import Ended, PhaseBegan, Planned
 from pytest_benchjobs.model.job import JobStatus, Overrides
+from pytest_benchjobs.model.known import Known, KnownMode
 from pytest_benchjobs.model.result import Origin, Outcome
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store.bundle import JobBundle
@@ -373,6 +374,18 @@ def test_several_attempts_have_pass_at_k_and_flaky_scenarios(
     assert [(point["k"], point["scenarios"]) for point in figures["at_k"]] == [(1, 3), (2, 2), (3, 2)]
     assert figures["flaky"] == ["a.bench.yaml::sums[oracle]"]
     assert figures["verdicts"] is None
+
+
+def test_known_failures_are_marked(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    known = Known(mode=KnownMode.QUARANTINE, reason="r")
+    trials = [ended("F", "sums").model_copy(update={"known": known}), ended("F", "plus")]
+    make_job(tmp_path, FIRST, trials)
+    assert run("summary", "last", "-e", "--dir", tmp_path) == 0
+    remarks = {line.split()[1]: line.split()[3:] for line in lines(capsys)[-2:]}
+    assert remarks == {"sums": ["below_threshold,", "known"], "plus": ["below_threshold"]}
+    document = documents(capsys, "summary", "summary", "last", "-e", "--dir", tmp_path)
+    found = {trial["scenario"]: trial["known"] for trial in document["runs"][0]["trials"]}
+    assert found == {"sums": "quarantine", "plus": None}
 
 
 def test_under_a_policy_scenarios_count_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -118,6 +118,8 @@ class SummaryTrial(Model):
     """The job whose trial was graded anew."""
     kept: str | None
     """Image with the file system the agent left."""
+    known: str | None
+    """Mode of the known failure it is: `expected-fail`, `quarantine` or `skip`."""
     path: str
     """Of its files, relative to the job's directory."""
 
