@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model.errors import InfrastructureError
+import click
+
+from ..model.environ import HOST, Variable
+from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobStatus
+from ..secrecy import is_unmistakable, others_of_host, together
+from ..settings.env_file import read_env_file
+from ..settings.secret_store import find
 from ..store.bundle import JobBundle, new_job_id
+from ..store.reproducibility import redact_arguments
 from .background import LOG
+from .invoke import Call
 
 if TYPE_CHECKING:
     from ..report.documents.detach import DetachDocument
@@ -26,11 +37,13 @@ def start(asked: Asked) -> DetachDocument:
     """Start a job that needs nobody any more, and wait until it runs, has failed, or has been starting for long.
 
     Raises:
+        UsageError: an argument holds a secret.
         InfrastructureError: there is no place for its files.
 
     """
     from ..report.documents.detach import DetachDocument
 
+    _refuse_secrets(asked.call)
     job_id = new_job_id()
     order = {
         "job": job_id,
@@ -74,3 +87,34 @@ def start(asked: Asked) -> DetachDocument:
         directory=str(bundle.root),
         log=str(bundle.root / LOG),
     )
+
+
+def _refuse_secrets(call: Call) -> None:
+    """See that no argument holds a secret. pytest does it too when it starts, but by then they are written down."""
+    below: dict[str, Variable] = {}
+    names: dict[str, str] = {}
+    for before, argument in itertools.pairwise(("", *call.arguments)):
+        option, _, value = argument.partition("=") if argument.startswith("--") else (before, "", argument)
+        if option == "--bench-env-file":
+            with contextlib.suppress(InputError):  # which pytest will say
+                below |= read_env_file(call.directory / Path(value).expanduser())
+        elif option == "--bench-secret":
+            variable, _, names[variable] = value.partition("=")
+    undo = HOST.lay_below(below)
+    try:
+        given: dict[str, str] = {}
+        for variable, name in names.items():
+            with contextlib.suppress(InputError):
+                if (found := find(name)) is not None:
+                    given[variable] = found.value
+        secrets = together(given, others_of_host())
+    finally:
+        undo()
+    for before, argument in itertools.pairwise(("", *redact_arguments(call.arguments))):
+        for name, secret in secrets.items():
+            if is_unmistakable(secret) and secret in argument:
+                option = argument.partition("=")[0] if argument.startswith("--") else before
+                blame = "an argument" if secret in option else option or "an argument"
+                raise click.UsageError(
+                    f"{blame}: it holds the value of the secret {name}, and would be in every report; leave it out"
+                )

@@ -246,6 +246,32 @@ def test_a_mistake_is_one_line_before_anything_is_made(
     assert list(project.iterdir()) == [project / "pytest.ini"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["--metadata", "note=a-key-of-twenty-letters"], "--bench-meta"),
+        (["-n", "see a-key-of-twenty-letters"], "--bench-job-name"),
+        (["--", "-k", "a-key-of-twenty-letters"], "-k"),
+        (["--env-file", "keys.env", "--metadata", "x=in-a-file-of-the-team"], "--bench-meta"),
+        (["--secrets", "TOKEN=KEPT_AS", "--agent", "command:echo a-word-kept-as-secret"], "--bench-agent"),
+    ],
+    ids=lambda value: " ".join(value)[-30:] if isinstance(value, list) else "",
+)
+def test_a_secret_in_the_arguments_is_refused_before_a_detached_job_writes_them_down(
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: list[str],
+    option: str,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-of-twenty-letters")
+    monkeypatch.setenv("KEPT_AS", "a-word-kept-as-secret")
+    (project / "keys.env").write_text("TEAM_TOKEN=in-a-file-of-the-team\n")
+    said = refused(capsys, "--all", "--detach", *arguments)
+    assert said.startswith(f"{option}: it holds the value of the secret ")
+    assert sorted(path.name for path in project.iterdir()) == ["keys.env", "pytest.ini"]
+
+
 # --- an old call again
 
 
