@@ -60,7 +60,7 @@ def judge(
     if before is not None:
         if config.confirm and not any(rule.metric == "scenario" for rule in rules):
             rules = [*rules, Rule(text="scenario", metric="scenario")]
-        for rule in rules:
+        for rule in rules if groups else ():
             if fresh is not None and rule.metric == "scenario":
                 found += confirm(rule, groups, fresh, config)
             else:
@@ -258,8 +258,13 @@ def _why(verdict: GateVerdict, found: Sequence[RuleReport], groups: Sequence[Gro
     if not making:
         return f"{verdict}: no gate was asked for"
     order = {rule: place for place, rule in enumerate(dict.fromkeys(one.rule.text for one in making))}
-    making.sort(key=lambda one: (order[one.rule.text], one.p_value if one.p_value is not None else 1.0))
+    # Of a rule about several agents the clearest; what makes a job invalid in the order it was found.
+    making.sort(key=lambda one: (order[one.rule.text], 0.0 if one.rule.floor else _or(one.p_value, 1.0)))
     first = making[0]
     place = words.place(first.benchmark, first.agent) if len(groups) > 1 else ""
     more = f" (and {len(making) - 1} more)" if len(making) > 1 and verdict is not GateVerdict.OK else ""
     return f"{verdict}: {place}{first.why}{more}"
+
+
+def _or(number: float | None, other: float) -> float:
+    return other if number is None else number

@@ -110,7 +110,11 @@ class Measured:
 
     def interval(self) -> Interval | None:
         """Of the mean difference."""
-        return mean_interval(self.differences(), level=self.rule.level, clusters=self.clusters)
+        found = mean_interval(self.differences(), level=self.rule.level, clusters=self.clusters)
+        if found is None or self.spent:
+            return found
+        # Student knows nothing of scores, which end at 0 and 1.
+        return dataclasses.replace(found, low=max(-1.0, found.low), high=min(1.0, found.high))
 
     def detectable(self, comparisons: int) -> float | None:
         """The smallest worsening that would be found four times of five, at the level of so many comparisons."""

@@ -1,0 +1,580 @@
+"""What gates say of a job."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_benchjobs.analysis.gate import exit_status, judge
+from pytest_benchjobs.analysis.sides import Cell, Side
+from pytest_benchjobs.model.gate import GateConfig, GatePolicy, GateReport, GateVerdict, RuleReport
+from pytest_benchjobs.settings.rules import floor, parse_rule
+
+AT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
+OK, REGRESSED, INCONCLUSIVE, INVALID = (
+    GateVerdict.OK,
+    GateVerdict.REGRESSED,
+    GateVerdict.INCONCLUSIVE,
+    GateVerdict.INVALID,
+)
+NAN, INF = float("nan"), float("inf")
+
+
+def cell(number: int, scores: Sequence[float], agent: str = "a:m", benchmark: str = "b", **more: Any) -> Cell:
+    more.setdefault("comparable", "same")
+    more.setdefault("passed", sum(score == 1 for score in scores))
+    return Cell(benchmark, f"s{number:03}", agent, tuple(scores), **more)
+
+
+def side(*groups: Sequence[Sequence[float]], name: str = "main", **more: Any) -> Side:
+    """Scores of scenarios; each group is of another agent."""
+    cells = [
+        cell(number, scores, agent=f"{'ab'[place]}:m", **more)
+        for place, group in enumerate(groups)
+        for number, scores in enumerate(group)
+    ]
+    return of(*cells, name=name)
+
+
+def of(*cells: Cell, name: str = "main") -> Side:
+    return Side(name, ("job",), {one.key: one for one in cells})
+
+
+def ask(*rules: str, **more: Any) -> GateConfig:
+    floors = [
+        floor(*rule.removeprefix("--bench-").replace("-", "_").split(" ", 1), rule)  # type: ignore[misc]
+        for rule in rules
+        if rule.startswith("--")
+    ]
+    compared = [parse_rule(rule) for rule in rules if not rule.startswith("--")]
+    return GateConfig(rules=(*compared, *floors), **more)
+
+
+def judged(now: Side, before: Side | None, *rules: str, random: Any = None, **more: Any) -> GateReport:
+    report = judge(now, before, ask(*rules, **more), job="j", at=AT, random=random)
+    assert report.model_validate_json(report.model_dump_json()) == report
+    assert report.why.startswith(f"{report.verdict}: ")
+    assert "\n" not in report.why
+    return report
+
+
+def only(report: GateReport) -> RuleReport:
+    (found,) = report.rules
+    return found
+
+
+GOOD = [[1.0]] * 20
+BAD = [[0.0]] * 8 + [[1.0]] * 12
+
+
+# The table of docs/gates.md
+
+
+def test_the_first_run_has_nothing_to_be_compared_with() -> None:
+    config = ask("mean:5pp", "cost:20%", baseline="main")
+    report = judge(side(GOOD), None, config, job="j", at=AT, baseline_missing="there is no baseline main yet")
+    assert (report.verdict, exit_status(report), report.baseline) == (OK, 0, "main")
+    assert report.why == "ok: not compared: there is no baseline main yet"
+    assert report.notes == ("nothing was compared: there is no baseline main yet",)
+    needed = config.model_copy(update={"require_baseline": True})
+    report = judge(side(GOOD), None, needed, job="j", at=AT, baseline_missing="there is no baseline main yet")
+    assert (report.verdict, exit_status(report)) == (INVALID, 12)
+
+
+@pytest.mark.parametrize("empty", [of(), side([[], []]), side([[], []], known="skip")])
+def test_an_empty_baseline_is_none(empty: Side) -> None:
+    report = judged(side(GOOD), empty, "mean:5pp")
+    assert report.verdict is OK
+    assert report.why == "ok: not compared: the baseline main has no results"
+
+
+def test_what_is_new_beside_what_is_not() -> None:
+    report = judged(side(GOOD, GOOD), side(GOOD), "mean", "--bench-min-samples 20")
+    assert report.verdict is OK
+    assert "the baseline has nothing to compare b:m with" in report.notes
+    new = next(one for one in report.rules if one.agent == "b:m")
+    assert new.why == "mean is not compared: the baseline has nothing of it"
+    assert judged(side(GOOD, GOOD), side(GOOD), "mean", require_baseline=True).verdict is INVALID
+
+
+def test_nothing_in_common_is_invalid() -> None:
+    report = judged(side(GOOD, comparable="new"), side(GOOD), "mean:5pp")
+    assert (report.verdict, exit_status(report)) == (INVALID, 12)
+    assert (
+        report.why
+        == "invalid: nothing can be compared with the baseline main: scenarios are 20 changed (and 1 more)"
+    )
+    assert len(report.changed) == 20
+    other = of(cell(1, [1], agent="x:1"), cell(1, [1], agent="y:2"))
+    report = judged(side(GOOD), other, "mean")
+    assert report.verdict is INVALID
+    assert "no agent is in both" in report.why
+    assert judged(of(), side(GOOD), "mean").why == "invalid: the job has no results"
+
+
+def test_only_errors_are_invalid() -> None:
+    report = judged(side([[]] * 20, errors=1), side(GOOD), "mean:5pp", "--bench-min-score 0.5")
+    assert (report.verdict, report.attempts, report.errors) == (INVALID, 20, 20)
+    assert report.why.startswith("invalid: 20 of 20 attempts (100 %) ended in an error; 5 % may")
+    assert REGRESSED not in {one.verdict for one in report.rules}
+    assert judged(side([[]] * 20, errors=1), None, "--bench-min-score 0.5").verdict is INVALID
+
+
+def test_ties_are_no_regression() -> None:
+    for scores in (GOOD, [[0.0]] * 20, [[0.5]] * 20):
+        for policy in GatePolicy:
+            report = judged(
+                side(scores), side(scores), "mean:2pp", "pass_rate:2pp", "scenario", policy=policy
+            )
+            assert report.verdict is OK, policy
+            assert all(one.p_value == 1 for one in report.rules)
+            assert "nothing varied" in report.why
+    assert judged(side(GOOD), side(GOOD), "mean", policy="strict").verdict is INCONCLUSIVE
+
+
+def test_one_scenario_is_inconclusive_at_most_unless_many_attempts_show_it() -> None:
+    report = judged(side([[0]]), side([[1]]), "mean:5pp")
+    found = only(report)
+    assert (report.verdict, exit_status(report), found.p_value, found.test) == (
+        INCONCLUSIVE,
+        0,
+        0.5,
+        "fisher",
+    )
+    assert (found.low, found.detectable) == (None, None)
+    assert found.advice == "1 scenario can hardly show a regression at 95 %: 5 or more can"
+    assert exit_status(judged(side([[0]]), side([[1]]), "mean:5pp", policy="strict")) == 11
+    many = judged(side([[0] * 5]), side([[1] * 5]), "mean:5pp")
+    assert (many.verdict, exit_status(many)) == (REGRESSED, 10)
+    assert only(many).p_value == pytest.approx(1 / 252)
+    assert judged(side([[1]]), side([[1]]), "mean:5pp").verdict is OK
+    assert judged(side([[0.2]]), side([[0.9]]), "mean").rules[0].test == "sign-flip"
+
+
+def test_sides_with_different_numbers_of_attempts() -> None:
+    before = side([[1, 1, 1, 0, 1]] * 12)
+    report = judged(side([[1], [1]] + [[0]] * 10), before, "mean:5pp")
+    assert report.verdict is REGRESSED
+    found = only(report)
+    assert found.before == pytest.approx(0.8)
+    assert found.now == pytest.approx(2 / 12)
+    assert found.test == "sign-flip"
+    assert judged(side([[1]] * 12), before, "mean:5pp").verdict is OK
+
+
+@pytest.mark.parametrize("bad", [NAN, INF, -INF, -1.0, 2.0, 1e308])
+def test_numbers_that_cannot_be(bad: float) -> None:
+    hostile = of(
+        *(cell(n, [bad], seconds=(bad,), costs=(bad,), tokens=(bad,), passed=7, errors=-2) for n in range(3)),  # type: ignore[arg-type]
+        *(cell(n, [1], seconds=(1,), costs=(1,), tokens=(1,)) for n in range(3, 30)),
+    )
+    fine = of(*(cell(n, [1], seconds=(1,), costs=(1,), tokens=(1,)) for n in range(30)))
+    rules = ("mean:5pp", "pass_rate", "pass@1", "cost:20%", "tokens:5", "duration", "scenario", "critical")
+    rules += ("--bench-min-score 0.5", "--bench-min-pass-rate 0.5", "--bench-min-lift 2")
+    for now, before in ((hostile, fine), (fine, hostile), (hostile, hostile)):
+        report = judged(now, before, *rules, random={"b": NAN} if now is fine else {"b": 0.2})
+        assert len(report.unscored) == 3
+        assert REGRESSED not in {one.verdict for one in report.rules}
+        assert any("no numbers from 0 to 1" in note for note in report.notes)
+
+
+# Rules
+
+
+def test_a_line_says_everything() -> None:
+    found = only(judged(side(BAD), side(GOOD), "mean:5pp"))
+    assert (found.verdict, found.benchmark, found.agent, found.baseline_agent) == (
+        REGRESSED,
+        "b",
+        "a:m",
+        "a:m",
+    )
+    assert (found.before, found.now, found.change, found.tolerance) == (1, 0.6, -0.4, 0.05)
+    assert (found.test, found.scenarios) == ("mcnemar", 20)
+    assert found.p_value == 1 / 256
+    assert found.why == (
+        "mean 1.00 -> 0.60 (-40 pp, 95 % interval -63.5..-16.5, p = 0.004); could have seen 27.9 pp, not 5 pp"
+    )
+    report = judged(side(BAD), side(GOOD), "mean:5pp")
+    assert report.why == f"regressed: {found.why}"
+    assert exit_status(report) == 10
+
+
+def test_more_than_is_tolerated_is_not_enough_and_nor_is_significance() -> None:
+    two = [[0.0]] * 2 + [[1.0]] * 18
+    report = judged(side(two), side(GOOD), "mean:5pp")
+    assert report.verdict is INCONCLUSIVE
+    assert "more than 5 pp, but chance may explain it" in report.why
+    assert exit_status(report) == 0
+    assert judged(side(two), side(GOOD), "mean:10pp").verdict is OK
+    assert judged(side(BAD), side(GOOD), "mean:40pp").verdict is OK
+    assert judged(side(BAD), side(GOOD), "mean:39.9pp").verdict is REGRESSED
+    assert judged(side(BAD), side(GOOD), "mean:50%").verdict is OK
+    assert judged(side(BAD), side(GOOD), "mean:39%").verdict is REGRESSED
+    assert judged(side(BAD), side(GOOD), "mean:5pp", noise={"b": 0.5}).verdict is OK
+    assert judged(side(BAD), side(GOOD), "mean:5pp", noise={"other": 0.5}).verdict is REGRESSED
+
+
+def test_policies() -> None:
+    two = [[0.0]] * 2 + [[1.0]] * 18
+    verdicts = {
+        policy: [judged(side(now), side(GOOD), "mean:5pp", policy=policy).verdict for now in (GOOD, two, BAD)]
+        for policy in GatePolicy
+    }
+    assert verdicts == {
+        GatePolicy.EVIDENCE: [OK, INCONCLUSIVE, REGRESSED],
+        GatePolicy.STRICT: [OK, INCONCLUSIVE, REGRESSED],
+        GatePolicy.POINT: [OK, REGRESSED, REGRESSED],
+    }
+    noisy = side([[1.0], [0.0]] * 10)
+    other = side([[0.0], [1.0]] * 10)
+    report = judged(noisy, other, "mean:5pp", policy="strict")
+    assert (report.verdict, exit_status(report)) == (INCONCLUSIVE, 11)
+    assert "not shown to be within 5 pp" in report.why
+    assert judged(noisy, other, "mean:5pp").verdict is OK
+
+
+def test_what_could_be_seen_and_what_it_would_take() -> None:
+    chance = random.Random(1)
+    sides = [side([[float(chance.random() < 0.6) for _ in range(3)] for _ in range(89)]) for _ in range(2)]
+    found = only(judged(*sides, "mean:2pp"))
+    assert found.verdict is OK
+    assert found.detectable == pytest.approx(0.1, abs=0.02)
+    assert "could have seen" in found.why
+    assert "not 2 pp" in found.why
+    assert found.advice is not None
+    assert found.advice.startswith("a tolerance of 2 pp is below the ")
+    assert "attempts on both sides or" in found.advice
+    assert only(judged(*sides, "mean:20pp")).advice is None
+    assert only(judged(*sides, "mean")).advice is None
+
+
+def test_pass_at_k_needs_k_attempts() -> None:
+    before = side([[1, 1]] * 10 + [[1]] * 2)
+    now = side([[0, 0]] * 10 + [[0, 0]] * 2)
+    found = only(judged(now, before, "pass^2"))
+    assert (found.verdict, found.scenarios, found.now) == (REGRESSED, 10, 0)
+    assert "pass^2 1.00 -> 0.00" in found.why
+    assert "2 scenarios left out, fewer than 2 attempts" in found.why
+    none = judged(side(GOOD), side(GOOD), "pass@5:5pp")
+    assert none.why == "invalid: pass@5 cannot be compared: no scenario has 5 attempts on both sides"
+
+
+def test_what_is_spent_is_better_when_it_is_less() -> None:
+    def spent(factor: float) -> Side:
+        return of(
+            *(
+                cell(
+                    n,
+                    [1],
+                    seconds=(factor * (1 + n),),
+                    costs=(factor * 0.1 * n,),
+                    tokens=(int(factor * 1000),),
+                )
+                for n in range(12)
+            )
+        )
+
+    more, less = spent(1.5), spent(0.5)
+    for rule in ("cost:20%", "cost:0.1", "tokens:20%", "tokens:100", "duration:20%", "duration:1", "tokens"):
+        assert judged(more, spent(1), rule).verdict is REGRESSED, rule
+        assert judged(less, spent(1), rule).verdict is OK, rule
+        assert judged(less, spent(1), rule.partition(":")[0] + ":20%", policy="strict").verdict is OK
+    found = only(judged(more, spent(1), "tokens:20%"))
+    assert found.why.startswith("tokens 1,000 -> 1,500 (+50 %, 95 % interval 50..50, p < 0.001)")
+    assert (found.tolerance, found.test) == (200, "sign-flip")
+    report = judged(more, spent(1), "duration:60%")
+    assert report.verdict is OK
+    assert (report.before_seconds, report.now_seconds) == (6.5, 9.75)
+    unknown = judged(side(GOOD), side(GOOD), "cost:20%")
+    assert unknown.why == "invalid: cost is known on both sides of none of 20 scenarios"
+    assert (unknown.before_cost, unknown.now_cost) == (None, None)
+
+
+def test_one_long_scenario_does_not_make_everything_slower() -> None:
+    before = of(*(cell(n, [1], seconds=(10,)) for n in range(12)))
+    now = of(*(cell(n, [1], seconds=(1000 if n == 0 else 9,)) for n in range(12)))
+    assert judged(now, before, "duration:20%").verdict is INCONCLUSIVE
+
+
+def test_scenarios_by_name() -> None:
+    fifteen = side([[1] * 15] * 40)
+    now = side([[0] * 5] + [[1] * 5] * 39)
+    report = judged(now, fifteen, "scenario:any")
+    assert (
+        report.why == "regressed: 1 of 40 scenarios passes less often, and chance does not explain it: s000"
+    )
+    assert only(report).p_value < 0.01  # type: ignore[operator]
+    assert judged(side(BAD), side(GOOD), "scenario").verdict is INCONCLUSIVE
+    found = only(judged(side(BAD), side(GOOD), "scenario"))
+    assert "so few attempts cannot show that one of 20 scenarios broke" in (found.advice or "")
+    assert judged(side(BAD), side(GOOD), "scenario", policy="point").verdict is REGRESSED
+    assert judged(side([[1, 0]] * 5), side([[1, 1]] * 5), "scenario:50pp").verdict is OK
+
+
+def test_critical_scenarios_go_on_passing() -> None:
+    def critical(*scores: Sequence[float], tags: tuple[str, ...] = ("critical",), **more: Any) -> Side:
+        return of(*(cell(n, one, tags=tags, **more) for n, one in enumerate(scores)), cell(99, [1]))
+
+    before = critical([1, 1, 1], [1, 1, 0])
+    for policy in GatePolicy:
+        report = judged(critical([1, 1, 0], [0, 0, 0]), before, "critical:any", policy=policy)
+        assert report.why == "regressed: 1 critical scenario passed always, and not any more: s000"
+    assert judged(critical([1, 1, 0], [0]), before, "critical:34pp").verdict is OK
+    assert judged(critical([1, 0, 0], [0]), before, "critical:34pp").verdict is REGRESSED
+    assert judged(critical([1], [0]), before, "critical").verdict is OK
+    gone = judged(of(cell(99, [1])), before, "critical")
+    assert gone.why == "inconclusive: 2 critical scenarios cannot be compared: s000, s001 (not in this job)"
+    assert judged(side(GOOD), side(GOOD), "critical").verdict is INCONCLUSIVE
+    assert {one.critical for one in judged(critical([0], [0]), before, "mean").broke} == {True}
+
+
+def test_scopes() -> None:
+    before, now = side(GOOD, GOOD), side(BAD, GOOD)
+    assert judged(now, before, "mean[agent=b:*]").verdict is OK
+    assert judged(now, before, "mean[agent=a:m,benchmark=b]").verdict is REGRESSED
+    report = judged(now, before, "mean:5pp")
+    assert [(one.agent, one.verdict) for one in report.rules] == [("a:m", REGRESSED), ("b:m", OK)]
+    assert report.rules[0].p_value == 2 / 256  # twice as many comparisons
+    assert report.why.startswith("regressed: b, a:m: mean 1.00 -> 0.60")
+    nothing = judged(now, before, "mean[benchmark=other]")
+    assert nothing.verdict is INVALID
+    assert nothing.why.endswith("what it is for; there are benchmarks b and agents a:m, b:m")
+    tagged = of(*(cell(n, [float(n > 5)], tags=("easy",) if n < 6 else ()) for n in range(20)))
+    fine = of(*(cell(n, [1.0], tags=("easy",) if n < 6 else ()) for n in range(20)))
+    assert only(judged(tagged, fine, "mean[tag=ea*]")).scenarios == 6
+    assert "with tags easy" in judged(tagged, fine, "mean[tag=hard]").why
+
+
+def test_a_baseline_alone_asks_for_the_mean() -> None:
+    report = judge(side(BAD), side(GOOD), GateConfig(baseline="main"), job="j", at=AT)
+    assert (report.verdict, only(report).rule.text) == (REGRESSED, "mean")
+
+
+def test_scenarios_of_a_cluster_are_not_independent() -> None:
+    now = of(*(cell(n, [0.0], cluster=f"c{n % 2}") for n in range(20)))
+    before = of(*(cell(n, [1.0], cluster=f"c{n % 2}") for n in range(20)))
+    found = only(
+        judged(
+            now,
+            of(*(dataclasses.replace(one, scores=(0.9,), passed=0) for one in before.cells.values())),
+            "mean",
+        )
+    )
+    assert (found.verdict, found.p_value) == (INCONCLUSIVE, 0.25)
+    assert found.advice == "2 clusters can hardly show a regression at 95 %: 5 or more can"
+
+
+# Floors and validity
+
+
+@pytest.mark.parametrize(
+    ("rule", "verdict", "says"),
+    [
+        ("--bench-min-score 0.6", OK, "mean 0.60 (95 % interval 0.39..0.78) is not below 0.6"),
+        ("--bench-min-score 0.61", REGRESSED, "mean 0.60 (95 % interval 0.39..0.78) is below 0.61"),
+        ("--bench-min-pass-rate b=0.7", REGRESSED, "pass rate 0.60 (95 % interval 0.39..0.78) is below 0.7"),
+        ("--bench-min-score a:*=0.7", REGRESSED, "is below 0.7"),
+        ("--bench-min-score other=0.7", INVALID, "nothing in this job is what it is for"),
+        ("--bench-min-samples 20", OK, "20 scenarios with a score"),
+        ("--bench-min-samples 21", INVALID, "20 scenarios with a score; 21 or more are needed"),
+        ("--bench-max-error-rate b=0.1", OK, "0 of 20 attempts (0 %) ended in an error"),
+        ("--bench-min-lift 3", OK, "is 3.00 times the 0.20 of chance; 3 times is asked for"),
+        ("--bench-min-lift 3.1", REGRESSED, "is 3.00 times the 0.20 of chance; 3.1 times is asked for"),
+    ],
+)
+def test_floors(rule: str, verdict: GateVerdict, says: str) -> None:
+    report = judged(side(BAD), None, rule, random={"b": 0.2})
+    assert report.verdict is verdict
+    assert says in only(report).why
+    assert exit_status(report) == {OK: 0, REGRESSED: 10, INVALID: 12}[verdict]
+
+
+def test_chance_is_told_by_the_random_agent_of_the_same_job() -> None:
+    guess = [cell(n, [float(n < 5)], agent="baseline:random:0.25") for n in range(20)]
+    now = of(*side(BAD).cells.values(), *guess)
+    report = judged(now, None, "--bench-min-lift 2", "--bench-min-score 0.5")
+    assert [(one.agent, one.verdict) for one in report.rules] == [("a:m", OK), ("a:m", OK)]
+    assert "is 2.40 times the 0.25 of chance" in report.rules[0].why
+    assert judged(side(BAD), None, "--bench-min-lift 2").why.startswith(
+        "invalid: nobody knows what chance scores"
+    )
+    assert judged(side([[0.0]] * 5), None, "--bench-min-lift 2", random={"b": 0.0}).verdict is REGRESSED
+    assert judged(side(BAD), None, "--bench-min-lift 2", random={"b": 0.0}).verdict is OK
+
+
+def test_a_limit_for_one_takes_the_place_of_the_general_one() -> None:
+    now = of(*(cell(n, [1], errors=int(n < 3)) for n in range(20)))
+    assert judged(now, side(GOOD), "mean").verdict is INVALID
+    assert judged(now, None, "--bench-max-error-rate b=0.2").verdict is OK
+    assert judged(now, side([[1]] * 20, errors=1), "mean", max_error_rate=0.2).verdict is OK
+    few = side(GOOD[:3])
+    assert judged(few, few, "mean", min_samples=5).verdict is INVALID
+    assert judged(few, few, "mean", "--bench-min-samples a:m=3", min_samples=5).verdict is OK
+
+
+def test_clearly_more_errors_than_before_are_invalid() -> None:
+    now = side([[1, 1]] * 40, errors=1)
+    before = side([[1, 1, 1]] * 40)
+    report = judged(now, before, "mean", max_error_rate=0.5)
+    assert report.verdict is INVALID
+    assert (
+        "errors are more frequent than in the baseline: 33.3 % of attempts after 0 % (p < 0.001)"
+        in report.why
+    )
+    assert judged(before, now, "mean", max_error_rate=0.5).verdict is OK
+    assert judged(now, now, "mean", max_error_rate=0.5).verdict is OK
+    # Nor is it slow where there are many.
+    many = of(*(cell(n, [1] * 50, errors=20) for n in range(100)))
+    assert (
+        judged(
+            many, of(*(cell(n, [1] * 50, errors=10) for n in range(100))), "mean", max_error_rate=0.5
+        ).verdict
+        is INVALID
+    )
+
+
+def test_the_gravest_verdict_is_that_of_the_whole() -> None:
+    two = [[0.0]] * 2 + [[1.0]] * 18
+    report = judged(side(two), side(GOOD), "mean:5pp", "--bench-min-score 0.99", "cost")
+    assert {one.verdict for one in report.rules} == {INCONCLUSIVE, REGRESSED, INVALID}
+    assert report.verdict is INVALID
+    assert judged(side(two), side(GOOD), "mean:5pp", "--bench-min-score 0.99").verdict is REGRESSED
+
+
+# Lists
+
+
+def test_lists_of_scenarios() -> None:
+    before = side([[1, 1, 1], [0, 0, 0], [1, 1, 1], [0.6, 0.6, 0.6], [1, 1, 1], [0.5] * 3])
+    now = side([[0, 0, 0.1], [1, 1, 0], [1, 1, 0], [0.1, 0.1, 0.1], [0, 0, 0], [0.2] * 3])
+    report = judged(now, before, "mean")
+    assert [one.scenario for one in report.broke] == ["s004", "s000"]
+    assert [one.scenario for one in report.fixed] == ["s001"]
+    assert [one.scenario for one in report.suspects] == ["s003"]
+    worst = report.broke[0]
+    assert (worst.before_passed, worst.before_attempts, worst.now_passed, worst.p_value) == (3, 3, 0, 0.05)
+    assert worst.adjusted is not None
+    assert worst.adjusted > 0.05
+
+
+def test_a_drop_worth_a_warning() -> None:
+    two = [[0.0]] * 2 + [[1.0]] * 18
+    report = judged(side(two), side(GOOD), "mean:20pp", warn=0.05)
+    assert report.notes == ("warning: b, a:m: mean 1.00 -> 0.90 (-10 pp), though no gate failed",)
+    assert judged(side(two), side(GOOD), "mean:20pp", warn=0.15).notes == ()
+    assert judged(side(BAD), side(GOOD), "mean:5pp", warn=0.05).notes == ()
+
+
+def test_what_is_in_quarantine_is_out_of_everything_but_the_list() -> None:
+    ill = [cell(n, [0.0], known="quarantine", errors=3) for n in range(100, 130)]
+    well = [cell(n, [1.0]) for n in range(100, 130)]
+    rules = (
+        "mean:5pp",
+        "scenario",
+        "--bench-min-score 0.9",
+        "--bench-max-error-rate b=0.01",
+        "--bench-min-samples 20",
+    )
+    report = judged(of(*side(GOOD).cells.values(), *ill), of(*side(GOOD).cells.values(), *well), *rules)
+    assert report.verdict is OK
+    assert {one.scenarios for one in report.rules if one.test in ("mcnemar", "fisher")} == {20}
+    assert (report.broke, report.suspects) == ((), ())
+    assert len(report.known) == 30
+    assert report.notes == ("30 scenarios in quarantine left out",)
+    assert (
+        judged(of(*ill), of(*well), "mean").why == "invalid: the job has no results but those in quarantine"
+    )
+    expected = of(*(dataclasses.replace(one, known="expected-fail", errors=0) for one in ill))
+    assert judged(expected, of(*well), "mean").verdict is REGRESSED
+
+
+def test_hostile_names_stay_on_their_line() -> None:
+    def named(score: float) -> Side:
+        return of(
+            *(
+                Cell("b\nx", f"s\x1b[2J{n}", agent, (score,), int(score), comparable="c")
+                for n in range(9)
+                for agent in ("a\n", "b\u202e")
+            )
+        )
+
+    report = judged(
+        named(0), named(1), "mean", "scenario", "critical", "--bench-min-score 0.5", warn=0.01, policy="point"
+    )
+    lines = [
+        report.why,
+        *report.notes,
+        *(one.why for one in report.rules),
+        *(one.advice or "" for one in report.rules),
+    ]
+    assert all(line.isprintable() for line in lines)
+
+
+# Properties
+
+SOME = settings(deadline=None, max_examples=40)  # each judges a job several times
+
+SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=3)
+RULES = ("mean:5pp", "pass_rate", "scenario:any", "mean:10%@80", "pass@1", "pass^1:1pp")
+
+
+@SOME
+@given(st.lists(SCORES, min_size=1, max_size=25))
+def test_what_has_not_changed_never_regressed(scores: list[list[float]]) -> None:
+    for policy in GatePolicy:
+        assert judge(side(scores), side(scores), ask(*RULES, policy=policy), job="j", at=AT).verdict in (
+            (OK, INCONCLUSIVE) if policy is GatePolicy.STRICT else (OK,)
+        )
+
+
+@SOME
+@given(st.lists(st.tuples(SCORES, SCORES), min_size=1, max_size=25))
+def test_sides_cannot_both_be_worse_than_the_other(scores: list[tuple[list[float], list[float]]]) -> None:
+    one, other = side([first for first, _ in scores]), side([second for _, second in scores])
+    for rule in ("mean", "pass_rate:5pp", "pass@1"):
+        verdicts = [
+            only(judge(*both, ask(rule), job="j", at=AT)).verdict for both in ((one, other), (other, one))
+        ]
+        assert verdicts.count(REGRESSED) <= 1
+
+
+@SOME
+@given(st.lists(st.tuples(SCORES, SCORES), min_size=1, max_size=25), st.data())
+def test_worse_never_makes_a_regression_ok(
+    scores: list[tuple[list[float], list[float]]], data: st.DataObject
+) -> None:
+    before, now = side([first for first, _ in scores]), [second for _, second in scores]
+    worse = [
+        [min(score, data.draw(st.sampled_from([0.0, 0.25, 0.5, 1.0]))) for score in second] for second in now
+    ]
+    for policy in GatePolicy:
+        config = ask(*RULES, "critical", policy=policy)
+        old = judge(side(now), before, config, job="j", at=AT).rules
+        new = judge(side(worse), before, config, job="j", at=AT).rules
+        for was, is_now in zip(old, new, strict=True):
+            assert was.rule == is_now.rule
+            if was.verdict is REGRESSED:
+                assert is_now.verdict is not OK
+
+
+@SOME
+@given(st.lists(st.tuples(SCORES, SCORES, st.sampled_from("bc")), min_size=2, max_size=25), st.randoms())
+def test_the_order_of_trials_does_not_matter(
+    scores: list[tuple[list[float], list[float], str]], chance: random.Random
+) -> None:
+    before = [cell(n, one[0], benchmark=one[2]) for n, one in enumerate(scores)]
+    now = [cell(n, one[1], benchmark=one[2]) for n, one in enumerate(scores)]
+    config = ask(*RULES, "--bench-min-score 0.5", warn=0.0)
+    expected = judge(of(*now), of(*before), config, job="j", at=AT)
+    chance.shuffle(before)
+    chance.shuffle(now)
+    now = [dataclasses.replace(one, scores=tuple(sorted(one.scores))) for one in now]
+    assert judge(of(*now), of(*before), config, job="j", at=AT) == expected
