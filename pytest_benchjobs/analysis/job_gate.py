@@ -74,7 +74,8 @@ def judge_job(
         fresh=fresh,
     )
     if baseline is not None:
-        report = report.model_copy(update={"notes": (*baseline.notes, *report.notes)})
+        notes = (*baseline.notes, *report.notes, *_same_samples(under_test, baseline))
+        report = report.model_copy(update={"notes": notes})
     whole = record.status is JobStatus.COMPLETED
     report = _not_selected(report, {key[0] for key in now.cells}, partial=record.partial, whole=whole)
     status = exit_status(report)
@@ -111,6 +112,15 @@ def _sides(record: JobRecord, rows: Iterable[PairRow]) -> tuple[Side, Side | Non
         (fresh if beyond else attempts).append(row)
     now = side(record.id, [(record.id, attempts)])
     return now, side(record.id, [(record.id, fresh)]) if record.config.gate.confirm else None
+
+
+def _same_samples(rows: Sequence[PairRow], baseline: Resolved) -> Iterable[str]:
+    """Say how much cannot differ: what was taken over from a job of the baseline is the baseline's own result."""
+    jobs = () if baseline.side is None else baseline.side.jobs
+    same = sum(row.reused in jobs for row in rows if row.reused is not None)
+    if same:
+        of = f"{same} of {len(rows)} results" if len(rows) > 1 else "the result"
+        yield f"{of} {'is' if len(rows) == 1 else 'are'} the baseline's own, taken over (reuse): they show no change"
 
 
 def _without_chance(rows: Sequence[PairRow]) -> tuple[Sequence[PairRow], dict[str, float]]:

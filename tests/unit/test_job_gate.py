@@ -221,6 +221,16 @@ def test_a_job_that_is_not_whole_is_invalid(status: JobStatus, exit_status: int)
         judge_job(record(JobStatus.RUNNING), [], ASKED, None, at=AT)
 
 
+def test_what_was_taken_over_from_the_baseline_shows_no_change() -> None:
+    ten: list[float | None] = [1.0] * 10
+    own = [row._replace(reused="before") if place < 4 else row for place, row in enumerate(rows(ten))]
+    own[9] = own[9]._replace(reused="another")
+    judged = judge_job(record(), own, ASKED, baseline(ten), at=AT)
+    assert judged.report.notes[-1] == (
+        "4 of 10 results are the baseline's own, taken over (reuse): they show no change"
+    )
+
+
 def test_chance_is_what_others_are_measured_by_and_is_not_judged() -> None:
     asked = GateConfig(rules=(Rule(text="lift", metric="min_lift", amount=1.5),))
     chance = rows([0.4] * 10, agent="baseline:random")
