@@ -61,14 +61,16 @@ def junit_xml(
         if suite is None:
             suite = suites[result.benchmark] = TestSuite(one_line(result.benchmark, 200))
             suite.timestamp = record.created_at.isoformat()
-        case = _case(result, names, short=short)
+        told_of: list[Property] = []
         if not short:
-            extra: list[Property] = []
+            told_of += properties(result)
             if record.config.attempt_policy.aggregates:
-                extra.append(("bench_attempts", record.config.of(result.benchmark).attempts))
+                told_of.append(("bench_attempts", record.config.of(result.benchmark).attempts))
             mark = marks.get((result.benchmark, result.scenario, result.agent.label))
-            extra += [("bench_gate", mark)] if mark else []
-            _add_properties(case, [*properties(result), *extra])
+            told_of += [("bench_gate", mark)] if mark else []
+        elif result.outcome is Outcome.PASSED and result.score is not None and result.score < 1:
+            told_of.append(("bench_score", number(result.score)))
+        case = _case(result, names, told_of, short=short)
         if result.outcome in (Outcome.FAILED, Outcome.ERROR):
             if not short:
                 case.file = one_line(file(result.node_id.partition("::")[0]), 500)
@@ -143,7 +145,9 @@ def _marks(gate: GateReport) -> dict[_Key, str]:
     }
 
 
-def _case(result: TrialResult, names: set[tuple[str, str]], *, short: bool) -> _Case:
+def _case(
+    result: TrialResult, names: set[tuple[str, str]], values: Sequence[Property], *, short: bool
+) -> _Case:
     classname, name = (one_line(part, 500) for part in case_names(result.node_id))
     # GitLab overlooks all but the first of a name, and long ones are cut.
     unique, count = name, 1
@@ -152,22 +156,18 @@ def _case(result: TrialResult, names: set[tuple[str, str]], *, short: bool) -> _
         unique = f"{name} ({count})"
     names.add((classname, unique))
     case = _Case(unique, classname, 0.0 if result.reused else round(result.seconds, 1 if short else 3))
-    if short and result.outcome is Outcome.PASSED and result.score is not None and result.score < 1:
-        _add_properties(case, [("bench_score", number(result.score))])
+    if values:
+        # Not by `add_property`, which looks for the list again each time and takes most of the time of the report.
+        listed = ElementTree.Element("properties")
+        for key, value in values:
+            ElementTree.SubElement(listed, "property", name=key, value=str(value))
+        case.append(Properties.fromelem(listed))
     outcome = _outcome(result, short=short)
     if outcome is not None:
         if not short:
             outcome.text = failure_text(result)
         case.result = [outcome]
     return case
-
-
-def _add_properties(case: _Case, values: Iterable[Property]) -> None:
-    # Not by `add_property`, which looks for the list again each time and takes most of the time of the report.
-    listed = ElementTree.Element("properties")
-    for key, value in values:
-        ElementTree.SubElement(listed, "property", name=key, value=str(value))
-    case.append(Properties.fromelem(listed))
 
 
 def _outcome(result: TrialResult, *, short: bool) -> FinalResult | None:
