@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ _STATUS_COLOURS = {
     "timeout": "yellow",
     "budget": "yellow",
 }
+_GOING_ON = frozenset({"initializing", "queued", "running"})
 _EVER_DAYS = 36_500
 _SORT_ALIASES = {
     "run": "id",
@@ -65,6 +66,7 @@ def list_(
     )
     jobs = tuple(JobItem.model_validate(row, from_attributes=True) for row in reversed(rows))
     emit(ListDocument(jobs=jobs), lambda: _job_lines(jobs, now), output)
+    _tell_dead(directory, (job.id for job in jobs if job.status in _GOING_ON))
 
 
 @click.command()
@@ -112,6 +114,7 @@ def runs(
     rows = _read(directory, page)
     items = tuple(RunItem.model_validate(row, from_attributes=True) for row in rows[:limit])
     emit(RunsDocument(runs=items), lambda: _run_lines(items), output)
+    _tell_dead(directory, dict.fromkeys(run.job for run in items if run.status in _GOING_ON))
     if not items and agent is not None:
         labels = sorted({row.agent for row in _read(directory, lambda history: history.run_page(limit=1000))})
         there = f"; there are {', '.join(labels[:10])}" if labels else ""
@@ -140,6 +143,7 @@ def summary(job: str, extended: bool, limit: int | None, config: bool, directory
         job_id = find_job(history, job)
         document = summary_document(directory, history, job_id, extended=extended, limit=limit)
     emit(document, lambda: summary_lines(document, width(), config=config), output)
+    _tell_dead(directory, [job_id])
 
 
 def ago(then: datetime.datetime, now: datetime.datetime) -> str:
@@ -152,6 +156,26 @@ def ago(then: datetime.datetime, now: datetime.datetime) -> str:
             return f"{int(seconds // size)}{letter} ago"
     local, today = then.astimezone(), now.astimezone()
     return f"{local:%b} {local.day}" + ("" if local.year == today.year else f" {local.year}")
+
+
+def _tell_dead(directory: Path, job_ids: Iterable[str]) -> None:
+    """Say which jobs only seem to go on. Who reads changes nothing: closing them is for `recover`."""
+    from ..model.errors import InputError
+    from ..store.bundle import JobBundle
+    from ..store.recover import is_dead
+
+    for job_id in job_ids:
+        try:
+            bundle = JobBundle.open(directory, job_id)
+            record = bundle.read()
+        except InputError:
+            continue  # only the history knows it, or nobody can read it
+        if not record.status.ended and is_dead(bundle.root, record):
+            click.echo(
+                f"job {job_id} is {record.status.value} no more, its process died: `benchjobs resume {job_id}` "
+                "finishes it, `benchjobs recover` closes it",
+                err=True,
+            )
 
 
 def _read(directory: Path, page: Callable[[History], list[Any]]) -> list[Any]:

@@ -16,6 +16,7 @@ from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.event import Ended, PhaseBegan, Planned
 from pytest_benchjobs.model.job import JobStatus, Overrides
 from pytest_benchjobs.model.known import Known, KnownMode
+from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Origin, Outcome
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store.bundle import JobBundle
@@ -81,6 +82,27 @@ def test_jobs_of_the_last_day_are_listed_the_oldest_first(
         "2 jobs",
     ]
     assert err == ""
+
+
+def test_whoever_reads_is_told_that_a_job_goes_on_no_more(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_job(tmp_path, FIRST, {"oracle": {"count": "P"}}, status=JobStatus.RUNNING, planned=2)
+    bundle = JobBundle(tmp_path, FIRST)
+    record = bundle.read()
+    bundle.write(record.model_copy(update={"owner": current_owner()}))
+    for command in (["list", "--all"], ["runs"], ["summary"]):
+        assert run(*command, "--dir", tmp_path) == 0
+        assert capsys.readouterr().err == ""
+    gone = record.model_copy(update={"owner": current_owner().model_copy(update={"started": "never"})})
+    bundle.write(gone)
+    for command in (["list", "--all"], ["runs"], ["summary"], ["summary", "-o", "json"]):
+        assert run(*command, "--dir", tmp_path) == 0
+        assert capsys.readouterr().err == (
+            f"job {FIRST} is running no more, its process died: `benchjobs resume {FIRST}` finishes it, "
+            "`benchjobs recover` closes it\n"
+        )
+    assert bundle.read() == gone
 
 
 def test_days_all_status_and_limit_choose_jobs(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
