@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from tests.performance import agents, engine, gateway, history, memory, plugin, reuse
+from tests.performance import agents, calibration, comparing, engine, gateway, history, memory, plugin, reuse
 
 MEASURES = {
     "agents": agents.measure,
+    "calibration": calibration.measure,
+    "comparing": comparing.measure,
     "engine": engine.measure,
     "gateway": gateway.measure,
     "history": history.measure,

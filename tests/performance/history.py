@@ -9,7 +9,7 @@ import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus, Owner
@@ -98,12 +98,12 @@ def _compare(history: History, one: str, two: str) -> list[tuple[float, float]]:
     return pairs
 
 
-def generate(path: Path) -> tuple[list[str], int]:
+def generate(path: Path, jobs: Sequence[tuple[int, int]] = JOBS) -> tuple[list[str], int]:
     """Make a history with the package's own schema; returns the ids of its jobs, big ones last, and its trials."""
     chance = random.Random(0)
-    sizes = [size for count, size in JOBS[1:] for _ in range(count)]
+    sizes = [size for count, size in jobs[1:] for _ in range(count)]
     chance.shuffle(sizes)
-    sizes += [JOBS[0][1]] * JOBS[0][0]
+    sizes += [jobs[0][1]] * jobs[0][0]
     ids = []
     marks = ", ".join("?" * (len(TRIAL_COLUMNS) + 1))
     trial = f"INSERT INTO trials ({', '.join(TRIAL_COLUMNS)}, run) VALUES ({marks})"

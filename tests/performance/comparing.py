@@ -1,0 +1,92 @@
+"""What it costs to judge a job of 10,000 trials beside another, from the history to the verdict."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_benchjobs.analysis.gate import judge
+from pytest_benchjobs.analysis.sides import side
+from pytest_benchjobs.model.gate import GateConfig, GateReport
+from pytest_benchjobs.settings.rules import parse_rule
+from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.rows import PairRow
+
+from .history import generate
+
+BUDGET = 0.300
+TRIALS = 10_000
+REPEATS = 9
+_CONFIG = GateConfig(rules=(parse_rule("mean:5pp"),), max_error_rate=0.2)
+_AT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
+
+
+def measure() -> list[tuple[str, float, str, str]]:
+    """Rows of (what, ratio to the budget, budget, detail)."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("BENCHJOBS_PERFORMANCE_DIR")) as directory:
+        path = Path(directory) / FILE
+        (one, other), _ = generate(path, ((2, TRIALS),))
+        with History.open_readonly(path) as history:
+            rows = [
+                _row(
+                    "gate: 40 agents x benchmarks",
+                    lambda: _judged(history.paired_rows(one), history.paired_rows(other)),
+                    "with reading",
+                ),
+                _row(
+                    "gate: of which reading and pooling",
+                    lambda: _sides(history.paired_rows(one), history.paired_rows(other)),
+                    "a part of the above",
+                ),
+            ]
+    chance = random.Random(0)
+    before, now = ([_attempt(index, chance) for index in range(TRIALS)] for _ in range(2))
+    rows.append(_row("gate: 2,000 scenarios x 5", lambda: _judged(before, now), "scores of all sorts"))
+    return rows
+
+
+def _row(what: str, question: Callable[[], object], detail: str) -> tuple[str, float, str, str]:
+    question()
+    times, work = [], []
+    for _ in range(REPEATS):
+        began = time.perf_counter(), time.process_time()
+        question()
+        times.append(time.perf_counter() - began[0])
+        work.append(time.process_time() - began[1])
+    seconds = statistics.median(times)
+    # Nothing here waits: what the clock says beyond the processor's time is the doing of others on this machine.
+    spent = f"{seconds * 1000:.0f} ms, {statistics.median(work) * 1000:.0f} of the processor"
+    return what, seconds / BUDGET, f"<= 1 ({BUDGET * 1000:.0f} ms)", f"{spent}  {detail}"
+
+
+def _sides(before: list[PairRow], now: list[PairRow]) -> object:
+    return side("one", [("one", before)]), side("other", [("other", now)])
+
+
+def _judged(before: list[PairRow], now: list[PairRow]) -> GateReport:
+    one, other = side("one", [("one", before)]), side("other", [("other", now)])
+    report = judge(other, one, _CONFIG, job="other", at=_AT)
+    assert sum(rule.scenarios for rule in report.rules) > 1_500
+    return report
+
+
+def _attempt(index: int, chance: random.Random) -> PairRow:
+    values = {
+        "benchmark": "texts",
+        "scenario": f"s{index // 5:04}",
+        "agent": "codex:model-0",
+        "attempt": index % 5 + 1,
+        "outcome": "failed",
+        "score": chance.betavariate(0.5, 0.5),
+        "seconds": chance.random(),
+        "cost_usd": chance.random(),
+        "input_tokens": 1,
+        "output_tokens": 1,
+    }
+    return PairRow._make(values.get(field) for field in PairRow._fields)
