@@ -83,9 +83,11 @@ def _exit_status(bench: BenchSession, session: pytest.Session) -> int:
     status = int(session.exitstatus)
     if status in _FIRST:
         return status
-    judged = bench.judged
-    asked = bench.job.gate.exit or (GateExit.TESTS if judged is None else GateExit.GATE)
-    gates = 0 if judged is None or asked is GateExit.TESTS else judged.status
+    gated = is_gated(bench.job.gate)
+    asked = bench.job.gate.exit or (GateExit.GATE if gated else GateExit.TESTS)
+    # Where its results could not be written nobody has judged it, and nobody may take that for a good job.
+    found = _INVALID if bench.judged is None else bench.judged.status
+    gates = found if gated and asked is not GateExit.TESTS else 0
     if gates == _INVALID:
         return gates
     if bench.spent is not None:
@@ -100,11 +102,14 @@ def _exit_status(bench: BenchSession, session: pytest.Session) -> int:
 
 def summarise(bench: BenchSession, terminal: TerminalReporter, config: pytest.Config) -> None:
     """The section of the terminal summary that is about gates. pytest's own last line knows nothing of them."""
-    if bench.judged is None:
+    if not is_gated(bench.job.gate):
         return
     from ..report.gate_console import gate_lines
 
     terminal.section("gate", sep="=")
-    for text, colour in gate_lines(bench.judged.report):
-        terminal.write_line(text, **({} if colour is None else {colour: True}))
-    terminal.write_line(f"exit status {config.stash.get(_STATUS, bench.judged.status)}")
+    if bench.judged is None:
+        terminal.write_line("invalid: the job was not judged: its results could not be written", red=True)
+    else:
+        for text, colour in gate_lines(bench.judged.report):
+            terminal.write_line(text, **({} if colour is None else {colour: True}))
+    terminal.write_line(f"exit status {config.stash.get(_STATUS, _INVALID)}")

@@ -3,7 +3,7 @@
     <directory>/
       jobs/
         <job id>/
-          job.json  junit.xml  report.json  summary.md
+          job.json  junit.xml  report.json  summary.md  gates.json
           trials/<agent>/<scenario>/<attempt>/
             result.json  agent.log  trajectory.jsonl  scorers/  artifacts/  try-1/ ...
 

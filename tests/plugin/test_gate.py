@@ -241,6 +241,32 @@ def test_known_failures_in_quarantine_are_out_of_it(bench: Bench) -> None:
     gated(bench, *range(6), *WEAK, status=0)
     found = report(bench)
     assert (found["rules"][0]["scenarios"], len(found["known"])) == (18, 6)
+    # A gate forgives trials that fail. Of one that passes against a strict entry somebody wants to know.
+    known = (bench.path / "bench-known.toml").read_text("utf-8")
+    bench.write("bench-known.toml", known.replace('"quarantine"', '"expected-fail"\nstrict = true'))
+    gated(bench, *WEAK, status=1)
+
+
+def test_a_gate_that_breaks_loses_no_result_and_is_invalid(bench: Bench) -> None:
+    letters(bench, 2)
+    breaking = """
+        import pytest_benchjobs.{module}
+
+        def breaks(*args, **more):
+            raise ValueError("something\\nbroke")
+
+        pytest_benchjobs.{module}.{name} = breaks
+    """
+    bench.conftest(breaking.format(module="analysis.job_gate", name="judge"))
+    done = bench.run("letters.bench.yaml", "--bench-min-score=0.5")
+    assert done.ret == 12, done.stdout.str()
+    done.stdout.fnmatch_lines(["invalid: the job could not be judged: something broke", "exit status 12"])
+    assert (len(bench.results()), report(bench)["verdict"]) == (2, "invalid")
+    bench.conftest(breaking.format(module="plugin.session", name="totals"))
+    done = bench.run("letters.bench.yaml", "--bench-min-score=0.5")
+    assert done.ret == 12, done.stdout.str()
+    done.stdout.fnmatch_lines(["results: something*", "invalid: the job was not judged: *", "exit status 12"])
+    assert len(bench.results()) == 2
 
 
 def test_publishing(bench: Bench) -> None:
