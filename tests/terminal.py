@@ -14,7 +14,7 @@ from typing import Self
 
 TMUX = shutil.which("tmux")
 BENCHJOBS = f"{sys.executable} -c 'from pytest_benchjobs.cli import main; main()'"
-_PATIENCE = 60.0
+_PATIENCE = 180.0
 
 
 class Terminal:

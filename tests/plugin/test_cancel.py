@@ -17,10 +17,11 @@ import jsonschema
 import pytest
 
 from pytest_benchjobs.report.documents import schema_of
+from tests.support import RESULTS, paths
 
 from .conftest import Bench
 
-PATIENCE = 60
+PATIENCE = 180
 """Seconds; only against hanging."""
 
 
@@ -65,7 +66,7 @@ def running(bench: Bench) -> Iterator[subprocess.Popen[bytes]]:
     ) as process:  # fmt: skip
         try:
             deadline = time.monotonic() + PATIENCE
-            while len(list(bench.path.glob("reports/jobs/*/trials/*/*/*/result.json"))) < 2:
+            while len(paths(bench.path, RESULTS)) < 2:
                 assert time.monotonic() < deadline
                 assert process.poll() is None
                 time.sleep(0.05)

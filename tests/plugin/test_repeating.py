@@ -16,10 +16,11 @@ import jsonschema
 import pytest
 
 from pytest_benchjobs.report.documents import schema_of
+from tests.support import RESULTS, paths
 
 from .conftest import Bench
 
-PATIENCE = 90
+PATIENCE = 180
 """Seconds; only against hanging."""
 
 
@@ -143,7 +144,7 @@ def interrupted(project: Project) -> str:
     process = project.pytest("--bench-env", "GREETING=hello", "--bench-job-name", "first try")
     deadline = time.monotonic() + PATIENCE
     try:
-        while len(list(project.path.glob("reports/jobs/*/trials/*/*/*/result.json"))) < 3:
+        while len(paths(project.path, RESULTS)) < 3:
             assert time.monotonic() < deadline
             time.sleep(0.05)
     finally:
@@ -207,7 +208,7 @@ def test_a_job_that_runs_is_left_alone(project: Project) -> None:
     process = project.pytest()
     try:
         deadline = time.monotonic() + PATIENCE
-        while not list(project.path.glob("reports/jobs/*/trials/*/*/*/result.json")):
+        while not paths(project.path, RESULTS):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         for command in ("resume", "rerun", "rescore"):

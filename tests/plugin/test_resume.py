@@ -7,27 +7,39 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_benchjobs.store.liveness import ask_to_cancel
+from tests.support import RESULTS, paths
 
 from .conftest import Bench
 
 TRIALS = 30
 
 
+HELD = 12
+
+
 @pytest.fixture
 def slow(bench: Bench) -> Bench:
-    """Trials of a fifth of a second, each of which notes that it ran; every seventh fails."""
-    notes = bench.path / "ran.txt"
+    """Trials of a fifth of a second, each of which notes that it ran; every seventh fails.
+
+    Those that begin after `HELD` others wait as long as there is a file `hold`.
+    """
+    notes, began = bench.path / "ran.txt", bench.path / "began.txt"
+    wait = (
+        f"echo >> {began}; "
+        f"while test -e {bench.path / 'hold'} && test $(wc -l < {began}) -gt {HELD}; do sleep 0.1; done"
+    )
     listed = [
         {
             "id": f"t{number:02}",
             "problem_statement": "Try.",
-            "reference": f"sleep 0.2; echo t{number:02} >> {notes}",
+            "reference": f"{wait}; sleep 0.2; echo t{number:02} >> {notes}",
             "scorers": [{"name": "s", "type": "bash", "script": f"echo score={0 if number % 7 == 0 else 1}"}],
         }
         for number in range(TRIALS)
@@ -37,6 +49,18 @@ def slow(bench: Bench) -> Bench:
         json.dumps({"benchmark": "slow", "defaults": {"image": "none"}, "scenarios": listed}),
     )
     return bench
+
+
+@pytest.fixture
+def held(slow: Bench) -> Iterator[Bench]:
+    """The same, with the file there. Whatever still waits for it in the end goes on, and ends."""
+    (slow.path / "hold").touch()
+    yield slow
+    release(slow)
+
+
+def release(bench: Bench) -> None:
+    (bench.path / "hold").unlink(missing_ok=True)
 
 
 def start(bench: Bench, *arguments: str) -> subprocess.Popen[str]:
@@ -54,7 +78,7 @@ def start(bench: Bench, *arguments: str) -> subprocess.Popen[str]:
 def committed(bench: Bench) -> dict[str, tuple[str, str]]:
     """Trials that have ended, with when they began: whoever is run again begins again."""
     found = {}
-    for path in (bench.path / "reports" / "jobs").glob("*/trials/*/*/*/result.json"):
+    for path in paths(bench.path, RESULTS):
         result = json.loads(path.read_text())
         assert result["node_id"] not in found, "a trial ended twice"
         found[result["node_id"]] = (result["job"], result["started_at"])
@@ -62,7 +86,7 @@ def committed(bench: Bench) -> dict[str, tuple[str, str]]:
 
 
 def wait_for(bench: Bench, count: int) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while len(committed(bench)) < count:
         assert time.monotonic() < deadline, "too few trials have ended"
         time.sleep(0.05)
@@ -74,7 +98,8 @@ def job(bench: Bench) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
-def test_a_killed_job_is_finished(slow: Bench, workers: tuple[str, ...]) -> None:
+def test_a_killed_job_is_finished(held: Bench, workers: tuple[str, ...]) -> None:
+    slow = held
     process = start(slow, "slow.bench.yaml", "--bench-concurrency", "4", *workers)
     wait_for(slow, 8)
     process.kill()
@@ -83,6 +108,7 @@ def test_a_killed_job_is_finished(slow: Bench, workers: tuple[str, ...]) -> None
     job_id = job(slow)["id"]
     before = committed(slow)
     assert 8 <= len(before) < TRIALS
+    release(slow)
     done = slow.run("slow.bench.yaml", "--bench-resume", job_id, *workers)
     assert done.ret == 1
     after = committed(slow)
@@ -113,7 +139,8 @@ def test_the_last_job_and_its_errors(bench: Bench) -> None:
     assert done.ret == 1
 
 
-def test_one_that_runs_is_left_alone(slow: Bench) -> None:
+def test_one_that_runs_is_left_alone(held: Bench) -> None:
+    slow = held
     process = start(slow, "slow.bench.yaml", "--bench-concurrency", "1")
     try:
         wait_for(slow, 1)
@@ -132,12 +159,14 @@ def test_one_that_is_not_there(slow: Bench) -> None:
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
-def test_a_request_to_cancel(slow: Bench, workers: tuple[str, ...]) -> None:
+def test_a_request_to_cancel(held: Bench, workers: tuple[str, ...]) -> None:
+    slow = held
     process = start(slow, "slow.bench.yaml", "--bench-concurrency", "2", *workers)
     wait_for(slow, 3)
     (bundle,) = (path for path in (slow.path / "reports" / "jobs").iterdir() if path.is_dir())
     ask_to_cancel(bundle)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=180)
+    release(slow)
     assert process.returncode == pytest.ExitCode.INTERRUPTED
     record = job(slow)
     assert (record["status"], record["message"]) == ("cancelled", "somebody asked it to stop")
@@ -149,11 +178,12 @@ def test_a_request_to_cancel(slow: Bench, workers: tuple[str, ...]) -> None:
     assert set((slow.path / "ran.txt").read_text().split()) == {f"t{number:02}" for number in range(TRIALS)}
 
 
-def test_a_job_that_takes_too_long(slow: Bench) -> None:
-    done = slow.run("slow.bench.yaml", "--bench-concurrency", "2", "--bench-job-timeout", "1.5")
+def test_a_job_that_takes_too_long(held: Bench) -> None:
+    slow = held
+    done = slow.run("slow.bench.yaml", "--bench-concurrency", "2", "--bench-job-timeout", "6.5")
     assert done.ret == pytest.ExitCode.INTERRUPTED
     record = job(slow)
-    assert (record["status"], record["message"]) == ("timeout", "it took longer than 1.5 s")
+    assert (record["status"], record["message"]) == ("timeout", "it took longer than 6.5 s")
     assert 0 < record["totals"]["trials"] < TRIALS
 
 
@@ -167,11 +197,12 @@ def test_ctrl_c_and_x_leave_a_job_to_finish(slow: Bench) -> None:
     assert len(slow.path.joinpath("ran.txt").read_text().split()) == TRIALS
 
 
-def test_sigterm_ends_the_heart_too(slow: Bench) -> None:
+def test_sigterm_ends_the_heart_too(held: Bench) -> None:
+    slow = held
     process = start(slow, "slow.bench.yaml", "--bench-concurrency", "2")
     wait_for(slow, 2)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=180)
     (bundle,) = (path for path in (slow.path / "reports" / "jobs").iterdir() if path.is_dir())
     assert not (bundle / ".heartbeat").exists()
     assert job(slow)["message"] == "interrupted"
@@ -201,11 +232,13 @@ def test_events_tell_the_same_as_the_results(slow: Bench) -> None:
     assert {"agent", "score:s"} <= set(phases)
 
 
-def test_two_take_it_up_at_once(slow: Bench) -> None:
+def test_two_take_it_up_at_once(held: Bench) -> None:
+    slow = held
     process = start(slow, "slow.bench.yaml", "--bench-concurrency", "4")
     wait_for(slow, 8)
     process.kill()
     process.communicate()
+    release(slow)
     job_id = job(slow)["id"]
     both = [start(slow, "slow.bench.yaml", "--bench-resume", job_id) for _ in range(2)]
     outputs = [process.communicate()[0] for process in both]
@@ -269,7 +302,8 @@ def test_only_with_the_same_attempts(bench: Bench) -> None:
     assert job(bench)["status"] == "completed"
 
 
-def test_reports_of_before_do_not_outlive_a_second_death(slow: Bench) -> None:
+def test_reports_of_before_do_not_outlive_a_second_death(held: Bench) -> None:
+    slow = held
     slow.run("slow.bench.yaml", "-x", "--bench-concurrency", "1")
     assert (slow.bundle() / "junit.xml").exists()
     process = start(slow, "slow.bench.yaml", "--bench-resume", "last", "--bench-concurrency", "2")
@@ -356,11 +390,11 @@ def test_a_time_limit_does_not_hit_what_comes_after_the_trials(
         @pytest.hookimpl(tryfirst=True)
         def pytest_sessionfinish(session):
             if not hasattr(session.config, "workerinput"):
-                time.sleep(3.0)  # the report of some other plugin
+                time.sleep(6.0)  # the report of some other plugin
         """
     )
     bench.manifest({"a": "echo score=1"})
-    done = bench.run("many.bench.yaml", "--bench-job-timeout", "3.0", *workers)
+    done = bench.run("many.bench.yaml", "--bench-job-timeout", "6.0", *workers)
     assert done.ret == 0
     assert job(bench)["status"] == "completed"
 

@@ -22,7 +22,7 @@ from pytest_benchjobs.store.bundle import JobBundle
 
 from .conftest import Bench
 
-PATIENCE = 60.0
+PATIENCE = 180.0
 SLOW = """
 benchmark: slow
 scenarios:

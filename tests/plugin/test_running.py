@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import RESULTS, paths
+
 from .conftest import Bench
 
 SLOW = "command:sleep 60"
@@ -246,7 +248,7 @@ def start(bench: Bench, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def wait_for(condition: object, seconds: float = 30) -> None:
+def wait_for(condition: object, seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < deadline, "it did not happen"
@@ -271,24 +273,20 @@ def test_a_signal_stops_everything_and_keeps_what_had_ended(
 ) -> None:
     alive = bench.path / "alive"
     alive.mkdir()
-    bench.manifest({"quick": "echo 1", **{f"s{n}": f"touch {alive}/$$; sleep 100; echo 1" for n in range(5)}})
+    bench.manifest({"quick": "echo 1", **{f"s{n}": f"touch {alive}/$$; sleep 600; echo 1" for n in range(5)}})
     process = start(bench, "--bench-concurrency", "6", "-n", workers)
     try:
-        wait_for(
-            lambda: (
-                len(sleepers(bench)) >= 2 and list(bench.path.glob("reports/jobs/*/trials/*/*/*/result.json"))
-            )
-        )
+        wait_for(lambda: len(sleepers(bench)) >= 2 and paths(bench.path, RESULTS))
         process.send_signal(number)
         try:
-            output, _ = process.communicate(timeout=30)
+            output, _ = process.communicate(timeout=90)
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGABRT)
             raise AssertionError(f"it hangs:\n{process.communicate()[0]}") from None
     finally:
         process.kill()
     assert process.returncode == pytest.ExitCode.INTERRUPTED, output
-    wait_for(lambda: not sleepers(bench), 10)
+    wait_for(lambda: not sleepers(bench))
     assert bench.outcomes() == {"many.bench.yaml::quick[oracle]": "passed"}
     assert "5 trials not run" in output
     assert bench.job()["job"]["status"] == "cancelled"

@@ -14,6 +14,7 @@ import jsonschema
 import pytest
 
 from pytest_benchjobs.report.documents import schema_of
+from tests.support import paths, until
 from tests.terminal import BENCHJOBS, TMUX, Terminal
 
 from .conftest import Bench
@@ -27,7 +28,10 @@ EVENTS = "reports/jobs/*/.flight/events/*.jsonl"
 
 @pytest.fixture
 def fifty(bench: Bench) -> Bench:
-    """Scenarios for two agents. A trial takes a moment; the first waits for a file, and every seventh fails."""
+    """Scenarios for two agents. A trial takes a moment, and every seventh fails.
+
+    None goes on before there is a file `go`, and only some of them before there is one called `rest`.
+    """
     listed = [
         {
             "id": f"s{number:02}",
@@ -39,7 +43,16 @@ def fifty(bench: Bench) -> Bench:
     ]
     manifest = {"benchmark": "fifty", "defaults": {"image": "none"}, "scenarios": listed}
     bench.write("fifty.bench.yaml", json.dumps(manifest))
-    bench.write("work.sh", f"while ! test -e {bench.path}/go; do sleep 0.05; done; sleep 0.3")
+    bench.write(
+        "work.sh",
+        f"""
+        cd {bench.path}
+        while ! test -e go; do sleep 0.05; done
+        echo >> began
+        while test $(wc -l < began) -gt 15 && ! test -e rest; do sleep 0.05; done
+        sleep 0.3
+        """,
+    )
     return bench
 
 
@@ -50,7 +63,7 @@ def job(bench: Bench, *more: str) -> Iterator[subprocess.Popen[str]]:
     process = start(bench, "fifty.bench.yaml", *agents, "--bench-concurrency", "5", *more)
     try:
         yield process
-        process.communicate(timeout=120)
+        process.communicate(timeout=180)
     finally:
         process.kill()
         process.communicate()
@@ -58,8 +71,8 @@ def job(bench: Bench, *more: str) -> Iterator[subprocess.Popen[str]]:
 
 def began(bench: Bench, process: subprocess.Popen[str], trials: int) -> None:
     """Wait until so many trials are in flight."""
-    deadline = time.monotonic() + 60
-    while sum(path.read_text().count('"phase":"agent"') for path in bench.path.glob(EVENTS)) < trials:
+    deadline = time.monotonic() + 180
+    while sum(path.read_text().count('"phase":"agent"') for path in paths(bench.path, EVENTS)) < trials:
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -75,6 +88,13 @@ def piped(bench: Bench, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
+def written(bench: Bench, name: str, *arguments: str) -> subprocess.Popen[bytes]:
+    with (bench.path / name).open("wb") as file:
+        return subprocess.Popen(
+            [sys.executable, "-c", MAIN, "watch", *arguments], cwd=bench.path, stdout=file
+        )
+
+
 @pytest.mark.skipif(TMUX is None, reason="there is no tmux")
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["", "xdist"])
 def test_everybody_sees_the_same_job(fifty: Bench, workers: tuple[str, ...]) -> None:
@@ -84,21 +104,25 @@ def test_everybody_sees_the_same_job(fifty: Bench, workers: tuple[str, ...]) -> 
         Terminal(fifty.path, 200, 50) as wide,
     ):
         began(fifty, process, 5)
-        lines, documents = piped(fifty, "--interval", "0.5"), piped(fifty, "-o", "json", "--interval", "0.5")
+        lines = written(fifty, "lines", "--interval", "0.5")
+        documents = written(fifty, "documents", "-o", "json", "--interval", "0.5")
         for terminal in (narrow, wide):
             terminal.type(f"clear; {BENCHJOBS} watch; echo status $?")
             terminal.until(lambda text: f"0/{TRIALS} trials" in text and "Running" in text)
+        # Both have said how things are before the first trial goes on.
+        until(lambda: all("\n" in (fifty.path / name).read_text() for name in ("lines", "documents")))
         (fifty.path / "go").touch()
         for columns, rows in ((200, 50), (81, 11), (80, 24)):
             narrow.resize(columns, rows)
             text = narrow.until(lambda text, size=(columns, rows): is_whole(text, *size))  # type: ignore[misc]
             assert re.search(rf"^\d+/{TRIALS} trials", text, re.MULTILINE)
+        (fifty.path / "rest").touch()
         for terminal in (narrow, wide):
             text = terminal.until(lambda text: "status 0\n$" in text)
             assert "Benchmark Job Results" in text
             assert re.search(rf"^Trials: +{TRIALS} of {TRIALS} ended", text, re.MULTILINE)
-        out, _ = lines.communicate(timeout=60)
-        json_lines, _ = documents.communicate(timeout=60)
+        assert (lines.wait(180), documents.wait(180)) == (0, 0)
+    out, json_lines = ((fifty.path / name).read_text() for name in ("lines", "documents"))
     outcomes = fifty.outcomes()
     told = re.findall(rf"^(\d+)/{TRIALS} (passed|failed|error|cancelled) (\S+) (\S+) a1 ", out, re.MULTILINE)
     assert [int(number) for number, *_ in told] == list(range(1, TRIALS + 1))
@@ -145,8 +169,9 @@ def test_a_job_in_the_background_is_watched_from_its_beginning(fifty: Bench) -> 
     watcher = piped(fifty, job_id)
     assert watcher.stdout is not None
     first = watcher.stdout.readline()
-    (fifty.path / "go").touch()
-    out, err = watcher.communicate(timeout=120)
+    for name in ("rest", "go"):
+        (fifty.path / name).touch()
+    out, err = watcher.communicate(timeout=180)
     assert first.startswith(("Waiting for the first trial", f"0/{SCENARIOS} trials"))
     ended = re.findall(rf"^\d+/{SCENARIOS} (?:passed|failed) s\d\d oracle a1 ", out, re.MULTILINE)
     assert len(ended) == SCENARIOS
@@ -163,8 +188,9 @@ def test_a_killed_job_is_noticed_and_its_resumption_watched(fifty: Bench) -> Non
     finally:
         process.kill()
         process.communicate()
-        (fifty.path / "go").touch()  # what the process had started lives on, and ends now
-    _, err = watcher.communicate(timeout=60)
+        for name in ("rest", "go"):  # what the process had started lives on, and ends now
+            (fifty.path / name).touch()
+    _, err = watcher.communicate(timeout=180)
     assert watcher.returncode == 1
     (bundle,) = (path.parent for path in (fifty.path / "reports" / "jobs").glob("*/job.json"))
     assert f"job {bundle.name} died: process {process.pid} of " in err
@@ -175,7 +201,7 @@ def test_a_killed_job_is_noticed_and_its_resumption_watched(fifty: Bench) -> Non
         while json.loads((bundle / "job.json").read_text())["owner"]["pid"] != again.pid:
             assert again.poll() is None
             time.sleep(0.05)
-        out, _ = piped(fifty, "-o", "json", "--interval", "0.2").communicate(timeout=60)
+        out, _ = piped(fifty, "-o", "json", "--interval", "0.2").communicate(timeout=180)
     finally:
         again.kill()
         again.communicate()
@@ -186,9 +212,10 @@ def test_a_killed_job_is_noticed_and_its_resumption_watched(fifty: Bench) -> Non
 
 
 def test_jobs_of_two_agents_are_in_the_order_of_the_job(fifty: Bench) -> None:
-    (fifty.path / "go").touch()
+    for name in ("rest", "go"):
+        (fifty.path / name).touch()
     with job(fifty, "--bench-scenario", "s01"):
         pass
-    out, _ = piped(fifty, "-o", "json").communicate(timeout=60)
+    out, _ = piped(fifty, "-o", "json").communicate(timeout=180)
     (line,) = out.splitlines()
     assert [agent["agent"].partition(":")[0] for agent in json.loads(line)["agents"]] == ["oracle", "command"]
