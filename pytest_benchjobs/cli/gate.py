@@ -133,7 +133,12 @@ def _judged(
     from ..analysis.publish import with_publishing
     from ..store.bundle import JobBundle
 
-    results = list(JobBundle.open(directory, record.id).results())
+    bundle = JobBundle(directory, record.id)
+    if not bundle.root.is_dir():
+        raise click.ClickException(
+            f"job {record.id} was merged without its files, and --profile publish looks at them"
+        )
+    results = list(bundle.results())
     return with_publishing(judged, record, results, at.date())
 
 
