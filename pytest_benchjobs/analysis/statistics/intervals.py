@@ -9,11 +9,11 @@ import random
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Self
 
-from pytest_benchjobs.analysis.statistics.numbers import finite, grouped
-from pytest_benchjobs.analysis.statistics.rates import checked_level, normal_quantile
-from pytest_benchjobs.analysis.statistics.student import t_quantile
+from .numbers import finite, grouped
+from .rates import checked_level, normal_quantile
+from .student import t_quantile
 
-_MOST_DRAWN = 128  # units: more would take too long, and need not be
+_MOST_DRAWN = 64  # units: more would take too long, and need not be
 _NEARLY_NORMAL = (
     0.2  # skewness and excess of a mean up to which its expansion holds to a hundredth of its deviation
 )
@@ -39,7 +39,7 @@ def bootstrap_mean(
     """Percentile bootstrap interval of the mean: of paired differences, or of scores; in their unit.
 
     With `clusters`, whole clusters are drawn. None for fewer than two values, or clusters: one alone does not vary.
-    Of more than 128, unless few of them differ from the rest, nothing is drawn: the quantiles are those of the
+    Of more than 64, unless few of them differ from the rest, nothing is drawn: the quantiles are those of the
     bootstrap distribution itself by its Cornish-Fisher expansion, which is closer to them than 10,000 resamples come.
 
     B. Efron, Ann. Stat. 7(1), 1979; Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13; of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_benchjobs.analysis.statistics.numbers import probabilities
+from .numbers import probabilities
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

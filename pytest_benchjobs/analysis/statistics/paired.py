@@ -13,13 +13,13 @@ from collections.abc import Hashable, Sequence
 from fractions import Fraction
 from typing import ClassVar
 
-from pytest_benchjobs.analysis.statistics.numbers import finite, grouped
+from .numbers import finite, grouped
 
 _NOTHING = 1e-12  # smaller than any difference of scores: what is left of rounding
 _FINEST = 10_000  # parts of one unit looked for; pass rates of a few attempts have far fewer
 _MOST_WORK = 1 << 26  # bytes moved by the exact count: below a tenth of a second
 _MOST_ENUMERATED = 28  # differences of any size whose 2^n signs are counted, half by half
-_FIXED_POINT = 1 << 24  # parts of the largest difference, for those that have no common unit
+_FIXED_POINT = 1 << 20  # parts of the largest difference, for those that have no common unit
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from pytest_benchjobs.analysis.statistics.numbers import finite
-from pytest_benchjobs.analysis.statistics.rates import normal_quantile
+from .numbers import finite
+from .rates import normal_quantile
 
 
 def detectable_drop(

@@ -20,10 +20,10 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from pytest_benchjobs.analysis.statistics.boundaries import Boundary, boundaries
-from pytest_benchjobs.analysis.statistics.numbers import finite
-from pytest_benchjobs.analysis.statistics.paired import sign_flip
-from pytest_benchjobs.analysis.statistics.rates import normal_cdf
+from .boundaries import Boundary, boundaries
+from .numbers import finite
+from .paired import sign_flip
+from .rates import normal_cdf
 
 Verdict = Literal["regressed", "ok"]
 
@@ -75,17 +75,22 @@ def look(
     Assoc. 58, 1963.
 
     Raises:
-        ValueError: a difference is not within [-1, 1], `baseline` has another length, alpha is not between 0 and 1, or
-            not 1 <= round <= rounds.
+        ValueError: a difference is not within [-1, 1], `baseline` has another length, alpha is not between 0 and 1,
+            there are no attempts in the baseline, or not 1 <= round <= rounds.
 
     """
     seen = finite(differences)
+    was = None if baseline is None else finite(baseline)
     if any(abs(one) > 1 + 1e-9 for one in seen):
         raise ValueError("a difference of scores is within [-1, 1]")
     if not 1 <= round <= rounds or not 0 < alpha < 1:
         raise ValueError(
             f"round {round} of {rounds}, alpha {alpha:g}: needs 1 <= round <= rounds and 0 < alpha < 1"
         )
+    if was is not None and len(was) != len(seen):
+        raise ValueError(f"{len(was)} scenarios of the baseline and {len(seen)} differences: one for each")
+    if baseline_attempts is not None and not baseline_attempts > 0:
+        raise ValueError(f"{baseline_attempts:g} attempts in the baseline: needs some")
     plan = boundaries(rounds, alpha, SHAPE, baseline_attempts)
     here = plan[round - 1]
     p_value = sign_flip(seen, seed=seed).p_value
@@ -98,7 +103,7 @@ def look(
         return decided("regressed", f"p = {p_value:.2g}, and {here.p_value:.2g} is enough in round {round}")
     if round == rounds:
         return decided("ok", "the last round, and no drop beyond what chance and the tolerance explain")
-    lowest, highest = _ends(seen, baseline, round / rounds)
+    lowest, highest = _ends(seen, was, round / rounds)
     laxest = max(one.p_value for one in plan[round:])
     if not _may_regress(lowest, laxest, tolerance, seed):
         return decided("ok", "whatever the attempts to come give, it cannot be called regressed")
@@ -123,7 +128,7 @@ def _ends(
         most = [min(1.0, 1 - one) for one in seen]
         least = [max(0.0, -one) for one in seen]
     else:
-        most = least = finite(baseline)
+        most = least = list(baseline)
     to_come = 1 - done
     lowest = [done * one - to_come * was for one, was in zip(seen, most, strict=True)]
     highest = [done * one + to_come * (1 - was) for one, was in zip(seen, least, strict=True)]

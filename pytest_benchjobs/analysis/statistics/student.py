@@ -12,8 +12,11 @@ _NEARLY_NORMAL = 30
 
 
 def t_cdf(t: float, freedom: float) -> float:
-    """Share of Student's t distribution below t, by the regularised incomplete beta function."""
-    tail = _beta(freedom / 2, 0.5, freedom / (freedom + t * t)) / 2
+    """Share of Student's t distribution below t, by the regularised incomplete beta function (DLMF 8.17)."""
+    whole = freedom + t * t
+    if t * t < freedom:  # near the middle, what lies between; far out, what lies beyond: neither loses digits
+        return 0.5 + math.copysign(_beta(0.5, freedom / 2, t * t / whole) / 2, t)
+    tail = _beta(freedom / 2, 0.5, freedom / whole) / 2
     return 1 - tail if t > 0 else tail
 
 

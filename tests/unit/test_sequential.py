@@ -1,0 +1,140 @@
+"""Rounds of attempts: boundaries against published ones and scipy, and what a look may say."""
+
+from __future__ import annotations
+
+import math
+import random
+from statistics import NormalDist
+from unittest import mock
+
+import numpy
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_benchjobs.analysis.statistics import boundaries, look, sequential, sign_flip
+
+computed = boundaries.boundaries.__wrapped__  # without its cache
+
+
+def obrien_fleming(information: float, alpha: float, shape: float) -> float:
+    return 2 - 2 * NormalDist().cdf(NormalDist().inv_cdf(1 - alpha / 2) / math.sqrt(information))
+
+
+def pocock(information: float, alpha: float, shape: float) -> float:
+    return alpha * math.log(1 + (math.e - 1) * information)
+
+
+@pytest.mark.parametrize(
+    ("spending", "published"),
+    [
+        # Jennison and Turnbull, Group Sequential Methods, 2000, and the program of Reboussin et al., 2000.
+        (obrien_fleming, [4.877, 3.357, 2.680, 2.290, 2.031]),
+        (pocock, [2.438, 2.427, 2.410, 2.397, 2.386]),
+    ],
+)
+def test_boundaries_are_the_published_ones(spending: object, published: list[float]) -> None:
+    with mock.patch.object(boundaries, "spending", spending):
+        found = computed(5, 0.025, 0.0)
+    assert numpy.allclose([one.z for one in found], published, atol=6e-4)
+
+
+def test_boundaries_of_hwang_shih_and_de_cani_are_those_of_gsdesign() -> None:
+    assert numpy.allclose([one.z for one in computed(3, 0.025, -4.0)], [3.01, 2.55, 2.00], atol=0.005)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.integers(1, 5),
+    st.sampled_from([0.05, 0.1, 0.01]),
+    st.floats(-4, 1),
+    st.sampled_from([None, 1, 2.5, 15]),
+)
+def test_boundaries_spend_alpha_and_no_more(
+    rounds: int, alpha: float, shape: float, baseline_attempts: float | None
+) -> None:
+    found = computed(rounds, alpha, shape, baseline_attempts)
+    times = numpy.array([one.information for one in found])
+    assert times[-1] == 1
+    assert all(numpy.diff(times) > 0)
+    assert numpy.allclose([one.p_value for one in found], scipy.stats.norm.sf([one.z for one in found]))
+    together = numpy.sqrt(numpy.minimum.outer(times, times) / numpy.maximum.outer(times, times))
+    kept = scipy.stats.multivariate_normal.cdf(
+        [one.z for one in found], cov=together, rng=numpy.random.default_rng(1)
+    )
+    assert math.isclose(1 - kept, alpha, abs_tol=2e-4)
+    assert math.isclose(found[-1].spent, alpha)
+
+
+def test_a_baseline_that_is_known_less_well_leaves_less_to_learn() -> None:
+    first = [boundaries.information(5, attempts)[0] for attempts in (1, 5, 50, None)]
+    assert first == sorted(first, reverse=True)
+    assert boundaries.information(5, 5)[0] == pytest.approx(1 / 3)
+    assert boundaries.information(5, None) == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
+    # One round is a test as ever.
+    (only,) = computed(1, 0.05, sequential.SHAPE)
+    assert only.p_value == pytest.approx(0.05)
+
+
+def test_what_looks_say() -> None:
+    def said(values: list[float], done: int = 1, **more: object) -> tuple[str | None, str]:
+        found = look(values, round=done, rounds=5, **more)
+        assert (found.round, found.rounds) == (done, 5)
+        assert found.p_value == sign_flip(values).p_value
+        return found.stop, found.reason
+
+    drop = [0.0, -1.0] * 10
+    stop, reason = said(drop)
+    assert stop == "regressed"
+    assert reason.startswith("p = 0.00098, and 0.005 is enough in round 1")
+    # Such a drop is real, and tolerated.
+    assert said(drop, tolerance=0.9)[0] == "ok"
+    assert said(drop, 5, tolerance=0.5)[0] == "ok"
+    # A hint is followed up, until there are no rounds left.
+    hint = [-1.0] * 4 + [0.0] * 16
+    assert said(hint)[0] is said(hint, 4)[0] is None
+    assert said(hint, 5) == ("ok", "the last round, and no drop beyond what chance and the tolerance explain")
+    # Nothing is to be expected.
+    assert said([0.2] * 10 + [-0.2] * 6)[1].startswith("the chance that further rounds show a drop is ")
+    assert said([0.0] * 20) == ("ok", "no scenario differs from the baseline")
+    # Four scenarios never are enough for alpha; nor is a baseline that leaves no room to fall; nor nothing.
+    certain = ("ok", "whatever the attempts to come give, it cannot be called regressed")
+    assert said([-1.0] * 4) == said([]) == said([0.0] * 20, baseline=[0.0] * 20) == certain
+    assert said([-0.2, 0.1] * 10, baseline=[0.2, 0.0] * 10, tolerance=0.15) == certain
+    # Six of twelve have fallen so far that they cannot rise again, and the others cannot rise: soon enough, not yet.
+    fallen = [-1.0] * 6 + [0.0] * 6
+    late = look(fallen, round=3, rounds=5, baseline=[1.0] * 12)
+    assert late.boundary_p < late.p_value == 1 / 64
+    assert (late.stop, late.reason) == (
+        "regressed",
+        "whatever the attempts to come give, the last round will call it so",
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(1, 9), st.integers(2, 4), st.integers(0, 2**32), st.sampled_from([0.0, 0.1]), st.booleans()
+)
+def test_what_is_certain_comes_true(
+    scenarios: int, rounds: int, seed: int, tolerance: float, with_baseline: bool
+) -> None:
+    chance = random.Random(seed)
+    baseline = [chance.choice([0.0, 0.25, 0.5, 1.0]) for _ in range(scenarios)]
+    rate = chance.choice([0.0, 0.1, 0.5, 1.0])
+    scores = [[float(chance.random() < rate) for _ in range(rounds)] for _ in range(scenarios)]
+
+    def seen(done: int, of: list[list[float]]) -> sequential.Look:
+        values = [sum(some[:done]) / done - was for some, was in zip(of, baseline, strict=True)]
+        known = baseline if with_baseline else None
+        return look(
+            values, round=done, rounds=rounds, tolerance=tolerance, baseline=known, baseline_attempts=4
+        )
+
+    for done in range(1, rounds):
+        found = seen(done, scores)
+        if not found.reason.startswith("whatever"):
+            continue
+        for to_come in (0.0, 1.0, 0.5, None):  # None: by chance
+            rest = [some[:done] + [float(chance.random() < 0.5) if to_come is None else to_come for _ in some[done:]] for some in scores]  # fmt: skip
+            assert seen(rounds, rest).stop == found.stop
