@@ -102,6 +102,28 @@ def test_what_has_a_result_is_not_run_again(counted: Bench) -> None:
     assert junit.count(f'name="bench_reused" value="{first_job}"') == 2
 
 
+def test_a_run_that_only_reuses_imports_only_what_that_takes(
+    counted: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted.run("--bench-scenario", "good")
+    monkeypatch.delattr(counted.pytester, "popen")  # that of `forking`, where everything has been imported
+    counted.write(
+        "looking.py",
+        """
+        import sys
+
+        def pytest_sessionfinish():
+            names = ("trial", "connection", "gateway.client", "agents.description", "sandbox.docker")
+            print("idle:", sorted({f"pytest_benchjobs.{name}" for name in names} & set(sys.modules)))
+            # pytest would read them thrice as slowly, to rewrite assertions that they do not have.
+            print("as written:", type(sys.modules["pytest_benchjobs.reuse"].__loader__).__name__)
+        """,
+    )
+    done = counted.run("-s", "-p", "looking", "--bench-scenario", "good", "--bench-reuse")
+    done.assert_outcomes(passed=1)
+    done.stdout.fnmatch_lines(["*idle: []", "as written: SourceFileLoader"])
+
+
 def test_a_reused_result_is_no_new_sample(counted: Bench) -> None:
     counted.run("many.bench.yaml")
     first_job = counted.job()["job"]["id"]
