@@ -169,10 +169,10 @@ def measure(repetitions: int = 2000) -> Iterator[tuple[str, float, str, str]]:
         for drop, least in ((0.0, LEAST_SAVED), (0.1, None), (0.2, LEAST_SAVED_BY_A_DROP)):
             found, saved, fixed = until_decided(scenarios, ROUNDS, drop, repetitions)
             detail = f"saves {saved:.0%} of attempts; {found:.1%} regressed, {fixed:.1%} by all {ROUNDS}"
-            name = f"until decided, n = {scenarios}, drop {100 * drop:.0f}"
+            name = f"rounds, n = {scenarios}, drop {100 * drop:.0f}"
             if least is None:
                 yield name, (fixed - 0.05) / found, "power - 5", detail
             else:
                 yield name, least / saved, f"saves {least:.0%}", detail
             if not drop:
-                yield f"{name}: false alarms", found / MOST_ALARMS, f"<= {MOST_ALARMS:.0%}", detail
+                yield f"{name}: alarms", found / MOST_ALARMS, f"<= {MOST_ALARMS:.0%}", detail

@@ -317,6 +317,9 @@ def test_what_cannot_be_known_is_none_and_what_says_nothing_is_one() -> None:
     assert ours.sign_flip([]) == ours.sign_flip([0.0] * 500) == ours.Test(1.0, exact=True, resamples=0)
     assert ours.sign_flip([0.1 + 0.2 - 0.3] * 50).p_value == 1.0  # a rounding error is no difference
     assert ours.sign_flip([-0.4]).p_value == 0.5
+    chance = random.Random(1)
+    large = ours.sign_flip([chance.uniform(-1e200, 1e200) for _ in range(40)])  # whole numbers, of 660 bits
+    assert (large.exact, large.resamples) == (False, 20_000)
     assert ours.sign_flip([-1.0] * 4).p_value == 0.0625
     assert ours.mcnemar(0, 0) == ours.fisher(0, 0, 0, 0) == ours.fisher(3, 3, 0, 0) == 1.0
     assert ours.fisher(3, 3, 0, 3) == 0.05

@@ -17,6 +17,7 @@ from .numbers import finite, grouped
 
 _NOTHING = 1e-12  # smaller than any difference of scores: what is left of rounding
 _FINEST = 10_000  # parts of one unit looked for; pass rates of a few attempts have far fewer
+_COARSEST = 1 << 32  # units in a difference: all large numbers have a common unit, and none that helps
 _MOST_WORK = 1 << 26  # bytes moved by the exact count: below a tenth of a second
 _MOST_ENUMERATED = 28  # differences of any size whose 2^n signs are counted, half by half
 _FIXED_POINT = 1 << 20  # parts of the largest difference, for those that have no common unit
@@ -141,6 +142,8 @@ def _in_units(values: Sequence[float]) -> list[int] | None:
             return None
     multiples = [round(value * parts) for value in values]
     unit = math.gcd(*multiples)
+    if max(map(abs, multiples)) // unit > _COARSEST:
+        return None
     return [one // unit for one in multiples]
 
 
