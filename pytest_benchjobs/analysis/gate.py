@@ -16,7 +16,7 @@ from .gating.measure import mean
 from .gating.single import critical, each
 from .pairing import Pair, Pairing, pair
 from .rounds import by_rounds, confirm, with_fresh
-from .sides import Cell, Side
+from .sides import Cell, Side, undisturbed
 from .statistics import fisher
 
 EXIT_REGRESSED, EXIT_INCONCLUSIVE, EXIT_INVALID = 10, 11, 12
@@ -27,6 +27,7 @@ _MORE_ERRORS = 0.05  # and how much higher the rate has to be now
 _MOST_ATTEMPTS = 1000
 
 
+@undisturbed()
 def judge(
     now: Side,
     before: Side | None,

@@ -6,6 +6,7 @@ import dataclasses
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
 from ..model.gate import ScenarioRef
 from ..model.known import KnownMode
@@ -18,8 +19,7 @@ _SHOWN = 200
 _LARGEST = 1e12  # seconds, USD or tokens of an attempt: beyond belief, and squares of it still are numbers
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(NamedTuple):
     """A scenario with scores on both sides, paired with itself."""
 
     before: Cell
@@ -63,12 +63,15 @@ def pair(before: Side, now: Side) -> Pairing:
         for key, one in before.cells.items()
         if key[2] in back
     }
-    has = {key: one for key, one in now.cells.items() if key[2] in agents}
+    has = sorted(key for key in now.cells if key[2] in agents)
     pairs: list[Pair] = []
-    listed: dict[str, list[ScenarioRef]] = {"changed": [], "unscored": []}
+    listed: dict[str, list[ScenarioRef]] = {"added": [], "changed": [], "unscored": []}
     counts: Counter[str] = Counter()
-    for key in sorted(had.keys() & has.keys()):
-        old, new = had[key], has[key]
+    for key in has:
+        old, new = had.pop(key, None), now.cells[key]
+        if old is None:
+            listed["added"].append(_ref(key, None))
+            continue
         if old.comparable != new.comparable and old.comparable is not None and new.comparable is not None:
             listed["changed"].append(_ref(key, "not the same task as in the baseline"))
             continue
@@ -76,13 +79,15 @@ def pair(before: Side, now: Side) -> Pairing:
         if not old.scores or not new.scores:
             listed["unscored"].append(_ref(key, _missing(old, new)))
             continue
-        counts["unknown"] += old.comparable is None or new.comparable is None
-        counts["mixed"] += old.mixed or new.mixed
+        if old.comparable is None or new.comparable is None:
+            counts["unknown"] += 1
+        if old.mixed or new.mixed:
+            counts["mixed"] += 1
         pairs.append(Pair(old, new))
     return Pairing(
         pairs=tuple(pairs),
-        added=tuple(_ref(key, None) for key in sorted(has.keys() - had.keys())),
-        removed=tuple(_ref(key, None) for key in sorted(had.keys() - has.keys())),
+        added=tuple(listed["added"]),
+        removed=tuple(_ref(key, None) for key in sorted(had)),  # what is left
         changed=tuple(listed["changed"]),
         unscored=tuple(listed["unscored"]),
         agents=agents,
@@ -148,15 +153,7 @@ def _errors(number: int) -> str:
 
 
 def _sane(cell: Cell, counts: Counter[str]) -> Cell:
-    # Most cells are fine, and there may be thousands.
-    if (
-        _within(cell.scores, 1)
-        and _within(cell.seconds, _LARGEST)
-        and _within(cell.costs, _LARGEST)
-        and _within(cell.tokens, _LARGEST)
-        and 0 <= cell.passed <= len(cell.scores)
-        and cell.errors >= 0
-    ):
+    if _fine(cell):
         return cell
     scores = tuple(one for one in cell.scores if 0.0 <= one <= 1.0)
     counts["bad"] += len(cell.scores) - len(scores)
@@ -171,11 +168,16 @@ def _sane(cell: Cell, counts: Counter[str]) -> Cell:
     )
 
 
-def _within(numbers: Iterable[float], most: float) -> bool:
-    for one in numbers:  # noqa: SIM110 - a generator for each of thousands of cells takes three times as long
-        if not 0 <= one <= most:  # nor is NaN
+def _fine(cell: Cell) -> bool:
+    """Whether all its numbers can be. Plain loops, since nearly all are and there may be thousands of cells."""
+    for score in cell.scores:
+        if not 0 <= score <= 1:  # NaN is not, either
             return False
-    return True
+    for numbers in (cell.seconds, cell.costs, cell.tokens):
+        for number in numbers:
+            if not 0 <= number <= _LARGEST:
+                return False
+    return 0 <= cell.passed <= len(cell.scores) and cell.errors >= 0
 
 
 def _amounts(numbers: Iterable[float]) -> tuple[float, ...]:

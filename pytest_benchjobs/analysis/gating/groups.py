@@ -72,12 +72,12 @@ def group(now: Side, before: Side | None, pairing: Pairing) -> list[Group]:
     for pair in pairing.pairs:
         if not pair.quarantined:
             pairs.setdefault((pair.now.benchmark, pair.now.agent), []).append(pair)
-    paired = {(pair.before.benchmark, pair.before.scenario, pair.before.agent) for pair in pairing.pairs}
     had: dict[tuple[str, str], list[Cell]] = {}
-    for key, cell in (before.cells if before is not None else {}).items():
-        missing = had.setdefault((cell.benchmark, cell.agent), [])
-        if key not in paired:
-            missing.append(cell)
+    if before is not None:
+        had = {found: [] for found in {(cell.benchmark, cell.agent) for cell in before.cells.values()}}
+        for ref in (*pairing.removed, *pairing.changed, *pairing.unscored):
+            cell = before.cells[ref.benchmark, ref.scenario, pairing.agents[ref.agent]]
+            had[cell.benchmark, cell.agent].append(cell)
     return [_group(benchmark, agent, cells, pairs, had, pairing.agents) for benchmark, agent in sorted(cells)]
 
 
