@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import math
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,8 @@ from ..store.rows import PairRow
 from ..store.text import one_line
 from .baseline import Resolved
 from .gate import exit_status, judge
-from .sides import Side, side
+from .pairing import match_agents
+from .sides import Key, Side, side
 
 INVALID = 12
 """Exit status of a job that cannot be judged."""
@@ -62,9 +64,13 @@ def judge_job(
     rows = list(rows)
     under_test, chance = _without_chance(rows)
     now, fresh = _sides(record, under_test)
+    whole = record.status is JobStatus.COMPLETED
+    before, left_out = None, 0
+    if baseline is not None and baseline.side is not None:
+        before, left_out = _selected(baseline.side, now, partial=record.partial or not whole)
     report = judge(
         now,
-        baseline.side if baseline is not None else None,
+        before,
         config,
         job=record.id,
         at=at,
@@ -76,8 +82,12 @@ def judge_job(
     if baseline is not None:
         notes = (*baseline.notes, *report.notes, *_same_samples(under_test, baseline))
         report = report.model_copy(update={"notes": notes})
-    whole = record.status is JobStatus.COMPLETED
-    report = _not_selected(report, {key[0] for key in now.cells}, partial=record.partial, whole=whole)
+    if left_out:
+        how = f"{'was' if left_out == 1 else 'were'} not selected"
+        if not whole:
+            how = f"{how}, or did not run" if record.partial else "did not run"
+        note = f"{left_out} of the baseline's scenarios {how}"
+        report = report.model_copy(update={"notes": (*report.notes, note)})
     status = exit_status(report)
     if not whole:
         # What a limit has stopped has an exit status of its own, unless there is more that is wrong.
@@ -138,21 +148,25 @@ def _without_chance(rows: Sequence[PairRow]) -> tuple[Sequence[PairRow], dict[st
     return rest, {benchmark: math.fsum(each) / len(each) for benchmark, each in scores.items()}
 
 
-def _not_selected(report: GateReport, benchmarks: set[str], *, partial: bool, whole: bool) -> GateReport:
-    """Tell what is gone from what nobody asked for, or what did not run."""
-    gone, others = [], set()
-    for ref in report.removed:
-        if whole and not partial and ref.benchmark in benchmarks:
-            gone.append(ref)
-        else:
-            others.add((ref.benchmark, ref.scenario))
-    if not others:
-        return report
-    how = f"{'was' if len(others) == 1 else 'were'} not selected"
-    if not whole:
-        how = f"{how}, or did not run" if partial else "did not run"
-    note = f"{len(others)} of the baseline's scenarios {how}"
-    return report.model_copy(update={"removed": tuple(gone), "notes": (*report.notes, note)})
+def _selected(before: Side, now: Side, *, partial: bool) -> tuple[Side, int]:
+    """What of a baseline there is to compare with, and how many of its scenarios nobody asked for.
+
+    A scenario that is not in the job is gone only where everything else of its benchmark is. Where nothing is left to
+    compare with, the baseline is as it was: that is for the gate to say.
+    """
+    benchmarks = {benchmark for benchmark, _, _ in now.cells}
+    back = {old: new for new, old in match_agents(before, now).items()}
+
+    def counts(key: Key) -> bool:
+        if not partial:
+            return key[0] in benchmarks
+        return key[2] not in back or (*key[:2], back[key[2]]) in now.cells
+
+    kept = {key: cell for key, cell in before.cells.items() if counts(key)}
+    if not any(key[2] in back for key in kept):
+        return before, 0
+    others = {key[:2] for key in before.cells.keys() - kept.keys() if key[2] in back}
+    return dataclasses.replace(before, cells=kept), len(others)
 
 
 def _why_not_whole(record: JobRecord, trials: int) -> str:

@@ -201,6 +201,18 @@ def test_a_whole_job_and_one_of_a_part() -> None:
     part = judge_job(record(planned=7, partial=True), rows(ten[:7]), ASKED, baseline(ten), at=AT)
     assert (part.status, part.report.removed) == (0, ())
     assert part.report.notes[-1] == "3 of the baseline's scenarios were not selected"
+    # A critical scenario that nobody asked for is not gone.
+    strict = GateConfig(baseline="main", rules=(Rule(text="c", metric="critical"),), policy=GatePolicy.STRICT)
+    main = Resolved(side("main", [("before", [row._replace(tags='["critical"]') for row in rows(ten)])]))
+    some = [row._replace(tags='["critical"]') for row in rows(ten[:7])]
+    assert judge_job(record(planned=7), some, strict, main, at=AT).status == 11
+    assert judge_job(record(planned=7, partial=True), some, strict, main, at=AT).status == 0
+    # Nor is another benchmark; but with nothing in common there is nothing to say.
+    wide = Resolved(side("main", [("before", [*rows(ten), *rows(ten, benchmark="c")])]))
+    other = judge_job(record(), rows(ten), ASKED, wide, at=AT)
+    assert (other.status, other.report.removed) == (0, ())
+    assert other.report.notes[-1] == "10 of the baseline's scenarios were not selected"
+    assert judge_job(record(partial=True), rows(ten, benchmark="d"), ASKED, wide, at=AT).status == 12
 
 
 @pytest.mark.parametrize(
