@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from pathlib import Path
 from statistics import NormalDist
 from unittest import mock
 
@@ -75,6 +76,15 @@ def test_a_baseline_that_is_known_less_well_leaves_less_to_learn() -> None:
     # One round is a test as ever.
     (only,) = computed(1, 0.05, sequential.SHAPE)
     assert only.p_value == pytest.approx(0.05)
+
+
+def test_boundaries_are_those_of_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs/statistics.md").read_text("utf-8")
+    for attempts in (1, 5, 15):
+        found = computed(5, 0.05, sequential.SHAPE, attempts)
+        times = " | ".join(f"{one.information:.2f}" for one in found[:-1])
+        p_values = " | ".join(f"{one.p_value:.3f}" for one in found)
+        assert f"| {attempts} | t | {times} | 1 |\n| | p to stop at | {p_values} |" in page
 
 
 def test_what_looks_say() -> None:
