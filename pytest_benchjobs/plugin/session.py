@@ -35,7 +35,6 @@ from ..store.totals import added, most, spent_by, totals
 from . import gate, models, rounds
 from .asked import asked as read
 from .beginning import Begun, begin
-from .ci import host_of
 from .heart import Heart
 from .items import Ticket, TrialItem
 from .registry import SESSION, agents_of, provider_of, scorers_of
@@ -366,6 +365,8 @@ class BenchSession:
                 self._finish(self.history, self._begun, planned + self.besides, stopped)
 
     def _finish(self, history: History, begun: Begun, planned: int, stopped: str | None) -> None:
+        from .ci import host_of  # with it come reports, which no trial waits for
+
         if self._heart is not None:
             self._heart.stop()
         with self._noting("gateway"):
