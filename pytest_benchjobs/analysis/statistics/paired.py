@@ -48,7 +48,8 @@ def sign_flip(
 
     Each difference is now minus before, of one scenario, in any unit. Differences that equal `shift` say nothing and
     do not count; p is 1 when there are no others. The test assumes that without a change differences are
-    symmetric about `shift`, which holds by construction for 0. With `clusters`, the signs of a cluster flip together.
+    symmetric about `shift`. For 0 that holds by construction if both sides have as many attempts, and nearly if not:
+    see docs/statistics.md. With `clusters`, the signs of a cluster flip together.
 
     Exact where all differences are multiples of one unit, as pass rates of few attempts are (by counting how many
     choices of signs give each sum), and for at most 28 differences of any size. Otherwise p is (b + 1) / (m + 1)
