@@ -19,7 +19,7 @@ HOSTILE = """
     problem_statement: Command the CI system.
     reference: "true"
     scorers:
-      - {name: right, type: command, command: "echo '::error::forged'; echo '  ::set-output name=verdict::ok'; echo 'x ##[error]forged'; false"}
+      - {name: right, type: command, command: "echo '::error::forged'; echo '  ::set-output name=verdict::ok'; echo 'x ##[error]forged'; cat leak.txt; false"}
   - id: broken
     problem_statement: Break.
     reference: "true"
@@ -107,10 +107,21 @@ def test_off_and_other_systems(github: Bench, monkeypatch: pytest.MonkeyPatch) -
     assert not (github.path / "step-summary").exists()
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(github.path))
     github.write("job.toml", 'ci = "github"\nmarkdown = "comment.md"\n')
-    result = github.run("toy.bench.yaml", "-n2", "--bench-job-file=job.toml", "-k", "hostile")
-    assert [line.partition(" ")[0] for line in commands(result.outlines)] == ["::notice"]
+    secret = "very-secret-0123456789"
+    monkeypatch.setenv("MY_TOKEN", secret)
+    leak = "--bench-agent=command:echo said ::error::$TOKEN | tee leak.txt"
+    result = github.run(
+        "toy.bench.yaml", "-n2", "-rA", "--bench-job-file=job.toml", "-k", "hostile", "--bench-secret=TOKEN=MY_TOKEN",
+        "--bench-min-score=0.5", leak,
+    )  # fmt: skip
+    assert [line.partition(" ")[0] for line in commands(result.outlines)] == ["::error"]
+    junit = (github.bundle() / "junit.xml").read_text("utf-8")
+    assert "said ::error::" in junit
+    files = [github.path / "comment.md", github.path / "step-output"]
+    for text in (result.stdout.str(), junit, *(path.read_text("utf-8") for path in files)):
+        assert secret not in text
     assert "GitHub's step summary: Is a directory" in result.outlines
-    assert (github.path / "comment.md").read_text("utf-8").startswith("<!-- benchjobs:toy -->\n# Job")
+    assert (github.path / "comment.md").read_text("utf-8").startswith("<!-- benchjobs:toy -->\n> [!CAUTION]")
     for variable in [name for name in os.environ if name.startswith("GITHUB_")]:
         monkeypatch.delenv(variable)
     monkeypatch.setenv("GITLAB_CI", "true")
