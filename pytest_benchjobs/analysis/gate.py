@@ -165,16 +165,13 @@ def _without(groups: Sequence[Group], metric: str, config: GateConfig) -> list[G
 
 def _more_errors(rule: Rule, before: Side, now: Side, pairing: Pairing) -> list[RuleReport]:
     """Whether errors are clearly more frequent than in the baseline, in what both sides ran."""
-    errors, attempts = [0, 0], [0, 0]
-    if not any(cell.errors > 0 for cell in now.cells.values()):
-        return []
-    for (benchmark, scenario, agent), cell in now.cells.items():
-        old = before.cells.get((benchmark, scenario, pairing.agents.get(agent, "")))
-        if old is None or cell.known == KnownMode.QUARANTINE:
-            continue
-        for place, one in enumerate((old, cell)):
-            errors[place] += max(0, one.errors)
-            attempts[place] += len(one.scores) + max(0, one.errors)
+    both: list[tuple[Cell, Cell]] = [one for one in pairing.pairs if not one.quarantined]
+    for ref in pairing.unscored:
+        cell = now.cells[ref.benchmark, ref.scenario, ref.agent]
+        if cell.known != KnownMode.QUARANTINE:
+            both.append((before.cells[ref.benchmark, ref.scenario, pairing.agents[ref.agent]], cell))
+    errors = [sum(max(0, pair[side].errors) for pair in both) for side in (0, 1)]
+    attempts = [bad + sum(len(pair[side].scores) for pair in both) for side, bad in enumerate(errors)]
     if not all(attempts):
         return []
     was, is_now = (bad / some for bad, some in zip(errors, attempts, strict=True))

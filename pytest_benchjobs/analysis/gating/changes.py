@@ -61,8 +61,9 @@ def _passes(passed: int, scores: Sequence[float]) -> bool:
 def _suspicious(pair: Pair, adjusted: float) -> bool:
     if adjusted <= _FALSE_SHARE:
         return True
-    drop = mean(pair.before.scores) - mean(pair.now.scores)
-    return drop * min(len(pair.before.scores), len(pair.now.scores)) > 1 + _ROUNDING
+    fewest = min(len(pair.before.scores), len(pair.now.scores))
+    # No drop is larger than what a single attempt can make.
+    return fewest > 1 and (mean(pair.before.scores) - mean(pair.now.scores)) * fewest > 1 + _ROUNDING
 
 
 def _change(pair: Pair, p: float | None, adjusted: float | None) -> Change:
