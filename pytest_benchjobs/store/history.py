@@ -7,9 +7,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-from ..model.comparison import Comparison
 from ..model.errors import ResultsUnwritable
 from ..model.gate import GateReport
 from ..model.job import JobRecord, JobStatus
@@ -33,6 +32,9 @@ from .rows import (
     trial_values,
 )
 from .text import clean
+
+if TYPE_CHECKING:
+    from ..model.comparison import Comparison
 
 __all__ = ["FILE", "EventRow", "History", "JobRow", "PairRow", "RunRow", "ScoreRow", "TrialRow"]
 
