@@ -11,6 +11,7 @@ import pytest
 from ..model.gate import GateConfig, GateExit
 from ..model.job import JobRecord
 from ..model.result import TrialResult
+from ..store.text import harmless
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -111,5 +112,5 @@ def summarise(bench: BenchSession, terminal: TerminalReporter, config: pytest.Co
         terminal.write_line("invalid: the job was not judged: its results could not be written", red=True)
     else:
         for text, colour in gate_lines(bench.judged.report):
-            terminal.write_line(text, **({} if colour is None else {colour: True}))
+            terminal.write_line(harmless(text), **({} if colour is None else {colour: True}))
     terminal.write_line(f"exit status {config.stash.get(_STATUS, _INVALID)}")

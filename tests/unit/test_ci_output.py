@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
@@ -399,6 +400,13 @@ def test_only_where_somebody_obeys_is_text_made_harmless(monkeypatch: pytest.Mon
     assert harmless("##vso[task.setvariable]x") == "# #vso[task.setvariable]x"
     monkeypatch.delenv("TF_BUILD")
     assert harmless("::error::x") == "::error::x"
+
+
+def test_colours_hide_no_command_and_blanks_take_no_time() -> None:
+    assert inert("\x1b[31m ::error::x\x1b[0m") == "\x1b[31m : :error::x\x1b[0m"
+    started = time.perf_counter()
+    inert("\n" * 200_000 + " " * 200_000)
+    assert time.perf_counter() - started < 2
 
 
 def test_what_is_no_command_stays_as_it_is() -> None:
