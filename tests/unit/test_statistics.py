@@ -27,7 +27,7 @@ with warnings.catch_warnings():  # of its own dependencies, and none of our doin
     import statsmodels.stats.multitest
     import statsmodels.stats.proportion
 
-MANY = settings(max_examples=1000, deadline=None)
+MANY = settings(max_examples=600, deadline=None)
 SOME = settings(max_examples=200, deadline=None)
 
 
