@@ -26,7 +26,7 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _BLANKS = re.compile(r"\s+")
 _OBEYING = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 """Variables of the systems that take lines of output for commands."""
-# What they obey: `::name` at the beginning of a line (GitHub, which overlooks blanks before it; colours may yet be taken
+# They obey `::name` at the beginning of a line (GitHub, which overlooks blanks before it; colours may yet be taken
 # out), `##[name]` anywhere in it (GitHub, Azure's `##vso[`, TeamCity's `##teamcity[`).
 _COMMANDS = re.compile(r"^(?:[^\S\n]|\x1b\[[\d;]*m)*:(?=:)|#(?=#\w*\[)", re.MULTILINE)
 
