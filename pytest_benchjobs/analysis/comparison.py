@@ -8,13 +8,14 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from ..model.comparison import ComparedRow, ComparedSide, Comparison, HighScore
 from ..model.gate import Change, ScenarioRef
+from .gating.groups import CRITICAL
+from .gating.single import chances
 from .pairing import Pair, Pairing, pair
-from .sides import Cell, Side
+from .sides import Cell, Side, undisturbed
 from .statistics import (
     benjamini_hochberg,
-    bootstrap_mean,
     detectable_drop,
-    fisher,
+    mean_interval,
     sign_flip,
 )
 
@@ -23,6 +24,7 @@ _FALSE_DISCOVERIES = 0.1
 """Share of the suspects that may be none."""
 
 
+@undisturbed()
 def compare(
     a: Side,
     b: Side,
@@ -43,7 +45,7 @@ def compare(
     groups: dict[tuple[str, str, str], list[Pair]] = {}
     for one in pairing.pairs:
         groups.setdefault((one.now.benchmark, one.before.agent, one.now.agent), []).append(one)
-    changes = [_change(one) for one in pairing.pairs]
+    changes = [_change(one, p) for one, p in zip(pairing.pairs, chances(pairing.pairs), strict=True)]
     return Comparison(
         id=comparison_id,
         at=at,
@@ -70,9 +72,11 @@ def _row(
     a, b = _mean(one.mean for one in before), _mean(one.mean for one in now)
     differences = [(one.now.mean or 0.0) - (one.before.mean or 0.0) for one in pairs]
     delta = None if a is None or b is None else b - a
-    interval = bootstrap_mean(differences, level=level, clusters=_clusters(now))
-    worse, better = sign_flip(differences), sign_flip([-one for one in differences])
-    p_value = min(1.0, 2 * min(worse.p_value, better.p_value)) if pairs else None
+    interval = mean_interval(differences, level=level, clusters=_clusters(now))
+    # Of the two directions the one it went has the smaller p.
+    fell = delta is not None and delta < 0
+    one_sided = sign_flip(differences if fell else [-one for one in differences]).p_value
+    p_value = min(1.0, 2 * one_sided) if pairs else None
     high = high_scores.get(benchmark)
     return ComparedRow(
         benchmark=benchmark,
@@ -114,19 +118,19 @@ def _clusters(cells: Sequence[Cell]) -> list[Hashable] | None:
 
 
 def _suspects(changes: Sequence[Change]) -> tuple[Change, ...]:
-    worse = [one for one in changes if one.p_value is not None and one.change < 0]
     # All scenarios were looked at, so all of them are corrected for.
-    tested = [one.p_value for one in changes if one.p_value is not None]
-    adjusted = dict(zip(tested, benjamini_hochberg(tested), strict=True))
-    found = [
-        one.model_copy(update={"adjusted": adjusted[one.p_value]}) for one in worse if one.p_value is not None
-    ]
-    return _sorted(one for one in found if (one.adjusted or 0) <= _FALSE_DISCOVERIES)
+    adjusted = benjamini_hochberg([one.p_value for one in changes if one.p_value is not None])
+    return _sorted(
+        one.model_copy(update={"adjusted": p})
+        for one, p in zip(changes, adjusted, strict=True)
+        if p <= _FALSE_DISCOVERIES and one.change < 0
+    )
 
 
-def _change(one: Pair) -> Change:
+def _change(one: Pair, p_value: float) -> Change:
     before, now = one.before, one.now
-    return Change(
+    # Checked already; there may be thousands.
+    return Change.model_construct(
         benchmark=now.benchmark,
         scenario=now.scenario,
         agent=now.agent,
@@ -136,8 +140,8 @@ def _change(one: Pair) -> Change:
         now_attempts=len(now.scores),
         before_passed=before.passed,
         now_passed=now.passed,
-        p_value=fisher(before.passed, len(before.scores), now.passed, len(now.scores)),
-        critical="critical" in now.tags,
+        p_value=p_value,
+        critical=CRITICAL in now.tags,
     )
 
 
