@@ -72,7 +72,8 @@ def test_all_public_agents_solve_it(job: Job) -> None:
 
 
 def test_one_that_never_ends_is_asked_to_and_then_nothing_of_it_is_left(job: Job) -> None:
-    job.scenarios({"loop": "<<<RUN: sleep 3600 & sleep 3601>>>"}, timeout=20)
+    # Less than the ten seconds after which codex itself goes on without its command.
+    job.scenarios({"loop": "<<<RUN: sleep 3600 & sleep 3601>>>"}, timeout=8)
     (result,) = job.run("--bench-agent", job.spec("codex"), *NO_DOCKER)
     assert (result["outcome"], result["failure"]["class"]) == ("failed", "agent_timeout"), job.output
     assert result["usage"]["calls"] == 1
