@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
@@ -113,6 +114,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
             ci.write_files(bench)
             ci.remember(session)
+        if all(isinstance(item, TrialItem) for item in session.items):
+            # pytest and Python look for garbage once more before they end, and there is nothing that it would close.
+            gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
