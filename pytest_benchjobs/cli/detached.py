@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ..report.documents.detach import DetachDocument
     from .asking import Asked
 
-_PATIENCE = 5.0
-"""Seconds until a job counts as started; mistakes show before that, and as a rule the job has begun after one."""
+_PATIENCE = 30.0
+"""Seconds until a job counts as started; mistakes show before that, and as a rule the job has begun after two."""
 _POLL = 0.05
 
 
