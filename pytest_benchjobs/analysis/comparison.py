@@ -86,8 +86,9 @@ def _row(
         a=a,
         b=b,
         delta=delta,
-        low=None if interval is None else interval.low,
-        high=None if interval is None else interval.high,
+        # No difference of scores is beyond one.
+        low=None if interval is None else max(-1.0, interval.low),
+        high=None if interval is None else min(1.0, interval.high),
         p_value=p_value,
         detectable=detectable_drop(
             [one.scores for one in before], [one.scores for one in now], alpha=(1 - level) / 2
@@ -118,12 +119,13 @@ def _clusters(cells: Sequence[Cell]) -> list[Hashable] | None:
 
 
 def _suspects(changes: Sequence[Change]) -> tuple[Change, ...]:
+    """Those that are not newly failing, which are listed already."""
     # All scenarios were looked at, so all of them are corrected for.
     adjusted = benjamini_hochberg([one.p_value for one in changes if one.p_value is not None])
     return _sorted(
         one.model_copy(update={"adjusted": p})
         for one, p in zip(changes, adjusted, strict=True)
-        if p <= _FALSE_DISCOVERIES and one.change < 0
+        if p <= _FALSE_DISCOVERIES and one.change < 0 and not _passes(one)[0] > 0.5 > _passes(one)[1]
     )
 
 

@@ -97,7 +97,7 @@ class Comparison(Model):
     """Passed on side A in most attempts, and on B in fewer than half. `before` is A."""
     newly_passing: tuple[Change, ...] = ()
     suspects: tuple[Change, ...] = ()
-    """Worse on B in a way that is worth a closer look, after Benjamini and Hochberg at 10 %."""
+    """Others, worse on B in a way that is worth a closer look, after Benjamini and Hochberg at 10 %."""
     added: tuple[ScenarioRef, ...] = ()
     """On B only."""
     removed: tuple[ScenarioRef, ...] = ()

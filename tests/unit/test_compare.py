@@ -74,15 +74,20 @@ def test_one_scenario_more_is_no_winner_but_ahead() -> None:
     assert (row.winner, row.significant, row.p_value) == ("a", False, 1.0)
 
 
-def test_a_scenario_that_broke_in_many_attempts_is_a_suspect() -> None:
+def test_a_scenario_that_fails_more_often_is_a_suspect_and_one_that_broke_is_not() -> None:
     names = [f"s{number}" for number in range(5)]
-    a = made(dict.fromkeys(names, (1.0,) * 5))
-    b = made({name: (float(name != "s3"),) * 5 for name in names})
-    (suspect,) = found(a, b).suspects
-    assert (suspect.scenario, suspect.before, suspect.now) == ("s3", 1.0, 0.0)
+    a = made(dict.fromkeys(names, (1.0,) * 12))
+    less = {"s3": (0.0,) * 12, "s4": (1.0,) * 6 + (0.0,) * 6}
+    comparison = found(a, made({**dict.fromkeys(names, (1.0,) * 12), **less}))
+    assert [change.scenario for change in comparison.newly_failing] == ["s3"]
+    (suspect,) = comparison.suspects
+    assert (suspect.scenario, suspect.before, suspect.now) == ("s4", 1.0, 0.5)
     assert suspect.p_value is not None
     assert suspect.adjusted is not None
     assert suspect.p_value < suspect.adjusted <= 0.1
+    (row,) = comparison.rows
+    assert row.low is not None
+    assert row.low >= -1
 
 
 def test_what_is_not_on_both_sides_is_listed_and_left_out() -> None:
