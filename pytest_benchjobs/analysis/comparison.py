@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..model.comparison import ComparedRow, ComparedSide, Comparison, HighScore
 from ..model.gate import Change, ScenarioRef
-from .gating.groups import CRITICAL
+from .gating.changes import change_of
+from .gating.measure import clusters_of
 from .gating.single import chances
 from .pairing import Pair, Pairing, pair
 from .sides import Cell, Side, undisturbed
@@ -45,7 +46,7 @@ def compare(
     groups: dict[tuple[str, str, str], list[Pair]] = {}
     for one in pairing.pairs:
         groups.setdefault((one.now.benchmark, one.before.agent, one.now.agent), []).append(one)
-    changes = [_change(one, p) for one, p in zip(pairing.pairs, chances(pairing.pairs), strict=True)]
+    changes = [change_of(one, p, None) for one, p in zip(pairing.pairs, chances(pairing.pairs), strict=True)]
     return Comparison(
         id=comparison_id,
         at=at,
@@ -72,7 +73,7 @@ def _row(
     a, b = _mean(one.mean for one in before), _mean(one.mean for one in now)
     differences = [(one.now.mean or 0.0) - (one.before.mean or 0.0) for one in pairs]
     delta = None if a is None or b is None else b - a
-    interval = mean_interval(differences, level=level, clusters=_clusters(now))
+    interval = mean_interval(differences, level=level, clusters=clusters_of(now))
     # Of the two directions the one it went has the smaller p.
     fell = delta is not None and delta < 0
     one_sided = sign_flip(differences if fell else [-one for one in differences]).p_value
@@ -111,13 +112,6 @@ def _row(
     )
 
 
-def _clusters(cells: Sequence[Cell]) -> list[Hashable] | None:
-    """A scenario that names no cluster is one of its own."""
-    if all(one.cluster is None for one in cells):
-        return None
-    return [("cluster", one.cluster) if one.cluster is not None else ("scenario", *one.key) for one in cells]
-
-
 def _suspects(changes: Sequence[Change]) -> tuple[Change, ...]:
     """Those that are not newly failing, which are listed already."""
     # All scenarios were looked at, so all of them are corrected for.
@@ -126,24 +120,6 @@ def _suspects(changes: Sequence[Change]) -> tuple[Change, ...]:
         one.model_copy(update={"adjusted": p})
         for one, p in zip(changes, adjusted, strict=True)
         if p <= _FALSE_DISCOVERIES and one.change < 0 and not _passes(one)[0] > 0.5 > _passes(one)[1]
-    )
-
-
-def _change(one: Pair, p_value: float) -> Change:
-    before, now = one.before, one.now
-    # Checked already; there may be thousands.
-    return Change.model_construct(
-        benchmark=now.benchmark,
-        scenario=now.scenario,
-        agent=now.agent,
-        before=before.mean or 0.0,
-        now=now.mean or 0.0,
-        before_attempts=len(before.scores),
-        now_attempts=len(now.scores),
-        before_passed=before.passed,
-        now_passed=now.passed,
-        p_value=p_value,
-        critical=CRITICAL in now.tags,
     )
 
 

@@ -6,7 +6,6 @@ looks worse is.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -203,5 +202,5 @@ def _another(item: TrialItem, attempts: int, number: int) -> TrialItem:
     made = FreshTrial.from_parent(
         item.parent, source=item.source, ref=item.ref, agent=item.agent, attempt=number, name=name
     )
-    made.known = copy.copy(item.known)
+    made.known = item.known
     return made

@@ -108,10 +108,9 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
         bench.finish(reporting.planned(session), reporting.why_stopped(session, exitstatus))
         if not hasattr(session.config, "workerinput"):
-            gate.set_exit_status(bench, session)
-        if not hasattr(session.config, "workerinput"):
             from . import ci
 
+            gate.set_exit_status(bench, session)
             ci.write_files(bench)
             ci.remember(session)
         if all(isinstance(item, TrialItem) for item in session.items):

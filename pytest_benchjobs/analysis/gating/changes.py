@@ -40,12 +40,12 @@ def changes(pairs: Sequence[Pair]) -> Changes:
     for pair, p, adjusted in zip(judged, alone, benjamini_hochberg(alone), strict=True):
         passed = _passes(pair.before.passed, pair.before.scores), _passes(pair.now.passed, pair.now.scores)
         if passed == (True, False):
-            broke.append(_change(pair, p, adjusted))
+            broke.append(change_of(pair, p, adjusted))
         elif passed == (False, True):
-            fixed.append(_change(pair, p, adjusted))
+            fixed.append(change_of(pair, p, adjusted))
         elif _suspicious(pair, adjusted):
-            suspects.append(_change(pair, p, adjusted))
-    known = [_change(pair, None, None) for pair in pairs if pair.now.known in _MODES]
+            suspects.append(change_of(pair, p, adjusted))
+    known = [change_of(pair, None, None) for pair in pairs if pair.now.known in _MODES]
     return Changes(
         tuple(sorted(broke, key=_worst)),
         tuple(sorted(fixed, key=_best)),
@@ -66,7 +66,8 @@ def _suspicious(pair: Pair, adjusted: float) -> bool:
     return fewest > 1 and (mean(pair.before.scores) - mean(pair.now.scores)) * fewest > 1 + _ROUNDING
 
 
-def _change(pair: Pair, p: float | None, adjusted: float | None) -> Change:
+def change_of(pair: Pair, p: float | None, adjusted: float | None) -> Change:
+    """What became of one scenario, with its p-value and the one adjusted for all that were looked at."""
     before, now = pair.before, pair.now
     return Change(
         benchmark=now.benchmark,
