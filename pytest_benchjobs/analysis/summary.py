@@ -5,9 +5,25 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from ..model.result import FailureClass, Outcome
 from ..store.rows import FigureRow, TrialRow
+
+
+class Told(NamedTuple):
+    """As much of a result as is summed up, where there is no row of the history."""
+
+    outcome: str
+    class_: str | None
+    reused: object | None
+    rescored: object | None
+    score: float | None
+    seconds: float
+    cost_usd: float | None
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,7 +78,7 @@ class Summary:
         return self.passed / (self.passed + self.failed) if self.passed + self.failed else None
 
 
-def summarise(label: str, trials: Iterable[TrialRow]) -> Summary:
+def summarise(label: str, trials: Iterable[TrialRow] | Iterable[Told]) -> Summary:
     """Sum up trials."""
     tally = _Tally()
     times: list[float] = []

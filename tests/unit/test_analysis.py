@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from pytest_benchjobs.analysis.attempts import AtK, at_k, pass_at_k, pass_hat_k, shown
 from pytest_benchjobs.analysis.scenarios import Repeats, Verdicts, judged, repeats
 from pytest_benchjobs.analysis.summary import Summary, percentile, summarise
-from pytest_benchjobs.analysis.trials import as_row
 from pytest_benchjobs.model.job import JobConfig, Overrides
 from pytest_benchjobs.model.policy import parse_policy
 from pytest_benchjobs.model.result import Failure, Origin, Outcome, TrialResult
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.store.rows import TrialRow
+from pytest_benchjobs.store.rows import TrialRow, trial_values
 
 from .records import NOW, result, trial
 
@@ -29,6 +28,12 @@ LETTERS = {
     "S": Outcome.SKIPPED,
 }
 SCORES = {"P": 1.0, "F": 0.0}
+
+
+def as_row(of: TrialResult) -> TrialRow:
+    """As the history would have it, but for the number of its run."""
+    values: tuple[Any, ...] = (*trial_values(of), "")
+    return TrialRow(*values)
 
 
 def attempts(letters: str, scenario: str = "count", agent: str = "oracle", **changes: Any) -> list[TrialRow]:
