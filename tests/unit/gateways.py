@@ -7,14 +7,20 @@ import http.client
 import json
 import queue
 import socket
+import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
+from unittest import mock
 
+from pytest_benchjobs.gateway import client
 from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Limits, Route, Upstream, open_route
 from pytest_benchjobs.model.endpoint import Endpoint
+
+from .forked import popen
 
 KEY = "sk-real-0123456789"
 PRICES = """
@@ -200,12 +206,14 @@ def chat_stream(model: str = "m-1", usage: bool = True, **more: Any) -> Said:
 
 
 @contextlib.contextmanager
-def running(tmp_path: Path, **settings: Any) -> Iterator[Gateway]:
-    """A gateway, with prices for models named `m-...`."""
+def running(tmp_path: Path, *, forks: bool = True, **settings: Any) -> Iterator[Gateway]:
+    """A gateway, with prices for models named `m-...`. Without `forks` it is started as in any job."""
     if "prices" not in settings:
         settings["prices"] = tmp_path / "prices.toml"
         settings["prices"].write_text(PRICES)
-    gateway = Gateway.start(GatewaySettings(**{"patience": 1.0, "grace": 0.05, **settings}))
+    forking = SimpleNamespace(Popen=popen, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
+    with mock.patch.object(client, "subprocess", forking) if forks else contextlib.nullcontext():
+        gateway = Gateway.start(GatewaySettings(**{"patience": 1.0, "grace": 0.05, **settings}))
     try:
         yield gateway
     finally:

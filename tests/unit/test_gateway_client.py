@@ -23,7 +23,7 @@ PID = (42).to_bytes(4, "little")
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    with running(tmp_path_factory.mktemp("gateway")) as gateway:
+    with running(tmp_path_factory.mktemp("gateway"), forks=False) as gateway:
         yield gateway
 
 
@@ -42,7 +42,7 @@ def _listening(address: str = "127.0.0.1") -> socket.socket:
 
 
 def test_everything_it_makes_is_for_this_user_only_and_goes_with_it(tmp_path: Path, model: Model) -> None:
-    with running(tmp_path) as gateway:
+    with running(tmp_path, forks=False) as gateway:
         directory = Path(gateway.address).parent
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
         with agent(gateway, model) as one:
@@ -113,7 +113,7 @@ def test_the_key_is_in_no_process_list(tmp_path: Path, model: Model, monkeypatch
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     monkeypatch.setenv("NO_PROXY", "localhost")
     model.says(chat_answer())
-    with running(tmp_path, secrets={"X": KEY}) as gateway, agent(gateway, model) as one:
+    with running(tmp_path, forks=False, secrets={"X": KEY}) as gateway, agent(gateway, model) as one:
         assert one.chat().status == 200
         process = Path(f"/proc/{gateway.pid}")
         assert KEY.encode() not in (process / "environ").read_bytes()
