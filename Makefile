@@ -53,6 +53,7 @@ agents: venv engine  ## Real agents, against a scripted model server
 
 extended: venv engine bubblewrap  ## What takes long and tells little that `make test` does not
 	$(PYTEST) tests -n auto --dist loadfile -m extended
+	$(PYTEST) tests/unit -n auto -m hypothesis --hypothesis-profile thorough
 
 bench: venv engine  ## Measure the budgets: each figure is the median of several runs, beside what it may be
 	$(PY) -m tests.performance

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -408,7 +408,6 @@ shaped = st.builds(
 )
 
 
-@settings(deadline=None)
 @given(agent=st.sampled_from(FORMATS), lines=st.lists(shaped | st.binary(max_size=60), max_size=8))
 def test_events_of_any_shape_never_raise(
     tmp_path_factory: pytest.TempPathFactory, agent: str, lines: list[str | bytes]
@@ -417,7 +416,6 @@ def test_events_of_any_shape_never_raise(
     read(tmp_path_factory.getbasetemp(), agent, log)
 
 
-@settings(deadline=None)
 @given(
     sample=st.sampled_from(SAMPLES),
     cuts=st.lists(st.integers(0, 6000), max_size=6).map(sorted),

@@ -7,11 +7,13 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.sandbox.archive import open_stream, pack, safe_name, unpack
 from pytest_benchjobs.sandbox.protocol import Fetched, File
+
+from .examples import at_most
 
 
 def _tar(*entries: tuple[str, bytes, object]) -> bytes:
@@ -91,7 +93,7 @@ def test_the_limit_holds_and_small_files_behind_a_big_one_still_come(tmp_path: P
 NAMES = st.text(st.sampled_from("ab./\x1b\u202e é\\"), min_size=1, max_size=12)
 
 
-@settings(max_examples=150, deadline=None)
+@at_most(150)
 @given(
     st.lists(
         st.one_of(

@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.model.errors import InputError, InputErrors
 from pytest_benchjobs.sources.harbor import HarborTask
 from pytest_benchjobs.sources.manifest import Manifest
+
+from .examples import at_most
 
 GOOD = """\
 benchmark: b
@@ -305,9 +307,8 @@ def test_what_is_no_readable_file_is_an_error(kind: str, tmp_path: Path) -> None
 
 # --- anything at all: an InputError or a good scenario, never another exception
 
-FUZZ = settings(
-    max_examples=200,
-    deadline=None,
+FUZZ = at_most(
+    200,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 SYNTAX = st.text(st.sampled_from("abid01:-,.[]{}&*!|>'\"#%@`\n\t =\\\u00e9\ufeff\0~<?")) | st.text()

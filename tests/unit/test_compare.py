@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.comparison import compare
@@ -20,6 +20,7 @@ from pytest_benchjobs.settings.high_scores import read_high_scores
 from pytest_benchjobs.store.comparisons import find_comparison, new_comparison_id
 from pytest_benchjobs.store.history import FILE, History
 
+from .examples import at_most
 from .jobs import documents, make_job, run
 
 AT = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
@@ -130,7 +131,7 @@ _SCORES = st.dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@at_most(60)
 @given(_SCORES, _SCORES)
 def test_the_sides_may_be_swapped(a: dict[str, tuple[float, ...]], b: dict[str, tuple[float, ...]]) -> None:
     there, back = found(made(a), made(b)), found(made(b), made(a))

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.known import KnownTally, is_xfail, surprising, tally_known, waived
@@ -269,7 +269,6 @@ _KEYS = st.sampled_from(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.dictionaries(_KEYS, _VALUES, max_size=8), max_size=4))
 def test_whatever_is_written_is_read_or_refused_with_a_line(
     tmp_path_factory: pytest.TempPathFactory, tables: list[dict[str, str]]

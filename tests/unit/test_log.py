@@ -8,15 +8,17 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.model.errors import DiskFull, ResultsUnwritable
 from pytest_benchjobs.store.log import CappedLog
 from pytest_benchjobs.store.redact import Redactor, looks_secret
 
+from .examples import at_most
+
 SECRET = "s3cr3t/value+with=signs"
-quick = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+quick = at_most(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def pieces_of(data: bytes, cuts: list[int]) -> list[bytes]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.agents.model_agent import CALL_LIMIT, HISTORY_LIMIT, OUTPUT_LIMIT, ModelAgent
@@ -329,7 +329,6 @@ messages = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([200, 200, 200, 500]), json_values | messages), min_size=1, max_size=4)
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.live import Live
@@ -13,6 +13,7 @@ from pytest_benchjobs.cli.picture import View, picture, progress
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.result import Outcome
 
+from .examples import at_most
 from .records import NOW, record
 from .test_live import ended, phase, planned
 
@@ -221,7 +222,7 @@ def test_names_are_neither_markup_nor_commands_to_the_terminal() -> None:
     assert text.count("[bold") >= 3
 
 
-@settings(deadline=None, max_examples=150)
+@at_most(150)
 @given(
     width=st.integers(1, 260),
     height=st.integers(1, 70),

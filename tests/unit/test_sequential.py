@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.statistics import boundaries, look, sequential, sign_flip
 
+from .examples import at_most
+
 computed = boundaries.boundaries.__wrapped__  # without its cache
 
 
@@ -122,7 +124,7 @@ def test_what_looks_say() -> None:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@at_most(150)
 @given(
     st.integers(1, 9), st.integers(2, 4), st.integers(0, 2**32), st.sampled_from([0.0, 0.1]), st.booleans()
 )
