@@ -23,6 +23,13 @@ def test_a_drop_is_found_as_often_as_it_should(size: tuple[int, int, int]) -> No
     assert 100 * found >= calibration.POWER[size] - calibration.POINTS
 
 
+@pytest.mark.parametrize("size", [(20, 1, 1), (20, 5, 5), (89, 3, 3)])
+def test_the_simulation_is_that_of_the_table(size: tuple[int, int, int]) -> None:
+    """Both ways: with 20 scenarios and five attempts, a drop of 9 or of 11 points would be seven points off."""
+    found = calibration.alarms(*size, 0.1, 2000, test=calibration.by_signs)
+    assert 100 * found == pytest.approx(calibration.POWER[size], abs=calibration.POINTS)
+
+
 @pytest.mark.parametrize("scenarios", [20, 89])
 def test_rounds_save_attempts_and_keep_the_false_alarms(scenarios: int) -> None:
     alarms, saved, _ = calibration.until_decided(scenarios, calibration.ROUNDS, 0.0, 600)
