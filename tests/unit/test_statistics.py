@@ -89,6 +89,17 @@ def test_sign_flips_are_counted_as_by_their_definition(values: list[float], shif
     assert math.isclose(found.p_value, expected, abs_tol=1e-12)
 
 
+@MANY
+@given(some(1, 40), st.booleans(), st.sampled_from([0.0, -0.05]))
+def test_a_rise_is_a_drop_of_all_negated(values: list[float], rates: bool, shift: float) -> None:
+    if rates:
+        values = [round(one * 5) / 5 for one in values]
+    found = ours.sign_flip(values, shift=shift, resamples=300)
+    negated = ours.sign_flip([-one for one in values], shift=-shift, resamples=300)
+    assert (found.p_value, found.rise) == (negated.rise, negated.p_value)
+    assert not found.exact or found.p_value + found.rise > 1 - 1e-12  # both have this very sum
+
+
 @settings(max_examples=100, deadline=None)
 @given(some(2, 10, RATES))
 def test_sign_flip_is_the_permutation_test_of_scipy(values: list[float]) -> None:
@@ -125,9 +136,35 @@ def test_sampled_signs_agree_with_counted_ones(values: list[float]) -> None:
     units = paired._in_units([one for one in values if one]) if any(values) else None
     assume(units is not None)
     assert units is not None
-    exact = paired._count_sums(units)
-    sampled = paired._sample(units, 0, random.Random(1), 4000) / 4000
-    assert abs(sampled - exact) < 6 * math.sqrt(exact * (1 - exact) / 4000) + 1e-3
+    drawn = paired._sample(units, 0, random.Random(1), 4000)
+    for exact, sampled in zip(paired._count_sums(units), drawn, strict=True):
+        assert abs(sampled / 4000 - exact) < 6 * math.sqrt(exact * (1 - exact) / 4000) + 1e-3
+
+
+@given(st.lists(st.integers(1, 5000), min_size=1, max_size=40), st.integers(0, 2**32))
+@settings(max_examples=100, deadline=None)
+def test_sums_added_up_bit_by_bit_are_those_of_the_drawn_magnitudes(magnitudes: list[int], seed: int) -> None:
+    size = 70
+    chance = random.Random(seed)
+    drawn = [chance.getrandbits(size) for _ in magnitudes]
+    expected = [
+        sum(one for one, signs in zip(magnitudes, drawn, strict=True) if signs >> place & 1)
+        for place in range(size)
+    ]
+    sums = paired._added(magnitudes, random.Random(seed), size)
+    assert expected == [
+        sum((bits >> place & 1) << weight for weight, bits in enumerate(sums)) for place in range(size)
+    ]
+    for limit in (-1, 0, *expected[:5], expected[0] - 1, sum(magnitudes), 2 * sum(magnitudes) + 9):
+        assert paired._up_to(limit, sums, size) == sum(one <= limit for one in expected)
+
+
+def test_samples_of_very_many_are_drawn_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paired, "_MOST_BITS", 1)
+    units = [(-1) ** place * (place % 7 + 1) for place in range(60)]
+    drawn = paired._sample(units, 0, random.Random(1), 1300)
+    for exact, sampled in zip(paired._count_sums(units), drawn, strict=True):
+        assert abs(sampled / 1300 - exact) < 6 * math.sqrt(exact * (1 - exact) / 1300)
 
 
 @MANY

@@ -79,12 +79,14 @@ def clustered_error(values: Sequence[float], clusters: Sequence[Hashable] | None
 
     """
     numbers = finite(values)
-    groups = grouped(numbers, clusters) if clusters is not None else [[one] for one in numbers]
-    if len(groups) < 2:
+    groups = None if clusters is None else grouped(numbers, clusters)
+    if len(numbers if groups is None else groups) < 2:
         return None
     n = len(numbers)
     mean = math.fsum(numbers) / n
-    squares = math.fsum((one - mean) ** 2 for one in numbers)
+    squares = math.fsum([(one - mean) ** 2 for one in numbers])
+    if groups is None:
+        return math.sqrt(squares / (n - 1) / n)
     # Products of different values of one cluster: the square of its sum, less its squares.
     together = math.fsum(math.fsum(one - mean for one in group) ** 2 for group in groups) - squares
     return math.sqrt(max(0.0, squares / (n - 1) / n + together / n**2))

@@ -13,7 +13,7 @@ def finite(values: Iterable[float]) -> list[float]:
         ValueError: one is infinite or not a number.
 
     """
-    numbers = [float(value) for value in values]
+    numbers = list(map(float, values))
     if not all(map(math.isfinite, numbers)):
         raise ValueError(f"{next(one for one in numbers if not math.isfinite(one))} is not a finite number")
     return numbers
@@ -27,7 +27,7 @@ def probabilities(values: Iterable[float]) -> list[float]:
 
     """
     numbers = finite(values)
-    if any(not 0 <= one <= 1 for one in numbers):
+    if numbers and not (min(numbers) >= 0 and max(numbers) <= 1):
         raise ValueError(f"{next(one for one in numbers if not 0 <= one <= 1):g} is not within [0, 1]")
     return numbers
 

@@ -21,6 +21,7 @@ _COARSEST = 1 << 32  # units in a difference: all large numbers have a common un
 _MOST_WORK = 1 << 26  # bytes moved by the exact count: below a tenth of a second
 _MOST_ENUMERATED = 28  # differences of any size whose 2^n signs are counted, half by half
 _FIXED_POINT = 1 << 20  # parts of the largest difference, for those that have no common unit
+_MOST_BITS = 1 << 26  # random signs held at a time, of all resamples that are added up together
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Test:
     """Counted over all signs rather than over a random sample of them."""
     resamples: int
     """Size of that sample; 0 when exact."""
+    rise: float = 1.0
+    """p of the opposite, that the mean is above: what the same test says of all differences negated."""
 
 
 def sign_flip(
@@ -72,16 +75,19 @@ def sign_flip(
         return Test(1.0, exact=True, resamples=0)
     units = _in_units(moved)
     if units is not None and _work(units) <= _MOST_WORK:
-        return Test(_count_sums(units), exact=True, resamples=0)
+        drop, rise = _count_sums(units)
+        return Test(drop, exact=True, resamples=0, rise=rise)
     if len(moved) <= _MOST_ENUMERATED:
-        return Test(_enumerate(moved), exact=True, resamples=0)
+        drop, rise = _enumerate(moved)
+        return Test(drop, exact=True, resamples=0, rise=rise)
     slack = 0
     if units is None:  # close enough, and sums that differ by no more than rounding did are taken for equal
         largest = max(map(abs, moved))
         units = [round(one / largest * _FIXED_POINT) for one in moved]
         slack = len(units)
-    as_low = _sample(units, slack, random.Random(seed), resamples)  # noqa: S311 - a simulation
-    return Test((as_low + 1) / (resamples + 1), exact=False, resamples=resamples)
+    low, high = _sample(units, slack, random.Random(seed), resamples)  # noqa: S311 - a simulation
+    drop, rise = ((some + 1) / (resamples + 1) for some in (low, high))
+    return Test(drop, exact=False, resamples=resamples, rise=rise)
 
 
 def mcnemar(broke: int, fixed: int) -> float:
@@ -153,8 +159,8 @@ def _work(units: Sequence[int]) -> int:
     return len(units) ** 2 * sum(map(abs, units)) // 32
 
 
-def _count_sums(units: Sequence[int]) -> float:
-    """Share of all 2^n choices of signs whose sum is no higher than that of `units`.
+def _count_sums(units: Sequence[int]) -> tuple[float, float]:
+    """Shares of all 2^n choices of signs whose sum is no higher than that of `units`, and no lower.
 
     A choice is the set of magnitudes left positive, and its sum twice theirs less the sum of all. So: how many subsets
     have each sum? One long integer holds all counts, n + 1 bits for each sum, and another magnitude is a shift and an
@@ -163,9 +169,9 @@ def _count_sums(units: Sequence[int]) -> float:
     magnitudes = sorted(map(abs, units))
     width = len(units) + 1
     whole = sum(magnitudes)
-    highest = (sum(units) + whole) // 2  # of the subsets that count
-    mirrored = highest >= whole - highest  # the upper tail is shorter: the counts are symmetric
-    most = whole - highest - 1 if mirrored else highest
+    highest = (sum(units) + whole) // 2  # of the subsets that are no higher
+    mirrored = highest > whole - highest
+    most = min(highest, whole - highest)  # the shorter tail, as the counts are symmetric
     counts = 1
     for magnitude in magnitudes:
         counts += counts << (magnitude * width)
@@ -173,21 +179,30 @@ def _count_sums(units: Sequence[int]) -> float:
     # The sum of all digits in base 2^width is the number modulo 2^width - 1, as nines are cast out. It is at most 2^n.
     tail = counts % ((1 << width) - 1)
     total = 1 << len(units)
-    return (total - tail if mirrored else tail) / total
+    # The other tail has the subsets of this very sum as well.
+    rest = total - tail + (counts >> (most * width))
+    return (rest / total, tail / total) if mirrored else (tail / total, rest / total)
 
 
-def _enumerate(values: Sequence[float]) -> float:
+def _enumerate(values: Sequence[float]) -> tuple[float, float]:
     """The same of values of any size: all sums of either half, sorted, and how many pairs of them are low enough."""
     middle = len(values) // 2
     left, right = (_all_sums(half) for half in (values[:middle], values[middle:]))
-    limit = math.fsum(values) + _NOTHING * math.fsum(map(abs, values))
+    slack = _NOTHING * math.fsum(map(abs, values))
+    total = 1 << len(values)
+    # The sums of either half are the same with all signs turned round, and so are those that are high enough.
+    low, high = (_no_higher(left, right, seen + slack) for seen in (math.fsum(values), -math.fsum(values)))
+    return low / total, high / total
+
+
+def _no_higher(left: Sequence[float], right: Sequence[float], limit: float) -> int:
     low = 0
     within = len(right)
     for one in left:
         while within and one + right[within - 1] > limit:
             within -= 1
         low += within
-    return low / (1 << len(values))
+    return low
 
 
 def _all_sums(values: Sequence[float]) -> list[float]:
@@ -198,24 +213,61 @@ def _all_sums(values: Sequence[float]) -> list[float]:
     return sorted(sums)
 
 
-def _sample(units: Sequence[int], slack: int, chance: random.Random, resamples: int) -> int:
+def _sample(units: Sequence[int], slack: int, chance: random.Random, resamples: int) -> tuple[int, int]:
     """Of so many random choices of signs, those whose sum is no higher than that of `units`, or `slack` above.
 
-    Again by the magnitudes left positive, one bit of a random number for each: the sum of their lowest bits is
-    how many lowest bits they have in common with it, and so on for each higher bit.
+    And those that are as low for all differences negated. Again by the magnitudes left positive.
     """
     magnitudes = [abs(one) for one in units]
-    slices = [
-        (1 << bit, sum((one >> bit & 1) << place for place, one in enumerate(magnitudes)))
-        for bit in range(max(magnitudes).bit_length())
-    ]
-    limit = (sum(units) + sum(magnitudes) + slack) // 2
-    size = len(units)
-    low = 0
-    for _ in range(resamples):
-        signs = chance.getrandbits(size)
+    limits = [(seen + sum(magnitudes) + slack) // 2 for seen in (sum(units), -sum(units))]
+    low = high = 0
+    block = min(resamples, max(512, _MOST_BITS // len(units)))
+    for done in range(0, resamples, block):
+        size = min(block, resamples - done)
+        sums = _added(magnitudes, chance, size)
+        low += _up_to(limits[0], sums, size)
+        high += _up_to(limits[1], sums, size)
+    return low, high
+
+
+def _added(magnitudes: Sequence[int], chance: random.Random, size: int) -> list[int]:
+    """So many sums of magnitudes drawn at random. Each number holds one bit of all of them, the lowest first.
+
+    Added up as a processor does it, for all at once: three bits of the same weight are one of it, and a carry.
+    """
+    columns: list[list[int]] = [[] for _ in range(max(magnitudes).bit_length())]
+    for magnitude in magnitudes:
+        drawn = chance.getrandbits(size)
+        for weight, column in enumerate(columns):
+            if magnitude >> weight & 1:
+                column.append(drawn)
+    sums = []
+    for weight, column in enumerate(columns):
         total = 0
-        for weight, having in slices:
-            total += weight * (having & signs).bit_count()
-        low += total <= limit
-    return low
+        carries: list[int] = []
+        rest = iter(column)
+        for one in rest:
+            other = next(rest, 0)
+            either = one ^ other
+            carries.append(one & other | either & total)
+            total ^= either
+        sums.append(total)
+        if len(columns) > weight + 1:
+            columns[weight + 1] += carries
+        elif any(carries):
+            columns.append(carries)
+    return sums
+
+
+def _up_to(limit: int, sums: Sequence[int], size: int) -> int:
+    """How many of the sums are no higher than the limit."""
+    if limit < 0 or limit.bit_length() > len(sums):
+        return 0 if limit < 0 else size
+    equal, below = (1 << size) - 1, 0
+    for weight in range(len(sums) - 1, -1, -1):
+        if limit >> weight & 1:
+            below |= equal & ~sums[weight]
+            equal &= sums[weight]
+        else:
+            equal &= ~sums[weight]
+    return (below | equal).bit_count()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -37,11 +38,14 @@ def detectable_drop(
         raise ValueError(f"{len(before)} scenarios before and {len(now)} now: they are compared in pairs")
     if not (0 < alpha < 1 and 0 < power < 1):
         raise ValueError(f"alpha {alpha:g}, power {power:g}: both are between 0 and 1")
-    pairs = [(finite(old), finite(new)) for old, new in zip(before, now, strict=True) if old and new]
+    pairs = [pair for pair in zip(before, now, strict=True) if pair[0] and pair[1]]
+    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
+    for side in sides:
+        finite(itertools.chain.from_iterable(side))
     n = len(pairs)
     if n < 2 or 0.5**n > alpha:
         return None
-    was, is_now = (_within([pair[side] for pair in pairs]) for side in (0, 1))
+    was, is_now = map(_within, sides)
     if was is not None and is_now is not None:
         variance = math.fsum(was / len(old) + is_now / len(new) for old, new in pairs) / n**2
     else:
@@ -71,11 +75,13 @@ def needed(drop: float, *, scenarios: int, attempts: int, detectable: float) -> 
 
 def _within(scenarios: Sequence[Sequence[float]]) -> float | None:
     """Variance of attempts within scenarios, pooled; None when none has two."""
-    freedom = sum(len(scores) - 1 for scores in scenarios)
-    return math.fsum(_squares(scores) for scores in scenarios) / freedom if freedom else None
+    freedom = sum(map(len, scenarios)) - len(scenarios)
+    return (
+        math.fsum(_squares(scores) for scores in scenarios if len(scores) > 1) / freedom if freedom else None
+    )
 
 
 def _squares(values: Sequence[float]) -> float:
     """Sum of squared deviations from the mean."""
     mean = math.fsum(values) / len(values)
-    return math.fsum((one - mean) ** 2 for one in values)
+    return math.fsum([(one - mean) ** 2 for one in values])
