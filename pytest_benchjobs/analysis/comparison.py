@@ -1,28 +1,26 @@
-"""Two sides compared, scenario by scenario: neither is better by decree, so tests are two-sided."""
+"""Two sides compared, scenario by scenario, by what gates measure. Neither is better by decree: tests are two-sided."""
 
 from __future__ import annotations
 
 import datetime
-import math
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..model.comparison import ComparedRow, ComparedSide, Comparison, HighScore
-from ..model.gate import Change, ScenarioRef
+from ..model.gate import Change, Rule, ScenarioRef
+from .gating import words
 from .gating.changes import change_of
-from .gating.measure import clusters_of
+from .gating.measure import Measured, mean, measure
 from .gating.single import chances
 from .pairing import Pair, Pairing, pair
 from .sides import Cell, Side, undisturbed
-from .statistics import (
-    benjamini_hochberg,
-    detectable_drop,
-    mean_interval,
-    sign_flip,
-)
+from .statistics import benjamini_hochberg, holm
 
 LEVEL = 0.95
 _FALSE_DISCOVERIES = 0.1
 """Share of the suspects that may be none."""
+_ROUNDING = 1e-12
+_FAILING, _PASSING = 1, 2
 
 
 @undisturbed()
@@ -43,89 +41,118 @@ def compare(
 
     """
     pairing = pair(a, b)
-    groups: dict[tuple[str, str, str], list[Pair]] = {}
-    for one in pairing.pairs:
-        groups.setdefault((one.now.benchmark, one.before.agent, one.now.agent), []).append(one)
-    changes = [change_of(one, p, None) for one, p in zip(pairing.pairs, chances(pairing.pairs), strict=True)]
+    pairs = [one for one in pairing.pairs if not one.quarantined]
+    alone = chances(pairs)
+    outcomes = [_outcome(one) for one in pairs]
     return Comparison(
         id=comparison_id,
         at=at,
         a=_head(a),
         b=_head(b),
         level=level,
-        rows=tuple(_row(key, group, level, high_scores or {}) for key, group in groups.items()),
-        newly_failing=_sorted(one for one in changes if _passes(one)[0] > 0.5 > _passes(one)[1]),
-        newly_passing=_sorted(one for one in changes if _passes(one)[0] < 0.5 < _passes(one)[1]),
-        suspects=_suspects(changes),
+        rows=_rows(pairs, level, high_scores or {}),
+        newly_failing=_listed(_FAILING, outcomes, pairs, alone),
+        newly_passing=_listed(_PASSING, outcomes, pairs, alone),
+        suspects=_suspects(outcomes, pairs, alone),
         added=pairing.added,
         removed=pairing.removed,
         changed=_refs(pairing.changed),
         unscored=_refs(pairing.unscored),
-        notes=(*notes, *map(_worded, pairing.notes), *_emptiness(a, b, pairing)),
+        notes=(
+            *notes,
+            *map(_worded, pairing.notes),
+            *_quarantine(len(pairing.pairs) - len(pairs)),
+            *_emptiness(a, b, pairing),
+        ),
+    )
+
+
+def _rows(
+    pairs: Iterable[Pair], level: float, high_scores: Mapping[str, HighScore]
+) -> tuple[ComparedRow, ...]:
+    """A row for each benchmark and pair of agents, with what the rule `mean` of a gate measures of them."""
+    groups: dict[tuple[str, str], list[Pair]] = {}
+    for one in pairs:
+        groups.setdefault((one.now.benchmark, one.now.agent), []).append(one)
+    rule = Rule(text="mean", metric="mean", level=level)
+    measured = [measure(rule, group) for group in groups.values()]
+    tested = [one.test() for one in measured]
+    worse = holm([found.worse for found in tested])
+    # Twice the p of the direction it went, which is the smaller one.
+    either = holm([min(1.0, 2 * min(found.worse, found.better)) for found in tested])
+    return tuple(
+        _row(one, len(measured), p, p_worse, high_scores)
+        for one, p, p_worse in zip(measured, either, worse, strict=True)
     )
 
 
 def _row(
-    key: tuple[str, str, str], pairs: Sequence[Pair], level: float, high_scores: Mapping[str, HighScore]
+    measured: Measured, rows: int, p_value: float, p_worse: float, high_scores: Mapping[str, HighScore]
 ) -> ComparedRow:
-    benchmark, a_agent, b_agent = key
+    pairs = measured.pairs
     before, now = [one.before for one in pairs], [one.now for one in pairs]
-    a, b = _mean(one.mean for one in before), _mean(one.mean for one in now)
-    differences = [(one.now.mean or 0.0) - (one.before.mean or 0.0) for one in pairs]
-    delta = None if a is None or b is None else b - a
-    interval = mean_interval(differences, level=level, clusters=clusters_of(now))
-    # Of the two directions the one it went has the smaller p.
-    fell = delta is not None and delta < 0
-    one_sided = sign_flip(differences if fell else [-one for one in differences]).p_value
-    p_value = min(1.0, 2 * one_sided) if pairs else None
+    first, benchmark = pairs[0], pairs[0].now.benchmark
+    a, b = mean(measured.before), mean(measured.now)
+    delta = b - a
+    interval = measured.interval()
     high = high_scores.get(benchmark)
     return ComparedRow(
         benchmark=benchmark,
-        a_agent=a_agent,
-        b_agent=b_agent,
+        a_agent=first.before.agent,
+        b_agent=first.now.agent,
         scenarios=len(pairs),
         a=a,
         b=b,
         delta=delta,
-        # No difference of scores is beyond one.
-        low=None if interval is None else max(-1.0, interval.low),
-        high=None if interval is None else min(1.0, interval.high),
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
         p_value=p_value,
-        detectable=detectable_drop(
-            [one.scores for one in before], [one.scores for one in now], alpha=(1 - level) / 2
-        ),
-        winner=None if not delta or math.isclose(delta, 0, abs_tol=1e-12) else "b" if delta > 0 else "a",
-        significant=p_value is not None and p_value < 1 - level,
-        a_pass_rate=_mean(_rate(one) for one in before),
-        b_pass_rate=_mean(_rate(one) for one in now),
-        a_cost=_mean(value for one in before for value in one.costs),
-        b_cost=_mean(value for one in now for value in one.costs),
-        a_tokens=_mean(value for one in before for value in one.tokens),
-        b_tokens=_mean(value for one in now for value in one.tokens),
-        a_seconds=_mean(value for one in before for value in one.seconds),
-        b_seconds=_mean(value for one in now for value in one.seconds),
-        a_errors=sum(one.errors for one in before),
-        b_errors=sum(one.errors for one in now),
+        p_worse=p_worse,
+        # Of either direction, so at half of the level of each.
+        detectable=measured.detectable(2 * rows),
+        winner=None if abs(delta) < _ROUNDING else "b" if delta > 0 else "a",
+        significant=p_value < measured.rule.alpha,
+        a_pass_rate=mean([_rate(one) for one in before]),
+        b_pass_rate=mean([_rate(one) for one in now]),
+        a_cost=_mean(one.costs for one in before),
+        b_cost=_mean(one.costs for one in now),
+        a_tokens=_mean(one.tokens for one in before),
+        b_tokens=_mean(one.tokens for one in now),
+        a_seconds=_mean(one.seconds for one in before),
+        b_seconds=_mean(one.seconds for one in now),
+        a_errors=sum([one.errors for one in before]),
+        b_errors=sum([one.errors for one in now]),
         high_score=high,
-        a_to_high=None if high is None or a is None else a - high.score,
-        b_to_high=None if high is None or b is None else b - high.score,
+        a_to_high=None if high is None else a - high.score,
+        b_to_high=None if high is None else b - high.score,
     )
 
 
-def _suspects(changes: Sequence[Change]) -> tuple[Change, ...]:
+def _outcome(one: Pair) -> int:
+    """Whether it newly fails on B, newly passes, or neither. Half of the attempts are neither a pass nor a failure."""
+    before = 2 * one.before.passed - len(one.before.scores)
+    now = 2 * one.now.passed - len(one.now.scores)
+    return _FAILING if before > 0 > now else _PASSING if before < 0 < now else 0
+
+
+def _listed(
+    wanted: int, outcomes: Sequence[int], pairs: Sequence[Pair], alone: Sequence[float]
+) -> tuple[Change, ...]:
+    found = zip(outcomes, pairs, alone, strict=True)
+    return _sorted(change_of(one, p, None) for outcome, one, p in found if outcome == wanted)
+
+
+def _suspects(outcomes: Sequence[int], pairs: Sequence[Pair], alone: Sequence[float]) -> tuple[Change, ...]:
     """Those that are not newly failing, which are listed already."""
     # All scenarios were looked at, so all of them are corrected for.
-    adjusted = benjamini_hochberg([one.p_value for one in changes if one.p_value is not None])
+    found = zip(outcomes, pairs, alone, benjamini_hochberg(alone), strict=True)
     return _sorted(
-        one.model_copy(update={"adjusted": p})
-        for one, p in zip(changes, adjusted, strict=True)
-        if p <= _FALSE_DISCOVERIES and one.change < 0 and not _passes(one)[0] > 0.5 > _passes(one)[1]
+        change_of(one, p, adjusted)
+        for outcome, one, p, adjusted in found
+        if adjusted <= _FALSE_DISCOVERIES
+        and outcome != _FAILING
+        and mean(one.now.scores) < mean(one.before.scores)
     )
-
-
-def _passes(one: Change) -> tuple[float, float]:
-    """Share of attempts that passed, on each side."""
-    return one.before_passed / one.before_attempts, one.now_passed / one.now_attempts
 
 
 def _sorted(changes: Iterable[Change]) -> tuple[Change, ...]:
@@ -146,13 +173,18 @@ def _head(side: Side) -> ComparedSide:
     return ComparedSide(spec=side.name, jobs=side.jobs, agents=side.agents)
 
 
-def _rate(cell: Cell) -> float | None:
-    return cell.passed / len(cell.scores) if cell.scores else None
+def _rate(cell: Cell) -> float:
+    return cell.passed / len(cell.scores)
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
+def _mean(values: Iterable[Sequence[float]]) -> float | None:
+    known = list(itertools.chain.from_iterable(values))
+    return mean(known) if known else None
+
+
+def _quarantine(number: int) -> Iterable[str]:
+    if number:
+        yield f"{words.count(number, 'scenario')} in quarantine on side B left out"
 
 
 def _emptiness(a: Side, b: Side, pairing: Pairing) -> Iterable[str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..model.gate import GateConfig, GatePolicy, GateReport, GateVerdict, RoundReport, Rule, RuleReport
-from ..model.known import KnownMode
 from .gating import words
 from .gating.changes import changes
 from .gating.compare import compare
@@ -16,7 +16,7 @@ from .gating.measure import mean
 from .gating.single import critical, each
 from .pairing import Pair, Pairing, pair
 from .rounds import by_rounds, confirm, with_fresh
-from .sides import Cell, Side, undisturbed
+from .sides import QUARANTINE, Cell, Side, undisturbed
 from .statistics import fisher
 
 EXIT_REGRESSED, EXIT_INCONCLUSIVE, EXIT_INVALID = 10, 11, 12
@@ -78,7 +78,8 @@ def judge(
     by_name = changes(pairing.pairs)
     verdict = max((one.verdict for one in found), key=_SEVERITY.index, default=GateVerdict.OK)
     cells = list(now.cells.values())
-    cost, seconds = _both(kept, lambda cell: cell.costs), _both(kept, lambda cell: cell.seconds)
+    failed = sum([cell.errors for cell in cells if cell.errors > 0])
+    cost, seconds = (_both(kept, operator.attrgetter(name)) for name in ("costs", "seconds"))
     return GateReport(
         job=job,
         at=at,
@@ -97,8 +98,8 @@ def judge(
         unscored=pairing.unscored,
         rounds=tuple(rounds),
         known=by_name.known,
-        attempts=sum(len(cell.scores) + max(0, cell.errors) for cell in cells),
-        errors=sum(max(0, cell.errors) for cell in cells),
+        attempts=failed + sum([len(cell.scores) for cell in cells]),
+        errors=failed,
         before_cost=cost[0],
         now_cost=cost[1],
         before_seconds=seconds[0],
@@ -168,10 +169,10 @@ def _more_errors(rule: Rule, before: Side, now: Side, pairing: Pairing) -> list[
     both: list[tuple[Cell, Cell]] = [one for one in pairing.pairs if not one.quarantined]
     for ref in pairing.unscored:
         cell = now.cells[ref.benchmark, ref.scenario, ref.agent]
-        if cell.known != KnownMode.QUARANTINE:
+        if cell.known != QUARANTINE:
             both.append((before.cells[ref.benchmark, ref.scenario, pairing.agents[ref.agent]], cell))
-    errors = [sum(max(0, pair[side].errors) for pair in both) for side in (0, 1)]
-    attempts = [bad + sum(len(pair[side].scores) for pair in both) for side, bad in enumerate(errors)]
+    errors = [sum([max(0, pair[side].errors) for pair in both]) for side in (0, 1)]
+    attempts = [bad + sum([len(pair[side].scores) for pair in both]) for side, bad in enumerate(errors)]
     if not all(attempts):
         return []
     was, is_now = (bad / some for bad, some in zip(errors, attempts, strict=True))
@@ -235,7 +236,7 @@ def _warnings(config: GateConfig, groups: Sequence[Group], found: Sequence[RuleR
 
 
 def _about_quarantine(now: Side) -> Iterable[str]:
-    number = sum(cell.known == KnownMode.QUARANTINE for cell in now.cells.values())
+    number = [cell.known for cell in now.cells.values()].count(QUARANTINE)
     if number:
         yield f"{words.count(number, 'scenario')} in quarantine left out"
 
@@ -247,7 +248,10 @@ def _both(
     known = [(old, new) for one in pairs if (old := read(one.before)) and (new := read(one.now))]
     if not known:
         return None, None
-    return mean([mean(old) for old, _ in known]), mean([mean(new) for _, new in known])
+    return (
+        mean([old[0] if len(old) == 1 else mean(old) for old, _ in known]),
+        mean([new[0] if len(new) == 1 else mean(new) for _, new in known]),
+    )
 
 
 def _why(verdict: GateVerdict, found: Sequence[RuleReport], groups: Sequence[Group]) -> str:

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from ..model.gate import ScenarioRef
-from ..model.known import KnownMode
 from ..store.text import one_line
-from .sides import Cell, Key, Side
+from .sides import QUARANTINE, Cell, Key, Side
 
 _NAME = re.compile(r"[^@:,]*")
 _HOST = re.compile(r"@(?:https?://)?[^@,]*[.:/][^@,]*")
@@ -28,7 +27,7 @@ class Pair(NamedTuple):
     @property
     def quarantined(self) -> bool:
         """Whether it is out of every gate, by what is known of it now."""
-        return self.now.known == KnownMode.QUARANTINE
+        return self.now.known == QUARANTINE
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,12 +57,17 @@ def pair(before: Side, now: Side) -> Pairing:
     """
     agents = match_agents(before, now)
     back = {old: new for new, old in agents.items()}
-    had = {
-        key if back[key[2]] == key[2] else (key[0], key[1], back[key[2]]): one
-        for key, one in before.cells.items()
-        if key[2] in back
-    }
-    has = sorted(key for key in now.cells if key[2] in agents)
+    if all(back.get(label) == label for label in before.agents):
+        had = dict(before.cells)
+    else:
+        had = {
+            (benchmark, scenario, back[label]): one
+            for (benchmark, scenario, label), one in before.cells.items()
+            if label in back
+        }
+    has = sorted(now.cells)
+    if len(agents) < len(now.agents):
+        has = [key for key in has if key[2] in agents]
     pairs: list[Pair] = []
     listed: dict[str, list[ScenarioRef]] = {"added": [], "changed": [], "unscored": []}
     counts: Counter[str] = Counter()
@@ -75,7 +79,10 @@ def pair(before: Side, now: Side) -> Pairing:
         if old.comparable != new.comparable and old.comparable is not None and new.comparable is not None:
             listed["changed"].append(_ref(key, "not the same task as in the baseline"))
             continue
-        old, new = _sane(old, counts), _sane(new, counts)
+        if not _fine(old):
+            old = _sane(old, counts)
+        if not _fine(new):
+            new = _sane(new, counts)
         if not old.scores or not new.scores:
             listed["unscored"].append(_ref(key, _missing(old, new)))
             continue
@@ -112,7 +119,7 @@ def match_agents(before: Side, now: Side) -> dict[str, str]:
 
 def sane(cell: Cell) -> Cell:
     """The cell without numbers that cannot be: they may come from a file that anybody wrote."""
-    return _sane(cell, Counter())
+    return cell if _fine(cell) else _sane(cell, Counter())
 
 
 def _unique(labels: Iterable[str], kind: Callable[[str], str]) -> dict[str, str]:
@@ -153,12 +160,9 @@ def _errors(number: int) -> str:
 
 
 def _sane(cell: Cell, counts: Counter[str]) -> Cell:
-    if _fine(cell):
-        return cell
     scores = tuple(one for one in cell.scores if 0.0 <= one <= 1.0)
     counts["bad"] += len(cell.scores) - len(scores)
-    return dataclasses.replace(
-        cell,
+    return cell._replace(
         scores=scores,
         passed=max(0, min(cell.passed, len(scores))),
         errors=max(0, cell.errors),
@@ -170,14 +174,14 @@ def _sane(cell: Cell, counts: Counter[str]) -> Cell:
 
 def _fine(cell: Cell) -> bool:
     """Whether all its numbers can be. Plain loops, since nearly all are and there may be thousands of cells."""
-    for score in cell.scores:
+    scores, passed, errors, seconds, costs, tokens = cell[3:9]
+    for score in scores:
         if not 0 <= score <= 1:  # NaN is not, either
             return False
-    for numbers in (cell.seconds, cell.costs, cell.tokens):
-        for number in numbers:
-            if not 0 <= number <= _LARGEST:
-                return False
-    return 0 <= cell.passed <= len(cell.scores) and cell.errors >= 0
+    for number in (*seconds, *costs, *tokens):
+        if not 0 <= number <= _LARGEST:
+            return False
+    return errors >= 0 <= passed <= len(scores)
 
 
 def _amounts(numbers: Iterable[float]) -> tuple[float, ...]:

@@ -8,21 +8,24 @@ import functools
 import gc
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
+from ..model.known import KnownMode
 from ..model.result import Outcome
 from ..store.rows import PairRow
 
 Key = tuple[str, str, str]
 """Benchmark, scenario, label of the agent."""
-_GRADED = frozenset((Outcome.PASSED, Outcome.FAILED))
+QUARANTINE = KnownMode.QUARANTINE.value
+_GRADED = frozenset((Outcome.PASSED.value, Outcome.FAILED.value))
 _PASSED = Outcome.PASSED.value
-_NO_ATTEMPT = frozenset((Outcome.SKIPPED, Outcome.CANCELLED))
+_NO_ATTEMPT = frozenset((Outcome.SKIPPED.value, Outcome.CANCELLED.value))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Cell:
-    """All attempts of an agent at a scenario."""
+class Cell(NamedTuple):
+    """All attempts of an agent at a scenario. A tuple, as there may be thousands."""
 
     benchmark: str
     scenario: str
@@ -59,6 +62,10 @@ class Cell:
         return math.fsum(self.scores) / len(self.scores) if self.scores else None
 
 
+_CELL: Callable[[Iterable[object]], Cell] = functools.partial(tuple.__new__, Cell)
+"""`Cell._make` without the check of the length."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Side:
     """One side of a comparison."""
@@ -72,7 +79,7 @@ class Side:
     @property
     def agents(self) -> tuple[str, ...]:
         """Labels, in the order they first appear."""
-        return tuple(dict.fromkeys(agent for _, _, agent in self.cells))
+        return tuple(dict.fromkeys(map(operator.itemgetter(2), self.cells)))
 
 
 def side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:
@@ -108,18 +115,19 @@ def _side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:
         for row in rows:
             if row.reused is not None and row.reused in pooled:
                 continue
-            attempts = found.setdefault(row[:3], [])
+            attempts = found.get(key := row[:3])
+            if attempts is None:
+                attempts = found[key] = []
             if row.outcome not in _NO_ATTEMPT:
                 attempts.append(row)
-    return Side(name, tuple(job for job, _ in listed), {key: _cell(key, rows) for key, rows in found.items()})
+    cells = {key: _only(rows[0]) if len(rows) == 1 else _cell(key, rows) for key, rows in found.items()}
+    return Side(name, tuple(job for job, _ in listed), cells)
 
 
 def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
     """All attempts at one scenario; the newest first."""
     comparable = next((row.comparable for row in rows if row.comparable is not None), None)
-    kept = rows
-    if len(rows) > 1:
-        kept = [row for row in rows if row.comparable is None or row.comparable == comparable]
+    kept = [row for row in rows if row.comparable is None or row.comparable == comparable]
     scores: list[float] = []
     seconds: list[float] = []
     costs: list[float] = []
@@ -154,6 +162,35 @@ def _cell(key: Key, rows: Sequence[PairRow]) -> Cell:
         tags=_tags(first.tags) if first is not None and first.tags else (),
         cluster=first.cluster if first is not None else None,
         known=first.known if first is not None else None,
+    )
+
+
+def _only(row: PairRow) -> Cell:
+    """The same of a single attempt, as most are."""
+    (
+        benchmark, scenario, agent, _, outcome, score, _, seconds, cost, into, out, comparable, reused, rescored,
+        known, tags, cluster,
+    ) = row  # fmt: skip
+    graded = outcome in _GRADED
+    ran = graded and reused is None
+    worked = ran and rescored is None
+    return _CELL(
+        (
+            benchmark,
+            scenario,
+            agent,
+            (score or 0.0,) if graded else (),
+            1 if outcome == _PASSED else 0,
+            0 if graded else 1,
+            (seconds,) if ran else (),
+            (cost,) if worked and cost is not None else (),
+            (into + out,) if worked and into is not None and out is not None else (),
+            comparable,
+            False,
+            _tags(tags) if tags else (),
+            cluster,
+            known,
+        )
     )
 
 

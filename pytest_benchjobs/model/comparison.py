@@ -54,7 +54,9 @@ class ComparedRow(Model):
     """Of the interval of the delta."""
     high: float | None = None
     p_value: float | None = None
-    """Two-sided, of no difference."""
+    """Two-sided, of no difference, adjusted for the number of rows (Holm)."""
+    p_worse: float | None = None
+    """One-sided, of side B being worse, adjusted alike: what the rule `mean` of a gate finds of B beside A."""
     detectable: float | None = None
     """The smallest difference it would have seen four times of five."""
     winner: Literal["a", "b"] | None = None

@@ -46,6 +46,7 @@ def score_table(comparison: Comparison) -> Table:
         "n",
         f"{level} interval",
         "p",
+        "p worse",
         "detectable",
         *(("high score", "A to it", "B to it") if high else ()),
     )
@@ -61,7 +62,7 @@ def score_table(comparison: Comparison) -> Table:
                 _winner(row),
                 str(row.scenarios),
                 "-" if row.low is None or row.high is None else f"{row.low:+.4f} .. {row.high:+.4f}",
-                "-" if row.p_value is None else f"{row.p_value:.3f}",
+                *("-" if p is None else f"{p:.3f}" for p in (row.p_value, row.p_worse)),
                 _number(row.detectable),
                 *(_to_high(row) if high else ()),
             )

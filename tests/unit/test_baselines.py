@@ -437,11 +437,14 @@ cells = st.builds(
     scores=st.lists(st.integers(0, 10**6).map(lambda n: n / 10**6), max_size=4).map(
         lambda scores: tuple(sorted(scores, reverse=True))
     ),
+    passed=st.just(0),
     errors=st.integers(0, 9),
     seconds=st.lists(st.floats(0, 1e6).map(lambda n: round(n, 3)), max_size=1).map(tuple),
     costs=st.lists(st.floats(0, 1e4).map(lambda n: round(n, 6)), max_size=1).map(tuple),
     tokens=st.lists(st.integers(0, 10**9), max_size=1).map(tuple),
     comparable=st.none() | texts,
+    mixed=st.just(value=False),
+    known=st.none(),
     tags=st.lists(texts, max_size=3).map(tuple),
     cluster=st.none() | texts,
 )

@@ -13,10 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.comparison import compare
-from pytest_benchjobs.analysis.sides import Cell, Side
+from pytest_benchjobs.analysis.gate import judge
+from pytest_benchjobs.analysis.sides import Cell, Key, Side
 from pytest_benchjobs.model.comparison import Comparison, HighScore
 from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.gate import GateConfig, GateVerdict
 from pytest_benchjobs.settings.high_scores import read_high_scores
+from pytest_benchjobs.settings.rules import parse_rule
 from pytest_benchjobs.store.comparisons import find_comparison, new_comparison_id
 from pytest_benchjobs.store.history import FILE, History
 
@@ -144,6 +147,89 @@ def test_the_sides_may_be_swapped(a: dict[str, tuple[float, ...]], b: dict[str, 
         assert math.isclose(one.delta, -other.delta, abs_tol=1e-12)
         assert {one.winner, other.winner} in ({"a", "b"}, {None})
     assert {change.scenario for change in there.newly_failing} == {c.scenario for c in back.newly_passing}
+
+
+@st.composite
+def _pairs_of_sides(draw: st.DrawFn) -> tuple[Side, Side]:
+    """Two groups of scenarios, some of them in clusters or quarantine, of pass or fail or scores between."""
+    score = draw(st.sampled_from([st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 0.5, 0.75, 1.0])]))
+    most = draw(st.integers(1, 3))
+    clusters = draw(st.integers(0, 8))
+    sides: tuple[dict[Key, Cell], dict[Key, Cell]] = ({}, {})
+    for agent in draw(st.sampled_from([["codex:a"], ["codex:a", "goose:b"]])):
+        for number in range(draw(st.integers(1, 14))):
+            about = {
+                "cluster": f"c{number % clusters}" if clusters and number % 5 else None,
+                "known": draw(st.sampled_from([None, None, None, "expected-fail", "quarantine"])),
+            }
+            for cells in sides:
+                scores = tuple(draw(st.lists(score, max_size=most)))
+                cell = Cell("texts", f"s{number:02}", agent, scores, scores.count(1.0), **about)
+                cells[cell.key] = cell
+    return Side("a", ("one",), sides[0]), Side("b", ("two",), sides[1])
+
+
+@at_most(200)
+@given(_pairs_of_sides(), st.sampled_from([80, 95]))
+def test_a_gate_and_a_comparison_of_the_same_jobs_agree(both: tuple[Side, Side], level: int) -> None:
+    a, b = both
+    config = GateConfig(rules=(parse_rule(f"mean@{level}"),), max_error_rate=1)
+    gate = {one.agent: one for one in judge(b, a, config, job="two", at=AT).rules if one.test is not None}
+    rows = found(a, b, level=level / 100).rows
+    assert {row.b_agent for row in rows} == {one.agent for one in gate.values() if one.test != "floor"}
+    back = {row.b_agent: row for row in found(b, a, level=level / 100).rows}
+    for row in rows:
+        rule = gate[row.b_agent]
+        assert (row.scenarios, row.a, row.b, row.delta) == (
+            rule.scenarios,
+            rule.before,
+            rule.now,
+            rule.change,
+        )
+        assert (row.low, row.high, row.p_worse) == (rule.low, rule.high, rule.p_value)
+        assert row.p_value == back[row.b_agent].p_value
+        assert row.p_value is not None
+        assert row.p_worse is not None
+        if len(rows) == 1:
+            opposite = back[row.b_agent].p_worse
+            assert opposite is not None
+            assert row.p_value == min(1, 2 * min(row.p_worse, opposite))
+        # What the comparison calls worse the gate does too.
+        if row.significant and row.winner == "a":
+            assert rule.verdict is GateVerdict.REGRESSED
+
+
+def test_scenarios_of_one_cluster_count_once_in_gates_and_comparisons() -> None:
+    names = [f"s{number:02}" for number in range(20)]
+    a = made(dict.fromkeys(names, (1.0,)))
+    b = made(dict.fromkeys(names, (0.0,)))
+    (row,) = found(a, b).rows
+    assert row.p_worse == 0.5**20
+    cells = {
+        key: cell._replace(cluster=f"c{place // 4}") for place, (key, cell) in enumerate(b.cells.items())
+    }
+    clustered = Side(b.name, b.jobs, cells)
+    (row,) = found(a, clustered).rows
+    assert (row.p_worse, row.p_value, row.significant) == (0.5**5, 0.5**4, False)
+    (rule,) = judge(clustered, a, GateConfig(rules=(parse_rule("mean"),)), job="two", at=AT).rules
+    assert rule.p_value == row.p_worse
+
+
+def test_rows_are_corrected_for_their_number_and_quarantine_is_left_out() -> None:
+    names = [f"s{number:02}" for number in range(6)]
+    sides = []
+    for score in (1.0, 0.0):
+        cells = {}
+        for agent in ("codex:a", "goose:b"):
+            cells |= made(dict.fromkeys(names, (score,)), agent).cells
+            cells |= made({"ill": (score,)}, agent, known="quarantine").cells
+        sides.append(Side("x", ("job",), cells))
+    comparison = found(*sides)
+    assert [(row.scenarios, row.p_worse, row.p_value) for row in comparison.rows] == [
+        (6, 2 * 0.5**6, 4 * 0.5**6)
+    ] * 2
+    assert "ill" not in {change.scenario for change in comparison.newly_failing}
+    assert "2 scenarios in quarantine on side B left out" in comparison.notes
 
 
 def test_the_distance_to_a_high_score(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import random
 from collections.abc import Sequence
@@ -364,7 +363,7 @@ def test_scenarios_of_a_cluster_are_not_independent() -> None:
     found = only(
         judged(
             now,
-            of(*(dataclasses.replace(one, scores=(0.9,), passed=0) for one in before.cells.values())),
+            of(*(one._replace(scores=(0.9,), passed=0) for one in before.cells.values())),
             "mean",
         )
     )
@@ -492,7 +491,7 @@ def test_what_is_in_quarantine_is_out_of_everything_but_the_list() -> None:
     assert (
         judged(of(*ill), of(*well), "mean").why == "invalid: the job has no results but those in quarantine"
     )
-    expected = of(*(dataclasses.replace(one, known="expected-fail", errors=0) for one in ill))
+    expected = of(*(one._replace(known="expected-fail", errors=0) for one in ill))
     assert judged(expected, of(*well), "mean").verdict is REGRESSED
 
 
@@ -576,5 +575,5 @@ def test_the_order_of_trials_does_not_matter(
     expected = judge(of(*now), of(*before), config, job="j", at=AT)
     chance.shuffle(before)
     chance.shuffle(now)
-    now = [dataclasses.replace(one, scores=tuple(sorted(one.scores))) for one in now]
+    now = [one._replace(scores=tuple(sorted(one.scores))) for one in now]
     assert judge(of(*now), of(*before), config, job="j", at=AT) == expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from typing import Any
 
@@ -102,7 +101,7 @@ def test_numbers_that_cannot_be_count_as_not_there() -> None:
     hostile = cell(
         "s", NAN, INF, -1, 2, 1, 0.5, seconds=(NAN, -1, INF, 3), costs=(-1, 0.5, 1e300), tokens=(-5, 7)
     )
-    hostile = dataclasses.replace(hostile, passed=9, errors=-3)
+    hostile = hostile._replace(passed=9, errors=-3)
     pairing = pair(side(hostile), side(cell("s", 1)))
     (found,) = pairing.pairs
     assert found.before.scores == (1, 0.5)

@@ -34,15 +34,17 @@ class Changes:
 
 def changes(pairs: Sequence[Pair]) -> Changes:
     """Look at each pair by itself."""
-    broke, fixed, suspects = [], [], []
+    broke: list[Change] = []
+    fixed: list[Change] = []
+    suspects: list[Change] = []
     judged = [pair for pair in pairs if not pair.quarantined]
     alone = chances(judged)
     for pair, p, adjusted in zip(judged, alone, benjamini_hochberg(alone), strict=True):
-        passed = _passes(pair.before.passed, pair.before.scores), _passes(pair.now.passed, pair.now.scores)
-        if passed == (True, False):
-            broke.append(change_of(pair, p, adjusted))
-        elif passed == (False, True):
-            fixed.append(change_of(pair, p, adjusted))
+        before, now = pair
+        passed = 2 * before.passed > len(before.scores)
+        passes = 2 * now.passed > len(now.scores)
+        if passed != passes:
+            (broke if passed else fixed).append(change_of(pair, p, adjusted))
         elif _suspicious(pair, adjusted):
             suspects.append(change_of(pair, p, adjusted))
     known = [change_of(pair, None, None) for pair in pairs if pair.now.known in _MODES]
@@ -52,10 +54,6 @@ def changes(pairs: Sequence[Pair]) -> Changes:
         tuple(sorted(suspects, key=_worst)),
         tuple(sorted(known, key=_worst)),
     )
-
-
-def _passes(passed: int, scores: Sequence[float]) -> bool:
-    return 2 * passed > len(scores)
 
 
 def _suspicious(pair: Pair, adjusted: float) -> bool:

@@ -31,9 +31,9 @@ def compare(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Rul
         else:
             reports.append(group.report(rule, GateVerdict.INVALID, _nothing_to_compare(measured)))
     tested = [measured.test() for _, measured in judged]
-    adjusted = holm([found for found, _ in tested])
-    for (group, measured), p, (_, test) in zip(judged, adjusted, tested, strict=True):
-        reports.append(_Judged(group, measured, p, test, config, len(judged)).report())
+    adjusted = holm([found.worse for found in tested])
+    for (group, measured), p, found in zip(judged, adjusted, tested, strict=True):
+        reports.append(_Judged(group, measured, p, found.test, config, len(judged)).report())
     return reports
 
 
@@ -70,8 +70,6 @@ class _Judged:
         verdict = self._verdict(before, now, tolerance)
         interval = self.measured.interval()
         detectable = self.measured.detectable(self.comparisons)
-        if detectable is not None and detectable <= _ROUNDING * max(before, now):
-            detectable = None  # nothing varied but the last digits
         advice = None if verdict is GateVerdict.REGRESSED else self._advice(before, tolerance, detectable)
         return self.group.report(rule, verdict, "").model_copy(
             update={

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import operator
 from collections.abc import Iterable, Mapping
 
 from ...model.gate import GateVerdict, Rule, RuleReport
-from ...model.known import KnownMode
 from ..pairing import Pair, Pairing, sane
-from ..sides import Cell, Side
+from ..sides import QUARANTINE, Cell, Side
 from .words import names
 
+_BY_SCENARIO = operator.attrgetter("scenario")
 CRITICAL = "critical"
 """Tag of scenarios that must pass."""
 
@@ -38,12 +39,12 @@ class Group:
     @property
     def errors(self) -> int:
         """Attempts that ended in one."""
-        return sum(cell.errors for cell in self.cells)
+        return sum([cell.errors for cell in self.cells])
 
     @property
     def attempts(self) -> int:
         """With a score, or an error."""
-        return sum(len(cell.scores) + cell.errors for cell in self.cells)
+        return sum([len(cell.scores) + cell.errors for cell in self.cells])
 
     @property
     def samples(self) -> int:
@@ -65,16 +66,25 @@ class Group:
 def group(now: Side, before: Side | None, pairing: Pairing) -> list[Group]:
     """The groups of a job, sorted."""
     cells: dict[tuple[str, str], list[Cell]] = {}
+    checked = {id(pair.now) for pair in pairing.pairs}
     for cell in now.cells.values():
-        if cell.known != KnownMode.QUARANTINE:
-            cells.setdefault((cell.benchmark, cell.agent), []).append(sane(cell))
+        if cell.known != QUARANTINE:
+            fine = cell if id(cell) in checked else sane(cell)
+            listed = cells.get(key := (cell.benchmark, cell.agent))
+            if listed is None:
+                listed = cells[key] = []
+            listed.append(fine)
     pairs: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairing.pairs:
-        if not pair.quarantined:
-            pairs.setdefault((pair.now.benchmark, pair.now.agent), []).append(pair)
+        cell = pair.now
+        if cell.known != QUARANTINE:
+            paired = pairs.get(key := (cell.benchmark, cell.agent))
+            if paired is None:
+                paired = pairs[key] = []
+            paired.append(pair)
     had: dict[tuple[str, str], list[Cell]] = {}
     if before is not None:
-        had = {found: [] for found in {(cell.benchmark, cell.agent) for cell in before.cells.values()}}
+        had = {found: [] for found in {(benchmark, agent) for benchmark, _, agent in before.cells}}
         for ref in (*pairing.removed, *pairing.changed, *pairing.unscored):
             cell = before.cells[ref.benchmark, ref.scenario, pairing.agents[ref.agent]]
             had[cell.benchmark, cell.agent].append(cell)
@@ -94,10 +104,10 @@ def _group(
     return Group(
         benchmark,
         agent,
-        tuple(sorted(cells[benchmark, agent], key=lambda cell: cell.scenario)),
+        tuple(sorted(cells[benchmark, agent], key=_BY_SCENARIO)),
         tuple(pairs.get((benchmark, agent), ())),
         old if known else None,
-        tuple(sorted(had[benchmark, old], key=lambda cell: cell.scenario)) if known and old else (),
+        tuple(sorted(had[benchmark, old], key=_BY_SCENARIO)) if known and old else (),
     )
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
 
 from ...model.gate import Rule, Unit
 from ..attempts import pass_at_k, pass_hat_k
@@ -24,6 +26,17 @@ from ..statistics import (
 from .words import UNITS
 
 Values = Sequence[float]
+_ROUNDING = 1e-9
+_PASS_OR_FAIL = frozenset((0.0, 1.0))
+
+
+class Tested(NamedTuple):
+    """P-values of both one-sided tests, and the name of the test."""
+
+    worse: float
+    """Of "it became worse": what a gate judges by."""
+    better: float
+    test: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,6 +51,8 @@ class Measured:
     now: Values
     attempts: tuple[Sequence[Values], Sequence[Values]]
     """What the values are means of, before and now."""
+    clusters: list[Hashable] | None
+    """Which scenarios depend on each other; None when none do."""
 
     @property
     def spent(self) -> bool:
@@ -45,15 +60,9 @@ class Measured:
         return self.rule.metric in UNITS
 
     @property
-    def clusters(self) -> list[Hashable] | None:
-        """Which scenarios depend on each other; None when none do."""
-        return clusters_of([pair.now for pair in self.pairs])
-
-    @property
     def units(self) -> int:
         """How many independent differences there are."""
-        clusters = self.clusters
-        return len(self.pairs) if clusters is None else len(set(clusters))
+        return len(self.pairs) if self.clusters is None else len(set(self.clusters))
 
     def differences(self) -> list[float]:
         """Now minus before."""
@@ -77,31 +86,26 @@ class Measured:
         """Whether all attempts are worth 0 or 1."""
         if self.rule.metric not in ("mean", "pass_rate"):
             return False
-        return all(one in (0.0, 1.0) for side in self.attempts for values in side for one in values)
+        return all(all(map(_PASS_OR_FAIL.issuperset, side)) for side in self.attempts)
 
     @property
     def single(self) -> bool:
         """Whether each scenario has one attempt on either side."""
-        return all(len(values) == 1 for side in self.attempts for values in side)
+        return all(set(map(len, side)) == {1} for side in self.attempts)
 
-    def test(self) -> tuple[float, str]:
-        """P of "it became worse", one-sided, and the name of the test."""
+    def test(self) -> Tested:
+        """Whether it became worse, or better, by the test that fits the values."""
         binary = self.binary
         if binary and 0.5**self.units > self.rule.alpha:
             # So few signs cannot tell; attempts can, where there are enough of them.
-            return self._fisher(), "fisher"
-        clusters = self.clusters
-        if binary and self.single and clusters is None:
-            changes = [new - old for old, new in zip(self.before, self.now, strict=True)]
-            return mcnemar(changes.count(-1.0), changes.count(1.0)), "mcnemar"
-        return sign_flip(self.merits(), clusters=clusters).p_value, "sign-flip"
-
-    def _fisher(self) -> float:
-        found = [
-            fisher(round(math.fsum(old)), len(old), round(math.fsum(new)), len(new))
-            for old, new in zip(*self.attempts, strict=True)
-        ]
-        return min(holm(found))
+            before, now = self.attempts
+            return Tested(_fisher(before, now), _fisher(now, before), "fisher")
+        if binary and self.single and self.clusters is None:
+            changes = self.differences()
+            broke, fixed = changes.count(-1.0), changes.count(1.0)
+            return Tested(mcnemar(broke, fixed), mcnemar(fixed, broke), "mcnemar")
+        found = sign_flip(self.merits(), clusters=self.clusters)
+        return Tested(found.p_value, found.rise, "sign-flip")
 
     def shown_within(self, tolerance: float, before: float) -> bool:
         """Whether it is shown, at the rule's level, that it became worse by less than the tolerance."""
@@ -118,7 +122,10 @@ class Measured:
 
     def detectable(self, comparisons: int) -> float | None:
         """The smallest worsening that would be found four times of five, at the level of so many comparisons."""
-        return detectable_drop(*self.attempts, alpha=self.rule.alpha / comparisons)
+        found = detectable_drop(*self.attempts, alpha=self.rule.alpha / comparisons)
+        if found is not None and found <= _ROUNDING * max(mean(self.before), mean(self.now)):
+            return None  # nothing varied but the last digits
+        return found
 
     @property
     def typical_attempts(self) -> int:
@@ -141,9 +148,10 @@ def measure(rule: Rule, pairs: Sequence[Pair]) -> Measured:
         kept.append(pair)
         attempts[0].append(old)
         attempts[1].append(new)
-        before.append(mean(old))
-        now.append(mean(new))
-    return Measured(rule, kept, len(pairs) - len(kept), before, now, attempts)
+        before.append(old[0] if len(old) == 1 else mean(old))
+        now.append(new[0] if len(new) == 1 else mean(new))
+    clusters = clusters_of([pair.now for pair in kept])
+    return Measured(rule, kept, len(pairs) - len(kept), before, now, attempts, clusters)
 
 
 def mean(values: Values) -> float:
@@ -159,6 +167,14 @@ def clusters_of(cells: Sequence[Cell]) -> list[Hashable] | None:
     return [(cell.scenario,) if cell.cluster is None else cell.cluster for cell in cells]
 
 
+def _fisher(before: Sequence[Values], now: Sequence[Values]) -> float:
+    found = [
+        fisher(round(math.fsum(old)), len(old), round(math.fsum(new)), len(new))
+        for old, new in zip(before, now, strict=True)
+    ]
+    return min(holm(found))
+
+
 def passes(cell: Cell) -> Values:
     """1 for each attempt that passed, 0 for each that did not."""
     return [1.0] * cell.passed + [0.0] * (len(cell.scores) - cell.passed)
@@ -169,13 +185,14 @@ def _reader(rule: Rule) -> Callable[[Cell], Values]:
     if rule.k is not None:
         estimate = pass_at_k if rule.metric == "pass@K" else pass_hat_k
         return functools.partial(_estimated, estimate, rule.k)
-    return {
-        "mean": lambda cell: cell.scores,
+    readers: dict[str, Callable[[Cell], Values]] = {
+        "mean": operator.attrgetter("scores"),
         "pass_rate": passes,
-        "cost": lambda cell: cell.costs,
+        "cost": operator.attrgetter("costs"),
         "tokens": lambda cell: [float(one) for one in cell.tokens],
-        "duration": lambda cell: cell.seconds,
-    }[rule.metric]
+        "duration": operator.attrgetter("seconds"),
+    }
+    return readers[rule.metric]
 
 
 def _estimated(estimate: Callable[[int, int, int], float | None], k: int, cell: Cell) -> Values:

@@ -34,11 +34,12 @@ def chances(pairs: Sequence[Pair]) -> list[float]:
     """P of "it passes less often now", of each alone."""
     known: dict[tuple[int, int, int, int], float] = {}
     found = []
-    for pair in pairs:
-        counts = (pair.before.passed, len(pair.before.scores), pair.now.passed, len(pair.now.scores))
-        if counts not in known:
-            known[counts] = fisher(*counts)
-        found.append(known[counts])
+    for before, now in pairs:
+        counts = (before.passed, len(before.scores), now.passed, len(now.scores))
+        p = known.get(counts)
+        if p is None:
+            p = known[counts] = fisher(*counts)
+        found.append(p)
     return found
 
 
