@@ -65,7 +65,7 @@ JSON = dict[str, Any]
 class Options(BaseModel):
     """Parameters that are for this agent. Others are not looked at."""
 
-    model_config = ConfigDict(frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, defer_build=True)
 
     temperature: Annotated[float, Field(ge=0)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None

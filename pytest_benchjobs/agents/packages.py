@@ -82,7 +82,7 @@ class Package:
         return Mount(self.files, self.target)
 
 
-class PackageFile(Model):
+class PackageFile(Model, defer_build=True):
     """A file of a package."""
 
     path: str
@@ -92,7 +92,7 @@ class PackageFile(Model):
     executable: bool
 
 
-class PackageManifest(Model):
+class PackageManifest(Model, defer_build=True):
     """What was fetched. Written last: without it there is nothing."""
 
     schema_version: int = 1

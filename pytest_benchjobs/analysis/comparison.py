@@ -6,6 +6,7 @@ import datetime
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
+from ..garbage import undisturbed
 from ..model.comparison import ComparedRow, ComparedSide, Comparison, HighScore
 from ..model.gate import Change, Rule, ScenarioRef
 from .gating import words
@@ -13,7 +14,7 @@ from .gating.changes import change_of
 from .gating.measure import Measured, mean, measure
 from .gating.single import chances
 from .pairing import Pair, Pairing, pair
-from .sides import Cell, Side, undisturbed
+from .sides import Cell, Side
 from .statistics import benjamini_hochberg, holm
 
 LEVEL = 0.95

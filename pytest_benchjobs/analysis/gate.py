@@ -6,6 +6,7 @@ import datetime
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from ..garbage import undisturbed
 from ..model.gate import GateConfig, GatePolicy, GateReport, GateVerdict, RoundReport, Rule, RuleReport
 from .gating import words
 from .gating.changes import changes
@@ -16,7 +17,7 @@ from .gating.measure import mean
 from .gating.single import critical, each
 from .pairing import Pair, Pairing, pair
 from .rounds import by_rounds, confirm, with_fresh
-from .sides import QUARANTINE, Cell, Side, undisturbed
+from .sides import QUARANTINE, Cell, Side
 from .statistics import fisher
 
 EXIT_REGRESSED, EXIT_INCONCLUSIVE, EXIT_INVALID = 10, 11, 12

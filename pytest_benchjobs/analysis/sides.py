@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import gc
 import json
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from ..garbage import undisturbed
 from ..model.known import KnownMode
 from ..model.result import Outcome
 from ..store.rows import PairRow
@@ -90,21 +89,6 @@ def side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:
     """
     with undisturbed():
         return _side(name, jobs)
-
-
-@contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Without collecting garbage: thousands of objects are made which all live on, and none is part of a circle.
-
-    Python looks through them again and again otherwise, which takes a third of the time.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:

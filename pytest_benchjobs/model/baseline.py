@@ -20,7 +20,7 @@ _Id = Annotated[str, Field(min_length=1, max_length=1000)]
 _Amount = Annotated[float, Field(ge=0, le=1e15)]
 
 
-class BaselineEntry(Model):
+class BaselineEntry(Model, defer_build=True):
     """What a baseline was set to at some time. The latest entry of a name counts, the others tell its past."""
 
     name: Name
@@ -35,7 +35,7 @@ class BaselineEntry(Model):
     reason: str | None = None
 
 
-class BaselineScenario(Model):
+class BaselineScenario(Model, defer_build=True):
     """All attempts of an agent at a scenario: a line of the file."""
 
     model_config = ConfigDict(**{**Model.model_config, "strict": True})
@@ -73,7 +73,7 @@ class BaselineScenario(Model):
         return self.benchmark, self.agent, self.scenario
 
 
-class BaselineFile(Model):
+class BaselineFile(Model, defer_build=True):
     """`baseline.json`: a baseline that is small enough to be committed."""
 
     model_config = ConfigDict(**{**Model.model_config, "strict": True})

@@ -1,4 +1,7 @@
-"""Gates: what is asked of a job beside a baseline, and what was found."""
+"""Gates: what is asked of a job beside a baseline, and what was found.
+
+Most sessions judge nothing: what is found is described to pydantic when it is needed first.
+"""
 
 from __future__ import annotations
 
@@ -119,7 +122,7 @@ class GateConfig(Model):
         return bool(self.rules) or self.baseline is not None
 
 
-class ScenarioRef(Model):
+class ScenarioRef(Model, defer_build=True):
     """A scenario that is on one side only, or differs in what both must share."""
 
     benchmark: str
@@ -128,7 +131,7 @@ class ScenarioRef(Model):
     why: str | None = None
 
 
-class Change(Model):
+class Change(Model, defer_build=True):
     """A scenario of which both sides have a score."""
 
     benchmark: str
@@ -180,7 +183,7 @@ class RoundReport(Model):
     """In a line."""
 
 
-class RuleReport(Model):
+class RuleReport(Model, defer_build=True):
     """What one rule found in one benchmark and agent."""
 
     rule: Rule
@@ -211,7 +214,7 @@ class RuleReport(Model):
     """What would let it see, where the tolerance is below what it can detect."""
 
 
-class PublishReason(Model):
+class PublishReason(Model, defer_build=True):
     """Why the results of a job should not be published."""
 
     code: str
@@ -220,7 +223,7 @@ class PublishReason(Model):
     """In a line."""
 
 
-class GateReport(Model):
+class GateReport(Model, defer_build=True):
     """What the gates say of a job. `gates[]` of `report.json`, and the document of `benchjobs gate`."""
 
     schema_version: int = 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..garbage import undisturbed
 from ..model.errors import InputError, InputErrors
 from ..sources import did_you_mean, open_source
 from ..store.text import clean
@@ -67,6 +68,7 @@ class _Benchmark:
 class BenchFile(_Benchmark, pytest.File):
     """A manifest."""
 
+    @undisturbed()
     def collect(self) -> Iterable[TrialItem]:
         """Its trials."""
         source = open_source(self.path)
@@ -76,6 +78,7 @@ class BenchFile(_Benchmark, pytest.File):
 class TaskDirectory(_Benchmark, pytest.File):
     """A Harbor task directory."""
 
+    @undisturbed()
     def collect(self) -> Iterable[TrialItem]:
         """Its trials; nothing else in it is for pytest."""
         source = open_source(self.path)
@@ -87,6 +90,7 @@ class NamedBenchmark(_Benchmark, pytest.Collector):
 
     sources: Sequence[Source] = ()
 
+    @undisturbed()
     def collect(self) -> Iterable[TrialItem]:
         """The trials of all its manifests and task directories."""
         return self._trials(self.sources)

@@ -7,6 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from pydantic_core import PydanticSerializationError
+
 from ..analysis.verdict import verdicts
 from ..model.gate import GateReport
 from ..model.job import JobRecord
@@ -28,10 +30,17 @@ def report_json(record: JobRecord, results: Sequence[TrialResult], gate: GateRep
         "totals": totals(results).model_dump(mode="json"),
         "policy": str(record.config.attempt_policy),
         "agents": [dataclasses.asdict(row) for row in by_agent(told)],
-        "known": known_records(map(sound, told)),
+        "known": known_records(sound(result) for result in told if result.known is not None),
         "gates": [] if gate is None else [gate.model_dump(mode="json")],
     }
     head = json.dumps(content, indent=1).removesuffix("\n}")
     # A line each, written by pydantic: indented by the standard library, 10,000 results take a second.
-    lines = ",\n  ".join(sound(result).model_dump_json(by_alias=True, exclude=_LOGS) for result in results)
+    lines = ",\n  ".join(map(_line, results))
     return f'{head},\n "results": [\n  {lines}\n ]\n}}\n'.encode()
+
+
+def _line(result: TrialResult) -> str:
+    try:
+        return result.model_dump_json(by_alias=True, exclude=_LOGS)
+    except (PydanticSerializationError, UnicodeError):
+        return sound(result).model_dump_json(by_alias=True, exclude=_LOGS)

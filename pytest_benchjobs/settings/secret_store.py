@@ -49,13 +49,13 @@ class Keyring(Protocol):
     def delete_password(self, service: str, username: str) -> None: ...  # noqa: D102
 
 
-class _Entry(Model):
+class _Entry(Model, defer_build=True):
     value: str | None = Field(default=None, repr=False)
     """None: it is in the keyring."""
     set_at: datetime.datetime
 
 
-class _Stored(Model):
+class _Stored(Model, defer_build=True):
     version: int = 1
     salt: str
     secrets: dict[str, _Entry] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os.path
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -232,12 +233,8 @@ class _Reading:
     def scenario(self, index: int) -> WrittenScenario | None:
         """One scenario with the defaults filled in; None when it is wrong, with its mistakes noted."""
         layers = self._scenarios[index]
-        merged: _Table = self._defaults
-        given: set[str] = set()
-        for place, table in layers:
-            flat = self._flat(table, place)
-            merged = _merge(merged, flat)
-            given |= flat.keys()
+        flat = [self._flat(table, place) for place, table in layers]
+        given = set().union(*flat)
 
         def where(place: Place) -> Place:
             for start, table in (*reversed(layers), (("defaults",), self._raw_defaults)):
@@ -248,7 +245,8 @@ class _Reading:
 
         written = self._checked.pop(index, None)
         if written is None:
-            written = self.complaints.check(WrittenScenario, dict(merged), where)
+            merged = functools.reduce(_merge, flat, self._defaults)
+            written = self.complaints.check(WrittenScenario, merged, where)
             if written is not None and self.small:
                 self._checked[index] = written
         faults = [] if written is None else list(find_faults(written, self.directory, given))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import difflib
+import functools
 import json
 from collections.abc import Iterator
 
@@ -30,12 +31,17 @@ FILE = "baselines.json"
 _COLUMNS = 'name, jobs, branch, "commit", set_at, set_by, reason'
 _PAGE = 50
 _TEXT = 2000
-_ENTRIES = TypeAdapter(list[BaselineEntry])
 _LATEST = f"""
     SELECT {_COLUMNS} FROM (
         SELECT *, row_number() OVER (PARTITION BY name ORDER BY set_at DESC, id DESC) AS back FROM baselines
     ) WHERE back = 1 AND jobs <> '[]' ORDER BY name
 """  # noqa: S608
+
+
+@functools.cache
+def _entries() -> TypeAdapter[list[BaselineEntry]]:
+    # Made when it is needed first: most sessions have no baseline.
+    return TypeAdapter(list[BaselineEntry])
 
 
 class Baselines(Queries):
@@ -145,7 +151,7 @@ class Baselines(Queries):
     def _read(self) -> list[BaselineEntry]:
         path = self.path.with_name(FILE)
         try:
-            return [_cleaned(entry) for entry in _ENTRIES.validate_json(read_text(path))]
+            return [_cleaned(entry) for entry in _entries().validate_json(read_text(path))]
         except ValidationError as error:
             raise InputError(
                 f"is damaged: {what_is_wrong(error)}. Move it away; setting a baseline makes a new one",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -17,10 +18,15 @@ from .text import clean, one_line
 FILE = "gates.json"
 _KEPT = 10
 """The latest. Judging a job again is free, so somebody may do it often."""
-_REPORTS = TypeAdapter(list[GateReport])
 _LISTS: dict[str, object] = dict.fromkeys(
     ("rules", "broke", "fixed", "suspects", "added", "removed", "changed", "unscored", "known"), ()
 )
+
+
+@functools.cache
+def _reports() -> TypeAdapter[list[GateReport]]:
+    # Made when it is needed first: most sessions judge nothing.
+    return TypeAdapter(list[GateReport])
 
 
 def keep_gate(root: Path, report: GateReport) -> None:
@@ -33,7 +39,7 @@ def keep_gate(root: Path, report: GateReport) -> None:
     kept: list[GateReport] = []
     with contextlib.suppress(InputError):  # what is damaged tells nobody anything
         kept = kept_gates(root)
-    write_atomically(root / FILE, _REPORTS.dump_json([*kept, report][-_KEPT:], indent=1) + b"\n")
+    write_atomically(root / FILE, _reports().dump_json([*kept, report][-_KEPT:], indent=1) + b"\n")
 
 
 def kept_gates(root: Path) -> list[GateReport]:
@@ -47,7 +53,7 @@ def kept_gates(root: Path) -> list[GateReport]:
     if not path.exists():
         return []
     try:
-        return _REPORTS.validate_json(read_text(path))
+        return _reports().validate_json(read_text(path))
     except ValidationError as error:
         raise InputError(
             f"is damaged, or of another version: {error.error_count()} mistakes", path=path
