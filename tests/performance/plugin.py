@@ -43,7 +43,7 @@ cpu = usage.ru_utime + usage.ru_stime
 os.write(out, json.dumps([status, seconds, cpu, loop, resident]).encode())
 """
 
-_STOCK = """
+STOCK = """
 import pytest
 
 class Stock(pytest.Item):
@@ -192,7 +192,7 @@ def _per_trial(root: Path) -> list[tuple[str, float, str, str]]:
     stock, ours, failing = root / "stock", root / "instant", root / "failing"
     trials = 10_000
     stock.mkdir()
-    (stock / "conftest.py").write_text(_STOCK.format(count=trials))
+    (stock / "conftest.py").write_text(STOCK.format(count=trials))
     (stock / "stock.txt").write_text("")
     for directory, fail_every in ((ours, 0), (failing, 2)):
         _manifest(directory, trials // 10)
