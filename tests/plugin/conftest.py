@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from .forking import Forks
+from .. import forking
 
 CONFTEST = """
 from pytest_benchjobs.testing import FakeProvider
@@ -101,19 +103,23 @@ class Bench:
         return max(jobs, key=lambda path: json.loads(path.read_text("utf-8"))["created_at"]).parent
 
 
-@pytest.fixture(scope="session")
-def forks() -> Iterator[Forks]:
-    forks = Forks()
-    yield forks
-    forks.close()
+@pytest.fixture(scope="session", autouse=True)
+def _forking() -> Iterator[None]:
+    with forking.served(), mock.patch.object(subprocess, "Popen", forking.Popen):
+        yield
 
 
 @pytest.fixture
-def bench(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, forks: Forks) -> Bench:
+def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of this test are not forked: it is about what they import, or what others see of them."""
+    monkeypatch.setattr("subprocess.Popen", forking.GENUINE)
+
+
+@pytest.fixture
+def bench(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Bench:
     for variable in list(os.environ):
         if variable.startswith("PYTEST_") and variable != "PYTEST_DEBUG_TEMPROOT":
             monkeypatch.delenv(variable)
     for variable in ("GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL", "TF_BUILD", "TEAMCITY_VERSION"):
         monkeypatch.delenv(variable, raising=False)  # these runs are not those of a pipeline
-    monkeypatch.setattr(pytester, "popen", forks.popen)
     return Bench(pytester)

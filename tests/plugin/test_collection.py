@@ -267,10 +267,8 @@ def test_a_task_toml_that_means_something_else_is_left_alone(bench: Bench) -> No
     assert ids(bench.run("--collect-only", "-q")) == ["jobs/test_it.py::test_it"]
 
 
-def test_unused_the_plugin_imports_nothing_but_the_standard_library_and_pytest(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delattr(bench.pytester, "popen")  # that of `forking`, where everything has been imported
+@pytest.mark.usefixtures("from_nothing")
+def test_unused_the_plugin_imports_nothing_but_the_standard_library_and_pytest(bench: Bench) -> None:
     bench.write("conftest.py", "")
     bench.write("pytest.ini", "[pytest]\n")
     bench.write(

@@ -102,11 +102,9 @@ def test_what_has_a_result_is_not_run_again(counted: Bench) -> None:
     assert junit.count(f'name="bench_reused" value="{first_job}"') == 2
 
 
-def test_a_run_that_only_reuses_imports_only_what_that_takes(
-    counted: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("from_nothing")
+def test_a_run_that_only_reuses_imports_only_what_that_takes(counted: Bench) -> None:
     counted.run("--bench-scenario", "good")
-    monkeypatch.delattr(counted.pytester, "popen")  # that of `forking`, where everything has been imported
     counted.write(
         "looking.py",
         """

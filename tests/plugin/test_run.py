@@ -133,6 +133,7 @@ def test_no_document_where_no_job_began(bench: Bench) -> None:
     assert "there is no benchmark 'nope'" in done.stderr
 
 
+@pytest.mark.usefixtures("from_nothing")
 def test_values_of_variables_are_in_no_command_line(slow: Bench) -> None:
     value = f"hidden-{os.getpid()}-value"
     slow.write(

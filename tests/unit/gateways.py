@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import http.client
 import json
 import queue
@@ -20,7 +22,7 @@ from pytest_benchjobs.gateway import client
 from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Limits, Route, Upstream, open_route
 from pytest_benchjobs.model.endpoint import Endpoint
 
-from .forked import popen
+from .. import forking
 
 KEY = "sk-real-0123456789"
 PRICES = """
@@ -205,14 +207,23 @@ def chat_stream(model: str = "m-1", usage: bool = True, **more: Any) -> Said:
     return Said(200, b"", {"Content-Type": "text/event-stream"}, chunks=chunks, **more)
 
 
+@functools.cache
+def _serve() -> None:
+    serving = contextlib.ExitStack()
+    serving.enter_context(forking.served())
+    atexit.register(serving.close)
+
+
 @contextlib.contextmanager
 def running(tmp_path: Path, *, forks: bool = True, **settings: Any) -> Iterator[Gateway]:
     """A gateway, with prices for models named `m-...`. Without `forks` it is started as in any job."""
     if "prices" not in settings:
         settings["prices"] = tmp_path / "prices.toml"
         settings["prices"].write_text(PRICES)
-    forking = SimpleNamespace(Popen=popen, PIPE=subprocess.PIPE, DEVNULL=subprocess.DEVNULL)
-    with mock.patch.object(client, "subprocess", forking) if forks else contextlib.nullcontext():
+    if forks:
+        _serve()
+    names = SimpleNamespace(**{**vars(subprocess), "Popen": forking.Popen})
+    with mock.patch.object(client, "subprocess", names) if forks else contextlib.nullcontext():
         gateway = Gateway.start(GatewaySettings(**{"patience": 1.0, "grace": 0.05, **settings}))
     try:
         yield gateway
