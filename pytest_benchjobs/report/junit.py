@@ -9,6 +9,7 @@ A test is a trial; under a policy that makes one verdict of several attempts, al
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from junitparser import Attr, Error, Failure, Properties, Skipped
@@ -26,9 +27,13 @@ from ..store.text import one_line
 from .console import describe, failure_text, headline, number
 from .properties import Property, properties
 
+if TYPE_CHECKING:
+    from .junit_short import Case
+
 DECLARATION = b'<?xml version="1.0" encoding="utf-8"?>\n'
 FULL_CASES = 1000
 """Files of more cases are short: CI systems keep and draw every byte, and `report.json` has everything."""
+_KINDS: dict[type[FinalResult], str] = {Failure: "failure", Error: "error", Skipped: "skipped"}
 _ATTACHED = 500
 _Key = tuple[str, str, str]
 
@@ -51,7 +56,15 @@ def junit_xml(
     in a node id the one a CI system has.
     """
     told = verdicts(results, record.config)
-    short = len(told) > FULL_CASES
+    by_benchmark = grouped(results, lambda result: result.benchmark)
+    if len(told) > FULL_CASES:
+        from .junit_short import short_junit
+
+        return short_junit(
+            record,
+            list(_short_cases(told, attachment)),
+            lambda benchmark: _of_suite(record, by_benchmark[benchmark], gate),
+        )
     marks = {} if gate is None else _marks(gate)
     suites: dict[str, TestSuite] = {}
     names: set[tuple[str, str]] = set()
@@ -61,34 +74,29 @@ def junit_xml(
         if suite is None:
             suite = suites[result.benchmark] = TestSuite(one_line(result.benchmark, 200))
             suite.timestamp = record.created_at.isoformat()
-        told_of: list[Property] = []
-        if not short:
-            told_of += properties(result)
-            if record.config.attempt_policy.aggregates:
-                told_of.append(("bench_attempts", record.config.of(result.benchmark).attempts))
-            mark = marks.get((result.benchmark, result.scenario, result.agent.label))
-            told_of += [("bench_gate", mark)] if mark else []
-        elif result.outcome is Outcome.PASSED and result.score is not None and result.score < 1:
-            told_of.append(("bench_score", number(result.score)))
-        case = _case(result, names, told_of, short=short)
+        told_of = properties(result)
+        if record.config.attempt_policy.aggregates:
+            told_of.append(("bench_attempts", record.config.of(result.benchmark).attempts))
+        mark = marks.get((result.benchmark, result.scenario, result.agent.label))
+        told_of += [("bench_gate", mark)] if mark else []
+        case = _case(result, names, told_of)
         if result.outcome in (Outcome.FAILED, Outcome.ERROR):
-            if not short:
-                case.file = one_line(file(result.node_id.partition("::")[0]), 500)
+            case.file = one_line(file(result.node_id.partition("::")[0]), 500)
             path = attachment(result) if attached < _ATTACHED else None
             if path is not None:
                 attached += 1
                 case.system_out = f"[[ATTACHMENT|{one_line(path)}]]"
         suite.append(case)
-    by_benchmark = grouped(results, lambda result: result.benchmark)
     document = JUnitXml(one_line(record.name or record.id, 200))
     for benchmark, suite in suites.items():
-        for name, value in _of_suite(record, by_benchmark[benchmark], gate, short=short):
+        for name, value in _of_suite(record, by_benchmark[benchmark], gate):
             suite.add_property(name, str(value))
         suite.update_statistics()
         document.append(suite)
     document.update_statistics()
-    content: bytes = document.tostring()
-    return DECLARATION + content
+    # Not by its `tostring`, which writes piece by piece into a stream that encodes each: a third of the report.
+    content = ElementTree.tostring(document._elem, encoding="unicode")
+    return DECLARATION + content.encode("utf-8", "xmlcharrefreplace")
 
 
 def case_names(node_id: str) -> tuple[str, str]:
@@ -100,8 +108,30 @@ def case_names(node_id: str) -> tuple[str, str]:
     return ".".join(parts[:-1]), parts[-1]
 
 
+def _short_cases(
+    told: Iterable[TrialResult], attachment: Callable[[TrialResult], str | None]
+) -> Iterator[Case]:
+    from .junit_short import Case
+
+    attached = 0
+    for result in told:
+        classname, name = case_names(result.node_id)
+        case = Case(result.benchmark, classname, name, 0.0 if result.reused else max(0.0, result.seconds))
+        if result.outcome is Outcome.PASSED and result.score is not None and result.score < 1:
+            case.score = number(result.score)
+        outcome = _outcome(result, short=True)
+        if outcome is not None:
+            case.kind, case.message, case.type = _KINDS[type(outcome)], outcome.message or "", outcome.type
+        if result.outcome in (Outcome.FAILED, Outcome.ERROR) and attached < _ATTACHED:
+            path = attachment(result)
+            if path is not None:
+                attached += 1
+                case.attachment = one_line(path)
+        yield case
+
+
 def _of_suite(
-    record: JobRecord, results: Iterable[TrialResult], gate: GateReport | None, *, short: bool
+    record: JobRecord, results: Iterable[TrialResult], gate: GateReport | None
 ) -> Iterator[Property]:
     """What holds for a whole benchmark of the job. The interval is that of the mean, over scenarios, at 95 %."""
     yield "bench_job", record.id
@@ -124,8 +154,6 @@ def _of_suite(
     for key in ("commit", "branch"):
         if isinstance(git, dict) and isinstance(git.get(key), str):
             yield f"bench_{key}", one_line(git[key], 200)
-    if short:
-        yield "bench_detail", "short"
 
 
 def _scores(results: Sequence[TrialResult]) -> tuple[list[float], list[str]]:
@@ -145,9 +173,7 @@ def _marks(gate: GateReport) -> dict[_Key, str]:
     }
 
 
-def _case(
-    result: TrialResult, names: set[tuple[str, str]], values: Sequence[Property], *, short: bool
-) -> _Case:
+def _case(result: TrialResult, names: set[tuple[str, str]], values: Sequence[Property]) -> _Case:
     classname, name = (one_line(part, 500) for part in case_names(result.node_id))
     # GitLab overlooks all but the first of a name, and long ones are cut.
     unique, count = name, 1
@@ -155,24 +181,23 @@ def _case(
         count += 1
         unique = f"{name} ({count})"
     names.add((classname, unique))
-    case = _Case(unique, classname, 0.0 if result.reused else round(result.seconds, 1 if short else 3))
+    case = _Case(unique, classname, 0.0 if result.reused else round(result.seconds, 3))
     if values:
         # Not by `add_property`, which looks for the list again each time and takes most of the time of the report.
         listed = ElementTree.Element("properties")
         for key, value in values:
             ElementTree.SubElement(listed, "property", name=key, value=str(value))
         case.append(Properties.fromelem(listed))
-    outcome = _outcome(result, short=short)
+    outcome = _outcome(result, short=False)
     if outcome is not None:
-        if not short:
-            outcome.text = failure_text(result)
+        outcome.text = failure_text(result)
         case.result = [outcome]
     return case
 
 
 def _outcome(result: TrialResult, *, short: bool) -> FinalResult | None:
     if result.known is not None:
-        reason = one_line(result.known.text, 2000)
+        reason = one_line(result.known.text, 100 if short else 2000)
         # As pytest's own writer has them.
         if waived(result):
             return Skipped(reason, "pytest.xfail")

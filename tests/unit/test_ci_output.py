@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from junitparser import JUnitXml
 
 from pytest_benchjobs.model.gate import GatePolicy, GateVerdict, Rule, ScenarioRef
 from pytest_benchjobs.model.known import Known, KnownMode
 from pytest_benchjobs.model.result import Failure as Why
 from pytest_benchjobs.model.result import Outcome, TrialResult, Usage
-from pytest_benchjobs.report import write_reports
+from pytest_benchjobs.report import junit, junit_short, write_reports
 from pytest_benchjobs.report.ci import (
     ANNOTATIONS,
     STEP_SUMMARY_LIMIT,
@@ -529,19 +530,111 @@ class TestSize:
         assert "# Job" in text
 
     def test_junit_of_many_is_short(self) -> None:
-        results = self.results(lambda number: f"task-{number:05}")
+        assert FULL_CASES < 10_000
+        results = self.results(lambda number: f"task-{number:05}", "tasks.bench.yaml", "codex")
         content = junit_xml(record(Path()), results)
-        assert len(content) < 1.2 * MIB
+        assert len(content) < MIB
         root = ET.fromstring(content)
         cases = list(root.iter("testcase"))
-        assert len(cases) == 10_000
-        assert len({case.get("name") for case in cases}) == 10_000
+        assert len({case.get("name") for case in cases}) == len(cases) == 10_000
         failures = [failure.get("message") for failure in root.iter("failure")]
         assert failures == ["score 0.25 < 1.0"] * 5000
-        assert [(one.get("name"), one.get("value")) for one in root.iter("property")][-1] == (
-            "bench_detail",
-            "short",
+        told = [(one.get("name"), one.get("value")) for one in root.iter("property")]
+        assert told[-1] == ("bench_detail", "short")
+        assert "bench_left_out" not in dict(told)
+
+    def test_junit_of_many_with_long_names_has_all_that_failed_and_says_what_it_has_not(self) -> None:
+        results = self.results(lambda number: f"{'task-of-a-large-benchmark-' * 2}{number:05}")
+        content = junit_xml(record(Path()), results)
+        assert MIB * 0.99 < len(content) < MIB
+        root = ET.fromstring(content)
+        assert [failure.get("message") for failure in root.iter("failure")] == ["score 0.25 < 1.0"] * 5000
+        passed = len(list(root.iter("testcase"))) - 5000
+        told = {one.get("name"): one.get("value") for one in root.iter("property")}
+        assert 0 < passed < 5000
+        assert told["bench_left_out"] == f"{5000 - passed:,} passed"
+        assert told["bench_whole"] == f"report.json of job {JOB}"
+        (suite,) = root
+        assert (suite.get("tests"), suite.get("failures")) == (str(5000 + passed), "5000")
+        line = content.decode().splitlines()[1]
+        assert line == (
+            f"<!-- Left out of this file: {5000 - passed:,} passed. The whole is in report.json of job {JOB}. -->"
         )
-        assert FULL_CASES < 10_000
-        brief = self.results(lambda number: f"task-{number:05}", "tasks.bench.yaml", "codex")
-        assert len(junit_xml(record(Path()), brief)) < MIB
+
+    def test_junit_where_not_even_what_failed_has_room(self) -> None:
+        results = [
+            one.model_copy(update={"benchmark": one.scenario, "seconds": 1e5})
+            for one in self.results(lambda number: f"{number}{'<&' * 300}")
+        ]
+        content = junit_xml(record(Path()), results)
+        assert MIB * 0.99 < len(content) < MIB
+        root = ET.fromstring(content)
+        failed, cases = list(root.iter("failure")), list(root.iter("testcase"))
+        assert 500 < len(failed) == len(cases) < 5000
+        line = content.decode().splitlines()[1]
+        assert f"Left out of this file: 5,000 passed, {5000 - len(failed):,} failed." in line
+
+
+_TEXTS = st.text(max_size=30) | st.builds(
+    lambda text, times: text * times, st.text(min_size=1), st.integers(1, 300)
+)
+
+
+@st.composite
+def _results(draw: st.DrawFn) -> list[TrialResult]:
+    results = []
+    for number in range(draw(st.integers(1, 60))):
+        name = draw(_TEXTS)
+        of = trial("s", draw(st.sampled_from(["codex:gpt-5.5", "oracle", "goose:" + "m" * 300])))
+        outcome = draw(st.sampled_from([Outcome.PASSED, Outcome.FAILED, Outcome.ERROR, Outcome.SKIPPED]))
+        scored = outcome in (Outcome.PASSED, Outcome.FAILED)
+        known = draw(st.none() | st.builds(Known, mode=st.sampled_from(KnownMode), reason=_TEXTS))
+        results.append(
+            result(of).model_copy(
+                update={
+                    "benchmark": draw(st.sampled_from(["texts", "b" * 400, '&<">' * 90, name])),
+                    "scenario": name,
+                    "node_id": f"{draw(_TEXTS)}::{name}[{number % 7}]",
+                    "path": name,
+                    "outcome": outcome,
+                    "score": draw(st.sampled_from([0.0, 0.25, 1.0])) if scored else None,
+                    "failure": Why(
+                        class_=draw(st.sampled_from(["below_threshold", "other" * 20])), message=name
+                    )
+                    if outcome in (Outcome.FAILED, Outcome.ERROR)
+                    else None,
+                    "known": known,
+                }
+            )
+        )
+    return results
+
+
+@given(_results(), st.integers(4_000, 60_000))
+def test_a_short_junit_file_has_fewer_bytes_than_its_limit(results: list[TrialResult], limit: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(junit, "FULL_CASES", 0)
+        patch.setattr(junit_short, "LIMIT", limit)
+        patch.setattr(junit_short, "_SHARE", limit // 8)
+        gate = gate_report(why="&" * 999, baseline="<" * 999)
+        content = junit_xml(record(Path()), results, gate, attachment=lambda one: f"{one.path}/agent.log")
+    assert len(content) < limit
+    root = ET.fromstring(content)
+    assert JUnitXml.fromstring(content.decode("utf-8").partition("\n")[2]).tests == len(
+        list(root.iter("testcase"))
+    )
+    cases = list(root.iter("testcase"))
+    names = [(case.get("classname"), case.get("name")) for case in cases]
+    assert len(set(names)) == len(names)
+    kinds = {kind: len(list(root.iter(kind))) for kind in ("failure", "error", "skipped")}
+    assert root.get("tests") == str(len(cases))
+    for kind, attribute in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
+        assert root.get(attribute) == str(kinds[kind])
+        assert sum(int(suite.get(attribute, "")) for suite in root) == kinds[kind]
+    comment = re.search(
+        r"<!-- Left out of this file: (.*?)\. The whole is in report.json of job", content.decode()
+    )
+    left = dict(reversed(part.split(" ", 1)) for part in comment[1].split(", ")) if comment else {}
+    assert len(cases) + sum(map(int, left.values())) == len(results)
+    if "failed" in left or "with an error" in left:
+        assert kinds["failure"] + kinds["error"] == len(cases)

@@ -1,0 +1,235 @@
+"""`junit.xml` of a job of many tests: below 1 MiB, whatever ids, messages and properties are like.
+
+The room is shared out before anything is written. What failed comes first, with all that a short file says of it. If
+not even that has room, names and messages are cut, and then what is too much is left out. What did not fail gets what
+remains, in the order of the job. Attachments and the properties of suites have shares of their own. What is left out
+is counted, and the file says where the whole is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from ..model.job import JobRecord
+from ..store.text import one_line
+from .junit import DECLARATION
+from .properties import Property
+
+LIMIT = 1024 * 1024
+"""Bytes. A file has fewer."""
+_SHARE = LIMIT // 8
+"""Of all attachments, and of the properties of all suites."""
+_CUT = 100
+"""Characters of a name or message where not all that failed has room otherwise."""
+_KINDS = ("passed", "failure", "error", "skipped")
+
+
+@dataclasses.dataclass(slots=True)
+class Case:
+    """What there is to say of a test."""
+
+    suite: str
+    classname: str
+    name: str
+    seconds: float
+    kind: str = "passed"
+    """`passed`, `failure`, `error` or `skipped`."""
+    message: str = ""
+    type: str | None = None
+    score: str | None = None
+    attachment: str | None = None
+    xml: bytes = b""
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is what the file is read for."""
+        return self.kind in ("failure", "error")
+
+
+def short_junit(
+    record: JobRecord, cases: Sequence[Case], properties: Callable[[str], Iterable[Property]]
+) -> bytes:
+    """The whole file. `properties` are those of a suite."""
+    _name(cases, 500)
+    _fit_attachments(cases)
+    for one in cases:
+        one.xml = _case(one)
+    file = _File(record, cases, properties)
+    failed = [one for one in cases if one.failed]
+    if sum(len(one.xml) for one in failed) + file.around(failed) > file.room:
+        _name(cases, _CUT)
+        for one in cases:
+            one.message, one.attachment = one_line(one.message, _CUT), None
+            one.xml = _case(one)
+    taken = [file.take(one) for one in failed]
+    # Nothing else while something that failed is left out.
+    if all(taken):
+        for one in cases:
+            if not one.failed:
+                file.take(one)
+    return file.written(cases)
+
+
+class _File:
+    """What is taken into the file, and what room is left."""
+
+    def __init__(
+        self, record: JobRecord, cases: Sequence[Case], properties: Callable[[str], Iterable[Property]]
+    ) -> None:
+        self._record = record
+        self._whole = f"report.json of job {record.id}"
+        self._there: dict[str, list[Case]] = {}
+        for one in cases:
+            self._there.setdefault(one.suite, []).append(one)
+        share = _SHARE // max(1, len(self._there))
+        self._properties = {suite: _fitting(properties(suite), share) for suite in self._there}
+        self._taken: dict[str, list[Case]] = {}
+        # No number in the file will be larger than it is where everything is there, and everything left out as well.
+        self._prices = {
+            suite: len(self._suite(suite, of_suite, _kinds(of_suite), b""))
+            for suite, of_suite in self._there.items()
+        }
+        self.room = LIMIT - 1 - len(self._document(b"", cases, _kinds(cases)))
+
+    def around(self, cases: Iterable[Case]) -> int:
+        """Bytes of the suites of these cases, at most."""
+        return sum(self._prices[suite] for suite in {one.suite for one in cases})
+
+    def take(self, case: Case) -> bool:
+        """Take it into the file, if there is room."""
+        taken = self._taken.get(case.suite)
+        needed = len(case.xml) + (self._prices[case.suite] if taken is None else 0)
+        if needed > self.room:
+            return False
+        self.room -= needed
+        if taken is None:
+            taken = self._taken[case.suite] = []
+        taken.append(case)
+        return True
+
+    def written(self, cases: Sequence[Case]) -> bytes:
+        """All that was taken, in the order of the job."""
+        taken = {id(one) for of_suite in self._taken.values() for one in of_suite}
+        suites = []
+        for suite, there in self._there.items():
+            if suite in self._taken:
+                kept = [one for one in there if id(one) in taken]
+                left = _kinds(there) - _kinds(kept)
+                suites.append(self._suite(suite, kept, left, b"".join(one.xml for one in kept)))
+        kept = [one for one in cases if id(one) in taken]
+        return self._document(b"".join(suites), kept, _kinds(cases) - _kinds(kept))
+
+    def _suite(self, suite: str, cases: Sequence[Case], left: Counter[str], body: bytes) -> bytes:
+        properties, dropped = self._properties[suite]
+        told = [properties]
+        if left or dropped:
+            what = _words(left + Counter({"property" if dropped == 1 else "properties": dropped}))
+            told += [_property("bench_left_out", what), _property("bench_whole", self._whole)]
+        told.append(_property("bench_detail", "short"))
+        head = {"name": one_line(suite, 200), **_statistics(cases)}
+        start = _start("testsuite", {**head, "timestamp": self._record.created_at.isoformat()})
+        return b"".join((start, b"<properties>", *told, b"</properties>\n", body, b"</testsuite>\n"))
+
+    def _document(self, suites: bytes, cases: Sequence[Case], left: Counter[str]) -> bytes:
+        comment = f"<!-- Left out of this file: {_words(left)}. The whole is in {self._whole}. -->\n"
+        name = one_line(self._record.name or self._record.id, 200)
+        return b"".join(
+            (
+                DECLARATION,
+                comment.encode() if left else b"",
+                _start("testsuites", {"name": name, **_statistics(cases)}),
+                b"\n",
+                suites,
+                b"</testsuites>",
+            )
+        )
+
+
+def _name(cases: Sequence[Case], limit: int) -> None:
+    """Cut names to so many characters, and number those that are alike: GitLab overlooks all but the first."""
+    seen: Counter[tuple[str, str]] = Counter()
+    for one in cases:
+        one.classname, name = one_line(one.classname, limit), one_line(one.name, limit)
+        key = first = one.classname, name
+        while key in seen:
+            seen[first] += 1
+            key = one.classname, f"{name} ({seen[first]})"
+        seen[key] = 1
+        one.name = key[1]
+
+
+def _fit_attachments(cases: Sequence[Case]) -> None:
+    room = _SHARE
+    for one in cases:
+        if one.attachment is not None:
+            room -= len(_attachment(one.attachment))
+            if room < 0:
+                one.attachment = None
+
+
+def _fitting(properties: Iterable[Property], share: int) -> tuple[bytes, int]:
+    """As many properties as there is room for, and the number of the others. Those of single agents come last."""
+    listed = [(_property(name, str(value)), "[" in name) for name, value in properties]
+    kept: set[int] = set()
+    for place, (text, _) in sorted(enumerate(listed), key=lambda one: one[1][1]):
+        share -= len(text)
+        if share >= 0:
+            kept.add(place)
+    return b"".join(text for place, (text, _) in enumerate(listed) if place in kept), len(listed) - len(kept)
+
+
+def _kinds(cases: Iterable[Case]) -> Counter[str]:
+    return Counter(one.kind for one in cases)
+
+
+def _words(left: Counter[str]) -> str:
+    """`2,013 passed, 1 skipped`."""
+    words = {"failure": "failed", "error": "with an error"}
+    order = (*_KINDS, "property", "properties")
+    return ", ".join(f"{left[kind]:,} {words.get(kind, kind)}" for kind in order if left[kind])
+
+
+def _statistics(cases: Sequence[Case]) -> dict[str, str]:
+    kinds = _kinds(cases)
+    return {
+        "tests": str(len(cases)),
+        "failures": str(kinds["failure"]),
+        "errors": str(kinds["error"]),
+        "skipped": str(kinds["skipped"]),
+        "time": f"{sum(one.seconds for one in cases):.1f}",
+    }
+
+
+def _case(case: Case) -> bytes:
+    start = {"classname": case.classname, "name": case.name, "time": f"{case.seconds:.1f}"}
+    inside = b""
+    if case.score is not None:
+        inside += b"<properties>" + _property("bench_score", case.score) + b"</properties>"
+    if case.kind != "passed":
+        type_ = {} if case.type is None else {"type": case.type}
+        inside += _start(case.kind, {"message": case.message, **type_}, "/>")
+    if case.attachment is not None:
+        inside += _attachment(case.attachment)
+    if not inside:
+        return _start("testcase", start, "/>\n")
+    return _start("testcase", start) + inside + b"</testcase>\n"
+
+
+def _attachment(path: str) -> bytes:
+    return f"<system-out>[[ATTACHMENT|{_escaped(path)}]]</system-out>".encode()
+
+
+def _property(name: str, value: str) -> bytes:
+    return _start("property", {"name": name, "value": value}, "/>")
+
+
+def _start(tag: str, attributes: dict[str, str], end: str = ">") -> bytes:
+    told = [f'{name}="{_escaped(value)}"' for name, value in attributes.items()]
+    return f"<{' '.join((tag, *told))}{end}".encode()
+
+
+def _escaped(text: str) -> str:
+    """Lines that `one_line` made have no character but these that XML minds."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
