@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..model.gate import Change, GateReport, GateVerdict, RuleReport
 from ..model.known import KnownMode
 from ..store.text import one_line
-from .gate_markdown import gravest_first, shown_change, shown_value, worst_first
+from .gate_markdown import fresh, gravest_first, shown_change, shown_value, worst_first
 
 COLOURS = {
     GateVerdict.OK: "green",
@@ -105,11 +105,16 @@ def _changes(title: str, changes: Sequence[Change], colour: str) -> Iterator[Lin
         yield (
             (
                 f"  {_name(change.benchmark, change.scenario)}{agent}: {change.before:.3g} -> {change.now:.3g}, "
-                f"{passed}{chance}{critical}{known}"
+                f"{passed}{chance}{critical}{known}{_fresh(change)}"
             ),
             None,
         )
     yield from _more(len(changes))
+
+
+def _fresh(change: Change) -> str:
+    told = fresh(change)
+    return f"; fresh attempts: passed {told}" if told else ""
 
 
 def _left_out(report: GateReport) -> Iterator[Line]:

@@ -59,6 +59,13 @@ def worst_first(changes: Sequence[Change]) -> list[Change]:
     return sorted(changes, key=lambda change: not change.critical)
 
 
+def fresh(change: Change) -> str:
+    """What fresh attempts gave a scenario that looked worse: `1 of 5, confirmed`; nothing where there were none."""
+    if not change.fresh_attempts:
+        return ""
+    return f"{change.fresh_passed} of {change.fresh_attempts}, {'' if change.confirmed else 'not '}confirmed"
+
+
 def shown_value(metric: str, value: float | None) -> str:
     """A value of a metric in its unit: `0.612`, `$0.41`, `12s`, `34,000`; `-` for none."""
     if value is None:
@@ -154,14 +161,16 @@ def _changes(title: str, changes: Sequence[Change]) -> Iterator[str]:
         return
     yield f"### {title}: {len(changes)}"
     yield ""
-    yield "| scenario | agent | before | now | passed before | passed now | p |"
-    yield "|---|---|--:|--:|--:|--:|--:|"
+    title, line = (" passed afresh |", "--:|") if any(map(fresh, changes)) else ("", "")
+    yield f"| scenario | agent | before | now | passed before | passed now |{title} p |"
+    yield f"|---|---|--:|--:|--:|--:|{line}--:|"
     for change in worst_first(changes)[:_CHANGES]:
         mark = " (critical)" if change.critical else ""
+        afresh = f"| {fresh(change) or _NONE} " if title else ""
         yield (
             f"| {code(change.scenario, 200)}{mark} | {code(change.agent, 100)} | {shown_value('mean', change.before)} "
             f"| {shown_value('mean', change.now)} | {change.before_passed} of {change.before_attempts} "
-            f"| {change.now_passed} of {change.now_attempts} "
+            f"| {change.now_passed} of {change.now_attempts} {afresh}"
             f"| {_p(change.p_value if change.adjusted is None else change.adjusted)} |"
         )
     yield ""

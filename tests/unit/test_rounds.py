@@ -11,6 +11,8 @@ from pytest_benchjobs.analysis.gate import judge
 from pytest_benchjobs.analysis.rounds import decided, looks, to_confirm, why_no_rounds
 from pytest_benchjobs.analysis.sides import Cell, Side
 from pytest_benchjobs.model.gate import GateConfig, GatePolicy, GateReport, GateVerdict
+from pytest_benchjobs.report.gate_console import gate_lines
+from pytest_benchjobs.report.gate_markdown import gate_markdown
 from pytest_benchjobs.settings.rules import parse_rule
 
 AT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
@@ -152,6 +154,14 @@ def test_what_broke_is_confirmed_by_fresh_attempts_alone() -> None:
     assert (change.now_attempts, change.now) == (1, 0.0)
     (rule,) = [one for one in report.rules if one.rule.metric == "scenario"]
     assert "as fresh attempts confirm: s03" in rule.why
+    (line,) = [text for text, _ in gate_lines(report) if text.startswith("  texts/s03")]
+    assert line.endswith("; fresh attempts: passed 0 of 5, confirmed")
+    told = list(gate_markdown(report))
+    (title,) = [row for row in told if row.startswith("| scenario | agent |")]
+    (row,) = [row for row in told if row.startswith("| `s03` | `codex:a`")]
+    assert title.count("|") == row.count("|")
+    assert title.endswith(" passed now | passed afresh | p |")
+    assert "| 0 of 1 | 0 of 5, confirmed |" in row
 
 
 def test_what_was_chance_is_not() -> None:
@@ -162,6 +172,7 @@ def test_what_was_chance_is_not() -> None:
     (rule,) = [one for one in report.rules if one.rule.metric == "scenario"]
     assert rule.verdict is GateVerdict.OK
     assert "1 of 20 scenarios looked worse, and fresh attempts confirm none" in rule.why
+    assert any(text.endswith("passed 4 of 5, not confirmed") for text, _ in gate_lines(report))
 
 
 def test_where_nothing_looks_worse_there_is_nothing_to_confirm() -> None:
