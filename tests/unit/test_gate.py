@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.gate import exit_status, judge
 from pytest_benchjobs.analysis.sides import Cell, Side
 from pytest_benchjobs.model.gate import GateConfig, GatePolicy, GateReport, GateVerdict, RuleReport
 from pytest_benchjobs.settings.rules import floor, parse_rule
+
+from .examples import at_most
 
 AT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 OK, REGRESSED, INCONCLUSIVE, INVALID = (
@@ -519,7 +521,7 @@ def test_hostile_names_stay_on_their_line() -> None:
 
 # Properties
 
-SOME = settings(deadline=None, max_examples=40)  # each judges a job several times
+SOME = at_most(60)  # each judges a job several times
 
 SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=3)
 RULES = ("mean:5pp", "pass_rate", "scenario:any", "mean:10%@80", "pass@1", "pass^1:1pp")

@@ -13,12 +13,14 @@ from unittest import mock
 import numpy
 import pytest
 import scipy.stats
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis import statistics as ours
 from pytest_benchjobs.analysis.statistics import paired
 from pytest_benchjobs.analysis.statistics.student import t_cdf, t_quantile
+
+from .examples import at_most
 
 with warnings.catch_warnings():  # of its own dependencies, and none of our doing
     warnings.simplefilter("ignore")
@@ -27,8 +29,8 @@ with warnings.catch_warnings():  # of its own dependencies, and none of our doin
     import statsmodels.stats.multitest
     import statsmodels.stats.proportion
 
-MANY = settings(max_examples=600, deadline=None)
-SOME = settings(max_examples=200, deadline=None)
+MANY = at_most(600)
+SOME = at_most(200)
 
 
 def made(kind: str, n: int, seed: int) -> list[float]:
@@ -100,7 +102,7 @@ def test_a_rise_is_a_drop_of_all_negated(values: list[float], rates: bool, shift
     assert not found.exact or found.p_value + found.rise > 1 - 1e-12  # both have this very sum
 
 
-@settings(max_examples=100, deadline=None)
+@at_most(100)
 @given(some(2, 10, RATES))
 def test_sign_flip_is_the_permutation_test_of_scipy(values: list[float]) -> None:
     theirs = scipy.stats.permutation_test(
@@ -114,7 +116,7 @@ def test_sign_flip_is_the_permutation_test_of_scipy(values: list[float]) -> None
     assert close(ours.sign_flip(values).p_value, theirs.pvalue)
 
 
-@settings(max_examples=10, deadline=None)
+@at_most(10)
 @given(some(paired._MOST_ENUMERATED + 1, 60, ["differences of scores"]), st.integers(0, 5))
 def test_sampled_sign_flips_are_near_those_of_scipy(values: list[float], seed: int) -> None:
     assume(paired._in_units([one for one in values if one]) is None)
@@ -131,7 +133,7 @@ def test_sampled_sign_flips_are_near_those_of_scipy(values: list[float], seed: i
 
 
 @given(some(30, 200, RATES))
-@settings(max_examples=100, deadline=None)
+@at_most(100)
 def test_sampled_signs_agree_with_counted_ones(values: list[float]) -> None:
     units = paired._in_units([one for one in values if one]) if any(values) else None
     assume(units is not None)
@@ -142,7 +144,7 @@ def test_sampled_signs_agree_with_counted_ones(values: list[float]) -> None:
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=40), st.integers(0, 2**32))
-@settings(max_examples=100, deadline=None)
+@at_most(100)
 def test_sums_added_up_bit_by_bit_are_those_of_the_drawn_magnitudes(magnitudes: list[int], seed: int) -> None:
     size = 70
     chance = random.Random(seed)
@@ -247,7 +249,7 @@ def test_clustered_errors_are_those_of_statsmodels(values: list[float], most: in
     assert close(alone, ours.clustered_error(values) or 0.0)
 
 
-@settings(max_examples=25, deadline=None)
+@at_most(25)
 @given(st.one_of(some(5, 60), some(70, 300)), st.sampled_from([0.8, 0.95]))
 def test_the_bootstrap_has_the_quantiles_of_its_definition(values: list[float], level: float) -> None:
     found = ours.bootstrap_mean(values, level=level, seed=3)
