@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from .. import forking
 from .documents import ROOT
 
 PAGE = ROOT / "docs" / "commands.md"
@@ -23,6 +24,10 @@ PLANNED = "planned"
 # So long may a command take that hangs.
 PATIENCE = 300
 
+_COMMANDS = {
+    "benchjobs": ["-c", "from pytest_benchjobs.cli import main; main()"],
+    "pytest": ["-m", "pytest"],
+}
 _CELL = re.compile(r"(?<!\\)\|")
 
 
@@ -72,6 +77,15 @@ def _code(cell: str) -> str:
     return cell[1:-1] if re.fullmatch(r"`[^`]+`", cell) else cell
 
 
+def _called(line: str) -> list[str]:
+    """What a shell does with a line; where that is only to call one of our commands, without a shell."""
+    plain = not re.search(r"[$*?~`{}\[\]\\!|&;<>()]", re.sub(r"'[^']*'", "", line))
+    words = shlex.split(line)
+    if plain and words[0] in _COMMANDS:
+        return [sys.executable, "-P", *_COMMANDS[words[0]], *words[1:]]
+    return ["bash", "-c", line]
+
+
 @dataclasses.dataclass(frozen=True)
 class Project:
     """A copy of the prepared project."""
@@ -104,8 +118,8 @@ class Project:
             for key, value in os.environ.items()
             if not key.startswith(("PYTEST_", "BENCH", "COV_"))
         }
-        process = subprocess.Popen(
-            ["bash", "-c", line],
+        process = forking.Popen(
+            _called(line),
             cwd=self.path,
             env={
                 **clean,
