@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
+from ..model.base import trusted
 from ..model.gate import ScenarioRef
 from ..store.text import one_line
 from .sides import QUARANTINE, Cell, Key, Side
@@ -144,7 +145,7 @@ def _anything(_: str) -> str:
 
 def _ref(key: Key, why: str | None) -> ScenarioRef:
     benchmark, scenario, agent = key
-    return ScenarioRef.model_construct(benchmark=benchmark, scenario=scenario, agent=agent, why=why)
+    return trusted(ScenarioRef, {"benchmark": benchmark, "scenario": scenario, "agent": agent, "why": why})
 
 
 def _missing(old: Cell, new: Cell) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -16,6 +16,22 @@ class Model(BaseModel):
     """Frozen, and strict about its keys: parse at the edge, then trust."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+_Model = TypeVar("_Model", bound=Model)
+
+
+def trusted(model: type[_Model], values: dict[str, Any]) -> _Model:
+    """An instance of values that are known to be right, all fields of it: a tenth of the steps of checking them.
+
+    As `model_construct` does it, which looks through all that a model may have and takes longer than checking does.
+    """
+    made = model.__new__(model)
+    object.__setattr__(made, "__dict__", values)
+    object.__setattr__(made, "__pydantic_fields_set__", set(values))
+    object.__setattr__(made, "__pydantic_extra__", None)
+    object.__setattr__(made, "__pydantic_private__", None)
+    return made
 
 
 def parse_size(value: object) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..garbage import undisturbed
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
 from ..model.job import JobRecord, JobStatus
@@ -241,7 +242,8 @@ class Queries:
         """All trials of a job, as light as comparing needs them."""
         columns = ", ".join(name.rstrip("_") for name in PairRow._fields)
         query = f"SELECT {columns} FROM trials WHERE job = ? ORDER BY run, id"  # noqa: S608
-        return list(map(_PAIR_ROW, self._all(query, job_id)))
+        with undisturbed():
+            return list(map(_PAIR_ROW, self._all(query, job_id)))
 
     def figures(self, job_id: str) -> list[FigureRow]:
         """The trials of a job in sums: one row for all that ended alike, however many they are."""

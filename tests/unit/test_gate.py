@@ -105,6 +105,18 @@ def test_what_is_new_beside_what_is_not() -> None:
     assert judged(side(GOOD, GOOD), side(GOOD), "mean", require_baseline=True).verdict is INVALID
 
 
+def test_what_is_listed_is_what_a_checked_model_would_be() -> None:
+    before = of(*(cell(number, [1.0], known="expected-fail") for number in range(6)), cell(9, [1.0]))
+    now = of(*(cell(number, [0.0], known="expected-fail") for number in range(6)), cell(7, [1.0]))
+    report = judged(now, before, "mean")
+    assert report.broke
+    for one in (*report.broke, *report.added, *report.removed):
+        checked = type(one).model_validate(one.model_dump())
+        assert (checked, checked.model_dump_json(), repr(checked)) == (one, one.model_dump_json(), repr(one))
+        assert one.__dict__.keys() == type(one).model_fields.keys()
+        assert one.model_copy(update={"scenario": "x"}) == checked.model_copy(update={"scenario": "x"})
+
+
 def test_nothing_in_common_is_invalid() -> None:
     report = judged(side(GOOD, comparable="new"), side(GOOD), "mean:5pp")
     assert (report.verdict, exit_status(report)) == (INVALID, 12)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from ...model.base import trusted
 from ...model.gate import Change
 from ...model.known import Known, KnownMode
 from ..pairing import Pair
@@ -67,20 +68,26 @@ def _suspicious(pair: Pair, adjusted: float) -> bool:
 def change_of(pair: Pair, p: float | None, adjusted: float | None) -> Change:
     """What became of one scenario, with its p-value and the one adjusted for all that were looked at."""
     before, now = pair.before, pair.now
-    return Change(
-        benchmark=now.benchmark,
-        scenario=now.scenario,
-        agent=now.agent,
-        before=mean(before.scores),
-        now=mean(now.scores),
-        before_attempts=len(before.scores),
-        now_attempts=len(now.scores),
-        before_passed=before.passed,
-        now_passed=now.passed,
-        p_value=p,
-        adjusted=adjusted,
-        critical=CRITICAL in now.tags,
-        known=Known(mode=KnownMode(now.known), reason="") if now.known in _MODES else None,
+    return trusted(
+        Change,
+        {
+            "benchmark": now.benchmark,
+            "scenario": now.scenario,
+            "agent": now.agent,
+            "before": mean(before.scores),
+            "now": mean(now.scores),
+            "before_attempts": len(before.scores),
+            "now_attempts": len(now.scores),
+            "before_passed": before.passed,
+            "now_passed": now.passed,
+            "p_value": p,
+            "adjusted": adjusted,
+            "critical": CRITICAL in now.tags,
+            "known": Known(mode=KnownMode(now.known), reason="") if now.known in _MODES else None,
+            "fresh_attempts": None,
+            "fresh_passed": None,
+            "confirmed": None,
+        },
     )
 
 
