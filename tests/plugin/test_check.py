@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
-from pytest_benchjobs.report.documents import schema_of
+from tests.schemas import obeys
 
 from .conftest import Bench
 
@@ -72,7 +71,7 @@ def check(bench: Bench, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def checked(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     document = json.loads(done.stdout)
-    jsonschema.validate(document, schema_of("check"))
+    obeys(document, "check")
     return document  # type: ignore[no-any-return]
 
 
@@ -117,7 +116,7 @@ def test_a_sound_benchmark_leaves_nothing_behind(bench: Bench) -> None:
     done = check(bench, "seven", "-o", "yaml")
     assert done.returncode == 0
     document = yaml.safe_load(done.stdout)
-    jsonschema.validate(document, schema_of("check"))
+    obeys(document, "check")
     assert (document["ok"], document["directory"], document["attempts"]) == (True, None, 2)
     assert _left() == []
 

@@ -9,10 +9,9 @@ import subprocess
 from collections.abc import Collection
 from typing import Any
 
-import jsonschema
 import pytest
 
-from pytest_benchjobs.report.documents import schema_of
+from tests.schemas import obeys
 
 from .conftest import Bench
 from .test_run import benchjobs
@@ -66,7 +65,7 @@ def gated(bench: Bench, *unsolved: int, status: int, more: Collection[str] = ())
 
 def report(bench: Bench) -> dict[str, Any]:
     (gate,) = bench.job()["gates"]
-    jsonschema.validate(gate, schema_of("gate"))
+    obeys(gate, "gate")
     return gate  # type: ignore[no-any-return]
 
 

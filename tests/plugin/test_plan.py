@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
-from pytest_benchjobs.report.documents import schema_of
+from tests.schemas import obeys
 
 from .conftest import Bench
 
@@ -36,7 +35,7 @@ def planned(bench: Bench, *arguments: str) -> dict[str, Any]:
     done = plan(bench, *arguments, "-o", "json")
     assert (done.returncode, done.stderr) == (0, "")
     document = json.loads(done.stdout)
-    jsonschema.validate(document, schema_of("plan"))
+    obeys(document, "plan")
     return document  # type: ignore[no-any-return]
 
 
@@ -151,7 +150,7 @@ def test_people_get_a_text_and_programs_yaml(toys: Bench) -> None:
     extended = plan(toys, "--benchmarks", "toys.bench.yaml", "--force", "-e").stdout.splitlines()
     assert "runs     toys.bench.yaml::two[oracle]" in extended
     document = yaml.safe_load(plan(toys, "--benchmarks", "toys.bench.yaml", "-o", "yaml").stdout)
-    jsonschema.validate(document, schema_of("plan"))
+    obeys(document, "plan")
     assert document["reused"] == 2
 
 

@@ -10,10 +10,9 @@ import sys
 import time
 from collections.abc import Iterator
 
-import jsonschema
 import pytest
 
-from pytest_benchjobs.report.documents import schema_of
+from tests.schemas import obeys
 from tests.support import paths, until
 from tests.terminal import BENCHJOBS, TMUX, Terminal
 
@@ -132,7 +131,7 @@ def test_everybody_sees_the_same_job(fifty: Bench, workers: tuple[str, ...]) -> 
     assert "Benchmark Job Results" in out
     found = [json.loads(line) for line in json_lines.splitlines()]
     for document in found:
-        jsonschema.validate(document, schema_of("watch"))
+        obeys(document, "watch")
         assert len(document["in_flight"]) <= 5
     done = [document["totals"]["done"] for document in found]
     assert (done, done[0], done[-1]) == (sorted(done), 0, TRIALS)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
@@ -16,10 +15,10 @@ from pytest_benchjobs.cli import main
 from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus
 from pytest_benchjobs.model.policy import parse_policy
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, TrialResult
-from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import FILE, History
 from pytest_benchjobs.store.totals import totals
+from tests.schemas import obeys
 
 from .records import NOW, record, result, trial
 
@@ -122,7 +121,7 @@ def documents(
         main_status = run(*arguments, option, kind)
         assert main_status in (0, 1)
         document = load(capsys.readouterr().out)
-        jsonschema.validate(document, schema_of(name), jsonschema.Draft202012Validator)
+        obeys(document, name)
         document.pop("silent_seconds", None)  # time goes by between two calls
         found.append(document)
     assert found[0] == found[1]
