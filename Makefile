@@ -33,10 +33,10 @@ format: venv  ## Format and fix what can be fixed
 	$(PY) -m ruff check --fix
 
 unit: venv  ## No engine, no pytest plugin
-	$(PYTEST) tests/unit -n auto $(DAILY)
+	$(PYTEST) tests/unit -n auto --dist worksteal $(DAILY)
 
 plugin: venv  ## The pytest plugin, through pytester
-	$(PYTEST) tests/plugin $(WORKERS) $(DAILY)
+	$(PYTEST) tests/plugin $(WORKERS) --dist worksteal $(DAILY)
 
 docs: venv engine  ## Run what the documentation shows
 	$(PYTEST) tests/docs $(WORKERS) --dist loadgroup $(DAILY)
