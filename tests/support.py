@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 import junitparser
 
+from . import forking
+
 T = TypeVar("T")
 
 IMAGE = "debian:bookworm-slim"
@@ -28,7 +30,7 @@ def command(*args: str) -> list[str]:
 
 
 def start(directory: Path, *args: str, **env: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+    return forking.Popen(
         command(*args),
         cwd=directory,
         env={**_CLEAN, **env},

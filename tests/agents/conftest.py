@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forking
 from tests.agents.jobs import AGENTS, Job
 from tests.agents.server import ModelServer
 
@@ -19,6 +20,12 @@ UNREACHABLE = re.compile(
     r"\b(?:EAI_AGAIN|ENOTFOUND|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT)\b"
     r"|tunneling socket could not be established|which is not on PATH"
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forking() -> Iterator[None]:
+    with forking.served():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,20 @@ from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.sandbox.docker import DockerProvider
 
+from .. import forking
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _forking() -> Iterator[None]:
+    with forking.served():
+        yield
+
+
+@pytest.fixture
+def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of this test are not forked: it is about what others see of them."""
+    monkeypatch.setattr(forking, "address", None)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def engine() -> None:

@@ -18,7 +18,7 @@ from pytest_benchjobs.model.endpoint import PLACEHOLDER_KEY
 from pytest_benchjobs.store.redact import PATTERNS, Redactor
 from tests.support import IMAGE, results, start
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow]
+pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.usefixtures("from_nothing")]
 
 PATIENCE = 300
 
