@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from xml.sax.saxutils import escape
 
 from ..model.job import JobRecord
 from ..store.text import one_line
@@ -23,6 +24,7 @@ _SHARE = LIMIT // 8
 """Of all attachments, and of the properties of all suites."""
 _CUT = 100
 """Characters of a name or message where not all that failed has room otherwise."""
+_QUOTED = {'"': "&quot;"}
 _KINDS = ("passed", "failure", "error", "skipped")
 
 
@@ -218,7 +220,7 @@ def _case(case: Case) -> bytes:
 
 
 def _attachment(path: str) -> bytes:
-    return f"<system-out>[[ATTACHMENT|{_escaped(path)}]]</system-out>".encode()
+    return f"<system-out>[[ATTACHMENT|{escape(path)}]]</system-out>".encode()
 
 
 def _property(name: str, value: str) -> bytes:
@@ -226,10 +228,5 @@ def _property(name: str, value: str) -> bytes:
 
 
 def _start(tag: str, attributes: dict[str, str], end: str = ">") -> bytes:
-    told = [f'{name}="{_escaped(value)}"' for name, value in attributes.items()]
+    told = [f'{name}="{escape(value, _QUOTED)}"' for name, value in attributes.items()]
     return f"<{' '.join((tag, *told))}{end}".encode()
-
-
-def _escaped(text: str) -> str:
-    """Lines that `one_line` made have no character but these that XML minds."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
