@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
+
 # A job that a shell started in the background, as CI often is, ignores Ctrl-C, and so does every process it starts.
 # Tests which send it must mean something there too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -15,3 +17,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # What is kept on the machine that runs the tests is nobody's business here.
 os.environ["BENCHJOBS_CONFIG"] = "/nonexistent/benchjobs"
+
+
+@pytest.fixture
+def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of this test are not forked: it is about what they import, or what others see of them."""
+    monkeypatch.setattr("tests.forking.address", None)

@@ -12,9 +12,8 @@ from pytest_benchjobs.report.documents import schema_of
 @functools.cache
 def _validator(name: str) -> jsonschema.Draft202012Validator:
     schema = schema_of(name)
-    jsonschema.Draft202012Validator.check_schema(
-        schema
-    )  # once: it takes a hundred times as long as a document
+    # Once: it takes a hundred times as long as a document.
+    jsonschema.Draft202012Validator.check_schema(schema)
     return jsonschema.Draft202012Validator(schema)
 
 

@@ -20,12 +20,6 @@ def _forking() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes of this test are not forked: it is about what others see of them."""
-    monkeypatch.setattr(forking, "address", None)
-
-
 @pytest.fixture(scope="session", autouse=True)
 def engine() -> None:
     """Skip without an engine; in CI that is a failure, lest nobody notices that nothing was tested."""

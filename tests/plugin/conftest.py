@@ -110,12 +110,6 @@ def _forking() -> Iterator[None]:
 
 
 @pytest.fixture
-def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes of this test are not forked: it is about what they import, or what others see of them."""
-    monkeypatch.setattr("subprocess.Popen", forking.GENUINE)
-
-
-@pytest.fixture
 def bench(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Bench:
     for variable in list(os.environ):
         if variable.startswith("PYTEST_") and variable != "PYTEST_DEBUG_TEMPROOT":
