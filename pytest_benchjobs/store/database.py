@@ -85,9 +85,10 @@ def copy_database(source: Path, target: Path) -> None:
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """All of it or nothing. One that waits for its turn is not overtaken by its own reads."""
-    # IMMEDIATE: one that reads first and writes later fails at once when another one writes.
-    connection.execute("BEGIN IMMEDIATE")
     try:
+        # IMMEDIATE: one that reads first and writes later fails at once when another one writes. Inside of `try`: a
+        # Ctrl-C that comes while it is begun is raised when it has begun, and nothing could be written ever after.
+        connection.execute("BEGIN IMMEDIATE")
         yield
         connection.execute("COMMIT")
     except BaseException:

@@ -113,7 +113,8 @@ def test_a_polite_request_to_stop_leaves_nothing(
     assert "INTERNALERROR" not in output
     _until_no_container(tmp_path)
     assert not list(tmp_path.glob("reports/jobs/*/**/.tmp-*"))
-    assert {(result["job"], result["node_id"]) for result in results(tmp_path)} == _in_history(tmp_path)
+    kept = {(result["job"], result["node_id"]) for result in results(tmp_path)}
+    assert kept == _in_history(tmp_path), output
 
 
 def test_asking_twice_is_quicker_and_as_clean(tmp_path: Path) -> None:

@@ -290,6 +290,33 @@ def test_a_history_on_a_medium_that_cannot_be_written_is_read() -> None:
         shutil.rmtree(directory)
 
 
+class _Interrupted(sqlite3.Connection):
+    """One on which Ctrl-C comes while a statement runs: Python raises it when that has ended."""
+
+    def execute(self, statement: str, *parameters: object) -> sqlite3.Cursor:
+        cursor = super().execute(statement, *parameters)
+        if statement == self.at:
+            raise KeyboardInterrupt
+        return cursor
+
+    at = ""
+
+
+@pytest.mark.parametrize("at", ["BEGIN IMMEDIATE", "INSERT INTO numbers VALUES (1)", "COMMIT"])
+def test_a_write_that_is_interrupted_stops_none_that_come_after_it(at: str) -> None:
+    connection = sqlite3.connect(":memory:", isolation_level=None, factory=_Interrupted)
+    connection.execute("CREATE TABLE numbers (number)")
+    connection.at = at
+    with pytest.raises(KeyboardInterrupt), database.transaction(connection):
+        connection.execute("INSERT INTO numbers VALUES (1)")
+    connection.at = ""
+    with database.transaction(connection):
+        connection.execute("INSERT INTO numbers VALUES (2)")
+    found = [number for (number,) in connection.execute("SELECT number FROM numbers")]
+    assert found == ([1, 2] if at == "COMMIT" else [2])
+    connection.close()
+
+
 def journal_of(path: Path) -> str:
     connection = sqlite3.connect(path)
     (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
