@@ -37,7 +37,9 @@ def remember(session: pytest.Session) -> None:
 def write_files(bench: BenchSession) -> None:
     """Write what `--bench-markdown` and `--bench-metrics` name. What goes wrong is a line in the summary."""
     asked = read(bench.config)
-    record, results = bench.bundle.read(), bench.results
+    record, results = bench.ended, bench.results
+    if record is None:
+        return
     gate = None if bench.judged is None else bench.judged.report
     if asked.markdown is not None:
         host = host_of(bench.config)
@@ -58,10 +60,9 @@ def _write(bench: BenchSession, option: str, path: Path, text: str) -> None:
 def tell(bench: BenchSession) -> None:
     """Give the CI system its files, and print the lines it obeys: also with `-q`, and nothing after them."""
     config = bench.config
-    session, host = config.stash.get(_SESSION, None), host_of(config)
-    if host is None or session is None:
+    session, host, record = config.stash.get(_SESSION, None), host_of(config), bench.ended
+    if host is None or session is None or record is None:
         return
-    record = bench.bundle.read()
     gate = None if bench.judged is None else bench.judged.report
     lines, troubles = publish(
         host,

@@ -18,7 +18,7 @@ from ..agents.capabilities import incompatibility
 from ..cancellation import Cancellation
 from ..limits import Limits
 from ..model.errors import BenchError, BudgetSpent, InfrastructureError, InputError
-from ..model.job import JobStatus
+from ..model.job import JobRecord, JobStatus
 from ..model.result import Failure, Outcome, Trial, TrialResult
 from ..model.usage import Usage
 from ..preparation import Services, prepare
@@ -80,6 +80,8 @@ class BenchSession:
         """What rounds of attempts showed so far."""
         self.decided: dict[tuple[str, str], str] = {}
         """Benchmark and agent -> why no further attempt of it is run."""
+        self.ended: JobRecord | None = None
+        """What is kept of the job, once it has ended; None also where that cannot be read any more."""
         self.judged: Judged | None = None
         """What the gates say of the job, once it has ended; None: there are none."""
         self.before: Callable[[TrialItem, Trial], None] = lambda _item, _trial: None
@@ -398,6 +400,7 @@ class BenchSession:
                     "rounds": self.rounds,
                 }
             )
+            self.ended = record
             self.bundle.write(record)
             with self._noting("history"):
                 history.save_trials(result for result in self.results if result.node_id not in self._saved)
