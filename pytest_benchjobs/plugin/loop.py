@@ -13,7 +13,6 @@ the same session run first, with their real `nextitem`, so that their fixtures l
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import signal
 import threading
@@ -52,7 +51,7 @@ def run(session: pytest.Session) -> bool:
                 following = ordinary[index + 1] if index + 1 < len(ordinary) else None
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 stop_if_asked(session)
-            with quiet_trial_threads(session.config), collected_items_left_alone():
+            with quiet_trial_threads(session.config):
                 _fly(session, bench, trials)
         finally:
             bench.deafen()
@@ -144,16 +143,6 @@ def sigterm_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-@contextlib.contextmanager
-def collected_items_left_alone() -> Iterator[None]:
-    """Spare the garbage collector what collection made: looking through it time and again takes a third of the loop."""
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..garbage import seldom
 from . import collect, gate, selection
 from .asked import asked as read
 from .items import TrialItem
@@ -69,13 +70,14 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         from .planning import plan
 
         return plan(session)
-    if hasattr(session.config, "workerinput"):
-        from .xdist import run_worker
+    with seldom():
+        if hasattr(session.config, "workerinput"):
+            from .xdist import run_worker
 
-        return run_worker(session)
-    from .loop import run
+            return run_worker(session)
+        from .loop import run
 
-    return run(session)
+        return run(session)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -24,7 +24,8 @@ from docker.utils.build import exclude_paths
 from ..model.environ import host_environment
 from ..model.errors import EngineLost, ImageBuildFailed
 from .dockerfile import base_images, substitute
-from .engine import BROKEN, LABEL, Engine
+from .engine import LABEL, Engine
+from .library import BROKEN
 
 _SPOOL = 32 * 1024 * 1024
 _CHUNK = 256 * 1024

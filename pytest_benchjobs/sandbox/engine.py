@@ -1,22 +1,21 @@
-"""How to reach the Docker Engine, and what its refusals mean."""
+"""How to reach the Docker Engine, and what its refusals mean.
+
+Its client library takes a tenth of a second to import, which is most of what asking the engine a few questions costs.
+So it is imported when there is more to do than to ask: a session in which all results are reused never needs it.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import json
 import os
 import socket
 import ssl
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Any
-from urllib.parse import urlsplit
-
-import docker
-import docker.errors
-import docker.utils
-import requests
-import urllib3.exceptions
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode, urlsplit
 
 from ..model.errors import (
     ContainerLost,
@@ -26,18 +25,18 @@ from ..model.errors import (
     EngineUnavailable,
     InfrastructureError,
 )
-from .transport import UnixAdapter
+from .reaper import UnixConnection
+
+if TYPE_CHECKING:
+    import docker
 
 DEFAULT_HOST = "unix:///var/run/docker.sock"
 LABEL = "benchjobs."
 
 _CALL_TIMEOUT = 120
-_IDLE_CONNECTIONS = 32
+_NOT_FOUND = 404
 _HEAD_LIMIT = 64 * 1024
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
-
-# What a connection that breaks looks like, through all the layers below.
-BROKEN = (requests.RequestException, urllib3.exceptions.HTTPError, json.JSONDecodeError)
 
 
 class Engine:
@@ -86,9 +85,32 @@ class Engine:
             EngineUnavailable: it does not, and what to do about it.
 
         """
+        self.get("/version")
+
+    def get(self, path: str, **query: object) -> Any:
+        """What it answers to a GET, read as JSON; None where it knows no such thing.
+
+        Raises:
+            EngineUnavailable: nobody answers.
+            InfrastructureError: it refuses.
+
+        """
+        where = (
+            f"{quote(path, safe='/:')}?{urlencode({key: _parameter(value) for key, value in query.items()})}"
+        )
+        if self.local:
+            status, body = self._ask(where)
+        else:
+            with self.guard(running=False):
+                answer = self.client.get(f"{self.client.base_url}{where}", timeout=_CALL_TIMEOUT)
+                status, body = answer.status_code, answer.content
+        if status == _NOT_FOUND:
+            return None
+        if status != http.client.OK:
+            raise refusal(status, message(body))
         try:
-            self.client.ping()
-        except (*BROKEN, docker.errors.DockerException) as error:
+            return json.loads(body)
+        except ValueError as error:
             raise self._unavailable(error) from error
 
     @contextlib.contextmanager
@@ -96,9 +118,15 @@ class Engine:
         """Turn the client's exceptions into ours. `running`: the engine was there a moment ago, so it is lost."""
         try:
             yield
-        except docker.errors.APIError as error:
-            raise refusal(error.status_code, error.explanation or str(error)) from error
-        except (*BROKEN, docker.errors.DockerException) as error:
+        except InfrastructureError:
+            raise
+        except Exception as error:
+            from . import library
+
+            if not isinstance(error, library.ERRORS):
+                raise
+            if (said := library.said_by(error)) is not None:
+                raise refusal(*said) from error
             if running:
                 raise EngineLost(f"the Docker Engine at {self.host} went away: {_reason(error)}") from error
             raise self._unavailable(error) from error
@@ -134,6 +162,18 @@ class Engine:
             raise EngineLost(f"the Docker Engine at {self.host} went away: {error}") from error
         return connection, rest
 
+    def _ask(self, path: str) -> tuple[int, bytes]:
+        """A GET over a unix socket: status and body."""
+        connection = UnixConnection(self._socket_path, _CALL_TIMEOUT)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unavailable(error) from error
+        finally:
+            connection.close()
+
     def _open(self) -> socket.socket:
         parts = urlsplit(self.host)
         if parts.scheme == "unix":
@@ -159,35 +199,22 @@ class Engine:
             raise EngineUnavailable(
                 f"DOCKER_HOST={self.host} is not supported; use a unix:// or tcp:// address"
             )
+        from . import library
+
         try:
             # The library forgets to close a socket that does not connect, and Python then warns.
             if scheme == "unix":
                 self._open().close()
-            options = docker.utils.kwargs_from_env()
-            # version="auto" is one call; it is the first sign of life.
-            client = docker.APIClient(**options, version="auto", timeout=_CALL_TIMEOUT)
-        except (*BROKEN, docker.errors.DockerException, OSError) as error:
+            client, self._tls = library.connect(
+                self._socket_path if scheme == "unix" else None, _CALL_TIMEOUT
+            )
+        except (*library.ERRORS, OSError) as error:
             raise self._unavailable(error) from error
-        if scheme == "unix":
-            self._mount(client)
-        # Proxies, .netrc and REQUESTS_CA_BUNDLE are for the web, and override the engine's own certificates.
-        client.trust_env = False
-        if tls := options.get("tls"):
-            self._tls = ssl.create_default_context(cafile=tls.ca_cert)
-            self._tls.check_hostname = bool(tls.verify)
-            if not tls.verify:
-                self._tls.verify_mode = ssl.CERT_NONE
-            if tls.cert:
-                self._tls.load_cert_chain(*tls.cert)
         return client
 
     @property
     def _socket_path(self) -> str:
         return self.host.removeprefix("unix://")
-
-    def _mount(self, client: docker.APIClient) -> None:
-        client.close()
-        client.mount("http+docker://", UnixAdapter(self._socket_path, _CALL_TIMEOUT, _IDLE_CONNECTIONS))
 
     def _unavailable(self, error: BaseException) -> EngineUnavailable:
         text = str(error)
@@ -216,6 +243,10 @@ def refusal(status: int | None, text: str) -> InfrastructureError:
     ):
         return ContainerLost(f"the container was killed or removed by somebody else: {text}")
     return EngineError(f"the Docker Engine refused ({status}): {text}")
+
+
+def _parameter(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _read_head(connection: socket.socket) -> tuple[int, bytes]:

@@ -68,7 +68,7 @@ def engine_facts(provider: DockerProvider, me: Owner) -> EngineFacts:
         images = sorted(
             (image for image in client.images() if image.get("RepoTags")), key=lambda i: i["Size"]
         )
-        abandoned = sum(map(len, left_behind(client, me)))
+        abandoned = sum(map(len, left_behind(provider.engine, me)))
     limits = {"memory": "MemoryLimit", "cpus": "CpuCfsQuota", "pids": "PidsLimit"}
     root = str(info.get("DockerRootDir", ""))
     return EngineFacts(

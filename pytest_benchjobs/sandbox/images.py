@@ -6,29 +6,22 @@ import contextlib
 import dataclasses
 import fcntl
 import os
-import queue
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import docker
-import docker.errors
 import platformdirs
-from docker.utils import parse_repository_tag
 
 from ..model.errors import ImageBuildFailed, ImageMissing, InfrastructureError
 from ..model.result import ImageRecord
 from ..model.scenario import Environment
-from .build import Recipe, build
 from .dockerfile import canonical, lookup
-from .engine import BROKEN, Engine
+from .engine import Engine
 
-# A registry that is out of reach must not hold up what can be built instead; one that is slow may take its time.
-_FIRST_WORD = 30.0
-_WHOLE_PULL = 1800.0
+if TYPE_CHECKING:
+    from .build import Recipe
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -176,6 +169,8 @@ class Images:
             with _machine_lock(tag):
                 found = self._local(tag)
                 if found is None:
+                    from .build import build
+
                     with self._log(tag) as log:
                         build(self._engine, recipe, tag, environment.build_timeout, log)
                     found = self._local(tag)
@@ -191,23 +186,21 @@ class Images:
         )
 
     def _local(self, name: str) -> dict[str, Any] | None:
-        try:
-            found: dict[str, Any] = self._engine.client.inspect_image(name)  # type: ignore[no-untyped-call]
-        except docker.errors.NotFound:
-            return None
+        found: dict[str, Any] | None = self._engine.get(f"/images/{name}/json")
         return found
 
     def _pull(self, name: str) -> dict[str, Any]:
         registry = canonical(name).partition("/")[0]
         if registry in self._dead_registries:
             raise _missing(name, self._dead_registries[registry])
+        from .pulling import Refused, pull
+
         try:
-            self._wait_for_pull(name)
-        except docker.errors.DockerException as error:
-            reason = str(getattr(error, "explanation", None) or error)
-            if _out_of_reach(reason):
-                self._dead_registries[registry] = reason
-            raise _missing(name, reason) from error
+            pull(self._engine, name)
+        except Refused as error:
+            if _out_of_reach(str(error)):
+                self._dead_registries[registry] = str(error)
+            raise _missing(name, str(error)) from error
         except TimeoutError as error:
             self._dead_registries[registry] = str(error)
             raise _missing(name, str(error)) from error
@@ -215,37 +208,6 @@ class Images:
         if found is None:
             raise _missing(name, "the pull ended well, but the engine does not have it")
         return found
-
-    def _wait_for_pull(self, name: str) -> None:
-        """Pull, but do not wait forever for a registry that says nothing."""
-        news: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()
-        repository, tag = parse_repository_tag(name)
-
-        def pull() -> None:
-            try:
-                for line in self._engine.client.pull(
-                    repository, tag=tag or "latest", stream=True, decode=True
-                ):
-                    news.put(line)
-                news.put(None)
-            except (docker.errors.DockerException, OSError, *BROKEN) as error:
-                news.put(error)
-
-        threading.Thread(target=pull, name="bench-pull", daemon=True).start()
-        deadline = time.monotonic() + _WHOLE_PULL
-        patience = _FIRST_WORD
-        while True:
-            try:
-                line = news.get(timeout=min(patience, max(0.0, deadline - time.monotonic())))
-            except queue.Empty:
-                raise TimeoutError(f"the registry did not answer within {patience:g} s") from None
-            if line is None:
-                return
-            if isinstance(line, BaseException):
-                raise line
-            if "error" in line:
-                raise docker.errors.DockerException(line["error"])
-            patience = _WHOLE_PULL
 
     @contextlib.contextmanager
     def _log(self, tag: str) -> Iterator[Callable[[str], object]]:
@@ -288,6 +250,10 @@ def _key(
 def _recipe(
     environment: Environment, dockerfile: Path, image_map: Mapping[str, str], arguments: Mapping[str, str]
 ) -> Recipe:
+    from .build import (
+        Recipe,
+    )  # with it comes the engine's client library, which most scenarios need only later
+
     return Recipe.read(dockerfile, environment.context or dockerfile.parent, image_map, arguments)
 
 

@@ -17,8 +17,9 @@ import docker.errors
 from ..model.errors import ImageMissing, InfrastructureError
 from ..model.result import ImageRecord
 from ..model.scenario import Environment
-from .engine import BROKEN, LABEL, Engine, message, refusal
+from .engine import LABEL, Engine, message, refusal
 from .images import ResolvedImage, resolved
+from .library import ERRORS
 from .programs import DEFAULT_PATH
 from .protocol import Kept, SandboxSpec
 
@@ -111,7 +112,7 @@ def forget_kept(engine: Engine, reference: str) -> bool:
     try:
         # Its parents are the images of others.
         engine.client.remove_image(reference, force=True, noprune=True)
-    except (InfrastructureError, docker.errors.DockerException, OSError, *BROKEN):
+    except (InfrastructureError, *ERRORS, OSError):
         return False
     return True
 

@@ -84,12 +84,15 @@ class Reaper:
             self._process = None
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=_TIMEOUT)
+class UnixConnection(http.client.HTTPConnection):
+    """HTTP over the unix socket at `path`. Seconds."""
+
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
         self._path = path
 
     def connect(self) -> None:
+        """Called at the first request."""
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
@@ -100,7 +103,7 @@ class _UnixEngine:
         self._path = path
 
     def _call(self, method: str, path: str) -> bytes:
-        connection = _UnixConnection(self._path)
+        connection = UnixConnection(self._path, _TIMEOUT)
         try:
             connection.request(method, path)
             return connection.getresponse().read()

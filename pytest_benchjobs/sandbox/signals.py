@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-import docker.errors
-
 from ..model.errors import InfrastructureError
-from .engine import BROKEN, Engine
+from .engine import Engine
+from .library import ERRORS
 
 NAMES = frozenset({"INT", "TERM"})
 
@@ -25,7 +24,7 @@ def send(engine: Engine, container: str, pid: int, name: str) -> None:
     if pid <= 1 or name not in NAMES:
         return
     command = ["/bin/sh", "-c", f"kill -s {name} -- -{pid}"]
-    with contextlib.suppress(InfrastructureError, docker.errors.DockerException, OSError, *BROKEN):
+    with contextlib.suppress(InfrastructureError, *ERRORS, OSError):
         created = _post(engine, f"/containers/{container}/exec", {"Cmd": command, "User": "0"})
         # Detached: a shell that somebody replaced cannot hold us up.
         _post(engine, f"/exec/{created['Id']}/start", {"Detach": True})

@@ -8,12 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import docker
-import docker.errors
-
+from ..model.errors import ContainerLost, DiskFull, EngineError
 from ..model.job import Owner
 from ..model.owner import is_alive
-from .engine import LABEL
+from .engine import LABEL, Engine
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,27 +28,27 @@ class Swept:
         return self.containers + self.networks + self.volumes
 
 
-def sweep(client: docker.APIClient, me: Owner) -> Swept:
+def sweep(engine: Engine, me: Owner) -> Swept:
     """Remove containers, networks and volumes of ours whose owner is dead.
 
     Whether a process of this host lives is known for sure. Of another host's processes it is not: what they own is
     removed once it is past its deadline, which is when it is of no use to anybody.
     """
-    containers, networks, volumes = left_behind(client, me)
+    containers, networks, volumes = left_behind(engine, me)
     return Swept(
-        _remove(containers, lambda name: client.remove_container(name, force=True, v=True)),
-        _remove(networks, client.remove_network),
-        _remove(volumes, lambda name: client.remove_volume(name, force=True)),
+        _remove(engine, containers, lambda name: engine.client.remove_container(name, force=True, v=True)),
+        _remove(engine, networks, lambda name: engine.client.remove_network(name)),
+        _remove(engine, volumes, lambda name: engine.client.remove_volume(name, force=True)),
     )
 
 
-def left_behind(client: docker.APIClient, me: Owner) -> tuple[list[str], list[str], list[str]]:
+def left_behind(engine: Engine, me: Owner) -> tuple[list[str], list[str], list[str]]:
     """What `sweep` would remove: ids of containers and networks, and names of volumes."""
-    filters = {"label": f"{LABEL}owner"}
+    filters = {"label": [f"{LABEL}owner"]}
     return (
-        _abandoned(client.containers(all=True, filters=filters), me, "Id"),
-        _abandoned(client.networks(filters=filters), me, "Id"),
-        _abandoned(client.volumes(filters=filters).get("Volumes") or [], me, "Name"),
+        _abandoned(engine.get("/containers/json", all=True, filters=filters), me, "Id"),
+        _abandoned(engine.get("/networks", filters=filters), me, "Id"),
+        _abandoned(engine.get("/volumes", filters=filters)["Volumes"], me, "Name"),
     )
 
 
@@ -73,15 +71,15 @@ def parse_owner(labels: Mapping[str, str]) -> Owner | None:
     return Owner(host=labels[LABEL + "host"], boot=parts[0], pid=int(parts[1]), started=parts[2])
 
 
-def _abandoned(found: Iterable[Mapping[str, Any]], me: Owner, key: str) -> list[str]:
-    return [thing[key] for thing in found if abandoned(thing.get("Labels") or {}, me, time.time())]
+def _abandoned(found: Iterable[Mapping[str, Any]] | None, me: Owner, key: str) -> list[str]:
+    return [thing[key] for thing in found or () if abandoned(thing.get("Labels") or {}, me, time.time())]
 
 
-def _remove(names: Iterable[str], remove: Callable[[str], object]) -> int:
+def _remove(engine: Engine, names: Iterable[str], remove: Callable[[str], object]) -> int:
     removed = 0
     for name in names:
         # Somebody else may be sweeping at the same time.
-        with contextlib.suppress(docker.errors.APIError):
+        with contextlib.suppress(EngineError, ContainerLost, DiskFull), engine.guard(running=False):
             remove(name)
             removed += 1
     return removed

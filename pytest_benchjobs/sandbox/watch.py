@@ -11,10 +11,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-import docker.errors
-
 from ..model.errors import InfrastructureError
-from .engine import BROKEN, LABEL, Engine
+from .engine import LABEL, Engine
+from .library import ERRORS
 
 _EVENTS = ("oom", "kill", "die")
 _RECONNECT = 1.0
@@ -75,14 +74,7 @@ class Events:
     def _watch(self) -> None:
         while not self._closed:
             # Whatever breaks here says that the engine is gone; whoever runs a trial finds that out for itself.
-            with contextlib.suppress(
-                InfrastructureError,
-                OSError,
-                ValueError,
-                AttributeError,
-                docker.errors.DockerException,
-                *BROKEN,
-            ):
+            with contextlib.suppress(InfrastructureError, *ERRORS, OSError, ValueError, AttributeError):
                 if self._stream is None:
                     self._stream = self._open()
                 for event in self._stream:  # type: ignore[attr-defined]
@@ -158,5 +150,5 @@ class StorageGuard:
             url = f"{client.base_url}/v{client.api_version}/containers/{container}/json"
             answer = client.get(url, params={"size": "1"}, timeout=_MEASURE_TIMEOUT)
             return int(answer.json().get("SizeRw") or 0)
-        except (*BROKEN, docker.errors.DockerException, OSError, ValueError):
+        except (*ERRORS, OSError, ValueError):
             return 0

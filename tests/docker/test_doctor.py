@@ -12,7 +12,7 @@ import pytest
 from pytest_benchjobs.cli import findings
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.report.documents.acting import Health
-from pytest_benchjobs.sandbox import docker as docker_module
+from pytest_benchjobs.sandbox import creating
 from pytest_benchjobs.sandbox.docker import DockerProvider
 from pytest_benchjobs.sandbox.health import engine_facts, limits_missing
 from tests.support import IMAGE, containers
@@ -57,7 +57,7 @@ def test_limits_are_tried_in_a_container_that_is_removed(provider: DockerProvide
 
 
 def test_limits_that_do_not_hold_are_named(provider: DockerProvider, monkeypatch: pytest.MonkeyPatch) -> None:
-    configure = docker_module._host_config
+    configure = creating._host_config
 
     def without(*arguments: Any) -> dict[str, Any]:
         configuration = configure(*arguments)
@@ -65,7 +65,7 @@ def test_limits_that_do_not_hold_are_named(provider: DockerProvider, monkeypatch
         configuration.pop("memswap_limit")
         return {**configuration, "pids_limit": 999}
 
-    monkeypatch.setattr(docker_module, "_host_config", without)
+    monkeypatch.setattr(creating, "_host_config", without)
     assert limits_missing(provider, (IMAGE,)) == ("memory", "pids")
 
 

@@ -183,15 +183,12 @@ def test_an_image_is_asked_for_once_however_many_trials_want_it(
     from concurrent.futures import ThreadPoolExecutor
 
     asked = []
-    inspect = provider.engine.client.inspect_image
     fresh = DockerProvider(provider.owner)
-    monkeypatch.setattr(
-        fresh.engine.client, "inspect_image", lambda name: asked.append(name) or inspect(name)
-    )
+    monkeypatch.setattr(fresh.engine, "get", lambda path: asked.append(path) or provider.engine.get(path))
     with ThreadPoolExecutor(8) as pool:
         keys = set(pool.map(lambda _: fresh.identify(Environment(image=IMAGE), {}, {}), range(200)))
     fresh.close()
-    assert (len(keys), asked) == (1, [IMAGE])
+    assert (len(keys), asked) == (1, [f"/images/{IMAGE}/json"])
 
 
 def test_a_dockerfile_is_known_before_it_is_built(

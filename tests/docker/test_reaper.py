@@ -14,6 +14,7 @@ import pytest
 
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.engine import Engine
 from pytest_benchjobs.sandbox.sweep import sweep
 from tests.support import IMAGE, PATIENCE
 
@@ -116,7 +117,7 @@ def test_a_sweep_takes_what_is_dead_and_leaves_what_may_live(client: docker.APIC
         client.create_volume(
             "bench-test-sweep", labels={"benchjobs.owner": str(dead), "benchjobs.host": me.host}
         )
-        swept = sweep(client, me)
+        swept = sweep(Engine(), me)
         left = set(_containers(client, "test-sweep"))
         assert (left & gone, left & kept) == (set(), kept)
         assert (swept.containers >= 3, swept.networks >= 1, swept.volumes >= 1) == (True, True, True)

@@ -1,0 +1,103 @@
+"""Creating a container: what of its scenario, its trial and its owner the engine is told."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import docker.errors
+from docker.types import DeviceRequest, Ulimit
+from docker.types import Mount as EngineMount
+
+from ..model.errors import AgentSetupFailed, ImageMissing
+from ..model.scenario import Environment, Network
+from .container import NETWORK_OF, DockerSandbox
+from .engine import LABEL
+from .images import ResolvedImage
+from .protocol import Mount, SandboxSpec
+from .watch import Events
+
+if TYPE_CHECKING:
+    from .docker import DockerProvider
+
+_HOSTNAME = "bench"
+# Of the engine's default capabilities: forging packets, making devices, and handing capabilities on.
+_DROPPED_CAPABILITIES = ["MKNOD", "NET_RAW", "SETPCAP"]
+_NO_SUCH_SOURCE = "bind source path does not exist"
+
+
+def create(
+    provider: DockerProvider, spec: SandboxSpec, image: ResolvedImage, events: Events
+) -> DockerSandbox:
+    """Create a container, which is not started yet.
+
+    Raises:
+        ImageMissing: the image was removed meanwhile.
+        AgentSetupFailed: the engine does not see the files of this machine that the agent needs.
+        library.ERRORS: the engine refuses, or is gone.
+
+    """
+    environment = spec.environment
+    workdir = environment.workdir or image.workdir or "/"
+    labels = {
+        **{LABEL + key: value for key, value in spec.labels.items()},
+        LABEL + "owner": str(provider.owner),
+        LABEL + "host": provider.owner.host,
+        LABEL + "deadline": str(int(time.time() + spec.deadline)),
+    }
+    lifetime = str(max(1, int(spec.deadline)))
+    keep = environment.keep_entrypoint and bool(image.entrypoint)
+    client = provider.engine.client
+    try:
+        created = client.create_container(
+            image.id,
+            ["sleep", lifetime] if keep else [lifetime],
+            entrypoint=list(image.entrypoint) if keep else ["sleep"],
+            # Commands are given them one by one: what the engine keeps of a container it shows to everybody.
+            environment=dict(environment.env) if keep else None,
+            hostname=_HOSTNAME,
+            # Out of reach of an agent that is not root. Commands run as the image's own user all the same.
+            user=None if keep else "root",
+            working_dir=workdir,
+            labels=labels,
+            host_config=client.create_host_config(**_host_config(environment, spec.network, spec.mounts)),
+        )
+    except docker.errors.ImageNotFound as error:
+        provider.images.forget(image)
+        raise ImageMissing(f"image {image.record.reference} was removed meanwhile") from error
+    except docker.errors.APIError as error:
+        if _NO_SUCH_SOURCE in str(error.explanation):
+            raise AgentSetupFailed(
+                f"the Docker Engine at {provider.engine.host} does not see this machine's files, which agents need: "
+                f"{error.explanation}"
+            ) from error
+        raise
+    return DockerSandbox(provider, created["Id"], image, spec, workdir, labels, events)
+
+
+def _host_config(environment: Environment, network: Network, mounts: tuple[Mount, ...]) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        "init": True,
+        "network_mode": NETWORK_OF[network],
+        "pids_limit": environment.pids,
+        "cap_drop": _DROPPED_CAPABILITIES,
+        # An agent can write to /proc/1/fd/1: what comes there is kept nowhere.
+        "log_config": {"Type": "none"},
+        # No limit on open files: an engine without CAP_SYS_RESOURCE may not raise its own.
+        "ulimits": [Ulimit(name="core", soft=0, hard=0)],
+    }
+    if not environment.allow_sudo:
+        config["security_opt"] = ["no-new-privileges"]
+    if environment.memory is not None:
+        config["mem_limit"] = config["memswap_limit"] = environment.memory
+    if environment.cpus is not None:
+        config["nano_cpus"] = int(environment.cpus * 1e9)
+    if mounts:
+        # Not `binds`: for those the engine makes a directory where it finds nothing.
+        config["mounts"] = [
+            EngineMount(mount.target, str(mount.source.absolute()), type="bind", read_only=True)
+            for mount in mounts
+        ]
+    if environment.gpus:
+        config["device_requests"] = [DeviceRequest(count=environment.gpus, capabilities=[["gpu"]])]
+    return config
