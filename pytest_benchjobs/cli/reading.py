@@ -65,8 +65,10 @@ def list_(
         ),
     )
     jobs = tuple(JobItem.model_validate(row, from_attributes=True) for row in reversed(rows))
+    dead = _dead(directory, {job.id for job in jobs if job.status in _GOING_ON})
+    jobs = tuple(job.model_copy(update={"dead": job.id in dead}) for job in jobs)
     emit(ListDocument(jobs=jobs), lambda: _job_lines(jobs, now), output)
-    _tell_dead(directory, (job.id for job in jobs if job.status in _GOING_ON))
+    _tell_dead(job.id for job in jobs if job.dead)
 
 
 @click.command()
@@ -113,8 +115,10 @@ def runs(
 
     rows = _read(directory, page)
     items = tuple(RunItem.model_validate(row, from_attributes=True) for row in rows[:limit])
+    dead = _dead(directory, {run.job for run in items if run.status in _GOING_ON})
+    items = tuple(run.model_copy(update={"dead": run.job in dead}) for run in items)
     emit(RunsDocument(runs=items), lambda: _run_lines(items), output)
-    _tell_dead(directory, dict.fromkeys(run.job for run in items if run.status in _GOING_ON))
+    _tell_dead(dict.fromkeys(run.job for run in items if run.dead))
     if not items and agent is not None:
         labels = sorted({row.agent for row in _read(directory, lambda history: history.run_page(limit=1000))})
         there = f"; there are {', '.join(labels[:10])}" if labels else ""
@@ -143,7 +147,7 @@ def summary(job: str, extended: bool, limit: int | None, config: bool, directory
         job_id = find_job(history, job)
         document = summary_document(directory, history, job_id, extended=extended, limit=limit)
     emit(document, lambda: summary_lines(document, width(), config=config), output)
-    _tell_dead(directory, [job_id])
+    _tell_dead([job_id] if document.dead else [])
 
 
 def ago(then: datetime.datetime, now: datetime.datetime) -> str:
@@ -158,24 +162,26 @@ def ago(then: datetime.datetime, now: datetime.datetime) -> str:
     return f"{local:%b} {local.day}" + ("" if local.year == today.year else f" {local.year}")
 
 
-def _tell_dead(directory: Path, job_ids: Iterable[str]) -> None:
-    """Say which jobs only seem to go on. Who reads changes nothing: closing them is for `recover`."""
-    from ..model.errors import InputError
-    from ..store.bundle import JobBundle
-    from ..store.recover import is_dead
+def _dead(directory: Path, job_ids: set[str]) -> set[str]:
+    if not job_ids:
+        return job_ids
+    from ..report.overview import died
 
+    return {job_id for job_id in job_ids if died(directory, job_id)}
+
+
+def _tell_dead(job_ids: Iterable[str]) -> None:
+    """Say which jobs only seem to go on. Closing them is for `recover`."""
     for job_id in job_ids:
-        try:
-            bundle = JobBundle.open(directory, job_id)
-            record = bundle.read()
-        except InputError:
-            continue  # only the history knows it, or nobody can read it
-        if not record.status.ended and is_dead(bundle.root, record):
-            click.echo(
-                f"job {job_id} is {record.status.value} no more, its process died: `benchjobs resume {job_id}` "
-                "finishes it, `benchjobs recover` closes it",
-                err=True,
-            )
+        click.echo(
+            f"job {job_id} runs no more, its process died: `benchjobs resume {job_id}` finishes it, "
+            "`benchjobs recover` closes it",
+            err=True,
+        )
+
+
+def _status(item: JobItem | RunItem) -> Cell:
+    return Cell("died", "red") if item.dead else Cell(item.status, _STATUS_COLOURS.get(item.status))
 
 
 def _read(directory: Path, page: Callable[[History], list[Any]]) -> list[Any]:
@@ -246,7 +252,7 @@ def _job_lines(jobs: tuple[JobItem, ...], now: datetime.datetime) -> Iterator[st
             job.id,
             job.name or "-",
             ago(job.created_at, now),
-            Cell(job.status, _STATUS_COLOURS.get(job.status)),
+            _status(job),
             f"{job.trials}/{'?' if job.planned is None else job.planned}",
             str(job.reused),
             Cell(str(job.error), "red" if job.error else None),
@@ -286,7 +292,7 @@ def _run_lines(items: tuple[RunItem, ...]) -> Iterator[str]:
             run.id,
             run.benchmark,
             run.agent,
-            Cell(run.status, _STATUS_COLOURS.get(run.status)),
+            _status(run),
             f"{run.passed}/{run.trials}",
             Cell(str(run.error), "red" if run.error else None),
             "N/A" if run.mean_score is None else percent(run.mean_score),

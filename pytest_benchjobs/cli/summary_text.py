@@ -57,7 +57,7 @@ def _head(document: SummaryDocument) -> Iterator[str]:
     lines = [
         ("Job ID", document.id),
         ("Name", document.name),
-        ("Status", document.status + (f": {document.message}" if document.message else "")),
+        ("Status", _status(document)),
         ("Started", f"{document.created_at:%Y-%m-%d %H:%M} UTC{took}"),
         ("Resumed", ", ".join(f"{at:%Y-%m-%d %H:%M} UTC" for at in document.resumed_at)),
         ("Made from", document.parent),
@@ -68,6 +68,12 @@ def _head(document: SummaryDocument) -> Iterator[str]:
     for title, text in lines:
         if text:
             yield f"{title + ':':<11}{one_line(text, 1000)}"
+
+
+def _status(document: SummaryDocument) -> str:
+    if document.dead:
+        return f"{document.status} no more, its process died"
+    return document.status + (f": {document.message}" if document.message else "")
 
 
 def _policy(document: SummaryDocument) -> str:

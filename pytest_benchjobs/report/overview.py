@@ -18,6 +18,7 @@ from ..store.bundle import JobBundle, stored
 from ..store.events import EventReader
 from ..store.history import History
 from ..store.liveness import last_beat
+from ..store.recover import is_dead
 from ..store.rows import JobRow, RunRow, TrialRow
 from .documents.logs import Reason
 from .documents.reading import RunHead
@@ -96,9 +97,20 @@ def summary_document(
         runs=tuple(shown),
         left_out=max(0, len(scenarios) - limit) if extended and limit is not None else 0,
         silent_seconds=None if record.status.ended else _silence(bundle.root),
+        dead=died(directory, job_id),
         in_flight=tuple(map(_in_flight, live.flying.values())),
         config=config,
     )
+
+
+def died(directory: Path, job_id: str) -> bool:
+    """Whether a job only seems to go on: its process is no more. Who reads changes nothing, so its status stays."""
+    try:
+        bundle = JobBundle.open(directory, job_id)
+        record = bundle.read()
+    except InputError:
+        return False  # only the history knows it, or nobody can read it
+    return not record.status.ended and is_dead(bundle.root, record)
 
 
 def _totals(row: JobRow | None) -> Totals:

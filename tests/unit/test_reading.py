@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import pty
 import subprocess
@@ -99,10 +100,37 @@ def test_whoever_reads_is_told_that_a_job_goes_on_no_more(
     for command in (["list", "--all"], ["runs"], ["summary"], ["summary", "-o", "json"]):
         assert run(*command, "--dir", tmp_path) == 0
         assert capsys.readouterr().err == (
-            f"job {FIRST} is running no more, its process died: `benchjobs resume {FIRST}` finishes it, "
+            f"job {FIRST} runs no more, its process died: `benchjobs resume {FIRST}` finishes it, "
             "`benchjobs recover` closes it\n"
         )
     assert bundle.read() == gone
+
+
+@pytest.mark.parametrize("dead", [False, True])
+def test_every_format_tells_whether_a_job_goes_on(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, dead: bool
+) -> None:
+    make_job(tmp_path, FIRST, {"oracle": {"count": "P"}}, status=JobStatus.RUNNING, planned=2)
+    bundle = JobBundle(tmp_path, FIRST)
+    owner = current_owner()
+    bundle.write(
+        bundle.read().model_copy(
+            update={"owner": owner.model_copy(update={"started": "never"}) if dead else owner}
+        )
+    )
+    said = []
+    for command, where in ((["list", "--all"], "jobs"), (["runs"], "runs"), (["summary"], None)):
+        run(*command, "--dir", tmp_path, "-o", "json")
+        document = json.loads(capsys.readouterr().out)
+        found = document if where is None else document[where][0]
+        said.append((found["status"], found["dead"]))
+    assert said == [("running", dead)] * 3
+    run("list", "--all", "--dir", tmp_path)
+    assert ("died" in capsys.readouterr().out) is dead
+    run("runs", "--dir", tmp_path)
+    assert ("died" in capsys.readouterr().out) is dead
+    run("summary", "--dir", tmp_path)
+    assert ("Status:    running no more, its process died" in capsys.readouterr().out) is dead
 
 
 def test_days_all_status_and_limit_choose_jobs(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:

@@ -46,6 +46,9 @@ class JobHead(Model):
 class JobItem(Counts, JobHead):
     """A job."""
 
+    dead: bool = False
+    """Its process died: it has the status of a job that goes on until `recover`, or the next job, closes it."""
+
 
 class ListDocument(Document):
     """`benchjobs list`: jobs, the oldest first."""
@@ -77,6 +80,8 @@ class RunItem(Counts, RunHead):
     cached_tokens: int | None
     seconds: float
     """Sum over the trials that ran in this job."""
+    dead: bool = False
+    """The process of its job died."""
 
 
 class RunsDocument(Document):

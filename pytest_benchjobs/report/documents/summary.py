@@ -188,6 +188,8 @@ class SummaryDocument(Document):
     """Scenarios beyond `--limit`."""
     silent_seconds: float | None
     """While it runs: since its process last said that it is alive."""
+    dead: bool = False
+    """Its process died: it has the status of a job that goes on until `recover`, or the next job, closes it."""
     in_flight: tuple[InFlight, ...]
     config: JobConfig
     reproducibility: dict[str, Any]
