@@ -60,6 +60,10 @@ class Spending:
         cost = round(self.cost, 12) if self.cost_known else None
         return Usage(calls=self.calls, cost_usd=cost, **counts)
 
+    def known(self) -> Usage:
+        """All of it, with the cost as far as it is known."""
+        return self.usage().model_copy(update={"cost_usd": round(self.cost, 12)})
+
     def reached(self) -> str | None:
         """The limit that leaves nothing to spend, in words."""
         limits = self.limits

@@ -69,6 +69,8 @@ class GatewaySettings:
     limits: Limits = Limits()
     spent: Usage = dataclasses.field(default_factory=Usage)
     """By the job before it was taken up again; counts against `limits`."""
+    ledger: Path | None = None
+    """Where all that was spent is written down after each answer."""
     prices: Path | None = None
     """Replaces the packaged table."""
     rates: Mapping[str, tuple[int | None, int | None]] = dataclasses.field(default_factory=dict)
@@ -387,6 +389,7 @@ def _written(settings: GatewaySettings) -> dict[str, Any]:
     return {
         "limits": dataclasses.asdict(settings.limits),
         "spent": settings.spent.model_dump(),
+        "ledger": settings.ledger and str(settings.ledger.absolute()),
         "prices": settings.prices and str(settings.prices.absolute()),
         "rates": {provider: list(rate) for provider, rate in settings.rates.items()},
         "record": settings.record and str(settings.record.absolute()),

@@ -10,6 +10,7 @@ import aiohttp
 
 from ..model.ending import Ending
 from ..model.usage import Usage
+from ..store.ledger import note
 from .budget import Spending, Turnstile
 from .client import Limits
 from .prices import load_prices
@@ -33,6 +34,7 @@ class Job:
         self.rates = Rates({provider: (rate[0], rate[1]) for provider, rate in settings["rates"].items()})
         self.spending = Spending("job", Limits(**settings["limits"]), Usage(**settings["spent"]))
         self.turnstile = Turnstile(self.spending)
+        self.ledger = _path(settings["ledger"])
         self.exhausted: dict[str, str] = {}
         """Provider -> what it said when its quota was used up."""
         self.session = aiohttp.ClientSession(
@@ -43,6 +45,11 @@ class Job:
             trust_env=False,
             read_bufsize=1 << 16,
         )
+
+    def note_spent(self) -> None:
+        """Write down what was spent so far."""
+        if self.ledger is not None:
+            note(self.ledger, self.spending.known())
 
     def stopped(self) -> tuple[Ending, str] | None:
         """Why the whole job has to end, if it has to."""

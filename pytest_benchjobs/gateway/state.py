@@ -72,6 +72,7 @@ class TrialState:
             )
         for spending in (self.spending, self._job.spending):
             spending.add(tokens, cost, complete)
+        self._job.note_spent()
         self._job.rates.of(provider).spend(tokens.total or 0)
         if complete:
             self._check_meterable(tokens, cost, names[0] if names else "the model")

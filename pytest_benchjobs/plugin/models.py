@@ -13,6 +13,8 @@ from .asked import asked as read
 from .registry import agents_of
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..connection import Models
     from ..gateway.client import Gateway
     from ..model.usage import Usage
@@ -64,8 +66,10 @@ def make_ready(config: pytest.Config) -> None:
         raise pytest.UsageError(str(error)) from None
 
 
-def start_gateway(config: pytest.Config, spent: Usage) -> Gateway:
-    """Start what stands between agents and their models. `spent` is what the job did before it was taken up again.
+def start_gateway(config: pytest.Config, spent: Usage, ledger: Path) -> Gateway:
+    """Start what stands between agents and their models.
+
+    `spent` is what the job did before it was taken up again, `ledger` the file for what it spends.
 
     Raises:
         InputError: the prices or the recorded traffic cannot be read.
@@ -80,6 +84,7 @@ def start_gateway(config: pytest.Config, spent: Usage) -> Gateway:
         GatewaySettings(
             limits=Limits(job.max_cost, job.max_tokens, job.max_calls),
             spent=spent,
+            ledger=ledger,
             prices=job.prices,
             rates={name: (job.rpm.get(name), job.tpm.get(name)) for name in {*job.rpm, *job.tpm}},
             record=job.record,

@@ -25,6 +25,7 @@ from ..preparation import Services, prepare
 from ..report import write_reports
 from ..reuse import Reuse
 from ..runner import Flight, Tokens
+from ..store import ledger
 from ..store.bundle import JobBundle
 from ..store.events import EventLog
 from ..store.gates import keep_gate
@@ -136,7 +137,8 @@ class BenchSession:
         session = cls(config, begun.bundle, begun)
         session._events.planned(dict(planned))
         session._heart = Heart(begun.bundle.root, session.job.job_timeout)
-        session._spent_before = most(begun.bundle.read().spent, spent_by(begun.bundle.results()))
+        spent = most(begun.bundle.read().spent, spent_by(begun.bundle.results()))
+        session._spent_before = most(spent, ledger.noted(begun.bundle.root))
         session._start_gateway()
         session._open()
         if session._provider is not None and session.engine_problem is None:
@@ -396,12 +398,14 @@ class BenchSession:
                     "finished_at": datetime.datetime.now(datetime.UTC),
                     "planned": planned,
                     "totals": totals(self.results),
-                    "spent": added(self._spent_before, self._spent_now),
+                    # Of trials that were stopped in flight only the ledger knows.
+                    "spent": most(added(self._spent_before, self._spent_now), ledger.noted(self.bundle.root)),
                     "rounds": self.rounds,
                 }
             )
             self.ended = record
             self.bundle.write(record)
+            ledger.close(self.bundle.root)
             with self._noting("history"):
                 history.save_trials(result for result in self.results if result.node_id not in self._saved)
                 history.save_job(record)
@@ -479,7 +483,9 @@ class BenchSession:
         """Start what stands between agents and their models, if any agent of the job may have one."""
         if models.needed(self.config):
             try:
-                self._gateway = models.start_gateway(self.config, self._spent_before)
+                self._gateway = models.start_gateway(
+                    self.config, self._spent_before, ledger.place(self.bundle.root)
+                )
             except InputError as error:
                 raise pytest.UsageError(str(error)) from None
             self.gateway_address = self._gateway.address

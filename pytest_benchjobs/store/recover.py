@@ -13,6 +13,7 @@ from pathlib import Path
 from ..model.errors import BenchError, InputError
 from ..model.job import JobRecord, JobStatus
 from ..model.owner import current_owner, is_alive
+from . import ledger
 from .baselines import FILE as BASELINES
 from .bundle import BundleWarning, JobBundle
 from .database import NewerHistory
@@ -22,7 +23,7 @@ from .gates import kept_gates
 from .history import FILE, History
 from .liveness import FLIGHT, hold, last_beat, still
 from .text import clean
-from .totals import totals
+from .totals import most, spent_by, totals
 
 STALE_SECONDS = 300.0
 DIED = "died while it ran"
@@ -169,6 +170,7 @@ def _close(bundle: JobBundle, record: JobRecord, history: History, ended: Ended 
     record = _closed(bundle, record, warnings)
     _remove_signs_of_life(bundle.root)
     bundle.write(record)
+    ledger.close(bundle.root)
     trials = index_job(bundle, history)
     owner = record.owner
     where = "" if owner.host == current_owner().host else f" of {clean(owner.host, 100)}"
@@ -207,6 +209,7 @@ def _closed(bundle: JobBundle, record: JobRecord, warnings: list[BundleWarning])
             "message": record.message or (DIED if began else NEVER_BEGAN),
             "finished_at": max(last, record.created_at),
             "totals": totals(results),
+            "spent": most(record.spent, most(spent_by(results), ledger.noted(bundle.root))),
         }
     )
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import signal
+
 import pytest
 
 from tests.agents.jobs import Job
-from tests.support import containers, results, run
+from tests.support import containers, results, run, start, until
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
@@ -67,3 +70,25 @@ def test_what_was_spent_before_counts_when_a_job_is_taken_up_again(job: Job) -> 
     again = run(job.path, "made.bench.yaml", "--bench-resume", "last", *arguments)
     assert again.returncode == 13, again.stdout
     assert job.server.usage.calls == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
+def test_what_trials_spent_that_were_stopped_in_flight_counts_when_the_job_is_finished(
+    job: Job, number: signal.Signals
+) -> None:
+    job.scenarios(
+        {"stuck": "<<<RUN: echo hi > made.txt>>> <<<RUN: test -e /tmp/on || { touch /tmp/on; sleep 60; }>>>"}
+    )
+    agent = ["--bench-agent", f"model:fake-model@{job.server.url}/v1"]
+    first = start(job.path, "made.bench.yaml", *agent, "--bench-max-calls", "3")
+    until(lambda: job.server.usage.calls == 2)
+    first.send_signal(number)
+    first.communicate()
+    assert results(job.path) == []
+    again = run(job.path, "made.bench.yaml", "--bench-resume", "last", *agent, "--bench-max-calls", "3")
+    assert again.returncode == 13, again.stdout
+    assert job.server.usage.calls == 3
+    (record,) = job.path.glob("reports/jobs/*/job.json")
+    spent = json.loads(record.read_text())["spent"]
+    assert (spent["calls"], spent["input_tokens"] > 0) == (3, True)
+    assert not list(record.parent.glob(".spent*"))

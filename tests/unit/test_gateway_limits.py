@@ -13,6 +13,7 @@ import pytest
 from pytest_benchjobs.gateway.client import Gateway, Limits
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.usage import Usage
+from pytest_benchjobs.store import ledger
 from tests.unit.gateways import Model, agent, chat_answer, running, wait_until
 
 # A call of `chat_answer`: 1000 tokens sent, 100 back.
@@ -89,6 +90,31 @@ def test_the_job_ends_at_its_limit_for_all_trials(tmp_path: Path, model: Model) 
     assert (untouched.ending, untouched.message, untouched.job_stopped) == (None, None, Ending.BUDGET)
     assert untouched.job_message == stopped.message
     assert untouched.usage.cost_usd == pytest.approx(COST)
+
+
+def test_what_is_spent_is_written_down_after_each_answer(tmp_path: Path, model: Model) -> None:
+    before = Usage(calls=5, input_tokens=10, output_tokens=1, cost_usd=1.0)
+    file = ledger.place(tmp_path)
+    with running(tmp_path, spent=before, ledger=file) as gateway, agent(gateway, model) as one:
+        assert not file.exists()
+        one.chat()
+        wait_until(lambda: ledger.noted(tmp_path).calls == 6)
+        assert ledger.noted(tmp_path) == Usage(
+            calls=6, input_tokens=1010, output_tokens=101, cost_usd=1 + COST
+        )
+        model.says(chat_answer("without-a-price"))
+        one.chat("without-a-price")
+        one.chat()
+        wait_until(lambda: ledger.noted(tmp_path).calls == 8)
+        assert ledger.noted(tmp_path) == Usage(
+            calls=8, input_tokens=3010, output_tokens=301, cost_usd=1 + 2 * COST
+        )
+
+
+@pytest.mark.parametrize("where", ["gone/.spent.json", "."])
+def test_a_ledger_that_cannot_be_written_stops_nobody(tmp_path: Path, model: Model, where: str) -> None:
+    with running(tmp_path, ledger=tmp_path / where) as gateway, agent(gateway, model) as one:
+        assert [one.chat().status for _ in range(2)] == [200, 200]
 
 
 def test_forty_trials_at_once_exceed_the_limit_of_the_job_by_one_call_each_at_most(

@@ -15,7 +15,9 @@ from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobRecord, JobStatus, Owner, Totals
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Failure, Outcome
+from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report import write_reports
+from pytest_benchjobs.store import ledger
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import FILE, History
 from pytest_benchjobs.store.liveness import beat, hold, join_crew
@@ -74,6 +76,26 @@ def test_a_job_whose_process_died_is_closed_with_all_that_had_ended(
     (event,) = history.events(JOB)
     assert (event.kind, event.message) == ("recovered", f"died while it ran (process {dead.pid})")
     assert recover(tmp_path, history) == []
+
+
+def test_what_a_job_spent_on_trials_that_never_ended_is_known_when_it_is_closed(
+    tmp_path: Path, history: History, dead: Owner
+) -> None:
+    before = Usage(calls=3, input_tokens=10, cost_usd=1.0)
+    running = record(tmp_path, owner=dead, planned=2, spent=before)
+    bundle = JobBundle.create(tmp_path, running)
+    bundle.begin(trial("good")).commit(result(trial("good"), usage=Usage(calls=2, output_tokens=4)))
+    ledger.note(ledger.place(bundle.root), Usage(calls=7, input_tokens=30, output_tokens=9, cost_usd=2.5))
+    recover(tmp_path, history)
+    assert bundle.read().spent == Usage(calls=7, input_tokens=30, output_tokens=9, cost_usd=2.5)
+    assert [path.name for path in bundle.root.rglob(".*")] == [".lock"]
+
+
+@pytest.mark.parametrize("content", [None, "", "{", '{"calls": -1}', "[]", '{"calls": 1, "more": 2}'])
+def test_a_ledger_that_nobody_can_read_says_nothing(tmp_path: Path, content: str | None) -> None:
+    if content is not None:
+        ledger.place(tmp_path).write_text(content)
+    assert ledger.noted(tmp_path) == Usage()
 
 
 def test_a_job_that_is_alive_is_left_alone(tmp_path: Path, history: History) -> None:

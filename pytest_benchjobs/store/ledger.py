@@ -1,0 +1,46 @@
+"""What a job has spent on models so far, in its bundle while it runs: a job that is killed has paid all the same."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from ..model.usage import Usage
+
+_NAME = ".spent.json"
+
+
+def place(root: Path) -> Path:
+    """Where it is, in the bundle at `root`."""
+    return root / _NAME
+
+
+def note(ledger: Path, spent: Usage) -> None:
+    """Write it down. Never raises: no call of a model fails because a disk is full.
+
+    A power cut may lose it; what it has at any moment is whole.
+    """
+    aside = f"{ledger}.tmp"
+    with contextlib.suppress(OSError):
+        with open(aside, "w", encoding="utf-8") as file:  # noqa: PTH123  after each answer of a model
+            file.write(spent.model_dump_json())
+        os.replace(aside, ledger)  # noqa: PTH105
+
+
+def noted(root: Path) -> Usage:
+    """What was written down for the bundle at `root`; nothing if nothing was. Never raises."""
+    try:
+        return Usage.model_validate_json(place(root).read_bytes())
+    except (OSError, ValidationError):
+        return Usage()
+
+
+def close(root: Path) -> None:
+    """Forget it: from here on it is in `job.json`. Never raises."""
+    ledger = place(root)
+    for path in (ledger, Path(f"{ledger}.tmp")):
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
