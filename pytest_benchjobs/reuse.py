@@ -97,6 +97,7 @@ class Reuse:
             update={
                 "job": self._job_id,
                 "node_id": trial.node_id,
+                "benchmark_version": trial.scenario.benchmark_version,
                 "agent": trial.agent,
                 "reused": origin,
                 "rescored": None,

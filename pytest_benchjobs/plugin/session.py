@@ -17,7 +17,7 @@ import pytest
 from ..agents.capabilities import incompatibility
 from ..cancellation import Cancellation
 from ..limits import Limits
-from ..model.errors import BenchError, BudgetSpent, InfrastructureError, InputError
+from ..model.errors import BudgetSpent, InfrastructureError, InputError
 from ..model.job import JobRecord, JobStatus
 from ..model.result import Failure, Outcome, Trial, TrialResult
 from ..model.usage import Usage
@@ -104,7 +104,8 @@ class BenchSession:
         self._flown: set[str] = set()
         self._why: dict[str, str] = {}
         """Trials that no earlier result can stand in for, and why."""
-        self._saved: set[str] = set()
+        self._saved: dict[str, datetime.datetime] = {}
+        """Trials that are in the history, and when the result that is there had ended."""
         self._spent_before = Usage()
         """By this job, before it was taken up again."""
         self._spent_now = Usage()
@@ -192,14 +193,14 @@ class BenchSession:
         """The result a trial has before it runs: of this very job, or of an earlier one. Never raises."""
         item, attempt = ticket
         # A worker that died may have left results of a group of attempts.
-        if self._services is None or not (self._reuse or self.resumed or item.attempts > 1):
+        if not (self._reuse or self.resumed or item.attempts > 1):
             return None
         try:
             trial = item.trial(attempt)
             if trial.node_id in self._flown:
                 return None  # a plugin runs failures again
             result = self._ended_before(item, trial)
-            if result is None and self._unwanted(item, trial) is None:
+            if result is None and self._services is not None and self._unwanted(item, trial) is None:
                 result = self._taken_over(trial, self._services)
         except Exception:  # the trial will say it, as an error of its own
             return None
@@ -233,6 +234,7 @@ class BenchSession:
                 message=clean(f"{error or type(error).__name__}", 2000),
             )
             result = self._homeless_result(item, attempt, trial, started, why)
+        self._taken.pop(result.path, None)  # where a plugin runs a test again, this is in its place now
         self._events.ended(result, now=result.reused is None)
         return result
 
@@ -271,7 +273,7 @@ class BenchSession:
         """Note what decides the result of a trial and is no longer as it was. It was paid for, so it stays."""
         if self._services is None or result.signature is None or result.rescored is not None:
             return
-        with contextlib.suppress(BenchError, OSError):
+        with contextlib.suppress(Exception):  # whatever an agent raises, the result is there and was paid for
             before = result.signature.parts
             now = prepare(trial, self._services).parts
             if changed := [name for name, digest in now.items() if before.get(name) != digest]:
@@ -349,7 +351,7 @@ class BenchSession:
         if self.history is not None:
             with self._noting("history"):
                 self.history.save_trials(unsaved)
-                self._saved.update(result.node_id for result in unsaved)
+                self._saved.update((result.node_id, result.finished_at) for result in unsaved)
         now = time.monotonic()
         self._next_save = now + max(_SAVE_SECONDS, _SPACING * (now - began))
 
@@ -407,7 +409,9 @@ class BenchSession:
             self.bundle.write(record)
             ledger.close(self.bundle.root)
             with self._noting("history"):
-                history.save_trials(result for result in self.results if result.node_id not in self._saved)
+                history.save_trials(
+                    result for result in self.results if self._saved.get(result.node_id) != result.finished_at
+                )
                 history.save_job(record)
             self.judged = gate.judge(record, self.results, begun.baseline)
             report = None if self.judged is None else self.judged.report

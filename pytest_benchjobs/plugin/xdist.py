@@ -229,8 +229,6 @@ class Controller:
         self.bench: BenchSession | None = None
         self._reported: set[str] = set()
         """Node ids of items."""
-        self._recorded: set[str] = set()
-        """Node ids of trials."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
@@ -299,9 +297,6 @@ class Controller:
         self._reported.add(bench["node_id"])
         self.bench.changed.update(bench["changed"])
         for trial in bench["trials"]:
-            if trial["node_id"] in self._recorded:
-                continue
-            self._recorded.add(trial["node_id"])
             try:
                 if trial["whole"] is not None:
                     result = TrialResult.model_validate_json(trial["whole"])

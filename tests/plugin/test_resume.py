@@ -405,3 +405,59 @@ def test_a_time_limit_ends_ordinary_tests_too(bench: Bench) -> None:
     done = bench.run("many.bench.yaml", "test_slow.py", "--bench-job-timeout", "1")
     assert done.ret == pytest.ExitCode.INTERRUPTED
     assert (job(bench)["status"], job(bench)["totals"]["trials"]) == ("timeout", 0)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_what_was_paid_for_stays_where_no_engine_answers_when_the_job_is_taken_up(
+    bench: Bench, workers: tuple[str, ...]
+) -> None:
+    bench.toy()
+    bench.run("toy.bench.yaml")
+    before = {result["scenario"]: result for result in bench.results()}
+    assert (before["solved"]["outcome"], before["unscored"]["outcome"]) == ("passed", "error")
+    bench.conftest(
+        """
+        from pytest_benchjobs.model.errors import EngineUnavailable
+
+        class Down(FakeProvider):
+            def check(self):
+                raise EngineUnavailable("nobody answers")
+
+        def pytest_benchjobs_sandboxes(config):
+            return {"fake": Down}
+        """
+    )
+    bench.run("toy.bench.yaml", "--bench-resume", "last", *workers)
+    after = {result["scenario"]: result for result in bench.results()}
+    assert (after["solved"], after["partial"]) == (before["solved"], before["partial"])
+    assert after["unscored"]["failure"]["class"] == "engine_unavailable"
+
+
+def test_what_was_paid_for_stays_where_its_agent_breaks_when_the_job_is_taken_up(bench: Bench) -> None:
+    bench.toy()
+    bench.conftest(
+        """
+        import os
+        from pytest_benchjobs.agents.protocol import AgentCommand
+
+        class Moody:
+            name, version = "moody", None
+            needs_model = trusted = False
+
+            def prepare(self, call):
+                return AgentCommand(["sh", "-c", os.environ["MOOD"]])
+
+            def read(self, *_arguments):
+                return None
+
+        def pytest_benchjobs_agents(config):
+            return [Moody()]
+        """
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOOD", "echo 1 > out.txt")
+        bench.run("toy.bench.yaml", "--bench-agent", "moody")
+    before = {result["scenario"]: result for result in bench.results()}
+    assert before["solved"]["outcome"] == "passed"
+    bench.run("toy.bench.yaml", "--bench-agent", "moody", "--bench-resume", "last")
+    assert {result["scenario"]: result for result in bench.results()}["solved"] == before["solved"]

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from pytest_benchjobs.store.history import FILE, History
+
 from .conftest import Bench
 
 # What the agent and the scorers do is written here, outside of the sandboxes: who ran is counted, not believed.
@@ -267,3 +269,53 @@ def test_what_is_graded_anew_is_no_result_of_what_its_agent_never_saw(counted: B
     change(counted, "Try hard.", "Try.")
     counted.run("many.bench.yaml", "--bench-scenario", "good", "--bench-reuse")
     assert ran(counted) == []
+
+
+_ONCE_MORE = """
+import pytest
+from _pytest.runner import runtestprotocol
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item, nextitem):
+    reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    if any(report.failed for report in reports):
+        for report in reports:
+            report.outcome = "rerun" if report.failed else report.outcome
+            item.ihook.pytest_runtest_logreport(report=report)
+        reports = runtestprotocol(item, nextitem=nextitem, log=False)
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    return True
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
+@pytest.mark.parametrize("reuse", [False, True])
+def test_of_a_trial_that_a_plugin_runs_again_the_last_result_counts_everywhere(
+    bench: Bench, workers: tuple[str, ...], reuse: bool
+) -> None:
+    flag = bench.path / "flag"
+    bench.manifest({"moody": f"test -e {flag} && echo 1 || {{ touch {flag}; echo 0; }}", "good": "echo 1"})
+    if reuse:
+        assert bench.run("many.bench.yaml").parseoutcomes() == {"passed": 1, "unsolved": 1}
+    bench.conftest(_ONCE_MORE)
+    bench.run("many.bench.yaml", *workers, *(["--bench-reuse"] if reuse else []))
+    (moody,) = (result for result in bench.results() if result["scenario"] == "moody")
+    assert (moody["outcome"], moody["reused"]) == ("passed", None)
+    assert bench.outcomes() == dict.fromkeys(bench.outcomes(), "passed")
+    report = bench.job()
+    assert {result["outcome"] for result in report["results"]} == {"passed"}
+    assert 'failures="0"' in (bench.bundle() / "junit.xml").read_text()
+    record = json.loads((bench.bundle() / "job.json").read_text())
+    assert (record["totals"]["passed"], record["totals"]["failed"]) == (2, 0)
+    with History.open_readonly(bench.path / "reports" / FILE) as history:
+        rows = {row.scenario: row.outcome for row in history.trials(record["id"])}
+    assert rows == {"moody": "passed", "good": "passed"}
+
+
+def test_a_reused_result_has_the_version_its_benchmark_has_now(counted: Bench) -> None:
+    counted.run("many.bench.yaml")
+    change(counted, '"benchmark": "many"', '"benchmark": "many", "version": "1.10"')
+    counted.run("many.bench.yaml", "--bench-reuse")
+    found = last(counted)
+    assert (found["good"]["reused"] is not None, found["good"]["benchmark_version"]) == (True, "1.10")
