@@ -100,7 +100,8 @@ class Flight(Generic[Ticket]):
         self._cancellations: set[Cancellation] = set()
         self._landed: queue.SimpleQueue[tuple[Ticket, TrialResult | BaseException]] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._wake = threading.Event()
+        self._nudges: queue.SimpleQueue[None] = queue.SimpleQueue()
+        """Something has changed. No `Event`: where Ctrl-C interrupts its Python code, its lock stays locked."""
         self._stopping = False
         self._in_flight = 0
         self._threads = 0
@@ -119,7 +120,7 @@ class Flight(Generic[Ticket]):
         """Start it as soon as there is a token."""
         with self._lock:
             self._waiting.append(ticket)
-        self._wake.set()
+        self._nudges.put(None)
 
     def land(self, ticket: Ticket, result: TrialResult) -> None:
         """Hand out a result that is known, without a flight."""
@@ -153,7 +154,7 @@ class Flight(Generic[Ticket]):
     def close(self) -> None:
         """End the dispatcher. Call `cancel` first, or wait until nothing is outstanding."""
         self._stopping = True
-        self._wake.set()
+        self._nudges.put(None)
         self._dispatcher.join()
         for _ in range(self._threads):
             self._next_for_idle.put(None)
@@ -164,8 +165,7 @@ class Flight(Generic[Ticket]):
                 hungry = bool(self._waiting)
             token = self._tokens.take() if hungry else None
             if token is None:
-                self._wake.wait(_TOKEN_POLL if hungry else None)
-                self._wake.clear()
+                self._rest(_TOKEN_POLL if hungry else None)
                 continue
             with self._lock:
                 launch = self._take(token)
@@ -184,6 +184,13 @@ class Flight(Generic[Ticket]):
                     if not cancellation.requested:
                         self._waiting.appendleft(ticket)
                 time.sleep(_TOKEN_POLL)
+
+    def _rest(self, seconds: float | None) -> None:
+        """Wait for a nudge, and take all there are."""
+        with contextlib.suppress(queue.Empty):
+            self._nudges.get(timeout=seconds)
+            while True:
+                self._nudges.get_nowait()
 
     def _take(self, token: int) -> _Launch[Ticket] | None:
         """The next that waits, as one in flight. Call with the lock held."""
@@ -230,5 +237,5 @@ class Flight(Generic[Ticket]):
             self._cancellations.discard(cancellation)
             self._landed.put((ticket, result))
         if following is None:
-            self._wake.set()
+            self._nudges.put(None)
         return following

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from ..model.job import JobStatus
@@ -17,12 +18,14 @@ _POLL_SECONDS = 0.5
 class Heart:
     """Of the process that began the job. `reason` says why it stopped the job, if it did.
 
-    It stops the job by a signal, so only while somebody waits for that: from the beginning until `deafen`.
+    It stops the job by a signal, so only while somebody waits for that: from the beginning until `deafen`. `meanwhile`
+    is called in its thread now and then.
     """
 
-    def __init__(self, root: Path, timeout: float | None) -> None:
+    def __init__(self, root: Path, timeout: float | None, meanwhile: Callable[[], None]) -> None:
         self.reason: JobStatus | None = None
         self._root = root
+        self._meanwhile = meanwhile
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._stopped = threading.Event()
         self._deaf = False
@@ -48,6 +51,7 @@ class Heart:
             if now - last >= BEAT_SECONDS:
                 beat(self._root)
                 last = now
+            self._meanwhile()
             if self.reason is not None or self._deaf:
                 continue
             if asked_to_cancel(self._root):

@@ -14,11 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import signal
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from types import FrameType
 
 import pytest
 
@@ -28,6 +25,7 @@ from ..runner import Flight
 from . import reporting
 from .asked import asked as read
 from .beginning import BENCHMARKS
+from .interrupts import interrupts_of
 from .items import Ticket, TrialItem
 from .rounds import Rounds
 from .session import BenchSession, ended_in_the_end, next_landed
@@ -43,7 +41,9 @@ def run(session: pytest.Session) -> bool:
     ordinary = [item for item in session.items if not isinstance(item, TrialItem)]
     trials = [item for item in session.items if isinstance(item, TrialItem)]
     session.config.stash[BENCHMARKS] = benchmarks(trials)
-    with sigterm_as_interrupt():
+    interrupts = interrupts_of(session.config)
+    interrupts.take()
+    try:
         bench = BenchSession.begin(session.config, by_agent(trials), chosen(session.config, trials))
         try:
             reporting.announce(bench, trials)
@@ -55,6 +55,8 @@ def run(session: pytest.Session) -> bool:
                 _fly(session, bench, trials)
         finally:
             bench.deafen()
+    finally:
+        interrupts.closing()
     return True
 
 
@@ -105,12 +107,18 @@ def _fly_batch(
     waiting = 0
     for ticket in tickets:
         bench.submit(flight, ticket)
-        waiting += 1
-        while landed := flight.next(timeout=0):
-            waiting -= 1
-            report(landed)
+        waiting += 1 - _report_landed(flight, report)
     for _ in range(waiting):
         report(next_landed(flight))
+
+
+def _report_landed(flight: Flight[Ticket], report: Callable[[tuple[Ticket, TrialResult]], None]) -> int:
+    """Report what has landed; how many that were."""
+    count = 0
+    while landed := flight.next(timeout=0):
+        report(landed)
+        count += 1
+    return count
 
 
 def _report(session: pytest.Session, landed: tuple[Ticket, TrialResult], policy: Policy) -> None:
@@ -126,23 +134,6 @@ def stop_if_asked(session: pytest.Session) -> None:
         raise session.Failed(session.shouldfail)
     if session.shouldstop:
         raise session.Interrupted(session.shouldstop)
-
-
-@contextlib.contextmanager
-def sigterm_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does. pytest alone would die without cleaning up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt("SIGTERM")
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

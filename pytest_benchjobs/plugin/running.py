@@ -101,23 +101,31 @@ def pytest_report_teststatus(
     return reporting.status(report)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
-    """End the job. Last, so that the workers of xdist have ended before."""
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
+    """End the job. Last, so that the workers of xdist have ended before; and whatever happens to others."""
+    try:
+        return (yield)
+    finally:
+        _finish(session)
+
+
+def _finish(session: pytest.Session) -> None:
     bench = begun(session.config)
-    if bench is not None:
-        from . import reporting
+    if bench is None:
+        return
+    from . import reporting
 
-        bench.finish(reporting.planned(session), reporting.why_stopped(session, exitstatus))
-        if not hasattr(session.config, "workerinput"):
-            from . import ci
+    bench.finish(reporting.planned(session), reporting.why_stopped(session, session.exitstatus))
+    if not hasattr(session.config, "workerinput"):
+        from . import ci
 
-            gate.set_exit_status(bench, session)
-            ci.write_files(bench)
-            ci.remember(session)
-        if all(isinstance(item, TrialItem) for item in session.items):
-            # pytest and Python look for garbage once more before they end, and there is nothing that it would close.
-            gc.freeze()
+        gate.set_exit_status(bench, session)
+        ci.write_files(bench)
+        ci.remember(session)
+    if all(isinstance(item, TrialItem) for item in session.items):
+        # pytest and Python look for garbage once more before they end, and there is nothing that it would close.
+        gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import shutil
-import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -37,6 +36,7 @@ from . import gate, models, rounds
 from .asked import asked as read
 from .beginning import Begun, begin
 from .heart import Heart
+from .interrupts import interrupts_of
 from .items import Ticket, TrialItem
 from .registry import SESSION, agents_of, provider_of, scorers_of
 from .selection import INCOMPATIBLE
@@ -101,6 +101,7 @@ class BenchSession:
         self._homeless: list[TrialResult] = []
         self._unsaved: list[TrialResult] = []
         self._next_save = 0.0
+        self._saving = threading.Lock()
         self._flown: set[str] = set()
         self._why: dict[str, str] = {}
         """Trials that no earlier result can stand in for, and why."""
@@ -134,10 +135,11 @@ class BenchSession:
         rounds.check(config)
         if models.needed(config):
             models.make_ready(config)
-        begun = begin(config, sum(planned.values()), chosen)
-        session = cls(config, begun.bundle, begun)
+        with interrupts_of(config).held():
+            begun = begin(config, sum(planned.values()), chosen)
+            session = cls(config, begun.bundle, begun)
         session._events.planned(dict(planned))
-        session._heart = Heart(begun.bundle.root, session.job.job_timeout)
+        session._heart = Heart(begun.bundle.root, session.job.job_timeout, session._catch_up)
         spent = most(begun.bundle.read().spent, spent_by(begun.bundle.results()))
         session._spent_before = most(spent, ledger.noted(begun.bundle.root))
         session._start_gateway()
@@ -344,16 +346,23 @@ class BenchSession:
         if time.monotonic() >= self._next_save:
             self._save()
 
+    def _catch_up(self) -> None:
+        """Write what came in so shortly after the last time that it was left, with nothing behind it that would."""
+        behind = self._unsaved or (self.history is not None and self.history.behind)
+        if behind and time.monotonic() >= self._next_save:
+            self._save()
+
     def _save(self) -> None:
         """Write what has come in since the last time, in one transaction: a commit costs more than a row."""
-        unsaved, self._unsaved = self._unsaved, []
-        began = time.monotonic()
-        if self.history is not None:
-            with self._noting("history"):
-                self.history.save_trials(unsaved)
-                self._saved.update((result.node_id, result.finished_at) for result in unsaved)
-        now = time.monotonic()
-        self._next_save = now + max(_SAVE_SECONDS, _SPACING * (now - began))
+        with self._saving:
+            unsaved, self._unsaved = self._unsaved, []
+            began = time.monotonic()
+            if self.history is not None:
+                with self._noting("history"):
+                    self.history.save_trials(unsaved)
+                    self._saved.update((result.node_id, result.finished_at) for result in unsaved)
+            now = time.monotonic()
+            self._next_save = now + max(_SAVE_SECONDS, _SPACING * (now - began))
 
     def deafen(self) -> None:
         """Let nobody stop what has ended."""
@@ -365,9 +374,15 @@ class BenchSession:
 
         `planned` is how many trials were selected; `stopped` says why not everything was run, where pytest knows.
         """
-        self.close()
+        interrupts = interrupts_of(self.config)
+        interrupts.take()
+        interrupts.closing()
+        with contextlib.suppress(
+            KeyboardInterrupt
+        ):  # somebody cannot wait: what is left is removed by others
+            self.close()
         if self.history is not None and self._begun is not None:
-            with _undisturbed():
+            with interrupts.deaf():
                 self._finish(self.history, self._begun, planned + self.besides, stopped)
 
     def _finish(self, history: History, begun: Begun, planned: int, stopped: str | None) -> None:
@@ -567,19 +582,6 @@ class BenchSession:
             line = f"{what}: {clean(str(error) or type(error).__name__, 500)}"
             if line not in self.troubles:
                 self.troubles.append(line)
-
-
-@contextlib.contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Let SIGTERM wait: all that is left to do is to write down what there is."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def next_landed(flight: Flight[Ticket]) -> tuple[Ticket, TrialResult]:

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from ..model.policy import EACH
+from .interrupts import interrupts_of
 from .items import Ticket, TrialItem
 
 if TYPE_CHECKING:
@@ -232,15 +233,15 @@ class Controller:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
-        """SIGTERM does what Ctrl-C does; what it would not clean up is then ours to find."""
-        from .loop import sigterm_as_interrupt
-
-        with sigterm_as_interrupt():
-            try:
-                return (yield)
-            finally:
-                if self.bench is not None:
-                    self.bench.deafen()
+        """Signals do what Ctrl-C does; what they would not clean up is then ours to find."""
+        interrupts = interrupts_of(self.config)
+        interrupts.take()
+        try:
+            return (yield)
+        finally:
+            if self.bench is not None:
+                self.bench.deafen()
+                interrupts.closing()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:

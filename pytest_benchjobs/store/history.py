@@ -131,6 +131,11 @@ class History(Baselines):
         """
         return cls(path, readonly=True)
 
+    @property
+    def behind(self) -> bool:
+        """Whether sums are: `save_trials` brings them up to date, also with no results, after a rest."""
+        return bool(self._behind)
+
     def save_job(self, record: JobRecord) -> None:
         """Insert or update a job."""
         with self._transaction():

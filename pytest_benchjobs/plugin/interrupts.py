@@ -1,0 +1,86 @@
+"""Signals that end a session with a job: Ctrl-C while trials run, and nobody's business while a job is written down.
+
+SIGTERM and SIGHUP do what Ctrl-C does; pytest alone would die of them without cleaning up. While the record of a job is
+made, and again from the end of the run loop on, the first signal is only noted: interrupted there, a job would be left
+as one that runs. A second one gets through, but for the moment in which results are written, which is short.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+_TAKEN = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupts:
+    """Those of a session."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._before: dict[signal.Signals, Any] = {}
+        self._put_off = False
+        self._deaf = False
+        self._noted: int | None = None
+
+    def take(self) -> None:
+        """Handle them from here on, to the end of pytest. Does nothing in a thread, or a second time."""
+        if self._before or threading.current_thread() is not threading.main_thread():
+            return
+        for number in _TAKEN:
+            if signal.getsignal(number) is not signal.SIG_IGN:  # which is what nohup, or a shell, wants
+                self._before[number] = signal.signal(number, self._handle)
+        self._config.add_cleanup(self._give_back)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Let the first one wait until what is inside is done."""
+        self._put_off, self._noted = True, None
+        try:
+            yield
+        finally:
+            self._put_off = False
+        if self._noted is not None:
+            raise _interrupt(self._noted)
+
+    def closing(self) -> None:
+        """Let the first one pass without effect: what there was to stop has ended."""
+        self._put_off, self._noted = True, None
+
+    @contextlib.contextmanager
+    def deaf(self) -> Iterator[None]:
+        """Let all pass without effect."""
+        self._put_off = self._deaf = True
+        try:
+            yield
+        finally:
+            self._deaf = False
+
+    def _handle(self, number: int, _frame: FrameType | None) -> None:
+        first, self._noted = self._noted is None, number
+        if self._put_off and (first or self._deaf):
+            return
+        raise _interrupt(number)
+
+    def _give_back(self) -> None:
+        while self._before:
+            number, before = self._before.popitem()
+            signal.signal(number, before)
+
+
+_KEY = pytest.StashKey[Interrupts]()
+
+
+def interrupts_of(config: pytest.Config) -> Interrupts:
+    """Those of this session."""
+    return config.stash.setdefault(_KEY, Interrupts(config))
+
+
+def _interrupt(number: int) -> KeyboardInterrupt:
+    return KeyboardInterrupt() if number == signal.SIGINT else KeyboardInterrupt(signal.Signals(number).name)

@@ -1,0 +1,199 @@
+"""Whenever a signal comes, a job that has begun is written down: as one that has ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.plugin.interrupts import Interrupts
+from pytest_benchjobs.store.history import FILE, History
+from tests.support import until
+
+from .conftest import Bench
+
+
+class _Config:
+    def __init__(self) -> None:
+        self.cleanups: list[Callable[[], object]] = []
+
+    def add_cleanup(self, cleanup: Callable[[], object]) -> None:
+        self.cleanups.append(cleanup)
+
+
+@pytest.fixture
+def interrupts() -> Iterator[Interrupts]:
+    config: Any = _Config()
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    taken = Interrupts(config)
+    taken.take()
+    yield taken
+    for cleanup in config.cleanups:
+        cleanup()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(signal.SIGINT, ()), (signal.SIGTERM, ("SIGTERM",)), (signal.SIGHUP, ("SIGHUP",))],
+)
+def test_each_does_what_ctrl_c_does(
+    interrupts: Interrupts, number: signal.Signals, said: tuple[str, ...]
+) -> None:
+    with pytest.raises(KeyboardInterrupt) as raised:
+        os.kill(os.getpid(), number)
+    assert raised.value.args == said
+
+
+def test_one_that_is_held_comes_when_what_is_inside_is_done(interrupts: Interrupts) -> None:
+    done = []
+
+    def work(*numbers: int) -> None:
+        with interrupts.held():
+            for number in numbers:
+                os.kill(os.getpid(), number)
+            done.append(numbers)
+
+    with pytest.raises(KeyboardInterrupt):
+        work(signal.SIGINT)
+    assert done == [(signal.SIGINT,)]
+    with pytest.raises(KeyboardInterrupt):  # a second one gets through
+        work(signal.SIGINT, signal.SIGTERM)
+    assert done == [(signal.SIGINT,)]
+    with interrupts.held():
+        pass
+
+
+def test_at_the_end_the_first_one_is_without_effect(interrupts: Interrupts) -> None:
+    interrupts.closing()
+    os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_none_gets_through_while_results_are_written(interrupts: Interrupts) -> None:
+    with interrupts.deaf():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            os.kill(os.getpid(), number)
+
+
+def test_what_whoever_started_us_ignores_stays_ignored() -> None:
+    config: Any = _Config()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        Interrupts(config).take()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        for cleanup in config.cleanups:
+            cleanup()
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def _start(bench: Bench, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", *arguments],
+        cwd=bench.path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _written(bench: Bench) -> tuple[str, dict[str, str], dict[str, str]]:
+    """The status of the job, outcomes in its files, and outcomes in the history."""
+    record = json.loads((bench.bundle() / "job.json").read_text())
+    with History.open_readonly(bench.path / "reports" / FILE) as history:
+        row = history.job_row(record["id"])
+        assert row is not None
+        assert row.status == record["status"]
+        rows = {row.node_id: row.outcome for row in history.trials(record["id"])}
+    assert (bench.bundle() / "report.json").exists()
+    return record["status"], bench.outcomes(), rows
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
+def test_in_the_middle_of_a_job_what_has_ended_is_kept(
+    bench: Bench, workers: tuple[str, ...], number: signal.Signals
+) -> None:
+    bench.manifest({"quick": "echo 1", **{f"slow{n}": "sleep 30; echo 1" for n in range(3)}})
+    process = _start(bench, "many.bench.yaml", *workers)
+    until(lambda: list(bench.path.glob("reports/jobs/*/trials/*/*/1/result.json")))
+    process.send_signal(number)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2, output
+    status, files, rows = _written(bench)
+    assert (status, files) == ("cancelled", {"many.bench.yaml::quick[oracle]": "passed"})
+    assert rows == files
+
+
+_AT_THE_END = """
+import os, signal
+import pytest
+
+@pytest.hookimpl({when})
+def pytest_sessionfinish(session):
+    if not hasattr(session.config, "workerinput"):
+        {what}
+"""
+
+
+@pytest.mark.parametrize("when", ["tryfirst=True", "trylast=True"])
+@pytest.mark.parametrize(
+    ("what", "status"),
+    [
+        ("os.kill(os.getpid(), signal.SIGINT)", 0),
+        ("os.kill(os.getpid(), signal.SIGTERM)", 0),
+        ("os.kill(os.getpid(), signal.SIGHUP)", 0),
+        ("raise KeyboardInterrupt", None),
+    ],
+)
+@pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "xdist"])
+def test_at_the_end_of_a_job_it_is_written_down_all_the_same(
+    bench: Bench, workers: tuple[str, ...], what: str, status: int | None, when: str
+) -> None:
+    bench.manifest({"one": "echo 1", "two": "echo 1"})
+    bench.conftest(_AT_THE_END.format(what=what, when=when))
+    done = bench.run("many.bench.yaml", *workers)
+    if status is not None:
+        assert done.ret == status
+    found, files, rows = _written(bench)
+    assert (found, len(files)) == ("completed", 2)
+    assert rows == files
+
+
+def test_the_history_keeps_up_where_nothing_ends_for_a_while(bench: Bench) -> None:
+    quick = {f"quick{number}": "echo 1" for number in range(5)}
+    bench.manifest({**quick, "slow": f"while ! test -e {bench.path / 'go'}; do sleep 0.1; done; echo 1"})
+    process = _start(bench, "many.bench.yaml", "--bench-concurrency", "6")
+    try:
+        until(
+            lambda: (
+                (bench.path / "reports" / FILE).exists() and list(bench.path.glob("reports/jobs/*/job.json"))
+            )
+        )
+        job = bench.bundle().name
+
+        def known() -> tuple[int, int]:
+            with History.open_readonly(bench.path / "reports" / FILE) as history:
+                row = history.job_row(job)
+                return len(history.trials(job)), 0 if row is None else row.trials
+
+        deadline = time.monotonic() + 30
+        while known() != (5, 5) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert known() == (5, 5)
+    finally:
+        (bench.path / "go").touch()
+        output, _ = process.communicate(timeout=60)
+    assert process.returncode == 0, output
