@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -30,6 +31,7 @@ _REUSE = {
 _DRAWN = ("--bench-sample=100%", "--bench-max-examples=1000000000")
 """All there are: those of the earlier job are named one by one."""
 _USAGE_ERROR = 4
+_STOPS_AT_FAILURES = re.compile(r"-[a-zA-Z]*x[a-zA-Z]*$|--exitfirst$|--maxfail\b")
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -83,7 +85,14 @@ def resume(*, job: str, directory: Path, rest: tuple[str, ...], **how: Any) -> i
         )
         return 0
     _refuse_rescored(record)
-    call = _again(found, how["env_vars"], "--bench-resume", record.id, *_its_trials(found), *rest)
+    call = _again(
+        found,
+        how["env_vars"],
+        *("--bench-resume", record.id),
+        *_to_the_end(found.record),
+        *_its_trials(found),
+        *rest,
+    )
     if how["print_command"]:
         click.echo(call.shown())
         return 0
@@ -92,6 +101,12 @@ def resume(*, job: str, directory: Path, rest: tuple[str, ...], **how: Any) -> i
 
         return start(call, found.directory, record, how["output"])
     return _run(call, found, how["output"], record.id)
+
+
+def _to_the_end(record: JobRecord) -> list[str]:
+    """For a job that was to stop at a failure: the failures it has would stop it again before anything is run."""
+    arguments = record.invocation.arguments if record.invocation is not None else ()
+    return ["--maxfail=0"] if any(_STOPS_AT_FAILURES.match(argument) for argument in arguments) else []
 
 
 @click.command(cls=VariadicCommand)

@@ -183,6 +183,15 @@ def test_what_is_missing_or_ended_in_an_error_is_run_under_the_same_id(
     assert project.ran() == []
 
 
+@pytest.mark.parametrize("stop", ["-x", "-qx", "--exitfirst", "--maxfail=1"])
+def test_a_job_that_stopped_at_a_failure_is_finished_in_spite_of_it(project: Project, stop: str) -> None:
+    project.bench.manifest({"a": "echo 0", "b": "echo 1", "c": "echo 0", "d": "echo 1"})
+    project.bench.run("many.bench.yaml", stop, "--bench-concurrency", "1")
+    assert len(project.bench.results()) < 4
+    assert project.benchjobs("resume", "last").returncode == 1
+    assert sorted(project.bench.outcomes().values()) == ["failed", "failed", "passed", "passed"]
+
+
 def test_values_of_variables_are_asked_for_and_never_shown(project: Project, interrupted: str) -> None:
     missing = project.benchjobs("resume", "last")
     assert (missing.returncode, missing.stdout) == (2, "")
