@@ -25,7 +25,7 @@ from .model.environ import HOST
 from .model.errors import InputError
 from .model.result import Signature
 from .model.scenario import Scenario, ScorerSpec
-from .sandbox.protocol import File
+from .sandbox.protocol import BYTECODE, File
 from .scoring.builtin import builtin_scorers
 from .scoring.protocol import Scorer
 from .sources.template import fill
@@ -126,7 +126,7 @@ def graded_anew(before: Signature | None, now: Signature) -> Signature | None:
 
 
 def content_of(path: Path) -> str:
-    """Digest of a file, or of a directory: names, bytes, and what may be executed.
+    """Digest of a file, or of a directory: names, bytes, and what may be executed. Bytecode is left out, as in `pack`.
 
     Raises:
         OSError: it cannot be read.
@@ -136,8 +136,9 @@ def content_of(path: Path) -> str:
         return _file(path)
     entries = []
     for directory, names, files in os.walk(path):
-        names.sort()
-        for name in sorted([*files, *(name for name in names if (Path(directory) / name).is_symlink())]):
+        links = [name for name in names if (Path(directory) / name).is_symlink()]
+        names[:] = sorted(name for name in names if name in links or name != BYTECODE)
+        for name in sorted([*files, *links]):
             found = Path(directory) / name
             entries.append([found.relative_to(path).as_posix(), _file(found)])
         if not names and not files:

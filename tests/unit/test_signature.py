@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -287,3 +288,17 @@ def test_content_of_directories(tmp_path: Path) -> None:
     (two / "link").unlink()
     (two / "link").symlink_to("nowhere")
     assert content_of(one) != content_of(two)
+
+
+def test_bytecode_that_python_left_beside_tests_is_nothing(world: World) -> None:
+    before = world.parts()
+    for directory in ("__pycache__", "deeper/__pycache__"):
+        (world.path / "tests" / directory).mkdir(parents=True)
+        (world.path / "tests" / directory / "test_it.cpython-313.pyc").write_bytes(b"compiled here")
+    (world.path / "tests" / "deeper" / "helper.py").write_text("")
+    with_helper = world.parts()
+    assert changed(before, with_helper) == {"scorers"}
+    (world.path / "tests" / "deeper" / "__pycache__" / "helper.cpython-313.pyc").write_bytes(b"as well")
+    assert world.parts() == with_helper
+    shutil.rmtree(world.path / "tests" / "deeper")
+    assert world.parts() == before
