@@ -48,6 +48,8 @@ _IMAGE_OR_LIMIT = {
     "gpus",
 }
 _LIMITS = ("cpus", "memory", "storage", "pids", "gpus")
+_OF_BOTH = ("environment", "parameters", "limits")
+"""Parts that decide what the agent does, and what its scorers do as well."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
 
 
@@ -119,9 +121,10 @@ def graded_anew(before: Signature | None, now: Signature) -> Signature | None:
     if before is None:
         return None
     parts = {**before.parts, "scorers": now.parts["scorers"]}
-    if parts.get("limits") != now.parts["limits"]:
-        # Those of the agent were the old ones, the threshold is the new one: like no trial of one piece.
-        parts["limits"] = _digest([parts.get("limits"), now.parts["limits"]])
+    for part in _OF_BOTH:
+        if parts.get(part) != now.parts[part]:
+            # The agent had the old one, scorers had the new one: like no trial of one piece.
+            parts[part] = _digest([parts.get(part), now.parts[part]])
     return Signature(value=_digest(parts, 32), parts=parts)
 
 

@@ -267,3 +267,38 @@ def test_what_is_graded_anew_is_no_result_of_what_its_agent_never_saw(counted: B
     change(counted, "Try hard.", "Try.")
     counted.run("many.bench.yaml", "--bench-scenario", "good", "--bench-reuse")
     assert ran(counted) == []
+
+
+def test_what_is_graded_anew_with_other_parameters_is_no_result_of_the_old_ones(bench: Bench) -> None:
+    bench.conftest(
+        """
+        class Strict:
+            fingerprint = "1"
+
+            def __call__(self, context):
+                return 0.0 if context.params["strict"] else 1.0
+
+        def pytest_benchjobs_scorers():
+            return {"strict": Strict()}
+        """
+    )
+    scenario = {
+        "id": "one",
+        "problem_statement": "Try.",
+        "reference": "true",
+        "scorers": [{"name": "score", "type": "strict"}],
+    }
+    bench.write(
+        "one.bench.yaml",
+        json.dumps({"benchmark": "one", "defaults": {"image": "none"}, "scenarios": [scenario]}),
+    )
+    lenient, strict = ("--bench-extra", '{"strict": 0}'), ("--bench-extra", '{"strict": 1}')
+    bench.run(*lenient, "--bench-keep", "always", "one.bench.yaml")
+    passed = bench.job()["job"]["id"]
+    bench.run(*strict, "one.bench.yaml", "--bench-rescore", passed)
+    assert last(bench)["one"]["outcome"] == "failed"
+    bench.run(*lenient, "one.bench.yaml", "--bench-reuse")
+    assert last(bench)["one"]["outcome"] == "passed"
+    assert last(bench)["one"]["reused"]["job"] == passed
+    bench.run(*strict, "one.bench.yaml", "--bench-reuse")
+    assert last(bench)["one"]["reused"] is None

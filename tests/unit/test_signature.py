@@ -224,11 +224,21 @@ def test_one_that_is_graded_anew_is_what_its_agent_worked_under(world: World) ->
     assert again is not None
     assert changed(before.parts, again.parts) == {"scorers"}
     assert again.value not in (before.value, now.value)
-    world.config["agent_timeout"] = 10
-    limited = graded_anew(before, signature(world.parts(), KEY))
-    assert limited is not None
-    assert limited.parts["limits"] not in (before.parts["limits"], world.parts()["limits"])
     assert graded_anew(None, now) is None
+
+
+@pytest.mark.parametrize("what", ["a parameter", "a variable of the job", "what lives on", "a time limit"])
+def test_one_that_is_graded_anew_under_something_else_is_like_no_trial_of_one_piece(
+    what: str, world: World
+) -> None:
+    before = signature(world.parts(), KEY)
+    part, change = DECIDES[what]
+    change(world)
+    now = signature(world.parts(), KEY)
+    again = graded_anew(before, now)
+    assert again is not None
+    assert changed(before.parts, again.parts) == {part}
+    assert again.parts[part] not in (before.parts[part], now.parts[part])
 
 
 def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
