@@ -8,6 +8,7 @@ file that comes with it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import inspect
 import json
@@ -18,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .agents.protocol import AgentCommand
+from .agents.protocol import Agent, AgentCommand
 from .limits import Limits
 from .model.agent import AgentSpec
 from .model.environ import HOST
@@ -57,6 +58,7 @@ def parts_of(
     scenario: Scenario,
     limits: Limits,
     spec: AgentSpec,
+    agent: Agent,
     command: AgentCommand | None,
     scorers: Mapping[str, Scorer],
     secrets: Mapping[str, str],
@@ -90,7 +92,9 @@ def parts_of(
             [environment | {"env": _from_host(scenario.environment.env, secrets)}, bool(keeps)]
         ),
         "scorers": _digest([_VERSION, *(_scorer(one, scorers, secrets) for one in scenario.scorers)]),
-        "agent": _digest([spec.model_dump(mode="json", exclude={"params"}), _command(command, secrets)]),
+        "agent": _digest(
+            [spec.model_dump(mode="json", exclude={"params"}), _command(command, agent, secrets)]
+        ),
         "parameters": _digest(
             [{**config.params, **spec.params}, _from_host(config.env, secrets), sorted(given)]
         ),
@@ -188,20 +192,20 @@ def _scorer(spec: ScorerSpec, scorers: Mapping[str, Scorer], secrets: Mapping[st
     ]
 
 
-def _source(scorer: object) -> str | None:
-    """What a scorer of somebody else is: its `fingerprint`, else its code."""
-    fingerprint = getattr(scorer, "fingerprint", None)
+def _source(thing: object) -> str | None:
+    """What a scorer of somebody else is, or what an agent is made of: its `fingerprint`, else its code."""
+    fingerprint = getattr(thing, "fingerprint", None)
     if isinstance(fingerprint, str):
         return fingerprint
-    for candidate in (scorer, type(scorer)):
+    for candidate in (thing, type(thing)):
         try:
             return inspect.getsource(candidate)  # type: ignore[arg-type]
         except (OSError, TypeError):
             continue
-    return getattr(type(scorer), "__qualname__", None)
+    return getattr(type(thing), "__qualname__", None)
 
 
-def _command(command: AgentCommand | None, secrets: Mapping[str, str]) -> list[Any] | None:
+def _command(command: AgentCommand | None, agent: Agent, secrets: Mapping[str, str]) -> list[Any] | None:
     if command is None:
         return None
     files = sorted(command.files, key=lambda file: file.path)
@@ -211,8 +215,17 @@ def _command(command: AgentCommand | None, secrets: Mapping[str, str]) -> list[A
         [[file.path, _put(file), file.mode, file.clean] for file in files],
         command.user,
         *([command.identity] if command.identity else []),
+        *([_host_code(command.host, agent)] if command.host is not None and not command.identity else []),
         *([[one.wire, one.provider, one.base_url] for one in command.endpoints]),
     ]
+
+
+def _host_code(host: object, agent: Agent) -> list[str | None]:
+    """What an agent that works on this machine is, where it does not say so: its function, what has that, itself."""
+    while isinstance(host, functools.partial):
+        host = host.func
+    owner = getattr(host, "__self__", None)
+    return [_source(one) for one in (host, owner, agent) if one is not None]
 
 
 def _put(file: File) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.agents.builtin import builtin_agents
-from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand
+from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, Shell
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.job import JobConfig, Overrides
 from pytest_benchjobs.model.result import Trial
@@ -282,6 +283,49 @@ def test_an_agent_of_somebody_else_is_what_it_would_run(world: World) -> None:
     mine.script = b"echo 2"
     after = world.parts()
     assert {name for name in before if before[name] != after[name]} == {"agent"}
+
+
+class Host:
+    """An agent that works on this machine."""
+
+    name = "host"
+    needs_model = False
+    trusted = False
+    identity = ""
+    lazy = False
+
+    def prepare(self, call: AgentCall) -> AgentCommand:
+        host = (lambda shell: self.work(shell)) if self.lazy else functools.partial(self.work)
+        return AgentCommand((), identity=self.identity, host=host)
+
+    def work(self, shell: Shell) -> int:
+        shell.log("one")
+        return 0
+
+
+class Changed(Host):
+    def work(self, shell: Shell) -> int:
+        shell.log("two")
+        return 0
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_an_agent_that_works_on_this_machine_is_its_code_unless_it_says_what_it_is(
+    world: World, lazy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Host, "lazy", lazy)
+    world.agent = "host"
+    world.agents["host"] = Host()
+    before = world.parts()
+    assert world.parts() == before
+    world.agents["host"] = Changed()
+    assert changed(before, world.parts()) == {"agent"}
+    monkeypatch.setattr(Host, "identity", "host/1")
+    identified = world.parts()
+    world.agents["host"] = Host()
+    assert world.parts() == identified
+    monkeypatch.setattr(Host, "identity", "host/2")
+    assert changed(identified, world.parts()) == {"agent"}
 
 
 def test_content_of_directories(tmp_path: Path) -> None:
