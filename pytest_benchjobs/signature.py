@@ -25,7 +25,7 @@ from .model.agent import AgentSpec
 from .model.environ import HOST
 from .model.errors import InputError
 from .model.result import Signature
-from .model.scenario import Scenario, ScorerSpec
+from .model.scenario import Reference, Scenario, ScorerSpec
 from .sandbox.protocol import BYTECODE, File
 from .scoring.builtin import builtin_scorers
 from .scoring.protocol import Scorer
@@ -93,7 +93,10 @@ def parts_of(
         ),
         "scorers": _digest([_VERSION, *(_scorer(one, scorers, secrets) for one in scenario.scorers)]),
         "agent": _digest(
-            [spec.model_dump(mode="json", exclude={"params"}), _command(command, agent, secrets)]
+            [
+                spec.model_dump(mode="json", exclude={"params"}),
+                _command(command, agent, scenario.reference, secrets),
+            ]
         ),
         "parameters": _digest(
             [{**config.params, **spec.params}, _from_host(config.env, secrets), sorted(given)]
@@ -205,13 +208,15 @@ def _source(thing: object) -> str | None:
     return getattr(type(thing), "__qualname__", None)
 
 
-def _command(command: AgentCommand | None, agent: Agent, secrets: Mapping[str, str]) -> list[Any] | None:
+def _command(
+    command: AgentCommand | None, agent: Agent, reference: Reference | None, secrets: Mapping[str, str]
+) -> list[Any] | None:
     if command is None:
         return None
     files = sorted(command.files, key=lambda file: file.path)
     return [
         [_unless_secret(argument, secrets) for argument in command.argv],
-        _variables(command.env, secrets),
+        _prepared(command.env, secrets, reference),
         [[file.path, _put(file), file.mode, file.clean] for file in files],
         command.user,
         *([command.identity] if command.identity else []),
@@ -246,9 +251,20 @@ def _from_host(table: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str
 def _variables(table: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str | None]:
     """Names and values; of what is secret, names."""
     return {
-        name: None if looks_secret(name) or name in secrets else _unless_secret(value, secrets)
-        for name, value in table.items()
+        name: None if name in secrets else _unless_secret(value, secrets) for name, value in table.items()
     }
+
+
+def _prepared(
+    env: Mapping[str, str], secrets: Mapping[str, str], reference: Reference | None
+) -> dict[str, str | None]:
+    """As `_variables`, of those that an agent prepared: they may be from anywhere, so their names tell what is secret.
+
+    What the reference of the scenario says literally is none, as elsewhere in a manifest.
+    """
+    said = {} if reference is None else reference.env
+    unknown = [name for name, value in env.items() if looks_secret(name, value) and said.get(name) != value]
+    return {**_variables(env, secrets), **dict.fromkeys(unknown)}
 
 
 def _unless_secret(text: str, secrets: Mapping[str, str]) -> str:

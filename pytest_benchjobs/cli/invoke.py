@@ -48,11 +48,11 @@ class Call(NamedTuple):
         return {**environment, VARIABLES: json.dumps(dict(self.env))} if self.env else environment
 
     def shown(self) -> str:
-        """What a user would type. Values of variables whose name is that of a secret are left out."""
+        """What a user would type. Values of variables that look like secrets are left out."""
         variables = [
             part
             for name, value in self.env.items()
-            for part in (_ENV, f"{name}={_REDACTED if looks_secret(name) else value}")
+            for part in (_ENV, f"{name}={_REDACTED if looks_secret(name, value) else value}")
         ]
         return shlex.join(["pytest", *self.arguments, *variables])
 

@@ -221,6 +221,24 @@ def test_a_parameter_makes_another_trial(counted: Bench) -> None:
     assert ran(counted) == ["good"]
 
 
+def test_a_number_of_tokens_decides_and_a_key_does_not(counted: Bench) -> None:
+    def run(tokens: str, key: str) -> list[str]:
+        variables = (
+            "--bench-env",
+            f"MAX_THINKING_TOKENS={tokens}",
+            "--bench-env",
+            f"ANTHROPIC_API_KEY={key}",
+        )
+        counted.run("many.bench.yaml", "--bench-scenario", "good", "--bench-reuse", *variables)
+        return ran(counted)
+
+    assert run("100", "sk-ant-canary-1") == ["good"]
+    assert run("100", "sk-ant-canary-2") == []
+    assert run("32000", "sk-ant-canary-2") == ["good"]
+    files = [path for path in (counted.path / "reports").rglob("*") if path.is_file()]
+    assert [path for path in files if b"sk-ant-canary" in path.read_bytes()] == []
+
+
 def test_results_whose_files_are_gone_run_again(counted: Bench) -> None:
     counted.run("many.bench.yaml", "--bench-scenario", "good")
     ran(counted)

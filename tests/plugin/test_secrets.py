@@ -192,6 +192,13 @@ def test_what_has_the_name_of_a_secret_is_redacted_even_if_nobody_asked_for_it(t
     assert_nowhere(toy, result, VALUE, "openai-canary")
 
 
+def test_a_number_of_tokens_is_not_cut_out_of_logs_and_a_password_is(toy: Bench) -> None:
+    variables = ("--bench-env", "MAX_TOKENS=200000", "--bench-env", "DB_PASSWORD=300000")
+    agent = "command:echo 200000 300000; echo 1 > out.txt"
+    toy.run(*variables, "--bench-agent", agent, "-k", "solved")
+    assert logs(toy) == ["200000 [redacted:DB_PASSWORD]\n"]
+
+
 @pytest.mark.parametrize("option", ["agent", "param", "meta"])
 def test_a_value_that_nobody_means_to_write_down_is_refused_and_not_repeated(toy: Bench, option: str) -> None:
     toy.write("keys.env", f"DB_PASSWORD={VALUE}\n")

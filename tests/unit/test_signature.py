@@ -192,6 +192,73 @@ def test_the_value_of_a_secret_is_nothing(world: World, monkeypatch: pytest.Monk
     assert rotated["parameters"] == before["parameters"]
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("MAX_THINKING_TOKENS", ("100", "32000")),
+        ("MAX_TOKENS", ("100000", "200000")),
+        ("SORT_KEY", ("1", "2")),
+    ],
+)
+def test_a_number_of_the_job_decides_whatever_its_variable_is_called(
+    world: World, name: str, values: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.config["env"] = {name: values[0]}
+    before = world.parts()
+    world.config["env"] = {name: values[1]}
+    after = world.parts()
+    assert changed(before, after) == {"parameters"}
+    monkeypatch.setenv("HOST_NUMBER", values[1])
+    world.config["env"] = {name: "${HOST_NUMBER}"}
+    assert world.parts() == after
+
+
+LITERAL: dict[str, tuple[str, Callable[[World, dict[str, str]], object]]] = {
+    "of a scorer": ("scorers", lambda w, env: w.scorer(env=env)),
+    "of the agent": ("scenario", lambda w, env: w.change(agent_env=env)),
+    "of the container": ("environment", lambda w, env: w.environment(env=env)),
+    "of the reference": ("agent", lambda w, env: w.change(reference=Reference(script=":", env=env))),
+}
+
+
+@pytest.mark.parametrize("where", LITERAL)
+def test_what_a_manifest_says_decides_whatever_it_is_called(
+    world: World, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part, change = LITERAL[where]
+    change(world, {"ANSWER_KEY": "forty-two"})
+    before = world.parts()
+    change(world, {"ANSWER_KEY": "forty-three"})
+    assert changed(before, world.parts()) == {part}
+    # What it takes from this machine under such a name does not.
+    monkeypatch.setenv("HOST_VALUE", "forty-two")
+    change(world, {"ANSWER_KEY": "${HOST_VALUE}"})
+    taken = world.parts()
+    monkeypatch.setenv("HOST_VALUE", "forty-three")
+    assert world.parts() == taken
+
+
+def test_what_an_agent_adds_under_the_name_of_a_secret_does_not_decide(world: World) -> None:
+    class Mine:
+        name = "mine"
+        needs_model = False
+        trusted = False
+        key = "sk-first"
+        limit = "100"
+
+        def prepare(self, call: AgentCall) -> AgentCommand:
+            return AgentCommand(("/mine/run",), env={"MINE_API_KEY": self.key, "MAX_TOKENS": self.limit})
+
+    mine = Mine()
+    world.agents["mine"] = mine
+    world.agent = "mine"
+    before = world.parts()
+    mine.key = "sk-second"
+    assert world.parts() == before
+    mine.limit = "32000"
+    assert changed(before, world.parts()) == {"agent"}
+
+
 def test_a_short_secret_hides_nothing_around_it(world: World) -> None:
     world.secrets["DEBUG_KEY"] = "1"
     world.agent = "command:run --seed 10"
