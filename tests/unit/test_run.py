@@ -313,6 +313,18 @@ def test_values_of_variables_have_to_be_given_again(tmp_path: Path) -> None:
     assert json.loads(call.environment["BENCHJOBS_ENV"]) == {"A": "1", "B": "2"}
 
 
+def test_values_of_variables_in_an_ini_key_have_to_be_given_again(tmp_path: Path) -> None:
+    # The last of these counts alone, and none of what the ini file says.
+    old = record(
+        tmp_path, "-o", "bench_env=Z=[redacted]", "-obench_env=A=[redacted]\nB =[redacted]", "x",
+        "--bench-env=C=[redacted]",
+    )  # fmt: skip
+    with pytest.raises(InputError, match=r"--env-vars A=\.\.\. B=\.\.\. C=\.\.\.$"):
+        again(old)
+    call = again(old, env={"A": "1", "B": "2", "C": "3"})
+    assert call.arguments == ("-o", "bench_env=", "-obench_env=", "x")
+
+
 def test_a_call_that_cannot_be_made_again(tmp_path: Path) -> None:
     unknown = record(tmp_path).model_copy(update={"invocation": None})
     with pytest.raises(InputError, match="nobody knows how pytest was called"):
