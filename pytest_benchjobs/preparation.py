@@ -98,7 +98,7 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         given = {*services.secrets, *(keys if services.models is not None else ())}
         command = keyed(command, given, HOST)
     secrets = secrets_of(scenario, config, services.secrets)
-    parts = parts_of(scenario, limits, spec, command, services.scorers, secrets, services.secrets)
+    parts = parts_of(scenario, limits, spec, agent, command, services.scorers, secrets, services.secrets)
     return Prepared(agent=agent, command=command, env=env, keys=keys, secrets=secrets, parts=parts)
 
 

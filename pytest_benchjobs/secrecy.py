@@ -83,26 +83,31 @@ def env_file_secrets() -> dict[str, str]:
     return {
         name: variable.value
         for name, variable in HOST.below.items()
-        if looks_secret(name) or name in MODEL_KEYS
+        if looks_secret(name, variable.value) or name in MODEL_KEYS
     }
 
 
 def secrets_of(scenario: Scenario, config: JobConfig, given: Mapping[str, str]) -> dict[str, str]:
     """Values of a trial's variables that are secret, as they are once filled in from the host, by name.
 
-    What a manifest says itself is no secret; what it takes from the host under such a name is.
+    What a manifest says itself is none. What it takes from the host, or the job is given, under such a name is one.
     """
-    pairs = [*given.items(), *((name, value) for name, value in config.env.items() if looks_secret(name))]
+    pairs = [*given.items()]
     reference = scenario.reference
-    tables = [scenario.environment.env, scenario.agent_env, *(scorer.env for scorer in scenario.scorers)]
-    tables += [config.env, reference.env if reference is not None else {}]
+    tables = [config.env, scenario.environment.env, scenario.agent_env]
+    tables += [*(scorer.env for scorer in scenario.scorers), reference.env if reference is not None else {}]
     for table in tables:
         for name, value in table.items():
+            filled = value
             with contextlib.suppress(InputError):  # which `fill` will say again where it matters
                 filled = fill({name: value}, HOST)[name]
-                variable = value.removeprefix("${").rstrip("}").partition(":")[0]
-                if filled != value and (looks_secret(name) or looks_secret(variable)):
-                    pairs.append((name, filled))
+            variable = value.removeprefix("${").rstrip("}").partition(":")[0]
+            if filled == value:
+                secret = table is config.env and looks_secret(name, value)
+            else:
+                secret = looks_secret(name, filled) or looks_secret(variable, filled)
+            if secret:
+                pairs.append((name, filled))
     return _by_name(pairs)
 
 

@@ -8,6 +8,7 @@ file that comes with it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import inspect
 import json
@@ -18,14 +19,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .agents.protocol import AgentCommand
+from .agents.protocol import Agent, AgentCommand
 from .limits import Limits
 from .model.agent import AgentSpec
 from .model.environ import HOST
 from .model.errors import InputError
 from .model.result import Signature
-from .model.scenario import Scenario, ScorerSpec
-from .sandbox.protocol import File
+from .model.scenario import Reference, Scenario, ScorerSpec
+from .sandbox.protocol import BYTECODE, File
 from .scoring.builtin import builtin_scorers
 from .scoring.protocol import Scorer
 from .sources.template import fill
@@ -48,6 +49,8 @@ _IMAGE_OR_LIMIT = {
     "gpus",
 }
 _LIMITS = ("cpus", "memory", "storage", "pids", "gpus")
+_OF_BOTH = ("environment", "parameters", "limits")
+"""Parts that decide what the agent does, and what its scorers do as well."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
 
 
@@ -55,6 +58,7 @@ def parts_of(
     scenario: Scenario,
     limits: Limits,
     spec: AgentSpec,
+    agent: Agent,
     command: AgentCommand | None,
     scorers: Mapping[str, Scorer],
     secrets: Mapping[str, str],
@@ -88,7 +92,12 @@ def parts_of(
             [environment | {"env": _from_host(scenario.environment.env, secrets)}, bool(keeps)]
         ),
         "scorers": _digest([_VERSION, *(_scorer(one, scorers, secrets) for one in scenario.scorers)]),
-        "agent": _digest([spec.model_dump(mode="json", exclude={"params"}), _command(command, secrets)]),
+        "agent": _digest(
+            [
+                spec.model_dump(mode="json", exclude={"params"}),
+                _command(command, agent, scenario.reference, secrets),
+            ]
+        ),
         "parameters": _digest(
             [{**config.params, **spec.params}, _from_host(config.env, secrets), sorted(given)]
         ),
@@ -119,14 +128,15 @@ def graded_anew(before: Signature | None, now: Signature) -> Signature | None:
     if before is None:
         return None
     parts = {**before.parts, "scorers": now.parts["scorers"]}
-    if parts.get("limits") != now.parts["limits"]:
-        # Those of the agent were the old ones, the threshold is the new one: like no trial of one piece.
-        parts["limits"] = _digest([parts.get("limits"), now.parts["limits"]])
+    for part in _OF_BOTH:
+        if parts.get(part) != now.parts[part]:
+            # The agent had the old one, scorers had the new one: like no trial of one piece.
+            parts[part] = _digest([parts.get(part), now.parts[part]])
     return Signature(value=_digest(parts, 32), parts=parts)
 
 
 def content_of(path: Path) -> str:
-    """Digest of a file, or of a directory: names, bytes, and what may be executed.
+    """Digest of a file, or of a directory: names, bytes, and what may be executed. Bytecode is left out, as in `pack`.
 
     Raises:
         OSError: it cannot be read.
@@ -136,8 +146,9 @@ def content_of(path: Path) -> str:
         return _file(path)
     entries = []
     for directory, names, files in os.walk(path):
-        names.sort()
-        for name in sorted([*files, *(name for name in names if (Path(directory) / name).is_symlink())]):
+        links = [name for name in names if (Path(directory) / name).is_symlink()]
+        names[:] = sorted(name for name in names if name in links or name != BYTECODE)
+        for name in sorted([*files, *links]):
             found = Path(directory) / name
             entries.append([found.relative_to(path).as_posix(), _file(found)])
         if not names and not files:
@@ -184,31 +195,42 @@ def _scorer(spec: ScorerSpec, scorers: Mapping[str, Scorer], secrets: Mapping[st
     ]
 
 
-def _source(scorer: object) -> str | None:
-    """What a scorer of somebody else is: its `fingerprint`, else its code."""
-    fingerprint = getattr(scorer, "fingerprint", None)
+def _source(thing: object) -> str | None:
+    """What a scorer of somebody else is, or what an agent is made of: its `fingerprint`, else its code."""
+    fingerprint = getattr(thing, "fingerprint", None)
     if isinstance(fingerprint, str):
         return fingerprint
-    for candidate in (scorer, type(scorer)):
+    for candidate in (thing, type(thing)):
         try:
             return inspect.getsource(candidate)  # type: ignore[arg-type]
         except (OSError, TypeError):
             continue
-    return getattr(type(scorer), "__qualname__", None)
+    return getattr(type(thing), "__qualname__", None)
 
 
-def _command(command: AgentCommand | None, secrets: Mapping[str, str]) -> list[Any] | None:
+def _command(
+    command: AgentCommand | None, agent: Agent, reference: Reference | None, secrets: Mapping[str, str]
+) -> list[Any] | None:
     if command is None:
         return None
     files = sorted(command.files, key=lambda file: file.path)
     return [
         [_unless_secret(argument, secrets) for argument in command.argv],
-        _variables(command.env, secrets),
+        _prepared(command.env, secrets, reference),
         [[file.path, _put(file), file.mode, file.clean] for file in files],
         command.user,
         *([command.identity] if command.identity else []),
+        *([_host_code(command.host, agent)] if command.host is not None and not command.identity else []),
         *([[one.wire, one.provider, one.base_url] for one in command.endpoints]),
     ]
+
+
+def _host_code(host: object, agent: Agent) -> list[str | None]:
+    """What an agent that works on this machine is, where it does not say so: its function, what has that, itself."""
+    while isinstance(host, functools.partial):
+        host = host.func
+    owner = getattr(host, "__self__", None)
+    return [_source(one) for one in (host, owner, agent) if one is not None]
 
 
 def _put(file: File) -> str | None:
@@ -229,9 +251,20 @@ def _from_host(table: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str
 def _variables(table: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str | None]:
     """Names and values; of what is secret, names."""
     return {
-        name: None if looks_secret(name) or name in secrets else _unless_secret(value, secrets)
-        for name, value in table.items()
+        name: None if name in secrets else _unless_secret(value, secrets) for name, value in table.items()
     }
+
+
+def _prepared(
+    env: Mapping[str, str], secrets: Mapping[str, str], reference: Reference | None
+) -> dict[str, str | None]:
+    """As `_variables`, of those that an agent prepared: they may be from anywhere, so their names tell what is secret.
+
+    What the reference of the scenario says literally is none, as elsewhere in a manifest.
+    """
+    said = {} if reference is None else reference.env
+    unknown = [name for name, value in env.items() if looks_secret(name, value) and said.get(name) != value]
+    return {**_variables(env, secrets), **dict.fromkeys(unknown)}
 
 
 def _unless_secret(text: str, secrets: Mapping[str, str]) -> str:

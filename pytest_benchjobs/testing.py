@@ -33,7 +33,7 @@ from .model.result import ImageRecord
 from .model.scenario import Environment, Network, Scenario
 from .sandbox.door import DOOR, DOOR_FAILED, SOCKET
 from .sandbox.local import LocalCommand, LocalDoor, send
-from .sandbox.protocol import ExecResult, Fetched, File, Kept, SandboxSpec, Sink, Stopping
+from .sandbox.protocol import BYTECODE, ExecResult, Fetched, File, Kept, SandboxSpec, Sink, Stopping
 
 _WORKDIR = "/app"
 _TOPS = frozenset({"app", "bench", "logs", "solution", "tests"})
@@ -217,7 +217,8 @@ class FakeSandbox:
             elif file.source is None:
                 target.mkdir(parents=True, exist_ok=True)
             elif file.source.is_dir():
-                shutil.copytree(file.source, target, dirs_exist_ok=True)
+                bytecode = shutil.ignore_patterns(BYTECODE)
+                shutil.copytree(file.source, target, dirs_exist_ok=True, ignore=bytecode)
             else:
                 shutil.copy(file.source, target)
             if file.mode is not None:

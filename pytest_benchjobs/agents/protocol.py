@@ -79,7 +79,10 @@ class AgentCommand:
     user: str | None = None
     """Default: the scenario's `agent_user`."""
     identity: str = ""
-    """What decides what it does and is not in the command: its version, the digest of its program."""
+    """What decides what it does and is not in the command: its version, the digest of its program.
+
+    Without it, the source of `host` and of the agent's class is what decides.
+    """
     mounts: tuple[Mount, ...] = ()
     """What is on this machine and the sandbox sees read-only, such as the agent's program."""
     endpoints: tuple[Endpoint, ...] = ()

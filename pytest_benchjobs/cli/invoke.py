@@ -18,6 +18,7 @@ from ..model.errors import InputError
 from ..model.job import JobRecord
 from ..settings import VARIABLES
 from ..store.redact import looks_secret
+from ..store.reproducibility import ini_variables
 
 _ENV = "--bench-env"
 _REDACTED = "[redacted]"
@@ -48,11 +49,11 @@ class Call(NamedTuple):
         return {**environment, VARIABLES: json.dumps(dict(self.env))} if self.env else environment
 
     def shown(self) -> str:
-        """What a user would type. Values of variables whose name is that of a secret are left out."""
+        """What a user would type. Values of variables that look like secrets are left out."""
         variables = [
             part
             for name, value in self.env.items()
-            for part in (_ENV, f"{name}={_REDACTED if looks_secret(name) else value}")
+            for part in (_ENV, f"{name}={_REDACTED if looks_secret(name, value) else value}")
         ]
         return shlex.join(["pytest", *self.arguments, *variables])
 
@@ -128,6 +129,7 @@ def _without_what_was_for_once(arguments: Sequence[str]) -> tuple[list[str], lis
     """Arguments that can be given again, and names of the variables whose values are missing in them."""
     kept: list[str] = []
     needed: dict[str, None] = {}
+    overridden: list[str] = []
     rest = iter(arguments)
     for argument in rest:
         option, equals, value = argument.partition("=")
@@ -138,5 +140,11 @@ def _without_what_was_for_once(arguments: Sequence[str]) -> tuple[list[str], lis
             if option == _ENV:
                 needed[value.partition("=")[0]] = None
             continue
-        kept.append(argument)
-    return kept, list(needed)
+        variables = ini_variables(kept[-1] if kept else "", argument)
+        if variables is None:
+            kept.append(argument)
+        else:
+            # What the ini file says does not count, nor does an earlier one of these.
+            kept.append(variables.upto)
+            overridden = [line.partition("=")[0].strip() for line in variables.lines]
+    return kept, list(dict.fromkeys((*overridden, *needed)))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO
 
-from .protocol import Fetched, File
+from .protocol import BYTECODE, Fetched, File
 
 MAX_FILES = 10_000
 _SPOOL = 8 * 1024 * 1024
@@ -31,7 +31,7 @@ _SKIP_FACTOR = 4
 
 
 def pack(files: Iterable[File], workdir: str) -> IO[bytes]:
-    """One archive of all `files`, owned by root, to be unpacked at `/`. Close it after use.
+    """One archive of all `files`, owned by root, without `BYTECODE`, to be unpacked at `/`. Close it after use.
 
     Raises:
         OSError: a `source` cannot be read.
@@ -76,6 +76,8 @@ def _member(name: str, mode: int) -> tarfile.TarInfo:
 def _as_root(top: str, mode: int | None) -> Callable[[tarfile.TarInfo], tarfile.TarInfo | None]:
     def adapt(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+            return None
+        if member.isdir() and member.name != top and posixpath.basename(member.name) == BYTECODE:
             return None
         member.uid = member.gid = 0
         member.uname = member.gname = ""

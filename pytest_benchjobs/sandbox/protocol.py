@@ -16,6 +16,9 @@ from ..model.job import JobConfig
 from ..model.result import ImageRecord
 from ..model.scenario import Environment, Network, Scenario
 
+BYTECODE = "__pycache__"
+"""Such a directory below the `source` of a `File` is not put in: Python leaves it behind here, with paths of here."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class File:

@@ -13,6 +13,9 @@ MIN_LENGTH = 6
 """Shorter values are not secrets worth mangling a log for."""
 _LINE_LENGTH = 16
 _COMPILED_LIMIT = 64
+_SWITCH = re.compile(r"(?i)true|false|yes|no|on|off")
+_NUMBER = re.compile(r"[+-]?[0-9]{1,12}(\.[0-9]+)?")
+_COUNT_NAME = re.compile(r"(?i)(^|_)tokens($|_)")
 _SECRET_NAME = re.compile(r"(?i)(^|_)(api_?)?(key|token|secret|password|passwd|pwd|credentials?|auth)s?($|_)")
 
 
@@ -40,8 +43,17 @@ PATTERNS = (
 )
 
 
-def looks_secret(name: str) -> bool:
-    """Whether a variable of this name holds something that must not be shown, such as `OPENAI_API_KEY`."""
+def looks_secret(name: str, value: str) -> bool:
+    """Whether a variable holds something that must not be shown, such as `OPENAI_API_KEY=sk-...`.
+
+    A switch does not, nor does a number that is too short to be redacted, nor a number of tokens (`MAX_TOKENS=200000`).
+    """
+    if _SWITCH.fullmatch(value):
+        return False
+    if _NUMBER.fullmatch(value):
+        if len(value) < MIN_LENGTH:
+            return False
+        name = _COUNT_NAME.sub("_", name)
     return _SECRET_NAME.search(name) is not None
 
 

@@ -10,13 +10,17 @@ import subprocess
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .text import one_line
 
 _GIT_SECONDS = 5.0
 _PACKAGES = ("pytest", "pytest-xdist", "pytest-benchjobs", "docker")
 _ASSIGNING = ("--bench-env",)
+_OVERRIDING = re.compile(r"-[A-Za-z]*o|--override-ini")
+_OVERRIDDEN = re.compile(
+    r"(?P<upto>(?P<option>-[A-Za-z]*o=?|--override-ini=)?bench_env=)(?P<lines>.*)", re.DOTALL
+)
 _COMMIT = re.compile(r"[0-9a-f]{7,64}")
 _NAME = 200
 # GitHub, GitLab, Jenkins.
@@ -46,7 +50,7 @@ def reproducibility(argv: Sequence[str], directory: Path | None = None) -> dict[
 
 
 def redact_arguments(argv: Sequence[str]) -> list[str]:
-    """Copy a command line without the values given to `--bench-env`. Those of `--bench-secret` are names."""
+    """Copy a command line without the values of `--bench-env` and its ini key. Those of `--bench-secret` are names."""
     redacted: list[str] = []
     previous = ""
     for argument in argv:
@@ -55,10 +59,30 @@ def redact_arguments(argv: Sequence[str]) -> list[str]:
             redacted.append(_without_value(argument))
         elif option in _ASSIGNING and equals:
             redacted.append(f"{option}={_without_value(rest)}")
+        elif (overridden := ini_variables(previous, argument)) is not None:
+            lines = (_without_value(line) if "=" in line else "[redacted]" for line in overridden.lines)
+            redacted.append(overridden.upto + "\n".join(lines))
         else:
             redacted.append(argument)
         previous = argument
     return redacted
+
+
+class IniVariables(NamedTuple):
+    """An argument that overrides the ini key `bench_env`."""
+
+    upto: str
+    """What is before the values: `-obench_env=`."""
+    lines: list[str]
+    """The values, `NAME=VALUE` each."""
+
+
+def ini_variables(previous: str, argument: str) -> IniVariables | None:
+    """What an argument after `previous` says of variables, if it is pytest's `-o bench_env=...`, in whatever form."""
+    match = _OVERRIDDEN.fullmatch(argument)
+    if match is None or not (match["option"] or _OVERRIDING.fullmatch(previous)):
+        return None
+    return IniVariables(match["upto"], [line.strip() for line in match["lines"].split("\n") if line.strip()])
 
 
 def _without_value(assignment: str) -> str:

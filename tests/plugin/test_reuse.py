@@ -223,6 +223,24 @@ def test_a_parameter_makes_another_trial(counted: Bench) -> None:
     assert ran(counted) == ["good"]
 
 
+def test_a_number_of_tokens_decides_and_a_key_does_not(counted: Bench) -> None:
+    def run(tokens: str, key: str) -> list[str]:
+        variables = (
+            "--bench-env",
+            f"MAX_THINKING_TOKENS={tokens}",
+            "--bench-env",
+            f"ANTHROPIC_API_KEY={key}",
+        )
+        counted.run("many.bench.yaml", "--bench-scenario", "good", "--bench-reuse", *variables)
+        return ran(counted)
+
+    assert run("100", "sk-ant-canary-1") == ["good"]
+    assert run("100", "sk-ant-canary-2") == []
+    assert run("32000", "sk-ant-canary-2") == ["good"]
+    files = [path for path in (counted.path / "reports").rglob("*") if path.is_file()]
+    assert [path for path in files if b"sk-ant-canary" in path.read_bytes()] == []
+
+
 def test_results_whose_files_are_gone_run_again(counted: Bench) -> None:
     counted.run("many.bench.yaml", "--bench-scenario", "good")
     ran(counted)
@@ -319,3 +337,38 @@ def test_a_reused_result_has_the_version_its_benchmark_has_now(counted: Bench) -
     counted.run("many.bench.yaml", "--bench-reuse")
     found = last(counted)
     assert (found["good"]["reused"] is not None, found["good"]["benchmark_version"]) == (True, "1.10")
+
+
+def test_what_is_graded_anew_with_other_parameters_is_no_result_of_the_old_ones(bench: Bench) -> None:
+    bench.conftest(
+        """
+        class Strict:
+            fingerprint = "1"
+
+            def __call__(self, context):
+                return 0.0 if context.params["strict"] else 1.0
+
+        def pytest_benchjobs_scorers():
+            return {"strict": Strict()}
+        """
+    )
+    scenario = {
+        "id": "one",
+        "problem_statement": "Try.",
+        "reference": "true",
+        "scorers": [{"name": "score", "type": "strict"}],
+    }
+    bench.write(
+        "one.bench.yaml",
+        json.dumps({"benchmark": "one", "defaults": {"image": "none"}, "scenarios": [scenario]}),
+    )
+    lenient, strict = ("--bench-extra", '{"strict": 0}'), ("--bench-extra", '{"strict": 1}')
+    bench.run(*lenient, "--bench-keep", "always", "one.bench.yaml")
+    passed = bench.job()["job"]["id"]
+    bench.run(*strict, "one.bench.yaml", "--bench-rescore", passed)
+    assert last(bench)["one"]["outcome"] == "failed"
+    bench.run(*lenient, "one.bench.yaml", "--bench-reuse")
+    assert last(bench)["one"]["outcome"] == "passed"
+    assert last(bench)["one"]["reused"]["job"] == passed
+    bench.run(*strict, "one.bench.yaml", "--bench-reuse")
+    assert last(bench)["one"]["reused"] is None

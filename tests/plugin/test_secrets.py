@@ -192,6 +192,40 @@ def test_what_has_the_name_of_a_secret_is_redacted_even_if_nobody_asked_for_it(t
     assert_nowhere(toy, result, VALUE, "openai-canary")
 
 
+def test_a_number_of_tokens_is_not_cut_out_of_logs_and_a_password_is(toy: Bench) -> None:
+    variables = ("--bench-env", "MAX_TOKENS=200000", "--bench-env", "DB_PASSWORD=300000")
+    agent = "command:echo 200000 300000; echo 1 > out.txt"
+    toy.run(*variables, "--bench-agent", agent, "-k", "solved")
+    assert logs(toy) == ["200000 [redacted:DB_PASSWORD]\n"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-o", f"bench_env=TOKEN={VALUE}\nMODE=fast-canary"),
+        (f"-obench_env=TOKEN={VALUE}\nMODE=fast-canary",),
+        (f"-vobench_env=TOKEN={VALUE}\nMODE=fast-canary",),
+        (f"--override-ini=bench_env=TOKEN={VALUE}\nMODE=fast-canary",),
+        ("--override-ini", f"bench_env=TOKEN={VALUE}\nMODE=fast-canary"),
+    ],
+)
+def test_variables_that_override_the_ini_file_are_kept_nowhere_and_given_again(
+    toy: Bench, words: tuple[str, ...]
+) -> None:
+    toy.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_env = HIDDEN=1\n")
+    agent = "command:echo ${#TOKEN} ${#MODE} ${HIDDEN-unset}; echo 1 > out.txt"
+    result = toy.run(*words, "--bench-agent", agent, "-k", "solved")
+    assert logs(toy) == [f"{len(VALUE)} {len('fast-canary')} unset\n"]
+    assert_nowhere(toy, result, VALUE, "fast-canary")
+    rerun = [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", "rerun", "last"]
+    done = subprocess.run(rerun, cwd=toy.path, capture_output=True, text=True, check=False)
+    assert "give those of job" in done.stderr
+    assert "--env-vars TOKEN=... MODE=..." in done.stderr
+    given = ["--env-vars", f"TOKEN={VALUE}", "MODE=other"]
+    done = subprocess.run([*rerun, *given], cwd=toy.path, capture_output=True, text=True, check=False)
+    assert logs(toy) == [f"{len(VALUE)} {len('other')} unset\n"], done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("option", ["agent", "param", "meta"])
 def test_a_value_that_nobody_means_to_write_down_is_refused_and_not_repeated(toy: Bench, option: str) -> None:
     toy.write("keys.env", f"DB_PASSWORD={VALUE}\n")

@@ -136,3 +136,18 @@ def test_packing_sends_what_is_in_the_way_first_and_makes_root_the_owner(tmp_pat
         ("clean", DIRECTORY, "0o777", 0, ""),
     ]
     assert members[-1] == ("tests/run.sh", FILE, "0o755", 0, "")
+
+
+def test_bytecode_that_python_left_on_this_machine_is_not_packed(tmp_path: Path) -> None:
+    for name in ("__pycache__/a.pyc", "deeper/__pycache__/b.pyc", "deeper/b.py"):
+        (tmp_path / "tests" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "tests" / name).write_text("x")
+    with (
+        pack([File("/tests", source=tmp_path / "tests")], "/app") as archive,
+        tarfile.open(fileobj=archive) as tar,
+    ):
+        assert sorted(tar.getnames()) == ["tests", "tests/deeper", "tests/deeper/b.py"]
+    # Whoever names the directory itself means it.
+    named = File("/here", source=tmp_path / "tests" / "__pycache__")
+    with pack([named], "/app") as archive, tarfile.open(fileobj=archive) as tar:
+        assert sorted(tar.getnames()) == ["here", "here/a.pyc"]

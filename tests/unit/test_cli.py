@@ -175,6 +175,31 @@ def test_values_of_variables_are_not_in_the_recorded_command_line() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("words", "redacted"),
+    [
+        (["-o", "bench_env=KEY=value"], ["-o", "bench_env=KEY=[redacted]"]),
+        (["-vo", "bench_env=KEY=a=b"], ["-vo", "bench_env=KEY=[redacted]"]),
+        (["-obench_env=KEY=value"], ["-obench_env=KEY=[redacted]"]),
+        (["-qo=bench_env=KEY=value"], ["-qo=bench_env=KEY=[redacted]"]),  # from Python 3.12
+        (["--override-ini=bench_env=KEY=value"], ["--override-ini=bench_env=KEY=[redacted]"]),
+        (["--override-ini", "bench_env=KEY=value"], ["--override-ini", "bench_env=KEY=[redacted]"]),
+        (["-o", "bench_env=\n  A=1\n  B = 2\n"], ["-o", "bench_env=A=[redacted]\nB =[redacted]"]),
+        (["-o", "bench_env=A=1\nmore of it"], ["-o", "bench_env=A=[redacted]\n[redacted]"]),
+        (["-o", "bench_env="], ["-o", "bench_env="]),
+        (["-o", "bench_meta=a=b"], ["-o", "bench_meta=a=b"]),
+        (
+            ["--bench-agent", "command:bench_env=1", "--bench-meta", "bench_env=1"],
+            ["--bench-agent", "command:bench_env=1", "--bench-meta", "bench_env=1"],
+        ),
+    ],
+)
+def test_values_of_variables_in_an_ini_key_are_not_in_the_recorded_command_line(
+    words: list[str], redacted: list[str]
+) -> None:
+    assert redact_arguments(["pytest", *words, "-x"]) == ["pytest", *redacted, "-x"]
+
+
 def test_the_state_of_the_repository_is_recorded(tmp_path: Path) -> None:
     assert reproducibility([], tmp_path)["git"] is None
 

@@ -155,4 +155,27 @@ def test_names_of_secrets_are_recognised() -> None:
         "MONKEY",
         "AUTHOR",
     )
-    assert [looks_secret(name) for name in names] == [True] * 4 + [False] * 4
+    assert [looks_secret(name, "a value") for name in names] == [True] * 4 + [False] * 4
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secret"),
+    [
+        ("MAX_TOKENS", "200000", False),
+        ("MAX_TOKENS_TO_SAMPLE", "200000", False),
+        ("MAX_TOKENS", "12345678901234567890", True),
+        ("MAX_TOKENS", "of-whom", True),
+        ("API_TOKENS", "sk-1,sk-2", True),
+        ("AUTH_TOKENS", "200000", True),
+        ("BOT_TOKEN", "200000", True),
+        ("PIN_SECRET", "123456", True),
+        ("SORT_KEY", "12345", False),
+        ("SORT_KEY", "1e5", True),
+        ("USE_API_KEY", "true", False),
+        ("USE_API_KEY", "", True),
+    ],
+)
+def test_a_switch_or_a_number_is_no_secret_unless_it_could_be_one(
+    name: str, value: str, secret: bool
+) -> None:
+    assert looks_secret(name, value) is secret

@@ -11,15 +11,20 @@ import pytest
 from pytest_benchjobs.agents.keys import KEYS
 from pytest_benchjobs.agents.providers import PROVIDERS
 from pytest_benchjobs.model.environ import HOST, Variable
+from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.secrecy import (
     MODEL_KEYS,
     env_file_secrets,
     known_keys,
     others_of_host,
+    secrets_of,
     split,
     together,
 )
 from pytest_benchjobs.settings.secret_store import DIRECTORY, SecretStore
+from pytest_benchjobs.store.redact import looks_secret
+
+from . import records
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +63,34 @@ def test_the_variables_of_every_known_agent_and_provider_are_keys() -> None:
     names = {name for names in KEYS.values() for name in names}
     names |= {name for provider in PROVIDERS.values() for name in provider.key_variables}
     assert split(dict.fromkeys(names, "x")).passed == {}
+
+
+def test_every_variable_of_a_key_has_the_name_of_a_secret() -> None:
+    assert [name for name in MODEL_KEYS if not looks_secret(name, "sk-1")] == []
+
+
+def test_what_the_job_is_given_is_a_secret_by_name_and_what_a_manifest_says_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOST_TOKEN", "from-this-machine")
+    monkeypatch.setenv("HOST_MAX", "64000")
+    scenario = records.trial().scenario.model_copy(
+        update={"agent_env": {"ANSWER_KEY": "forty-two", "MINE": "${HOST_TOKEN}", "TOKENS": "${HOST_MAX}"}}
+    )
+    given = {
+        "ANTHROPIC_API_KEY": "sk-ant-1",
+        "MAX_THINKING_TOKENS": "200000",
+        "MAX_TOKENS": "${HOST_MAX}",
+        "MODE": "MY_KEY",
+        "SORT_KEY": "name",
+    }
+    config = JobConfig(directory=tmp_path, env=given)
+    assert secrets_of(scenario, config, {"PASSED": "x"}) == {
+        "PASSED": "x",
+        "ANTHROPIC_API_KEY": "sk-ant-1",
+        "SORT_KEY": "name",
+        "MINE": "from-this-machine",
+    }
 
 
 def test_known_keys_are_those_given_else_those_of_this_machine(

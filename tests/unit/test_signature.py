@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.agents.builtin import builtin_agents
-from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand
+from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, Shell
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.job import JobConfig, Overrides
 from pytest_benchjobs.model.result import Trial
@@ -190,6 +192,73 @@ def test_the_value_of_a_secret_is_nothing(world: World, monkeypatch: pytest.Monk
     assert rotated["parameters"] == before["parameters"]
 
 
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("MAX_THINKING_TOKENS", ("100", "32000")),
+        ("MAX_TOKENS", ("100000", "200000")),
+        ("SORT_KEY", ("1", "2")),
+    ],
+)
+def test_a_number_of_the_job_decides_whatever_its_variable_is_called(
+    world: World, name: str, values: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.config["env"] = {name: values[0]}
+    before = world.parts()
+    world.config["env"] = {name: values[1]}
+    after = world.parts()
+    assert changed(before, after) == {"parameters"}
+    monkeypatch.setenv("HOST_NUMBER", values[1])
+    world.config["env"] = {name: "${HOST_NUMBER}"}
+    assert world.parts() == after
+
+
+LITERAL: dict[str, tuple[str, Callable[[World, dict[str, str]], object]]] = {
+    "of a scorer": ("scorers", lambda w, env: w.scorer(env=env)),
+    "of the agent": ("scenario", lambda w, env: w.change(agent_env=env)),
+    "of the container": ("environment", lambda w, env: w.environment(env=env)),
+    "of the reference": ("agent", lambda w, env: w.change(reference=Reference(script=":", env=env))),
+}
+
+
+@pytest.mark.parametrize("where", LITERAL)
+def test_what_a_manifest_says_decides_whatever_it_is_called(
+    world: World, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    part, change = LITERAL[where]
+    change(world, {"ANSWER_KEY": "forty-two"})
+    before = world.parts()
+    change(world, {"ANSWER_KEY": "forty-three"})
+    assert changed(before, world.parts()) == {part}
+    # What it takes from this machine under such a name does not.
+    monkeypatch.setenv("HOST_VALUE", "forty-two")
+    change(world, {"ANSWER_KEY": "${HOST_VALUE}"})
+    taken = world.parts()
+    monkeypatch.setenv("HOST_VALUE", "forty-three")
+    assert world.parts() == taken
+
+
+def test_what_an_agent_adds_under_the_name_of_a_secret_does_not_decide(world: World) -> None:
+    class Mine:
+        name = "mine"
+        needs_model = False
+        trusted = False
+        key = "sk-first"
+        limit = "100"
+
+        def prepare(self, call: AgentCall) -> AgentCommand:
+            return AgentCommand(("/mine/run",), env={"MINE_API_KEY": self.key, "MAX_TOKENS": self.limit})
+
+    mine = Mine()
+    world.agents["mine"] = mine
+    world.agent = "mine"
+    before = world.parts()
+    mine.key = "sk-second"
+    assert world.parts() == before
+    mine.limit = "32000"
+    assert changed(before, world.parts()) == {"agent"}
+
+
 def test_a_short_secret_hides_nothing_around_it(world: World) -> None:
     world.secrets["DEBUG_KEY"] = "1"
     world.agent = "command:run --seed 10"
@@ -223,11 +292,21 @@ def test_one_that_is_graded_anew_is_what_its_agent_worked_under(world: World) ->
     assert again is not None
     assert changed(before.parts, again.parts) == {"scorers"}
     assert again.value not in (before.value, now.value)
-    world.config["agent_timeout"] = 10
-    limited = graded_anew(before, signature(world.parts(), KEY))
-    assert limited is not None
-    assert limited.parts["limits"] not in (before.parts["limits"], world.parts()["limits"])
     assert graded_anew(None, now) is None
+
+
+@pytest.mark.parametrize("what", ["a parameter", "a variable of the job", "what lives on", "a time limit"])
+def test_one_that_is_graded_anew_under_something_else_is_like_no_trial_of_one_piece(
+    what: str, world: World
+) -> None:
+    before = signature(world.parts(), KEY)
+    part, change = DECIDES[what]
+    change(world)
+    now = signature(world.parts(), KEY)
+    again = graded_anew(before, now)
+    assert again is not None
+    assert changed(before.parts, again.parts) == {part}
+    assert again.parts[part] not in (before.parts[part], now.parts[part])
 
 
 def changed(before: dict[str, str], after: dict[str, str]) -> set[str]:
@@ -273,6 +352,49 @@ def test_an_agent_of_somebody_else_is_what_it_would_run(world: World) -> None:
     assert {name for name in before if before[name] != after[name]} == {"agent"}
 
 
+class Host:
+    """An agent that works on this machine."""
+
+    name = "host"
+    needs_model = False
+    trusted = False
+    identity = ""
+    lazy = False
+
+    def prepare(self, call: AgentCall) -> AgentCommand:
+        host = (lambda shell: self.work(shell)) if self.lazy else functools.partial(self.work)
+        return AgentCommand((), identity=self.identity, host=host)
+
+    def work(self, shell: Shell) -> int:
+        shell.log("one")
+        return 0
+
+
+class Changed(Host):
+    def work(self, shell: Shell) -> int:
+        shell.log("two")
+        return 0
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_an_agent_that_works_on_this_machine_is_its_code_unless_it_says_what_it_is(
+    world: World, lazy: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Host, "lazy", lazy)
+    world.agent = "host"
+    world.agents["host"] = Host()
+    before = world.parts()
+    assert world.parts() == before
+    world.agents["host"] = Changed()
+    assert changed(before, world.parts()) == {"agent"}
+    monkeypatch.setattr(Host, "identity", "host/1")
+    identified = world.parts()
+    world.agents["host"] = Host()
+    assert world.parts() == identified
+    monkeypatch.setattr(Host, "identity", "host/2")
+    assert changed(identified, world.parts()) == {"agent"}
+
+
 def test_content_of_directories(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
     for root in (one, two):
@@ -287,3 +409,17 @@ def test_content_of_directories(tmp_path: Path) -> None:
     (two / "link").unlink()
     (two / "link").symlink_to("nowhere")
     assert content_of(one) != content_of(two)
+
+
+def test_bytecode_that_python_left_beside_tests_is_nothing(world: World) -> None:
+    before = world.parts()
+    for directory in ("__pycache__", "deeper/__pycache__"):
+        (world.path / "tests" / directory).mkdir(parents=True)
+        (world.path / "tests" / directory / "test_it.cpython-313.pyc").write_bytes(b"compiled here")
+    (world.path / "tests" / "deeper" / "helper.py").write_text("")
+    with_helper = world.parts()
+    assert changed(before, with_helper) == {"scorers"}
+    (world.path / "tests" / "deeper" / "__pycache__" / "helper.cpython-313.pyc").write_bytes(b"as well")
+    assert world.parts() == with_helper
+    shutil.rmtree(world.path / "tests" / "deeper")
+    assert world.parts() == before
