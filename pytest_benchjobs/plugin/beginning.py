@@ -101,10 +101,11 @@ def begin(config: pytest.Config, planned: int, chosen: Collection[str] = ()) -> 
                 besides = 0
             shutil.rmtree(bundle.root / FLIGHT, ignore_errors=True)
             record = record.model_copy(update={"planned": planned + besides})
-            bundle.write(record)
+            # In this order: killed at any point, it is a job that lacks reports, or one that died, and is seen to.
             for name in REPORTS:  # which would tell of a job that has ended
                 (bundle.root / name).unlink(missing_ok=True)
             history.save_job(record)
+            bundle.write(record)
             kind = "created" if asked.resume is None else "resumed"
             history.add_event(record.id, kind, f"process {record.owner.pid}")
         except InputError as error:

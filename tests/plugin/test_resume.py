@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from pytest_benchjobs.store.history import FILE, History
 from pytest_benchjobs.store.liveness import ask_to_cancel
 from tests.support import RESULTS, paths
 
@@ -461,3 +462,34 @@ def test_what_was_paid_for_stays_where_its_agent_breaks_when_the_job_is_taken_up
     assert before["solved"]["outcome"] == "passed"
     bench.run("toy.bench.yaml", "--bench-agent", "moody", "--bench-resume", "last")
     assert {result["scenario"]: result for result in bench.results()}["solved"] == before["solved"]
+
+
+def test_a_job_that_is_killed_just_as_it_is_taken_up_is_what_it_was(bench: Bench) -> None:
+    bench.toy()
+    bench.run("toy.bench.yaml")
+    before = job(bench)
+    bench.conftest(
+        """
+        import os
+        from pytest_benchjobs.store.bundle import JobBundle
+
+        write = JobBundle.write
+
+        def die(bundle, record):
+            if record.resumed_at:
+                os._exit(9)
+            write(bundle, record)
+
+        JobBundle.write = die
+        """
+    )
+    assert bench.run("toy.bench.yaml", "--bench-resume", "last").ret == 9
+    bench.conftest("")
+    benchjobs = Path(sys.executable).with_name("benchjobs")
+    assert bench.pytester.run(benchjobs, "recover").ret == 0
+    assert job(bench) == before
+    with History.open_readonly(bench.path / "reports" / FILE) as history:
+        row = history.job_row(before["id"])
+    assert row is not None
+    assert (row.status, row.trials) == ("completed", 3)
+    assert {path.name for path in bench.bundle().iterdir()} >= {"junit.xml", "report.json", "summary.md"}

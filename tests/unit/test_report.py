@@ -18,12 +18,13 @@ from pytest_benchjobs.model.errors import ResultsUnwritable
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Failure as Why
 from pytest_benchjobs.model.result import Outcome, Phase, ScorerResult, TrialResult, Usage
-from pytest_benchjobs.report import write_reports
+from pytest_benchjobs.report import REPORTS, write_reports
 from pytest_benchjobs.report.console import describe, duration, failure_text, number, render_table
 from pytest_benchjobs.report.junit import case_names, junit_xml
 from pytest_benchjobs.report.markdown import SIZE_LIMIT, code, summary_markdown
 from pytest_benchjobs.report.properties import properties
 from pytest_benchjobs.report.summary import AgentRow, by_agent, percent, totals
+from pytest_benchjobs.store import files
 from pytest_benchjobs.store.bundle import JobBundle
 
 from .records import JOB, NOW, record, result, trial
@@ -281,8 +282,24 @@ def test_reports_are_written_into_the_bundle_and_nothing_else(
     assert names == ["job.json", "junit.xml", "report.json", "summary.md", "trials"]
 
 
+def test_where_junit_is_all_reports_are(
+    results: list[TrialResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = JobBundle.create(tmp_path, record(tmp_path))
+    there: list[set[str]] = []
+    write = files.write_atomically
+
+    def note(path: Path, content: bytes, *, durable: bool = True) -> None:
+        write(path, content, durable=durable)
+        there.append({name for name in REPORTS if (bundle.root / name).exists()})
+
+    monkeypatch.setattr(files, "write_atomically", note)
+    write_reports(bundle, record(tmp_path), results)
+    assert [names for names in there if "junit.xml" in names] == [set(REPORTS)]
+
+
 def test_reports_that_cannot_be_written_are_an_infrastructure_error(tmp_path: Path) -> None:
-    with pytest.raises(ResultsUnwritable, match=r"junit\.xml"):
+    with pytest.raises(ResultsUnwritable, match=r"report\.json"):
         write_reports(JobBundle(tmp_path, JOB), record(tmp_path), [])
 
 
