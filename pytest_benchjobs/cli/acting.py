@@ -143,19 +143,20 @@ def _ask(bundle: JobBundle) -> None:
 
 
 def _closed(directory: Path, bundle: JobBundle) -> JobRecord:
-    """Close a job whose process died, as cancelled: that is what somebody wanted of it."""
+    """Close a job whose process died, as cancelled: that is what somebody wanted of it, and of no other job."""
     from ..model.job import JobStatus
     from ..report import write_reports
     from ..store.history import FILE, History
+    from ..store.recover import recover as recover_only
 
-    recover_jobs(directory, _SILENCE)
-    record = bundle.read()
-    if record.status is not JobStatus.FAILED:
-        return record
-    record = record.model_copy(
-        update={"status": JobStatus.CANCELLED, "message": "cancelled after its process had died"}
-    )
     with History(directory / FILE) as history:
+        recover_only(directory, history, stale_seconds=_SILENCE, only=bundle.id)
+        record = bundle.read()
+        if record.status is not JobStatus.FAILED:
+            return record
+        record = record.model_copy(
+            update={"status": JobStatus.CANCELLED, "message": "cancelled after its process had died"}
+        )
         bundle.write(record)
         history.save_job(record)
         history.add_event(record.id, "cancelled", record.message or "")
