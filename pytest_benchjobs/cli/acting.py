@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import directory_option, emit, output_option
+from .common import directory_option, emit, output_option, say
 from .units import counted
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def recover(stale_seconds: float, directory: Path, output: str) -> None:
 
     emit(document, lines, output)
     for problem in document.problems:
-        click.echo(problem, err=True)
+        say(problem, err=True)
 
 
 def _cancelled(directory: Path, bundle: JobBundle, timeout: float) -> JobRecord:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import directory_option, emit
+from .common import directory_option, emit, say
 from .table import marks
 
 if TYPE_CHECKING:
@@ -80,11 +80,14 @@ def logs(
     signs = marks()
     copied = []
     for row in chosen:
-        one = _copy(directory, row, target, places[row.node_id])
+        one, left_out = _copy(directory, row, target, places[row.node_id])
         copied.append(one)
         if output == "text":
             for line in _lines(one, row, signs):
-                click.echo(line)
+                say(line)
+        if left_out:
+            more = f", and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+            say(f"left out of {one.directory}: {left_out[0]}{more}", err=True)
     whole = sum(1 for one in copied if one.status == "copied")
     document = LogsDocument(job=job_id, directory=str(target), copied=whole, trials=tuple(copied))
     emit(document, lambda: [f"Copied logs of {whole}/{_count(len(copied), 'trial')} to {target}"], output)
@@ -151,8 +154,8 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _copy(directory: Path, row: TrialRow, target: Path, place: Path) -> CopiedTrial:
-    """Copy one trial. Whatever goes wrong is in what comes back."""
+def _copy(directory: Path, row: TrialRow, target: Path, place: Path) -> tuple[CopiedTrial, list[str]]:
+    """Copy one trial; also returns what was left out on purpose. Whatever goes wrong is in what comes back."""
     from ..model.errors import BenchError
     from ..report.documents.logs import CopiedTrial
     from ..store.copying import Copied, Staging
@@ -172,7 +175,7 @@ def _copy(directory: Path, row: TrialRow, target: Path, place: Path) -> CopiedTr
             staging.discard()
     except (BenchError, OSError) as error:
         copied.problems.append(str(error))
-    return CopiedTrial(
+    one = CopiedTrial(
         node_id=row.node_id,
         run=row.run,
         status="incomplete" if copied.problems else "copied",
@@ -181,6 +184,7 @@ def _copy(directory: Path, row: TrialRow, target: Path, place: Path) -> CopiedTr
         bytes=copied.bytes,
         problem=one_line(copied.problems[0], 500) if copied.problems else None,
     )
+    return one, copied.left_out
 
 
 def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> TrialResult | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import directory_option, emit, output_option
+from .common import directory_option, emit, output_option, say
 
 if TYPE_CHECKING:
     from ..model.job import JobRecord
@@ -84,7 +84,7 @@ def merge(
     )
     emit(document, lambda: _lines(document), output)
     for line in _complaints(document):
-        click.echo(line, err=True)
+        say(line, err=True)
     return 1 if any(job.action == "refused" for job in jobs) else 0
 
 

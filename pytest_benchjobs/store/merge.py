@@ -221,7 +221,9 @@ class Merge:
     def _copy(self, source: Path, target: Path) -> None:
         copied = Copied()
         copy_tree(source, target, copied, leave=_OF_ITS_PROCESS)
-        self.problems += [f"{source}: left out: {problem}" for problem in copied.problems]
+        self.problems += [
+            f"{source}: left out: {problem}" for problem in (*copied.left_out, *copied.problems)
+        ]
 
     def _as_one(self, name: str, parts: list[IncomingJob]) -> IncomingJob:
         records = sorted((part.record for part in parts), key=lambda record: (record.created_at, record.id))

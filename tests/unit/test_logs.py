@@ -186,17 +186,31 @@ def test_links_and_pipes_of_an_agent_are_not_followed(
     (artifacts / "keys").symlink_to(secret)
     os.mkfifo(artifacts / "pipe")
     (artifacts / "-rf ~").write_text("harmless")
-    assert run("logs", "last", "-o", out, "--dir", tmp_path) == 1
-    text = capsys.readouterr().out
-    assert "  ✗ oracle / count\n      key: is a link\n" in text
-    assert text.endswith(f"Copied logs of 1/2 trials to {out}\n")
+    assert run("logs", "last", "-o", out, "--dir", tmp_path) == 0
+    text, talk = capsys.readouterr()
+    assert text == f"  ✓ oracle / count\n  ✓ oracle / sums\nCopied logs of 2/2 trials to {out}\n"
+    assert talk.splitlines()[1:] == ["left out of oracle/count: key: is a link, and 2 more"]
     assert tree(out / "oracle/count") == ["agent.log", "artifacts/-rf ~", "artifacts/out.txt", "results.json"]
     assert not any(b"very-secret" in path.read_bytes() for path in out.rglob("*") if path.is_file())
     document = documents(capsys, "logs", "logs", "last", "-o", out, "--dir", tmp_path, option="--output")
     assert [(found["status"], found["problem"]) for found in document["trials"]] == [
-        ("incomplete", "key: is a link"),
+        ("copied", None),
         ("copied", None),
     ]
+
+
+def test_a_name_of_an_agents_file_is_no_command_to_ci(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
+    artifacts = bundle_of(tmp_path) / "artifacts"
+    (artifacts / "##[error]x").symlink_to("out.txt")
+    assert run("logs", "last", "-o", out, "--dir", tmp_path) == 0
+    assert run("logs", "last", "-o", out, "--scenario", "##[error]", "--dir", tmp_path) == 2
+    assert run("merge", tmp_path, "--dir", out) == 0
+    text = "".join(capsys.readouterr())
+    assert (text.count("# #[error]"), text.count("##[")) == (3, 0)
 
 
 @pytest.mark.parametrize("path", ["../../../secret", "/etc", "trials/../../..", "trials/link"])
