@@ -226,6 +226,12 @@ class Queries:
                 return
             after = page[-1][:2]
 
+    def trial(self, job_id: str, node_id: str) -> TrialRow | None:
+        """Look a trial of a job up by its node id."""
+        query = f"SELECT {_TRIAL} FROM trials WHERE job = ? AND node_id = ?"  # noqa: S608
+        rows = self._all(query, job_id, node_id)
+        return TrialRow._make(rows[0]) if rows else None
+
     def scores(self, job_id: str, node_id: str) -> list[ScoreRow]:
         """Scores of a trial, in the order of its scorers."""
         query = (

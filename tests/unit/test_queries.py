@@ -476,6 +476,7 @@ def questions(history: History) -> list[tuple[str, Callable[[], object]]]:
         ("trials of a run", lambda: history.trials(JOB, run=f"{JOB}.1", limit=50)),
         ("trials of an agent", lambda: history.trials(JOB, agent="oracle", outcomes=("failed",), limit=50)),
         ("each trial", lambda: list(history.each_trial(JOB))),
+        ("trial", lambda: history.trial(JOB, trial().node_id)),
         ("scores", lambda: history.scores(JOB, trial().node_id)),
         ("samples", lambda: history.samples("f" * 32, 1)),
         ("latest", lambda: history.latest("texts", "count", "oracle", 1)),
@@ -514,3 +515,15 @@ def test_no_question_of_a_page_looks_at_a_whole_table(history: History) -> None:
                 assert not any("TEMP B-TREE FOR ORDER BY" in step for step in plan), (
                     f"{name}: {plan}: {query}"
                 )
+
+
+def test_a_trial_is_found_by_its_node_id_and_nothing_else_is_looked_at(history: History) -> None:
+    save(history, JOB, made("a"), made("b"))
+    seen: list[str] = []
+    history._connection.set_trace_callback(seen.append)
+    found = history.trial(JOB, made("b").node_id)
+    history._connection.set_trace_callback(None)
+    assert found is not None
+    assert (found.scenario, history.trial(JOB, "b")) == ("b", None)
+    ((*_, plan),) = history._connection.execute(f"EXPLAIN QUERY PLAN {seen[0]}")
+    assert "(job=? AND node_id=?)" in plan
