@@ -196,6 +196,7 @@ def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> Tria
     from ..model.errors import InputError
     from ..store.bundle import JobBundle, read_result
     from ..store.copying import copy_file, copy_tree, inside
+    from ..store.origins import origins
 
     if not row.path:
         return None  # it never had any: its job could not write
@@ -209,18 +210,19 @@ def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> Tria
     except InputError as error:
         copied.problems.append(str(error))
     copy_tree(place, target, copied, leave=_OURS)
-    origin = result and (result.reused or result.rescored)
-    if result is None or origin is None:
-        return result
-    there = inside(JobBundle.open(directory, origin.job).root, origin.path)
-    if not there.is_dir():
-        copied.problems.append(f"{there}: is not there, and had the files of this trial")
-    elif result.reused is not None:
-        copy_tree(there, target, copied, leave=_OURS)
-    else:
-        for name in _AGENTS_FILES:
-            if (there / name).exists() and not (target / name).exists():
-                copy_file(there / name, target / name, copied)
+    if result is None or (target / _AGENTS_FILES[0]).exists():
+        return result  # as that of a job made of several, which has the files and says where else they are
+    try:
+        for there, same in origins(directory, result):
+            if same and not copied.files:
+                copy_tree(there, target, copied, leave=_OURS)
+            for name in _AGENTS_FILES:
+                if (there / name).exists() and not (target / name).exists():
+                    copy_file(there / name, target / name, copied)
+            if (target / _AGENTS_FILES[0]).exists():
+                break
+    except InputError as error:
+        copied.problems.append(str(error))
     return result
 
 

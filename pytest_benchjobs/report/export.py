@@ -17,6 +17,7 @@ from ..model.job import JobRecord
 from ..store.bundle import JobBundle, read_result
 from ..store.copying import inside
 from ..store.history import History
+from ..store.origins import origins
 from ..store.rows import TrialRow
 from .documents.export import ExportRow
 
@@ -38,7 +39,7 @@ def rows(directory: Path, history: History, job_id: str) -> Iterator[dict[str, A
         raise InputError(f"there is no job {job_id} in {directory}")
     root = JobBundle(directory, job_id).root
     for row in history.each_trial(job_id):
-        yield _row(row, record, _scores(history, row), root)
+        yield _row(row, record, _scores(history, row), _files(row, root))
 
 
 def json_lines(exported: Iterable[dict[str, Any]]) -> Iterator[str]:
@@ -60,8 +61,13 @@ def csv_lines(exported: Iterable[dict[str, Any]]) -> Iterator[str]:
     yield buffer.getvalue()
 
 
-def _row(row: TrialRow, record: JobRecord, scores: dict[str, float | None], root: Path) -> dict[str, Any]:
-    log, trajectory = _files(row, root)
+def _row(
+    row: TrialRow,
+    record: JobRecord,
+    scores: dict[str, float | None],
+    files: tuple[str | None, str | None],
+) -> dict[str, Any]:
+    log, trajectory = files
     repeated = record.config.of(row.benchmark).attempts > 1
     scenario = group_id(row.node_id, row.attempt) if repeated else row.node_id
     return {
@@ -113,15 +119,37 @@ def _scores(history: History, row: TrialRow) -> dict[str, float | None]:
 
 
 def _files(row: TrialRow, root: Path) -> tuple[str | None, str | None]:
-    """Paths of log and trajectory, where there are such files. What was taken over is in the job that ran it."""
-    path = row.path
-    if path and row.reused is not None:
-        with contextlib.suppress(InputError):
-            origin = read_result(inside(root, path)).reused
-            path = f"../{origin.job}/{origin.path}" if origin is not None else path
-    paths = (f"{path}/agent.log", f"{path}/trajectory.jsonl")
-    log, trajectory = (one if path and (root / one).is_file() else None for one in paths)
+    """Paths of log and trajectory, where there are such files. What the agent did may be in an earlier job.
+
+    No link is followed, and nothing outside of the results is named: anybody may have written the row.
+    """
+    log = trajectory = None
+    with contextlib.suppress(InputError):
+        for place in _places(row, root):
+            log = log or _file(place / "agent.log", root)
+            trajectory = trajectory or _file(place / "trajectory.jsonl", root)
+            if log is not None:
+                break
     return log, trajectory
+
+
+def _places(row: TrialRow, root: Path) -> Iterator[Path]:
+    """Directories of a trial, and of those it goes back to."""
+    if not row.path:
+        return
+    place = inside(root, row.path)
+    yield place
+    if row.reused is not None or row.rescored is not None:
+        for earlier, _ in origins(root.parents[1], read_result(place)):
+            yield earlier
+
+
+def _file(path: Path, root: Path) -> str | None:
+    if path.is_symlink() or not path.is_file():
+        return None
+    if path.is_relative_to(root):
+        return path.relative_to(root).as_posix()
+    return f"../{path.relative_to(root.parent).as_posix()}"
 
 
 def _cell(value: Any) -> Any:

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pytest_benchjobs as benchjobs
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.result import Origin
 from pytest_benchjobs.report.documents.logs import TrialLog
+from pytest_benchjobs.report.export import rows
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.copying import directory_name, inside
 from pytest_benchjobs.store.history import FILE, History
@@ -161,6 +163,48 @@ def test_what_was_graded_anew_has_the_log_of_the_agent(
     (bundle_of(tmp_path) / "agent.log").unlink()
     assert run("logs", "last", "-o", out, "--dir", tmp_path) == 0
     assert (out / "oracle/count/agent.log").read_text().endswith(f" in {EARLIER}\n")
+
+
+@pytest.fixture
+def chain(tmp_path: Path) -> Path:
+    """A trial that ran in `ran`, was graded anew in `graded` and taken over from there, then all of it once more."""
+    make_job(tmp_path, "ran", {"oracle": {"count": "P"}}, hours_ago=9)
+    before = "ran"
+    for number, job in enumerate(("graded", "reused", "graded2", "last")):
+        origin = Origin(job=before, path="trials/oracle/count/1", finished_at=NOW)
+        how = "rescored" if job.startswith("graded") else "reused"
+        make_job(tmp_path, job, [ended("F", **{how: origin})], hours_ago=8 - number)
+        if how == "rescored":
+            place = bundle_of(tmp_path, job=job)
+            (place / "agent.log").unlink()
+            (place / "artifacts" / "out.txt").unlink()
+            (place / "scorers").mkdir()
+            (place / "scorers" / "right.log").write_text(f"graded in {job}\n")
+        before = job
+    return tmp_path
+
+
+def test_the_log_of_the_agent_is_found_however_many_jobs_are_between(
+    capsys: pytest.CaptureFixture[str], chain: Path, out: Path
+) -> None:
+    for job, grading in (("last", "graded2"), ("graded2", "graded2"), ("reused", "graded")):
+        assert run("logs", job, "-o", out / job, "--dir", chain) == 0
+        assert (out / job / "oracle/count/agent.log").read_text().endswith(" in ran\n")
+        assert (out / job / "oracle/count/scorers/right.log").read_text() == f"graded in {grading}\n"
+        (trial,) = benchjobs.open(chain).job(job).trials()
+        assert trial.log().endswith(" in ran\n")
+        with History.open_readonly(chain / FILE) as history:
+            (row,) = rows(chain, history, job)
+        assert row["log"] == "../ran/trials/oracle/count/1/agent.log"
+
+
+def test_a_chain_that_bites_its_own_tail_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, out: Path
+) -> None:
+    origin = Origin(job=JOB, path="trials/oracle/count/1", finished_at=NOW)
+    make_job(tmp_path, JOB, [ended("P", reused=origin)])
+    assert run("logs", "last", "-o", out, "--dir", tmp_path) == 1
+    assert "the files of this trial are more than 100 jobs away" in capsys.readouterr().out
 
 
 def test_an_origin_that_is_gone_is_said(
