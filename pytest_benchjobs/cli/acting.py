@@ -48,12 +48,11 @@ def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str
     there after the timeout.
     """
     from ..report.documents.acting import CancelDocument
-    from ..store.bundle import JobBundle
-    from ..store.find import find_job
+    from ..store.find import find_bundle
     from ..store.history import FILE, History
 
     with History.open_readonly(directory / FILE) as history:
-        bundle = JobBundle.open(directory, find_job(history, job))
+        bundle = find_bundle(history, job)
     before = bundle.read()
     after = before if before.status.ended else _cancelled(directory, bundle, 0.0 if no_wait else timeout)
     document = CancelDocument(

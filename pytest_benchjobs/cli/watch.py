@@ -49,12 +49,12 @@ def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsol
     Exit status 0: the job completed, whatever its scores; 1: it failed, was cancelled, timed out or died; 130: you
     stopped watching. The job goes on then.
     """
-    from ..store.find import find_job
+    from ..store.find import find_bundle
     from ..store.history import FILE, History
     from .following import Following
 
     with History.open_readonly(directory / FILE) as history:
-        following = Following(directory, find_job(history, job))
+        following = Following(directory, find_bundle(history, job).id)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:

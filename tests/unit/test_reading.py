@@ -4,6 +4,7 @@ import datetime
 import json
 import os
 import pty
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -324,6 +325,23 @@ def test_a_running_job_of_a_newer_version_is_listed(
         )
     document = documents(capsys, "list", "list", "--dir", tmp_path)
     assert [(job["id"], job["agents"]) for job in document["jobs"]] == [("new", ["oracle"])]
+
+
+@pytest.mark.parametrize("command", ["watch", "cancel", "rerun", "resume", "rescore"])
+def test_a_job_without_files_is_told_from_one_that_nobody_knows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    make_job(there, "theirs", {"oracle": {"count": "P"}})
+    shutil.rmtree(there / "jobs")
+    assert run("merge", there / FILE, "--dir", here) == 0
+    assert run("summary", "theirs", "--dir", here) == 0
+    capsys.readouterr()
+    assert run(command, "theirs", "--dir", here) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert f"the files of job theirs are not in {here}: it came with a history alone" in err
+    assert "`benchjobs summary theirs`" in err
 
 
 # summary
