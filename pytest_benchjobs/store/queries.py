@@ -232,6 +232,17 @@ class Queries:
         rows = self._all(query, job_id, node_id)
         return TrialRow._make(rows[0]) if rows else None
 
+    def was_kept(self, trial: str) -> bool:
+        """Whether anything was kept of a scenario, or of the trials with a node id, in any job."""
+        # What was taken over has what was kept of the trial that ran: that is looked for, by its index. CROSS: each job
+        # is asked for its trial, not each trial for its job.
+        query = (
+            "SELECT EXISTS (SELECT 1 FROM trials WHERE benchmark IN (SELECT benchmark FROM runs) AND scenario = ?1 "
+            "AND reused IS NULL AND kept IS NOT NULL) OR EXISTS (SELECT 1 FROM jobs CROSS JOIN trials "
+            "ON trials.job = jobs.id AND trials.node_id = ?1 WHERE kept IS NOT NULL)"
+        )
+        return bool(self._all(query, trial)[0][0])
+
     def scores(self, job_id: str, node_id: str) -> list[ScoreRow]:
         """Scores of a trial, in the order of its scorers."""
         query = (
