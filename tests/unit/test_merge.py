@@ -523,6 +523,18 @@ def test_files_win_over_rows(there: Path, here: Path, history: Import, merging: 
     assert [merged.action for merged in history.take_in(there / FILE)] == ["unchanged"]
 
 
+def test_rows_for_a_job_that_cannot_be_read_here_are_refused_and_the_next_come_in(
+    there: Path, history: Import
+) -> None:
+    make(there, made("a"), job="first", index=True)
+    assert [job.action for job in history.take_in(there / FILE)] == ["added"]
+    history._connection.execute("UPDATE jobs SET record = json_set(record, '$.novelty', 1)")
+    make(there, made("b"), job="second", index=True)
+    first, second = history.take_in(there / FILE)
+    assert (first.action, second.action) == ("refused", "added")
+    assert "the record of job first is of another version or damaged: novelty" in first.message
+
+
 def test_a_bundle_takes_the_place_of_rows_unless_they_know_more(
     there: Path, tmp_path: Path, history: Import, merging: Merge
 ) -> None:
