@@ -54,13 +54,12 @@ def find_bundle(history: History, text: str) -> JobBundle:
     """
     job_id = find_job(history, text)
     directory = history.path.parent
-    try:
-        return JobBundle.open(directory, job_id)
-    except InputError:
+    if not JobBundle(directory, job_id).root.is_dir():
         raise InputError(
             f"the files of job {job_id} are not in {directory}: it came with a history alone, or they were removed. "
             f"`benchjobs list` and `benchjobs summary {job_id}` show what the history has of it"
-        ) from None
+        )
+    return JobBundle.open(directory, job_id)
 
 
 def _last(history: History, back: int) -> str:
