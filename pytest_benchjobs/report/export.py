@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from .documents.export import ExportRow
 
 COLUMNS = tuple(field.serialization_alias or name for name, field in ExportRow.model_fields.items())
 """Names of the columns, in order."""
+_FILES = ("agent.log", "trajectory.jsonl")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -38,8 +40,9 @@ def rows(directory: Path, history: History, job_id: str) -> Iterator[dict[str, A
     if record is None:
         raise InputError(f"there is no job {job_id} in {directory}")
     root = JobBundle(directory, job_id).root
+    resolved = os.path.realpath(root)
     for row in history.each_trial(job_id):
-        yield _row(row, record, _scores(history, row), _files(row, root))
+        yield _row(row, record, _scores(history, row), _files(row, root, resolved))
 
 
 def json_lines(exported: Iterable[dict[str, Any]]) -> Iterator[str]:
@@ -118,38 +121,30 @@ def _scores(history: History, row: TrialRow) -> dict[str, float | None]:
     return scores
 
 
-def _files(row: TrialRow, root: Path) -> tuple[str | None, str | None]:
+def _files(row: TrialRow, root: Path, resolved: str) -> tuple[str | None, str | None]:
     """Paths of log and trajectory, where there are such files. What the agent did may be in an earlier job.
 
     No link is followed, and nothing outside of the results is named: anybody may have written the row.
     """
-    log = trajectory = None
-    with contextlib.suppress(InputError):
-        for place in _places(row, root):
-            log = log or _file(place / "agent.log", root)
-            trajectory = trajectory or _file(place / "trajectory.jsonl", root)
-            if log is not None:
-                break
+    if not row.path:
+        return None, None
+    log, trajectory = (_file(resolved, f"{row.path}/{name}") for name in _FILES)
+    if log is None and (row.reused is not None or row.rescored is not None):
+        jobs = os.path.realpath(root.parent)
+        with contextlib.suppress(InputError):
+            for place, _ in origins(root.parents[1], read_result(inside(root, row.path))):
+                there = place.relative_to(root.parent).as_posix()
+                log, earlier = (_file(jobs, f"{there}/{name}", "../") for name in _FILES)
+                trajectory = trajectory or earlier
+                if log is not None:
+                    break
     return log, trajectory
 
 
-def _places(row: TrialRow, root: Path) -> Iterator[Path]:
-    """Directories of a trial, and of those it goes back to."""
-    if not row.path:
-        return
-    place = inside(root, row.path)
-    yield place
-    if row.reused is not None or row.rescored is not None:
-        for earlier, _ in origins(root.parents[1], read_result(place)):
-            yield earlier
-
-
-def _file(path: Path, root: Path) -> str | None:
-    if path.is_symlink() or not path.is_file():
-        return None
-    if path.is_relative_to(root):
-        return path.relative_to(root).as_posix()
-    return f"../{path.relative_to(root.parent).as_posix()}"
+def _file(root: str, path: str, prefix: str = "") -> str | None:
+    """The path of an ordinary file, if it is one and below `root`, which no link leads to. Cheap: rows are many."""
+    whole = f"{root}/{path}"
+    return f"{prefix}{path}" if os.path.isfile(whole) and os.path.realpath(whole) == whole else None  # noqa: PTH113
 
 
 def _cell(value: Any) -> Any:
