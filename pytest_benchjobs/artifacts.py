@@ -8,6 +8,7 @@ believed only if it matches the pattern and is harmless on the host.
 from __future__ import annotations
 
 import fnmatch
+import os
 import posixpath
 import re
 import shlex
@@ -24,6 +25,9 @@ ARTIFACT_LIMIT = 256 * 1024 * 1024
 """Bytes of one artifact, or of all that one pattern matches."""
 MATCH_LIMIT = 200
 """Paths of one pattern."""
+FILE_LIMIT = 10_000
+"""Files and directories of all patterns of a trial: with this many, no further path is fetched. So they may be twice as
+many, for one path has at most as many itself."""
 _LIST_LIMIT = 256 * 1024
 _LIST_TIMEOUT = 60.0
 _NOTES = 20
@@ -44,6 +48,7 @@ def keep_artifacts(
     """
     kept: list[str] = []
     notes: list[str] = []
+    entries = 0
     for spec in specs:
         before_each()
         source = posixpath.normpath(spec.source)
@@ -56,7 +61,17 @@ def keep_artifacts(
             wanted = [(posixpath.join(fixed, name), posixpath.join(place, name)) for name in names]
         room = ARTIFACT_LIMIT
         found = False
-        for path, relative in wanted:
+        said: list[str] = []
+        for number, (path, relative) in enumerate(wanted):
+            if pattern is not None and entries >= FILE_LIMIT:
+                # First of all that is said of it: the names that follow are the agent's.
+                said.insert(
+                    0,
+                    f"artifact {pattern}: patterns have brought {FILE_LIMIT} files: "
+                    f"{len(wanted) - number} of {len(wanted)} paths are left out",
+                )
+                found = True
+                break
             before_each()
             target = directory / relative
             try:
@@ -66,7 +81,7 @@ def keep_artifacts(
             except OSError as error:
                 if error.errno in DISK_ERRORS:
                     raise
-                notes.append(f"artifact {one_line(path, 200)} could not be kept: {error.strerror}")
+                said.append(f"artifact {one_line(path, 200)} could not be kept: {error.strerror}")
                 found = True
                 continue
             if fetched is None:
@@ -74,11 +89,19 @@ def keep_artifacts(
             found = True
             room -= fetched.bytes
             single = target.is_file()
+            if pattern is not None:
+                entries += 1 if single else _entries(target)
             kept += [relative if single else posixpath.join(relative, name) for name in fetched.files]
-            notes += [clean(note, 300) for note in fetched.notes[:_NOTES]]
+            said += [clean(note, 300) for note in fetched.notes]
+        notes += said[:_NOTES]
         if not found:
             notes.append(f"artifact {spec.source} is not there")
     return kept, notes
+
+
+def _entries(directory: Path) -> int:
+    """Files and directories in it, empty ones too: each takes room in the file system."""
+    return sum(len(names) + len(files) for _, names, files in os.walk(directory))
 
 
 def _inside(source: str) -> str:

@@ -15,6 +15,7 @@ from ..model.result import TrialResult
 from ..store.bundle import JobBundle, read_result
 from ..store.copying import inside
 from ..store.history import EventRow, JobRow, RunRow, ScoreRow, TrialRow
+from ..store.origins import origins
 from ..store.text import clean, one_line
 from .rows import Rows, cell, names_of
 
@@ -275,18 +276,18 @@ class Trial:
             InputError: its files are not here. No log is no mistake: then it is empty.
 
         """
-        directory = self.directory
-        if not (directory / "agent.log").is_file():
-            result = read_result(directory)
-            origin = result.reused or result.rescored
-            if origin is not None:
-                directory = inside(JobBundle.open(self._store.directory, origin.job).root, origin.path)
+        log = self.directory / "agent.log"
+        if not log.is_file():
+            for place, _ in origins(self._store.directory, self.result()):
+                log = place / "agent.log"
+                if log.is_file():
+                    break
         try:
-            return clean((directory / "agent.log").read_text("utf-8", "replace"))
+            return clean(log.read_text("utf-8", "replace"))
         except FileNotFoundError:
             return ""
         except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", path=directory / "agent.log") from error
+            raise InputError(f"cannot be read: {error.strerror}", path=log) from error
 
     def _repr_html_(self) -> str:
         rows = "".join(

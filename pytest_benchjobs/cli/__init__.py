@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _fail(message: str) -> None:
-    from ..store.text import clean
+    from ..store.text import clean, harmless
 
-    print(f"benchjobs: {clean(message, 4000)}", file=sys.stderr)  # noqa: T201
+    print(harmless(f"benchjobs: {clean(message, 4000)}"), file=sys.stderr)  # noqa: T201
     sys.exit(2)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import directory_option, emit, output_option
+from .common import directory_option, emit, output_option, say
 from .units import counted
 
 if TYPE_CHECKING:
@@ -48,12 +48,11 @@ def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str
     there after the timeout.
     """
     from ..report.documents.acting import CancelDocument
-    from ..store.bundle import JobBundle
-    from ..store.find import find_job
+    from ..store.find import find_bundle
     from ..store.history import FILE, History
 
     with History.open_readonly(directory / FILE) as history:
-        bundle = JobBundle.open(directory, find_job(history, job))
+        bundle = find_bundle(history, job)
     before = bundle.read()
     after = before if before.status.ended else _cancelled(directory, bundle, 0.0 if no_wait else timeout)
     document = CancelDocument(
@@ -100,7 +99,7 @@ def recover(stale_seconds: float, directory: Path, output: str) -> None:
 
     emit(document, lines, output)
     for problem in document.problems:
-        click.echo(problem, err=True)
+        say(problem, err=True)
 
 
 def _cancelled(directory: Path, bundle: JobBundle, timeout: float) -> JobRecord:
@@ -143,19 +142,20 @@ def _ask(bundle: JobBundle) -> None:
 
 
 def _closed(directory: Path, bundle: JobBundle) -> JobRecord:
-    """Close a job whose process died, as cancelled: that is what somebody wanted of it."""
+    """Close a job whose process died, as cancelled: that is what somebody wanted of it, and of no other job."""
     from ..model.job import JobStatus
     from ..report import write_reports
     from ..store.history import FILE, History
+    from ..store.recover import recover as recover_only
 
-    recover_jobs(directory, _SILENCE)
-    record = bundle.read()
-    if record.status is not JobStatus.FAILED:
-        return record
-    record = record.model_copy(
-        update={"status": JobStatus.CANCELLED, "message": "cancelled after its process had died"}
-    )
     with History(directory / FILE) as history:
+        recover_only(directory, history, stale_seconds=_SILENCE, only=bundle.id)
+        record = bundle.read()
+        if record.status is not JobStatus.FAILED:
+            return record
+        record = record.model_copy(
+            update={"status": JobStatus.CANCELLED, "message": "cancelled after its process had died"}
+        )
         bundle.write(record)
         history.save_job(record)
         history.add_event(record.id, "cancelled", record.message or "")

@@ -70,11 +70,11 @@ def directory_of(root: Path) -> Path:
 
 def emit(document: BaseModel, lines: Callable[[], Iterable[str]], output: str) -> None:
     """Print a document: as `lines` for people, else as JSON or YAML, with nothing else on stdout."""
-    from ..store.text import harmless, plain
+    from ..store.text import plain
 
     if output == "text":
         for line in lines():
-            click.echo(harmless(line))
+            say(line)
         return
 
     # YAML is for people as well: what a terminal would take for a command, or for another line, goes.
@@ -87,6 +87,13 @@ def emit(document: BaseModel, lines: Callable[[], Iterable[str]], output: str) -
     # The one in C is ten times as fast, and not everywhere.
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     click.echo(yaml.dump(data, Dumper=dumper, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def say(line: str, *, err: bool = False) -> None:
+    """Print a line in which there may be words of an agent."""
+    from ..store.text import harmless
+
+    click.echo(harmless(line), err=err)
 
 
 def ini_value(place: Path, key: str) -> str | None:

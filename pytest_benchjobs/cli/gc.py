@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .acting import recover_jobs
-from .common import directory_option
+from .common import directory_option, say
 from .units import counted, size
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def gc(all_kept: bool, older_than: float | None, directory: Path) -> None:
         click.echo(f"removed {counted(removed, 'log of a detached job', 'logs of detached jobs')}")
     done = recover_jobs(directory, STALE_SECONDS)
     for line in (*(job.message for job in (*done.recovered, *done.repaired)), *done.problems):
-        click.echo(line)
+        say(line)
     click.echo(f"recovered {counted(len(done.recovered), 'job')}")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import directory_option, emit
+from .common import directory_option, emit, say
 from .table import marks
 
 if TYPE_CHECKING:
@@ -80,11 +80,14 @@ def logs(
     signs = marks()
     copied = []
     for row in chosen:
-        one = _copy(directory, row, target, places[row.node_id])
+        one, left_out = _copy(directory, row, target, places[row.node_id])
         copied.append(one)
         if output == "text":
             for line in _lines(one, row, signs):
-                click.echo(line)
+                say(line)
+        if left_out:
+            more = f", and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+            say(f"left out of {one.directory}: {left_out[0]}{more}", err=True)
     whole = sum(1 for one in copied if one.status == "copied")
     document = LogsDocument(job=job_id, directory=str(target), copied=whole, trials=tuple(copied))
     emit(document, lambda: [f"Copied logs of {whole}/{_count(len(copied), 'trial')} to {target}"], output)
@@ -151,8 +154,8 @@ def _free(name: str, taken: set[str]) -> str:
     return name
 
 
-def _copy(directory: Path, row: TrialRow, target: Path, place: Path) -> CopiedTrial:
-    """Copy one trial. Whatever goes wrong is in what comes back."""
+def _copy(directory: Path, row: TrialRow, target: Path, place: Path) -> tuple[CopiedTrial, list[str]]:
+    """Copy one trial; also returns what was left out on purpose. Whatever goes wrong is in what comes back."""
     from ..model.errors import BenchError
     from ..report.documents.logs import CopiedTrial
     from ..store.copying import Copied, Staging
@@ -172,7 +175,7 @@ def _copy(directory: Path, row: TrialRow, target: Path, place: Path) -> CopiedTr
             staging.discard()
     except (BenchError, OSError) as error:
         copied.problems.append(str(error))
-    return CopiedTrial(
+    one = CopiedTrial(
         node_id=row.node_id,
         run=row.run,
         status="incomplete" if copied.problems else "copied",
@@ -181,6 +184,7 @@ def _copy(directory: Path, row: TrialRow, target: Path, place: Path) -> CopiedTr
         bytes=copied.bytes,
         problem=one_line(copied.problems[0], 500) if copied.problems else None,
     )
+    return one, copied.left_out
 
 
 def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> TrialResult | None:
@@ -192,6 +196,7 @@ def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> Tria
     from ..model.errors import InputError
     from ..store.bundle import JobBundle, read_result
     from ..store.copying import copy_file, copy_tree, inside
+    from ..store.origins import origins
 
     if not row.path:
         return None  # it never had any: its job could not write
@@ -205,18 +210,19 @@ def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> Tria
     except InputError as error:
         copied.problems.append(str(error))
     copy_tree(place, target, copied, leave=_OURS)
-    origin = result and (result.reused or result.rescored)
-    if result is None or origin is None:
-        return result
-    there = inside(JobBundle.open(directory, origin.job).root, origin.path)
-    if not there.is_dir():
-        copied.problems.append(f"{there}: is not there, and had the files of this trial")
-    elif result.reused is not None:
-        copy_tree(there, target, copied, leave=_OURS)
-    else:
-        for name in _AGENTS_FILES:
-            if (there / name).exists() and not (target / name).exists():
-                copy_file(there / name, target / name, copied)
+    if result is None or (target / _AGENTS_FILES[0]).exists():
+        return result  # as that of a job made of several, which has the files and says where else they are
+    try:
+        for there, same in origins(directory, result):
+            if same and not copied.files:
+                copy_tree(there, target, copied, leave=_OURS)
+            for name in _AGENTS_FILES:
+                if (there / name).exists() and not (target / name).exists():
+                    copy_file(there / name, target / name, copied)
+            if (target / _AGENTS_FILES[0]).exists():
+                break
+    except InputError as error:
+        copied.problems.append(str(error))
     return result
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import directory_option, emit, output_option
+from .common import directory_option, emit, output_option, say
 
 if TYPE_CHECKING:
     from ..model.job import JobRecord
@@ -51,7 +51,7 @@ def merge(
     """Bring in jobs of other machines. Doing it again changes nothing.
 
     SOURCE is a results directory, the directory of one job, a history.sqlite without jobs beside it, or, with --junit,
-    a JUnit file. Of a job that is here already, what is new is added. Exit status 1 when a job was refused.
+    a JUnit file. Of a job that is here already, what is new is added. Exit status 1 when any was refused.
     """
     from ..report.documents.merge import MergedJob, MergeDocument
 
@@ -84,7 +84,7 @@ def merge(
     )
     emit(document, lambda: _lines(document), output)
     for line in _complaints(document):
-        click.echo(line, err=True)
+        say(line, err=True)
     return 1 if any(job.action == "refused" for job in jobs) else 0
 
 
@@ -134,18 +134,29 @@ def _is_sqlite(path: Path) -> bool:
 
 
 def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[list[Merged], list[str]]:
+    from ..model.errors import InputError
     from ..store.history import FILE
     from ..store.imports import Import
-    from ..store.merge import Merge
+    from ..store.merge import Merge, Merged
 
     with Import(directory / FILE) as history:
         merging = Merge(directory, history, _write_reports)
         if as_job is not None:
             return [merging.make_one(as_job, found.bundles)], merging.problems
-        jobs = [merging.bring_in(root) for root in found.bundles]
+        jobs: list[Merged] = []
+        for root in found.bundles:
+            try:
+                jobs.append(merging.bring_in(root))
+            except InputError as error:
+                # Its id is the name of its directory, as far as anybody knows.
+                jobs.append(Merged(root.name, None, "refused", 0, str(error)))
         seen = {job.job for job in jobs}
         for source in (*found.indexes, *found.histories):
-            jobs += history.take_in(source, seen)
+            try:
+                for job in history.take_in(source, seen):
+                    jobs.append(job)  # noqa: PERF402  those before a mistake stay
+            except InputError as error:
+                jobs.append(Merged(str(source), None, "refused", 0, str(error)))
         return jobs, merging.problems
 
 

@@ -195,13 +195,12 @@ def _find(directory: Path, text: str) -> _Job:
 
     """
     from ..model.errors import InputError
-    from ..store.bundle import JobBundle
-    from ..store.find import find_job
+    from ..store.find import find_bundle
     from ..store.history import FILE, History
     from ..store.recover import STALE_SECONDS, is_dead
 
     with History.open_readonly(directory / FILE) as history:
-        bundle = JobBundle.open(directory, find_job(history, text))
+        bundle = find_bundle(history, text)
         record = bundle.read()
         if not record.status.ended:
             if not is_dead(bundle.root, record):

@@ -176,9 +176,12 @@ def _kept_trial(
 def _of_newest_job(history: History, trial: str) -> list[TrialRow]:
     """The trials of a scenario id or node id in the newest job where any of them was kept, else in the newest."""
     newest: list[TrialRow] = []
+    kept = history.was_kept(trial)
     for job in history.job_page(limit=_JOBS):
         rows = history.trials(job.id, scenario=trial)
         if any(row.kept is not None for row in rows):
             return rows
         newest = newest or rows
+        if newest and not kept:
+            break  # older ones have nothing either
     return newest

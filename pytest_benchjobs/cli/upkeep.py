@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from .common import directory_option
+from .common import directory_option, say
 from .units import counted
 
 
@@ -25,5 +25,5 @@ def rebuild(directory: Path) -> None:
         raise click.ClickException(f"there are no jobs in {directory}; choose another --dir")
     jobs, trials, warnings = rebuild_history(directory)
     for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
+        say(f"warning: {warning}", err=True)
     click.echo(f"indexed {counted(jobs, 'job')} with {counted(trials, 'trial')}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import default_directory, directory_option, output_option
+from .common import default_directory, directory_option, output_option, say
 
 if TYPE_CHECKING:
     from ..model.job import JobRecord
@@ -49,12 +49,12 @@ def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsol
     Exit status 0: the job completed, whatever its scores; 1: it failed, was cancelled, timed out or died; 130: you
     stopped watching. The job goes on then.
     """
-    from ..store.find import find_job
+    from ..store.find import find_bundle
     from ..store.history import FILE, History
     from .following import Following
 
     with History.open_readonly(directory / FILE) as history:
-        following = Following(directory, find_job(history, job))
+        following = Following(directory, find_bundle(history, job).id)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
@@ -108,12 +108,12 @@ def _as_lines(following: Following, interval: float, landed: list[Landed]) -> No
     for due in _looks(interval):
         landed += following.look()
         for event, number in landed:
-            click.echo(picture.ended(event, number, following.live.all.planned))
+            say(picture.ended(event, number, following.live.all.planned))
         landed = []
         if following.over:
             return
         if due:
-            click.echo(picture.progress(_view(following)))
+            say(picture.progress(_view(following)))
 
 
 def _as_documents(following: Following, interval: float, output: str) -> None:
@@ -164,7 +164,7 @@ def _print_results(directory: Path, following: Following) -> None:
     record = following.record
     if following.died:
         for line in picture.agents(following.live, width()):
-            click.echo(line)
+            say(line)
         return
     from ..report.overview import summary_document
     from ..store.history import FILE, History
@@ -173,7 +173,7 @@ def _print_results(directory: Path, following: Following) -> None:
     with History.open_readonly(directory / FILE) as history:
         document = summary_document(directory, history, record.id)
     for line in summary_lines(document, width(), config=False):
-        click.echo(line)
+        say(line)
     if document.totals.trials:
         click.echo(f"Every scenario: `{_command('summary -e', record, directory)}`", err=True)
 
@@ -196,11 +196,11 @@ def _status(directory: Path, following: Following, fail_on_unsolved: bool) -> in
                 f"{unsolved} {'scenario was' if unsolved == 1 else 'scenarios were'} not passed", err=True
             )
         return 1 if unsolved else 0
-    click.echo(f"job {record.id} {why}", err=True)
+    say(f"job {record.id} {why}", err=True)
     if record.status is not JobStatus.INITIALIZING and record.planned:
         click.echo(f"`{_command('resume', record, directory)}` runs what is missing", err=True)
     elif (log := following.log_file) is not None:
-        click.echo(f"what pytest printed is in {log}", err=True)
+        say(f"what pytest printed is in {log}", err=True)
     return 1
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 import enum
 import fnmatch
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from .agent import AgentSpec
 from .base import Model, Score, Seconds
@@ -207,8 +206,8 @@ class JobRecord(Model):
     id: str
     name: str | None = None
     status: JobStatus
-    created_at: datetime.datetime
-    finished_at: datetime.datetime | None = None
+    created_at: AwareDatetime
+    finished_at: AwareDatetime | None = None
     owner: Owner
     config: JobConfig
     planned: int | None = None
@@ -221,7 +220,7 @@ class JobRecord(Model):
     invocation: Invocation | None = None
     parent: str | None = None
     """The job this one was made from, by `rescore`, `rerun` or `merge`."""
-    resumed_at: tuple[datetime.datetime, ...] = ()
+    resumed_at: tuple[AwareDatetime, ...] = ()
     """When it was taken up again after it had died or been cancelled."""
     message: str | None = None
     """Why it has the status it has, where that is not plain."""

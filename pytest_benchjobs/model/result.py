@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 import enum
 import hashlib
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from .agent import AgentSpec
 from .base import Model, Score
@@ -137,7 +136,7 @@ class Origin(Model):
     job: str
     path: str
     """Of the trial's files, relative to that job's directory."""
-    finished_at: datetime.datetime
+    finished_at: AwareDatetime
 
 
 class Trial(Model):
@@ -171,8 +170,8 @@ class TrialResult(Model):
     agent_end: AgentEnd | None = None
     usage: Usage = Usage()
     phases: tuple[Phase, ...] = ()
-    started_at: datetime.datetime
-    finished_at: datetime.datetime
+    started_at: AwareDatetime
+    finished_at: AwareDatetime
     seconds: float
     image: ImageRecord | None = None
     signature: Signature | None = None

@@ -20,7 +20,7 @@ from ..model.owner import current_owner
 from ..report import REPORTS, write_reports
 from ..store.bundle import JobBundle, new_job_id
 from ..store.files import remove_tree
-from ..store.find import find_job
+from ..store.find import find_bundle
 from ..store.history import FILE, History
 from ..store.liveness import FLIGHT, hold
 from ..store.recover import is_dead, recover
@@ -83,7 +83,7 @@ def begin(config: pytest.Config, planned: int, chosen: Collection[str] = ()) -> 
             undo.callback(history.close)
             recovered = recover(directory, history, _write_reports)
             if asked.resume is not None:
-                bundle = JobBundle.open(directory, find_job(history, asked.resume))
+                bundle = find_bundle(history, asked.resume)
                 baseline = _baseline(config, asked, history, bundle.read())
                 lock = _held(bundle)
                 undo.callback(os.close, lock)

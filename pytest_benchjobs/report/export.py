@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -17,11 +18,13 @@ from ..model.job import JobRecord
 from ..store.bundle import JobBundle, read_result
 from ..store.copying import inside
 from ..store.history import History
+from ..store.origins import origins
 from ..store.rows import TrialRow
 from .documents.export import ExportRow
 
 COLUMNS = tuple(field.serialization_alias or name for name, field in ExportRow.model_fields.items())
 """Names of the columns, in order."""
+_FILES = ("agent.log", "trajectory.jsonl")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -37,8 +40,9 @@ def rows(directory: Path, history: History, job_id: str) -> Iterator[dict[str, A
     if record is None:
         raise InputError(f"there is no job {job_id} in {directory}")
     root = JobBundle(directory, job_id).root
+    resolved = os.path.realpath(root)
     for row in history.each_trial(job_id):
-        yield _row(row, record, _scores(history, row), root)
+        yield _row(row, record, _scores(history, row), _files(row, root, resolved))
 
 
 def json_lines(exported: Iterable[dict[str, Any]]) -> Iterator[str]:
@@ -60,8 +64,13 @@ def csv_lines(exported: Iterable[dict[str, Any]]) -> Iterator[str]:
     yield buffer.getvalue()
 
 
-def _row(row: TrialRow, record: JobRecord, scores: dict[str, float | None], root: Path) -> dict[str, Any]:
-    log, trajectory = _files(row, root)
+def _row(
+    row: TrialRow,
+    record: JobRecord,
+    scores: dict[str, float | None],
+    files: tuple[str | None, str | None],
+) -> dict[str, Any]:
+    log, trajectory = files
     repeated = record.config.of(row.benchmark).attempts > 1
     scenario = group_id(row.node_id, row.attempt) if repeated else row.node_id
     return {
@@ -112,16 +121,30 @@ def _scores(history: History, row: TrialRow) -> dict[str, float | None]:
     return scores
 
 
-def _files(row: TrialRow, root: Path) -> tuple[str | None, str | None]:
-    """Paths of log and trajectory, where there are such files. What was taken over is in the job that ran it."""
-    path = row.path
-    if path and row.reused is not None:
+def _files(row: TrialRow, root: Path, resolved: str) -> tuple[str | None, str | None]:
+    """Paths of log and trajectory, where there are such files. What the agent did may be in an earlier job.
+
+    No link is followed, and nothing outside of the results is named: anybody may have written the row.
+    """
+    if not row.path:
+        return None, None
+    log, trajectory = (_file(resolved, f"{row.path}/{name}") for name in _FILES)
+    if log is None and (row.reused is not None or row.rescored is not None):
+        jobs = os.path.realpath(root.parent)
         with contextlib.suppress(InputError):
-            origin = read_result(inside(root, path)).reused
-            path = f"../{origin.job}/{origin.path}" if origin is not None else path
-    paths = (f"{path}/agent.log", f"{path}/trajectory.jsonl")
-    log, trajectory = (one if path and (root / one).is_file() else None for one in paths)
+            for place, _ in origins(root.parents[1], read_result(inside(root, row.path))):
+                there = place.relative_to(root.parent).as_posix()
+                log, earlier = (_file(jobs, f"{there}/{name}", "../") for name in _FILES)
+                trajectory = trajectory or earlier
+                if log is not None:
+                    break
     return log, trajectory
+
+
+def _file(root: str, path: str, prefix: str = "") -> str | None:
+    """The path of an ordinary file, if it is one and below `root`, which no link leads to. Cheap: rows are many."""
+    whole = f"{root}/{path}"
+    return f"{prefix}{path}" if os.path.isfile(whole) and os.path.realpath(whole) == whole else None  # noqa: PTH113
 
 
 def _cell(value: Any) -> Any:

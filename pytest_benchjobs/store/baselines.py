@@ -62,7 +62,10 @@ class Baselines(Queries):
         return [_entry(row) for row in self._all(query, name)]
 
     def completed(self, branch: str | None = None) -> Iterator[JobRecord]:
-        """Completed jobs, the newest first, read as they are asked for; those of one branch of git alone if given."""
+        """Completed jobs, the newest first, read as they are asked for; those of one branch of git alone if given.
+
+        One whose record is of another version, or damaged, is passed over.
+        """
         where = "status = 'completed' AND (created_at, id) < (?, ?)"
         if branch is not None:
             where += " AND json_extract(record, '$.reproducibility.git.branch') = ?"
@@ -70,8 +73,12 @@ class Baselines(Queries):
         after = ("A", "")  # sorts behind any year
         while True:
             page = self._all(query, *after, *(() if branch is None else (branch,)))
-            for _, _, record in page:
-                yield JobRecord.model_validate_json(record)
+            for _, job_id, record in page:
+                try:
+                    job = self._record(job_id, record)
+                except InputError:
+                    continue
+                yield job
             if len(page) < _PAGE:
                 return
             after = page[-1][:2]

@@ -6,6 +6,7 @@ Names and contents are an agent's: a file may be a link to a key of the user's, 
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import re
 import secrets
@@ -26,11 +27,14 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclasses.dataclass(slots=True)
 class Copied:
-    """What was copied, and what could not be. Sizes are in bytes."""
+    """What was copied, and what was not. Sizes are in bytes."""
 
     files: int = 0
     bytes: int = 0
     problems: list[str] = dataclasses.field(default_factory=list)
+    """What could not be copied."""
+    left_out: list[str] = dataclasses.field(default_factory=list)
+    """Links, pipes and the like, which nobody wants to be copied."""
 
 
 class Staging:
@@ -91,7 +95,7 @@ def inside(root: Path, relative: str) -> Path:
 def copy_tree(source: Path, target: Path, copied: Copied, *, leave: frozenset[str] = frozenset()) -> None:
     """Copy files and directories into `target`, which is there; `leave` names entries at the top that stay.
 
-    What is neither, or cannot be read, goes to `copied.problems`.
+    What is neither goes to `copied.left_out`, and what cannot be read to `copied.problems`.
 
     Raises:
         DiskFull, ResultsUnwritable: the target refuses.
@@ -115,7 +119,9 @@ def copy_tree(source: Path, target: Path, copied: Copied, *, leave: frozenset[st
 
 
 def copy_file(source: Path, target: Path, copied: Copied) -> None:
-    """Copy an ordinary file to where there is none; anything else goes to `copied.problems`.
+    """Copy an ordinary file to where there is none. Anything else goes to `copied.left_out`.
+
+    A file that cannot be read goes to `copied.problems`.
 
     Raises:
         DiskFull, ResultsUnwritable: the target refuses.
@@ -124,14 +130,17 @@ def copy_file(source: Path, target: Path, copied: Copied) -> None:
     try:
         descriptor = os.open(source, _READ)
     except OSError as error:
-        copied.problems.append(
-            f"{_shown(source)}: is a link" if source.is_symlink() else _problem(source, error)
-        )
+        if source.is_symlink():
+            copied.left_out.append(f"{_shown(source)}: is a link")
+        elif error.errno == errno.ENXIO:
+            copied.left_out.append(f"{_shown(source)}: is no ordinary file")
+        else:
+            copied.problems.append(_problem(source, error))
         return
     with os.fdopen(descriptor, "rb") as reader:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            copied.problems.append(f"{_shown(source)}: is no ordinary file")
+            copied.left_out.append(f"{_shown(source)}: is no ordinary file")
             return
         with writing(target):
             mode = (status.st_mode & 0o777) | 0o600

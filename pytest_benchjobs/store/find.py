@@ -6,6 +6,7 @@ import difflib
 import re
 
 from ..model.errors import InputError
+from .bundle import JobBundle
 from .history import History
 from .text import one_line
 
@@ -42,6 +43,23 @@ def find_job(history: History, text: str) -> str:
             f"{_quoted(text)} is the beginning of several jobs: {', '.join(found[:_SHOWN])}{more}; write more of it"
         )
     raise InputError(f"there is no job {_quoted(text)}{_hint(history, text)}")
+
+
+def find_bundle(history: History, text: str) -> JobBundle:
+    """Open the files of the job that `text` names.
+
+    Raises:
+        InputError: as `find_job`; or the history has its rows and no more.
+
+    """
+    job_id = find_job(history, text)
+    directory = history.path.parent
+    if not JobBundle(directory, job_id).root.is_dir():
+        raise InputError(
+            f"the files of job {job_id} are not in {directory}: it came with a history alone, or they were removed. "
+            f"`benchjobs list` and `benchjobs summary {job_id}` show what the history has of it"
+        )
+    return JobBundle.open(directory, job_id)
 
 
 def _last(history: History, back: int) -> str:

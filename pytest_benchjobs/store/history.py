@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -152,12 +152,23 @@ class History(Baselines):
             if time.monotonic() >= self._rest_until:
                 self._catch_up()
 
-    def replace_job(self, record: JobRecord, results: Iterable[TrialResult], *, bundled: bool = True) -> int:
-        """Save a job with exactly these trials, in one commit; returns how many. `results` is read inside it.
+    def replace_job(
+        self,
+        record: JobRecord | Callable[[], JobRecord],
+        results: Iterable[TrialResult],
+        *,
+        bundled: bool = True,
+    ) -> int:
+        """Save a job with exactly these trials, in one commit; returns how many.
 
-        `bundled` says whether its files are here too.
+        Args:
+            record: The job, or what reads it. Inside of the commit nobody else writes what is newer.
+            results: Its trials, read inside of the commit too.
+            bundled: Whether its files are here.
+
         """
         with self._transaction():
+            record = record() if callable(record) else record
             self._save_job(record)
             self._connection.execute("UPDATE jobs SET bundled = ? WHERE id = ?", (bundled, record.id))
             self._connection.execute("DELETE FROM trials WHERE job = ?", (record.id,))

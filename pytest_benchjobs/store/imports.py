@@ -123,8 +123,13 @@ class Import(History):
                 except (ValidationError, InputError) as error:
                     why = error.message if isinstance(error, InputError) else what_is_wrong(error)
                     yield Merged(str(job_id), None, "refused", 0, f"its record is damaged: {why}")
-                else:
-                    yield self._take_in(record, source)
+                    continue
+                try:
+                    merged = self._take_in(record, source)
+                except InputError as error:
+                    # What is here of it cannot be read; the next one may be in order.
+                    merged = Merged(record.id, record.name, "refused", 0, str(error))
+                yield merged
 
     @contextlib.contextmanager
     def _attached(self, source: Path) -> Iterator[None]:

@@ -221,7 +221,9 @@ class Merge:
     def _copy(self, source: Path, target: Path) -> None:
         copied = Copied()
         copy_tree(source, target, copied, leave=_OF_ITS_PROCESS)
-        self.problems += [f"{source}: left out: {problem}" for problem in copied.problems]
+        self.problems += [
+            f"{source}: left out: {problem}" for problem in (*copied.left_out, *copied.problems)
+        ]
 
     def _as_one(self, name: str, parts: list[IncomingJob]) -> IncomingJob:
         records = sorted((part.record for part in parts), key=lambda record: (record.created_at, record.id))
@@ -264,10 +266,8 @@ class Merge:
             job = part.record.id
             if not JobBundle(self._directory, job).root.exists():
                 return None
-        rows = self._history.trials(job, scenario=trial.node_id, limit=1)
-        if not rows:
-            return None
-        return Origin(job=job, path=rows[0].path, finished_at=trial.finished_at)
+        row = self._history.trial(job, trial.node_id)
+        return None if row is None else Origin(job=job, path=row.path, finished_at=trial.finished_at)
 
 
 def _one_record(name: str, records: Sequence[JobRecord]) -> JobRecord:

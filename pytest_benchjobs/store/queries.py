@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import functools
@@ -10,6 +11,8 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from pydantic import ValidationError
 
 from ..garbage import undisturbed
 from ..model.agent import AgentSpec
@@ -29,6 +32,7 @@ from .rows import (
     as_text,
     as_time,
 )
+from .trials import what_is_wrong
 
 _PAGE = 500
 """Rows that are read at a time. Between two pages nothing is locked, however slow the reader is."""
@@ -53,14 +57,24 @@ class Queries:
     _connection: sqlite3.Connection
 
     def job(self, job_id: str) -> JobRecord | None:
-        """Look a job up by its id."""
+        """Look a job up by its id.
+
+        Raises:
+            InputError: its record is of another version, or damaged.
+
+        """
         rows = self._all("SELECT record FROM jobs WHERE id = ?", job_id)
-        return JobRecord.model_validate_json(rows[0][0]) if rows else None
+        return self._record(job_id, rows[0][0]) if rows else None
 
     def jobs(self, limit: int = -1) -> list[JobRecord]:
-        """Jobs, the newest first; at most `limit`."""
-        rows = self._all("SELECT record FROM jobs ORDER BY created_at DESC, id DESC LIMIT ?", limit)
-        return [JobRecord.model_validate_json(record) for (record,) in rows]
+        """Jobs, the newest first; at most `limit`.
+
+        Raises:
+            InputError: the record of one is of another version, or damaged.
+
+        """
+        rows = self._all("SELECT id, record FROM jobs ORDER BY created_at DESC, id DESC LIMIT ?", limit)
+        return [self._record(*row) for row in rows]
 
     def job_row(self, job_id: str) -> JobRow | None:
         """Look a job up by its id."""
@@ -212,6 +226,23 @@ class Queries:
                 return
             after = page[-1][:2]
 
+    def trial(self, job_id: str, node_id: str) -> TrialRow | None:
+        """Look a trial of a job up by its node id."""
+        query = f"SELECT {_TRIAL} FROM trials WHERE job = ? AND node_id = ?"  # noqa: S608
+        rows = self._all(query, job_id, node_id)
+        return TrialRow._make(rows[0]) if rows else None
+
+    def was_kept(self, trial: str) -> bool:
+        """Whether anything was kept of a scenario, or of the trials with a node id, in any job."""
+        # What was taken over has what was kept of the trial that ran: that is looked for, by its index. CROSS: each job
+        # is asked for its trial, not each trial for its job.
+        query = (
+            "SELECT EXISTS (SELECT 1 FROM trials WHERE benchmark IN (SELECT benchmark FROM runs) AND scenario = ?1 "
+            "AND reused IS NULL AND kept IS NOT NULL) OR EXISTS (SELECT 1 FROM jobs CROSS JOIN trials "
+            "ON trials.job = jobs.id AND trials.node_id = ?1 WHERE kept IS NOT NULL)"
+        )
+        return bool(self._all(query, trial)[0][0])
+
     def scores(self, job_id: str, node_id: str) -> list[ScoreRow]:
         """Scores of a trial, in the order of its scorers."""
         query = (
@@ -304,6 +335,17 @@ class Queries:
         """All names of jobs."""
         return [name for (name,) in self._all("SELECT DISTINCT name FROM jobs WHERE name IS NOT NULL")]
 
+    def _record(self, job_id: str, record: str) -> JobRecord:
+        """Read what is kept of a job: a newer version with the same tables may have written it."""
+        try:
+            return JobRecord.model_validate_json(record)
+        except ValidationError as error:
+            raise InputError(
+                f"the record of job {job_id} is of another version or damaged: {what_is_wrong(error)}. Upgrade "
+                "pytest-benchjobs, or make the history anew with `benchjobs db rebuild`",
+                path=self.path,
+            ) from error
+
     def _job_rows(self, tail: str, values: Sequence[object]) -> list[JobRow]:
         return [
             self._job_row(*row)
@@ -329,8 +371,10 @@ class Queries:
         """Agents of a job. Those of one that goes on are more than have a trial yet."""
         if status not in _ENDED or not ran:
             ((record,),) = self._all("SELECT record FROM jobs WHERE id = ?", job_id)
-            agents = json.loads(record)["config"]["agents"]
-            ran = [*(AgentSpec.model_validate(agent).label for agent in agents), *ran]
+            # In a record that cannot be read nobody is named, and the job can still be listed.
+            with contextlib.suppress(ValueError, LookupError, TypeError):
+                agents = json.loads(record)["config"]["agents"]
+                ran = [*(AgentSpec.model_validate(agent).label for agent in agents), *ran]
         return tuple(dict.fromkeys(ran))
 
     def _run_rows(self, tail: str, values: Sequence[object]) -> list[RunRow]:

@@ -42,7 +42,8 @@ def index_job(bundle: JobBundle, history: History, warnings: list[BundleWarning]
         DiskFull, ResultsUnwritable: the history refuses.
 
     """
-    trials = history.replace_job(bundle.read(), bundle.results(warnings))
+    # Read once nobody else writes: while this waited for that, the job may have ended.
+    trials = history.replace_job(bundle.read, bundle.results(warnings))
     try:
         history.replace_gates(bundle.id, kept_gates(bundle.root))
     except InputError as error:
@@ -52,14 +53,19 @@ def index_job(bundle: JobBundle, history: History, warnings: list[BundleWarning]
 
 
 def recover(
-    directory: Path, history: History, ended: Ended | None = None, stale_seconds: float = STALE_SECONDS
+    directory: Path,
+    history: History,
+    ended: Ended | None = None,
+    stale_seconds: float = STALE_SECONDS,
+    *,
+    only: str | None = None,
 ) -> list[str]:
     """Close the jobs whose process died without closing them; returns a line for the user for each.
 
     Whether a process of this machine is alive is known, and its age does not matter. One of another machine counts as
     dead when it gave no sign of life for `stale_seconds`. Jobs which have ended with all their reports are not looked
     at. While another process does the same, nothing is done. `ended` is called with each job that was closed or lacks
-    reports, to write them; what it raises is told in the line of the job.
+    reports, to write them; what it raises is told in the line of the job. With `only`, no other job is touched.
 
     Raises:
         DiskFull, ResultsUnwritable: the directory refuses.
@@ -72,7 +78,7 @@ def recover(
         if not alone:
             return []
         known = history.ended_jobs()
-        for bundle in JobBundle.all(directory):
+        for bundle in JobBundle.all(directory) if only is None else (JobBundle(directory, only),):
             if bundle.id in known and _is_complete(bundle.root):
                 continue
             try:
@@ -81,8 +87,9 @@ def recover(
                 line = f"job {bundle.id} could not be recovered: {error}"
             if line is not None:
                 lines.append(line)
-        lines += _forget_gone(directory, history)
-        _remove_abandoned(directory / "jobs")
+        if only is None:
+            lines += _forget_gone(directory, history)
+            _remove_abandoned(directory / "jobs")
     return lines
 
 

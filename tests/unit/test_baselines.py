@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import sqlite3
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.baseline import Resolved, parse_spec, resolve
 from pytest_benchjobs.analysis.baseline_file import as_file, as_side
+from pytest_benchjobs.analysis.baseline_jobs import why_unfit
 from pytest_benchjobs.analysis.sides import Cell, Side
 from pytest_benchjobs.model.baseline import BaselineEntry
 from pytest_benchjobs.model.errors import InputError, InputErrors
@@ -548,3 +550,16 @@ def test_what_is_wrong_in_a_file_is_told_with_its_line(
         read_baseline_file(path)
     first = error.value.errors[0] if isinstance(error.value, InputErrors) else error.value
     assert (first.line, why in first.message) == (line, True), str(first)
+
+
+def test_a_completed_job_of_a_newer_version_is_passed_over(tmp_path: Path) -> None:
+    for number, name in enumerate(("old", "new", "mid")):
+        make_job(tmp_path, name, {"oracle": {"count": "P"}}, hours_ago=9 - number)
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute("UPDATE jobs SET record = json_set(record, '$.novelty', 1) WHERE id = 'new'")
+    with History.open_readonly(tmp_path / FILE) as history:
+        assert [job.id for job in history.completed()] == ["mid", "old"]
+        with pytest.raises(
+            InputError, match="the record of job new is of another version or damaged: novelty"
+        ):
+            why_unfit(history, "new")

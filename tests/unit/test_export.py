@@ -121,6 +121,29 @@ def test_what_was_reused_names_the_files_of_its_origin(
     assert (JobBundle(tmp_path, job.id).root / row["log"]).is_file()
 
 
+@pytest.mark.parametrize("job", ["../../../outside", EARLIER, "missing"])
+def test_no_file_outside_of_the_results_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, job: str
+) -> None:
+    directory = tmp_path / "a" / "reports"
+    make_job(directory, EARLIER, {"oracle": {"count": "P"}})
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    for name in ("agent.log", "trajectory.jsonl"):
+        (outside / name).write_text("secret")
+    make_job(
+        directory, JOB, [ended("P", reused=Origin(job=job, path="../../../../outside", finished_at=NOW))]
+    )
+    other = make_job(directory, "other", [ended("P"), ended("P", "link")])
+    linked = JobBundle(directory, "other").root / "trials/oracle/link/1/agent.log"
+    linked.unlink()
+    linked.symlink_to(outside / "agent.log")
+    with History(directory / FILE) as history:
+        history.save_trial(ended("P", job=other.id, path="../../../../outside"))
+    found = exported(capsys, directory, JOB, "other")
+    assert [(row["log"], row["trajectory"]) for row in found] == [(None, None)] * 3
+
+
 def test_several_jobs_follow_each_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     make_job(tmp_path, EARLIER, {"oracle": {"count": "P"}})
     make_job(tmp_path, JOB, {"oracle": {"count": "P", "sums": "P"}}, hours_ago=1)

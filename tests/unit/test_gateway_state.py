@@ -19,6 +19,7 @@ NO_LIMITS = {"max_cost_usd": None, "max_tokens": None, "max_calls": None}
 SETTINGS: dict[str, Any] = {
     "limits": NO_LIMITS,
     "spent": {},
+    "ledger": None,
     "prices": None,
     "rates": {},
     "record": None,

@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pytest_benchjobs as benchjobs
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.result import Origin
 from pytest_benchjobs.report.documents.logs import TrialLog
+from pytest_benchjobs.report.export import rows
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.copying import directory_name, inside
 from pytest_benchjobs.store.history import FILE, History
@@ -163,6 +165,48 @@ def test_what_was_graded_anew_has_the_log_of_the_agent(
     assert (out / "oracle/count/agent.log").read_text().endswith(f" in {EARLIER}\n")
 
 
+@pytest.fixture
+def chain(tmp_path: Path) -> Path:
+    """A trial that ran in `ran`, was graded anew in `graded` and taken over from there, then all of it once more."""
+    make_job(tmp_path, "ran", {"oracle": {"count": "P"}}, hours_ago=9)
+    before = "ran"
+    for number, job in enumerate(("graded", "reused", "graded2", "last")):
+        origin = Origin(job=before, path="trials/oracle/count/1", finished_at=NOW)
+        how = "rescored" if job.startswith("graded") else "reused"
+        make_job(tmp_path, job, [ended("F", **{how: origin})], hours_ago=8 - number)
+        if how == "rescored":
+            place = bundle_of(tmp_path, job=job)
+            (place / "agent.log").unlink()
+            (place / "artifacts" / "out.txt").unlink()
+            (place / "scorers").mkdir()
+            (place / "scorers" / "right.log").write_text(f"graded in {job}\n")
+        before = job
+    return tmp_path
+
+
+def test_the_log_of_the_agent_is_found_however_many_jobs_are_between(
+    capsys: pytest.CaptureFixture[str], chain: Path, out: Path
+) -> None:
+    for job, grading in (("last", "graded2"), ("graded2", "graded2"), ("reused", "graded")):
+        assert run("logs", job, "-o", out / job, "--dir", chain) == 0
+        assert (out / job / "oracle/count/agent.log").read_text().endswith(" in ran\n")
+        assert (out / job / "oracle/count/scorers/right.log").read_text() == f"graded in {grading}\n"
+        (trial,) = benchjobs.open(chain).job(job).trials()
+        assert trial.log().endswith(" in ran\n")
+        with History.open_readonly(chain / FILE) as history:
+            (row,) = rows(chain, history, job)
+        assert row["log"] == "../ran/trials/oracle/count/1/agent.log"
+
+
+def test_a_chain_that_bites_its_own_tail_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, out: Path
+) -> None:
+    origin = Origin(job=JOB, path="trials/oracle/count/1", finished_at=NOW)
+    make_job(tmp_path, JOB, [ended("P", reused=origin)])
+    assert run("logs", "last", "-o", out, "--dir", tmp_path) == 1
+    assert "the files of this trial are more than 100 jobs away" in capsys.readouterr().out
+
+
 def test_an_origin_that_is_gone_is_said(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, out: Path
 ) -> None:
@@ -186,17 +230,31 @@ def test_links_and_pipes_of_an_agent_are_not_followed(
     (artifacts / "keys").symlink_to(secret)
     os.mkfifo(artifacts / "pipe")
     (artifacts / "-rf ~").write_text("harmless")
-    assert run("logs", "last", "-o", out, "--dir", tmp_path) == 1
-    text = capsys.readouterr().out
-    assert "  ✗ oracle / count\n      key: is a link\n" in text
-    assert text.endswith(f"Copied logs of 1/2 trials to {out}\n")
+    assert run("logs", "last", "-o", out, "--dir", tmp_path) == 0
+    text, talk = capsys.readouterr()
+    assert text == f"  ✓ oracle / count\n  ✓ oracle / sums\nCopied logs of 2/2 trials to {out}\n"
+    assert talk.splitlines()[1:] == ["left out of oracle/count: key: is a link, and 2 more"]
     assert tree(out / "oracle/count") == ["agent.log", "artifacts/-rf ~", "artifacts/out.txt", "results.json"]
     assert not any(b"very-secret" in path.read_bytes() for path in out.rglob("*") if path.is_file())
     document = documents(capsys, "logs", "logs", "last", "-o", out, "--dir", tmp_path, option="--output")
     assert [(found["status"], found["problem"]) for found in document["trials"]] == [
-        ("incomplete", "key: is a link"),
+        ("copied", None),
         ("copied", None),
     ]
+
+
+def test_a_name_of_an_agents_file_is_no_command_to_ci(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
+    artifacts = bundle_of(tmp_path) / "artifacts"
+    (artifacts / "##[error]x").symlink_to("out.txt")
+    assert run("logs", "last", "-o", out, "--dir", tmp_path) == 0
+    assert run("logs", "last", "-o", out, "--scenario", "##[error]", "--dir", tmp_path) == 2
+    assert run("merge", tmp_path, "--dir", out) == 0
+    text = "".join(capsys.readouterr())
+    assert (text.count("# #[error]"), text.count("##[")) == (3, 0)
 
 
 @pytest.mark.parametrize("path", ["../../../secret", "/etc", "trials/../../..", "trials/link"])

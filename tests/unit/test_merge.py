@@ -25,6 +25,7 @@ from pytest_benchjobs.store.imports import Import
 from pytest_benchjobs.store.liveness import hold
 from pytest_benchjobs.store.merge import Merge, Merged
 from pytest_benchjobs.store.recover import index_job, rebuild
+from pytest_benchjobs.store.text import one_line
 from pytest_benchjobs.store.totals import totals
 
 from .records import JOB, NOW, record, result, trial
@@ -303,15 +304,18 @@ def test_an_impossible_id_leads_nowhere(
 def test_results_that_are_damaged_or_not_of_the_job_are_left_out(
     there: Path, history: Import, merging: Merge
 ) -> None:
-    source = make(there, made("a"), made("b"), made("c"))
+    source = make(there, made("a"), made("b"), made("c"), made("d"))
     (source.root / "trials/oracle/a/1/result.json").write_text("{")
     other = source.root / "trials/oracle/b/1/result.json"
     other.write_text(json.dumps({**json.loads(other.read_text()), "job": OTHER}))
+    timeless = source.root / "trials/oracle/d/1/result.json"
+    timeless.write_text(timeless.read_text().replace("05:47:14Z", "05:47:14"))
     assert merging.bring_in(source.root).trials == 1
     assert [row.scenario for row in history.trials(JOB)] == ["c"]
     assert [problem.partition(".json: ")[2] for problem in merging.problems] == [
         "is damaged or of another version: Invalid JSON: EOF while parsing an object at line 1 column 1",
         "is the result of another job",
+        "is damaged or of another version: finished_at: Input should have timezone info",
     ]
 
 
@@ -519,6 +523,18 @@ def test_files_win_over_rows(there: Path, here: Path, history: Import, merging: 
     assert [merged.action for merged in history.take_in(there / FILE)] == ["unchanged"]
 
 
+def test_rows_for_a_job_that_cannot_be_read_here_are_refused_and_the_next_come_in(
+    there: Path, history: Import
+) -> None:
+    make(there, made("a"), job="first", index=True)
+    assert [job.action for job in history.take_in(there / FILE)] == ["added"]
+    history._connection.execute("UPDATE jobs SET record = json_set(record, '$.novelty', 1)")
+    make(there, made("b"), job="second", index=True)
+    first, second = history.take_in(there / FILE)
+    assert (first.action, second.action) == ("refused", "added")
+    assert "the record of job first is of another version or damaged: novelty" in first.message
+
+
 def test_a_bundle_takes_the_place_of_rows_unless_they_know_more(
     there: Path, tmp_path: Path, history: Import, merging: Merge
 ) -> None:
@@ -616,6 +632,33 @@ def test_a_refused_job_is_told_on_stderr_and_by_the_exit_status(
     assert status == 1
     assert out == f"added      {OTHER}  1 trial\n"
     assert err.startswith(f"refused    {JOB}: it is still running where it comes from")
+
+
+def test_a_damaged_job_or_history_is_refused_and_the_others_come_in(
+    there: Path, here: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make(there, made("b"), job=OTHER)
+    (there / "jobs" / "20261121-000000-empty").mkdir()
+    (make(there, made("a")).root / "job.json").write_text("{")
+    damaged = tmp_path / "damaged.sqlite"
+    damaged.write_bytes(b"SQLite format 3\0" * 100)
+    more = tmp_path / "more"
+    make(more, made("c"), job="more")
+    status, out, err = call(capsys, there, damaged, more, "--dir", here)
+    assert status == 1
+    assert out == f"added      {OTHER}  1 trial\nadded      more  1 trial\n"
+    refused = [line.partition(": ")[0] for line in err.splitlines()]
+    assert refused == [
+        "refused    20261121-000000-empty",
+        f"refused    {JOB}",
+        f"refused    {one_line(str(damaged), 100)}",
+    ]
+    status, out, _ = call(capsys, there, damaged, "--dir", here, "-o", "json")
+    document = json.loads(out)
+    jsonschema.validate(document, schema_of("merge"))
+    assert status == 1
+    assert [job["action"] for job in document["jobs"]] == ["refused", "refused", "unchanged", "refused"]
+    assert "is damaged or of another version" in document["jobs"][1]["message"]
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])

@@ -4,6 +4,8 @@ import datetime
 import json
 import os
 import pty
+import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -297,6 +299,49 @@ def test_an_unknown_job_is_one_line(capsys: pytest.CaptureFixture[str], jobs: Pa
     arguments = {"runs": ["--job", "nigthly"], "export": ["nigthly", "--format", "csv"]}
     assert run(command, "--dir", jobs, *arguments.get(command, ["nigthly"])) == 2
     assert capsys.readouterr() == ("", "benchjobs: there is no job 'nigthly'. Did you mean 'nightly'?\n")
+
+
+@pytest.mark.parametrize("command", ["summary", "logs", "export", "watch"])
+def test_a_job_of_a_newer_version_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    make_job(tmp_path, "new", {"oracle": {"count": "P"}})
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute("UPDATE jobs SET record = json_set(record, '$.novelty', 1)")
+    assert run(command, "--dir", tmp_path, "new") == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "the record of job new is of another version or damaged: novelty" in err
+    assert (err.count("\n"), "`benchjobs db rebuild`" in err) == (1, True)
+
+
+def test_a_running_job_of_a_newer_version_is_listed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_job(tmp_path, "new", {"oracle": {"count": "P"}}, status=JobStatus.RUNNING)
+    with sqlite3.connect(tmp_path / FILE) as connection:
+        connection.execute(
+            "UPDATE jobs SET record = json_set(record, '$.config.agents', json('[{\"x\": 1}]'))"
+        )
+    document = documents(capsys, "list", "list", "--dir", tmp_path)
+    assert [(job["id"], job["agents"]) for job in document["jobs"]] == [("new", ["oracle"])]
+
+
+@pytest.mark.parametrize("command", ["watch", "cancel", "rerun", "resume", "rescore"])
+def test_a_job_without_files_is_told_from_one_that_nobody_knows(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    make_job(there, "theirs", {"oracle": {"count": "P"}})
+    shutil.rmtree(there / "jobs")
+    assert run("merge", there / FILE, "--dir", here) == 0
+    assert run("summary", "theirs", "--dir", here) == 0
+    capsys.readouterr()
+    assert run(command, "theirs", "--dir", here) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert f"the files of job theirs are not in {here}: it came with a history alone" in err
+    assert "`benchjobs summary theirs`" in err
 
 
 # summary

@@ -3,10 +3,12 @@ from __future__ import annotations
 import datetime
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from pytest_benchjobs.store.history import FILE, History
 from pytest_benchjobs.store.liveness import beat, hold, join_crew
 from pytest_benchjobs.store.recover import rebuild, recover
 
+from .jobs import run
 from .records import JOB, NOW, OWNER, record, result, trial
 from .test_database import make_v1
 
@@ -187,6 +190,24 @@ def test_rebuild_makes_the_same_history_again(tmp_path: Path) -> None:
         assert [row.node_id for row in history.trials(JOB)] == [trial().node_id]
 
 
+def test_a_job_that_ends_while_rebuild_waits_for_its_turn_stays_ended(
+    tmp_path: Path, history: History
+) -> None:
+    running = record(tmp_path, owner=current_owner())
+    bundle = JobBundle.create(tmp_path, running)
+    history.save_job(running)
+    with ThreadPoolExecutor() as pool, sqlite3.connect(tmp_path / FILE, isolation_level=None) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        rebuilding = pool.submit(rebuild, tmp_path)
+        time.sleep(0.5)  # it has found the job by now
+        bundle.write(running.model_copy(update={"status": JobStatus.COMPLETED, "finished_at": NOW}))
+        writer.execute("COMMIT")
+        rebuilding.result()
+    job = history.job(JOB)
+    assert job is not None
+    assert job.status is JobStatus.COMPLETED
+
+
 def test_rebuild_moves_a_damaged_history_aside(tmp_path: Path) -> None:
     JobBundle.create(tmp_path, record(tmp_path))
     (tmp_path / FILE).write_bytes(b"rubbish" * 1000)
@@ -273,6 +294,27 @@ def test_without_patience_a_job_of_another_machine_is_closed_at_once(
     bundle = JobBundle.create(tmp_path, record(tmp_path, owner=OWNER.model_copy(update={"host": "there"})))
     beat(bundle.root)
     assert len(recover(tmp_path, history, stale_seconds=0)) == 1
+
+
+def test_cancelling_a_dead_job_of_another_machine_leaves_other_jobs_alone(
+    tmp_path: Path, history: History
+) -> None:
+    there = OWNER.model_copy(update={"host": "there"})
+    silent_for = (
+        time.time() - 90
+    )  # longer than `cancel` waits for its own job, shorter than `recover` for any
+    for job in ("asked", "other"):
+        bundle = JobBundle.create(tmp_path, record(tmp_path, id=job, owner=there))
+        beat(bundle.root)
+        for name in (".heartbeat", "job.json"):
+            os.utime(bundle.root / name, (silent_for, silent_for))
+        history.save_job(bundle.read())
+    assert run("cancel", "asked", "--dir", tmp_path) == 0
+    assert [JobBundle(tmp_path, job).read().status for job in ("asked", "other")] == [
+        JobStatus.CANCELLED,
+        JobStatus.RUNNING,
+    ]
+    assert (JobBundle(tmp_path, "asked").root / "junit.xml").exists()
 
 
 def test_the_age_of_a_job_that_is_alive_here_does_not_matter(tmp_path: Path, history: History) -> None:

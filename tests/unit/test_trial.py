@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from pytest_benchjobs import artifacts
 from pytest_benchjobs.agents.builtin import builtin_agents
 from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand
 from pytest_benchjobs.cancellation import Cancellation
@@ -769,6 +770,26 @@ def test_a_pattern_keeps_what_matches_it(bench: Bench) -> None:
     )
     assert result.artifacts == ("run1/a.log", "run2/b c.log", "texts/run1/x.txt")
     assert result.notes == ("artifact *.nothing is not there",)
+
+
+def test_patterns_of_a_trial_bring_so_many_files_and_no_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(artifacts, "FILE_LIMIT", 5)
+    result = bench.run(
+        "command:mkdir -p a1 a2 a3 b1/empty/dirs plain; touch a1/x a1/y a2/x a3/x b1/x plain/x; mkdir a2/e a2/f; "
+        "echo right > out.txt",
+        artifacts=(
+            ArtifactSpec(source="a*"),
+            ArtifactSpec(source="b*"),
+            ArtifactSpec(source="plain"),
+        ),
+    )
+    assert result.artifacts == ("a1/x", "a1/y", "a2/x", "plain/x")
+    assert result.notes == (
+        "artifact a*: patterns have brought 5 files: 1 of 3 paths are left out",
+        "artifact b*: patterns have brought 5 files: 1 of 1 paths are left out",
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ class MergedJob(Model):
     """What became of a job that came in."""
 
     job: str
+    """Its id; of one that cannot be read the name of its directory, of a history its path."""
     name: str | None
     action: Literal["added", "updated", "unchanged", "refused"]
     trials: int
