@@ -53,7 +53,10 @@ def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str
 
     with History.open_readonly(directory / FILE) as history:
         bundle = find_bundle(history, job)
+        row = history.job_row(bundle.id)
     before = bundle.read()
+    if before.status.ended and row is not None and row.status != before.status.value:
+        _index_again(directory, bundle)  # whoever cancelled it before was killed in the middle of it
     after = before if before.status.ended else _cancelled(directory, bundle, 0.0 if no_wait else timeout)
     document = CancelDocument(
         job=after.id,
@@ -130,6 +133,16 @@ def _cancelled(directory: Path, bundle: JobBundle, timeout: float) -> JobRecord:
         if waited >= (timeout if record.status is JobStatus.RUNNING else max(timeout, _BEGINNING)):
             return record
         time.sleep(_POLL)
+
+
+def _index_again(directory: Path, bundle: JobBundle) -> None:
+    from ..report import write_reports
+    from ..store.history import FILE, History
+    from ..store.recover import index_job
+
+    with History(directory / FILE) as history:
+        index_job(bundle, history)
+    write_reports(bundle, bundle.read(), list(bundle.results()))
 
 
 def _ask(bundle: JobBundle) -> None:

@@ -23,6 +23,7 @@ from .history import History
 from .incoming import FoundTrial, IncomingJob, read_job, read_model
 from .liveness import FLIGHT, hold
 from .recover import Ended, index_job, is_dead
+from .rows import as_text
 from .text import one_line
 from .totals import totals
 from .trials import RESULT, move_in, place_for, read_result, sound
@@ -167,8 +168,7 @@ class Merge:
                 job.root is None and job.record.name != here.record.name
             )
             if not new and not later and here.record.status.ended:
-                if self._history.job_row(bundle.id) is None:
-                    index_job(bundle, self._history)
+                self._mend(bundle, here)
                 return Merged(bundle.id, here.record.name, "unchanged", len(here.trials))
             for trial in new:
                 self._take(bundle.root, trial, job)
@@ -188,6 +188,19 @@ class Merge:
             return self._merged(bundle, record, "updated")
         finally:
             os.close(lock)
+
+    def _mend(self, bundle: JobBundle, here: IncomingJob) -> None:
+        """Do what a merge that was killed after it had brought in trials has left to do."""
+        files = {trial.node_id: as_text(trial.finished_at) for trial in here.trials.values()}
+        rows = {row.node_id: row.finished_at for row in self._history.each_trial(bundle.id)}
+        if rows == files and self._history.job(bundle.id) == here.record:
+            return
+        counted = totals(bundle.results())
+        if counted != here.record.totals:
+            record = here.record.model_copy(update={"totals": counted})
+            bundle.write(record)
+            self._ended(bundle, record)
+        index_job(bundle, self._history)
 
     def _merged(self, bundle: JobBundle, record: JobRecord, action: Action) -> Merged:
         trials = index_job(bundle, self._history)

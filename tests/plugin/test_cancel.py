@@ -16,7 +16,10 @@ from typing import Any
 import jsonschema
 import pytest
 
+from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.report.documents import schema_of
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.history import FILE, History
 from tests.support import RESULTS, paths
 
 from .conftest import Bench
@@ -190,3 +193,17 @@ def test_where_no_job_ever_ran_there_is_nothing_to_recover(bench: Bench) -> None
     done = benchjobs(bench, "recover")
     assert (done.returncode, done.stdout, done.stderr) == (0, "recovered 0 jobs\n", "")
     assert not (bench.path / "reports").exists()
+
+
+def test_a_job_that_was_cancelled_by_halves_is_cancelled_altogether(slow: Bench) -> None:
+    (slow.path / "stay").unlink()
+    slow.run("slow.bench.yaml", "-q")
+    (slow.path / "stay").touch()
+    bundle = JobBundle.open(slow.path / "reports", slow.bundle().name)
+    cancelled = bundle.read().model_copy(update={"status": JobStatus.CANCELLED, "message": "as asked"})
+    bundle.write(cancelled)  # and here whoever wrote it died
+    done = benchjobs(slow, "cancel", "last")
+    assert done.returncode == 0, done.stderr
+    with History.open_readonly(slow.path / "reports" / FILE) as history:
+        assert history.job(bundle.id) == cancelled
+    assert json.loads((bundle.root / "report.json").read_text())["job"]["status"] == "cancelled"

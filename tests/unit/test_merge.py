@@ -19,6 +19,7 @@ from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, Signat
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.report.documents import schema_of
+from pytest_benchjobs.store import merge as merge_module
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import FILE, History
 from pytest_benchjobs.store.imports import Import
@@ -130,6 +131,37 @@ def test_merging_again_changes_nothing(there: Path, here: Path, history: Import,
     assert merging.bring_in(source.root) == Merged(JOB, None, "unchanged", 2)
     assert (state(here), rows(history)) == (before, known)
     assert len(history.events(JOB)) == 1
+
+
+@pytest.mark.parametrize("when", ["trials", "record", "index"])
+def test_merging_again_does_what_a_merge_that_was_killed_left_undone(
+    there: Path, here: Path, history: Import, merging: Merge, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    make(here, broken("a"), made("b"), index=True)
+    source = make(there, made("a", finished_at=NOW + 5 * SECOND), made("c"))
+
+    def die(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if when == "trials":
+            patch.setattr(JobBundle, "write", die)
+        elif when == "record":
+            patch.setattr(merging, "_ended", die)
+        else:
+            patch.setattr(merge_module, "index_job", die)
+        with pytest.raises(KeyboardInterrupt):
+            merging.bring_in(source.root)
+    merging.bring_in(source.root)
+    record = JobBundle.open(here, JOB).read()
+    assert (record.totals.trials, record.totals.passed, record.totals.error) == (3, 3, 0)
+    row = history.job_row(JOB)
+    assert row is not None
+    assert (row.trials, row.passed, row.error) == (3, 3, 0)
+    assert {one.scenario: one.outcome for one in history.trials(JOB)} == dict.fromkeys("abc", "passed")
+    before = state(here)
+    assert merging.bring_in(source.root).action == "unchanged"
+    assert state(here) == before
 
 
 def test_a_bundle_may_be_called_as_it_likes(there: Path, here: Path, merging: Merge, tmp_path: Path) -> None:
