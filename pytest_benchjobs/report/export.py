@@ -16,6 +16,7 @@ from ..model.errors import InputError
 from ..model.job import JobRecord
 from ..store.bundle import JobBundle, read_result
 from ..store.copying import inside
+from ..store.files import is_file
 from ..store.history import History
 from ..store.rows import TrialRow
 from .documents.export import ExportRow
@@ -30,7 +31,7 @@ def rows(directory: Path, history: History, job_id: str) -> Iterator[dict[str, A
     """Trials of a job by run, as `ExportRow` describes them.
 
     Raises:
-        InputError: there is no such job.
+        InputError: there is no such job, or its files cannot be read.
 
     """
     record = history.job(job_id)
@@ -120,7 +121,7 @@ def _files(row: TrialRow, root: Path) -> tuple[str | None, str | None]:
             origin = read_result(inside(root, path)).reused
             path = f"../{origin.job}/{origin.path}" if origin is not None else path
     paths = (f"{path}/agent.log", f"{path}/trajectory.jsonl")
-    log, trajectory = (one if path and (root / one).is_file() else None for one in paths)
+    log, trajectory = (one if path and is_file(root / one) else None for one in paths)
     return log, trajectory
 
 

@@ -17,7 +17,7 @@ from . import ledger
 from .baselines import FILE as BASELINES
 from .bundle import BundleWarning, JobBundle
 from .database import NewerHistory
-from .files import remove_tree, writing
+from .files import is_file, remove_tree, writing
 from .gates import FILE as GATES
 from .gates import kept_gates
 from .history import FILE, History
@@ -73,11 +73,11 @@ def recover(
             return []
         known = history.ended_jobs()
         for bundle in JobBundle.all(directory):
-            if bundle.id in known and _is_complete(bundle.root):
-                continue
             try:
+                if bundle.id in known and _is_complete(bundle.root):
+                    continue
                 line = _recover_job(bundle, history, ended, stale_seconds)
-            except BenchError as error:
+            except (BenchError, OSError) as error:
                 line = f"job {bundle.id} could not be recovered: {error}"
             if line is not None:
                 lines.append(line)
@@ -118,8 +118,13 @@ def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
 
 
 def _is_complete(root: Path) -> bool:
-    """Whether a job that has ended left all it should, and nothing else."""
-    return (root / _REPORT).exists() and not (root / FLIGHT).exists()
+    """Whether a job that has ended left all it should, and nothing else.
+
+    Raises:
+        InputError: somebody else keeps its files to themselves.
+
+    """
+    return is_file(root / _REPORT) and not (root / FLIGHT).exists()
 
 
 def _recover_job(
@@ -157,7 +162,7 @@ def _complete(bundle: JobBundle, record: JobRecord, history: History, ended: End
     _remove_signs_of_life(bundle.root)
     if record.id not in history.ended_jobs():
         index_job(bundle, history)
-    if ended is None or (bundle.root / _REPORT).exists():
+    if ended is None or is_file(bundle.root / _REPORT):
         return None
     trouble = _reported(bundle, record, ended)
     return f"job {record.id} had no reports{trouble or '; they were written'}"
