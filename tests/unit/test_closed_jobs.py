@@ -59,6 +59,20 @@ def test_other_jobs_are_recovered_with_a_line_on_the_one_that_is_closed(shared: 
     assert as_nobody(look) == 0
 
 
+def test_a_verdict_that_cannot_be_kept_stands(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("gate", CLOSED, "--min-score", "0.5", "--dir", shared)
+    run(*arguments)
+    (shared / FILE).chmod(0o666)
+    (shared / "jobs" / CLOSED).chmod(0)
+    capsys.readouterr()
+
+    def look() -> None:
+        assert run(*arguments) == 0
+        assert "warning: this verdict is not kept: " in capsys.readouterr().err
+
+    assert as_nobody(look) == 0
+
+
 def call(command: str, directory: Path) -> int:
     """Once by root, it has imported what it needs, which may be where nobody else can read."""
     return run(command, CLOSED, "--dir", directory)
