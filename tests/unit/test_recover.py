@@ -23,6 +23,7 @@ from pytest_benchjobs.store.history import FILE, History
 from pytest_benchjobs.store.liveness import beat, hold, join_crew
 from pytest_benchjobs.store.recover import rebuild, recover
 
+from .jobs import make_job, run
 from .records import JOB, NOW, OWNER, record, result, trial
 from .test_database import make_v1
 
@@ -185,6 +186,26 @@ def test_rebuild_makes_the_same_history_again(tmp_path: Path) -> None:
     with History.open_readonly(tmp_path / FILE) as history:
         assert history.jobs() == [record(tmp_path)]
         assert [row.node_id for row in history.trials(JOB)] == [trial().node_id]
+
+
+def test_rebuild_counts_what_it_could_read_in_all_places(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_job(tmp_path, JOB, {"nop": {"a": "P", "b": "F", "c": "E", "d": "P"}})
+    bundle = JobBundle(tmp_path, JOB)
+    before = (bundle.root / "job.json").read_bytes()
+    for scenario in ("a", "c"):
+        (bundle.root / "trials/nop" / scenario / "1/result.json").write_text("{")
+    _, trials, warnings = rebuild(tmp_path)
+    assert (trials, len(warnings)) == (2, 2)
+    assert (bundle.root / "job.json").read_bytes() == before
+    with History.open_readonly(tmp_path / FILE) as history:
+        (job,) = history.job_page()
+        assert (job.trials, job.passed, job.failed, job.error, job.mean_score) == (2, 1, 1, 0, 0.5)
+        assert (job.planned, job.cost_usd) == (4, None)
+    capsys.readouterr()
+    assert run("summary", JOB, "--dir", tmp_path) == 0
+    assert "Trials:    2 of 4 ended" in capsys.readouterr().out
 
 
 def test_rebuild_moves_a_damaged_history_aside(tmp_path: Path) -> None:
@@ -367,7 +388,7 @@ def test_rebuild_keeps_jobs_that_came_without_files(tmp_path: Path) -> None:
         history.replace_job(imported, [result(job="imported")], bundled=False)
     assert rebuild(tmp_path) == (1, 0, [])
     with History.open_readonly(tmp_path / FILE) as history:
-        assert {row.id: row.trials for row in history.job_page()} == {JOB: 0, "imported": 0}
+        assert {row.id: row.trials for row in history.job_page()} == {JOB: 0, "imported": 1}
         assert len(history.trials("imported")) == 1
 
 
