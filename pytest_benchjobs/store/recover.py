@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import secrets
 import time
@@ -28,6 +29,7 @@ from .totals import most, spent_by, totals
 STALE_SECONDS = 300.0
 DIED = "died while it ran"
 NEVER_BEGAN = "ended before its first trial"
+_RECORD = "job.json"
 _REPORT = "junit.xml"
 _LOCK = ".recover.lock"
 _ABANDONED_SECONDS = 3600.0
@@ -130,7 +132,7 @@ def _is_complete(root: Path) -> bool:
 def _recover_job(
     bundle: JobBundle, history: History, ended: Ended | None, stale_seconds: float
 ) -> str | None:
-    record = bundle.read()
+    record = _record(bundle, history)
     if not is_dead(bundle.root, record, stale_seconds):
         if not record.status.ended or record.owner.host != current_owner().host:
             return None
@@ -142,12 +144,32 @@ def _recover_job(
     if lock is None:
         return None  # just now somebody takes it up again
     try:
-        record = bundle.read()
+        lost = not is_file(bundle.root / _RECORD)
+        record = _record(bundle, history)
         if record.status.ended:
             return _complete(bundle, record, history, ended)
-        return _close(bundle, record, history, ended)
+        line = _close(bundle, record, history, ended)
+        return f"{line}; its {_RECORD} was gone, and is made of the history now" if lost else line
     finally:
         os.close(lock)
+
+
+def _record(bundle: JobBundle, history: History) -> JobRecord:
+    """The record of a job. Of one whose files somebody removed while it ran, it is what the history knows.
+
+    Raises:
+        InputError: it is missing or damaged, and the history cannot stand in for it.
+
+    """
+    path = bundle.root / _RECORD
+    if is_file(path):
+        return bundle.read()
+    known = history.job(bundle.id)
+    here = known is not None and known.owner.host == current_owner().host
+    # Nobody takes a part of a job that had ended for a job, nor one of another machine which may be about to beat.
+    if known is None or known.status.ended or not (here or math.isfinite(last_beat(bundle.root))):
+        raise InputError(f"is missing; remove {bundle.root}, or put a copy of the file back", path=path)
+    return known
 
 
 def is_dead(root: Path, record: JobRecord, stale_seconds: float = STALE_SECONDS) -> bool:

@@ -175,6 +175,53 @@ def test_nothing_is_made_where_there_are_no_jobs(tmp_path: Path) -> None:
     assert not (tmp_path / "reports").exists()
 
 
+def removed_while_it_ran(directory: Path, history: History, **changes: object) -> JobBundle:
+    """A job whose process wrote another trial after somebody had removed its directory."""
+    running = record(directory, planned=2, **changes)
+    bundle = JobBundle.create(directory, running)
+    history.save_job(running)
+    shutil.rmtree(bundle.root)
+    bundle.begin(trial()).commit(result())
+    return bundle
+
+
+def test_a_job_that_was_removed_while_it_ran_is_closed_with_what_came_later(
+    tmp_path: Path, history: History, dead: Owner
+) -> None:
+    bundle = removed_while_it_ran(tmp_path, history, owner=dead)
+    written: list[str] = []
+    (line,) = recover(tmp_path, history, lambda bundle, _: written.append(bundle.id))
+    assert line.startswith(f"job {JOB} died while it ran (process {dead.pid}): kept 1 of 2 trials; ")
+    assert line.endswith("its job.json was gone, and is made of the history now")
+    assert written == [JOB]
+    closed = bundle.read()
+    assert (closed.status, closed.totals.trials, closed.planned) == (JobStatus.FAILED, 1, 2)
+    assert history.job(JOB) == closed
+    assert recover(tmp_path, history) == []
+
+
+def test_a_job_that_was_removed_and_goes_on_is_left_alone(tmp_path: Path, history: History) -> None:
+    bundle = removed_while_it_ran(tmp_path, history, owner=current_owner())
+    assert recover(tmp_path, history) == []
+    assert [path.name for path in bundle.root.iterdir()] == ["trials"]
+
+
+@pytest.mark.parametrize("why", ["it ended", "nobody knows it", "another machine"])
+def test_what_is_left_of_a_job_that_cannot_be_closed_is_named(
+    tmp_path: Path, history: History, dead: Owner, why: str
+) -> None:
+    there = dead.model_copy(update={"host": "there"}) if why == "another machine" else dead
+    status = JobStatus.COMPLETED if why == "it ended" else JobStatus.RUNNING
+    bundle = removed_while_it_ran(tmp_path, history, owner=there, status=status)
+    if why == "nobody knows it":
+        history.forget(JOB)
+    path = bundle.root / "job.json"
+    assert recover(tmp_path, history) == [
+        f"job {JOB} could not be recovered: {path}: is missing; remove {bundle.root}, or put a copy of the file back"
+    ]
+    assert not path.exists()
+
+
 def test_rebuild_makes_the_same_history_again(tmp_path: Path) -> None:
     bundle = JobBundle.create(tmp_path, record(tmp_path))
     bundle.begin(trial()).commit(result())
