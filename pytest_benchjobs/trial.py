@@ -42,6 +42,7 @@ from .model.errors import (
     AgentSetupFailed,
     EnvironmentFailed,
     GatewayLost,
+    ImageMissing,
     InfrastructureError,
     InputError,
     OutOfMemory,
@@ -239,6 +240,8 @@ class _Try:
             if self.cancellation.requested:
                 self._drop_kept()
                 return Outcome.CANCELLED
+            if self.original is not None and isinstance(error, ImageMissing):
+                return self._not_kept(error)
             self.failure = self._explain(error)
         finally:
             self._count_usage()
@@ -264,6 +267,13 @@ class _Try:
             "notes": tuple(self.notes),
         }
         return {name: redacted(fact, self._redactor) for name, fact in facts.items()}
+
+    def _not_kept(self, error: ImageMissing) -> Outcome:
+        """What was kept of it is gone: it cannot be graded anew, and is as if nothing had been kept."""
+        self.failure = Failure(class_="not_kept", message=clean(str(error), 2000), phase=self._reached)
+        self.original = self.kept = None
+        self.usage = Usage()
+        return Outcome.SKIPPED
 
     def _explain(self, error: BaseException) -> Failure:
         phase = self._reached

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..model.baseline import DEFAULT_NAME
-from .common import directory_option, emit, output_option
+from .common import death_of, directory_option, emit, output_option
 from .table import Column, render, width
 from .units import counted
 
@@ -170,7 +170,8 @@ def _set(
         problem = why_unfit(history, job_id)
         if problem is not None and not force:
             raise click.ClickException(
-                f"job {job_id} would make a bad baseline: {problem}. Use --force to take it all the same"
+                death_of(directory, job_id)
+                or f"job {job_id} would make a bad baseline: {problem}. Use --force to take it all the same"
             )
         record = history.job(job_id)
         chosen = with_earlier(history, record, pool) if record is not None and pool > 1 else None

@@ -96,6 +96,18 @@ def say(line: str, *, err: bool = False) -> None:
     click.echo(harmless(line), err=err)
 
 
+def death_of(directory: Path, job_id: str) -> str | None:
+    """What to say of a job that only seems to go on, since its process died; None of any other."""
+    from ..report.overview import died
+
+    if not died(directory, job_id):
+        return None
+    return (
+        f"job {job_id} runs no more, its process died: `benchjobs resume {job_id}` finishes it, "
+        "`benchjobs recover` closes it"
+    )
+
+
 def ini_value(place: Path, key: str) -> str | None:
     """What an ini file of pytest in this directory says of a key."""
     for name in _INI_FILES:

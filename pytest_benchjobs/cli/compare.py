@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from .asking import Asked, VariadicCommand, ask, results_directory, run_options
-from .common import directory_option, emit, output_option
+from .common import death_of, directory_option, emit, output_option
 from .invoke import call_pytest
 from .table import Column, render, width
 
@@ -249,6 +249,8 @@ def _stored(history: History, directory: Path, spec: str) -> tuple[Side, tuple[s
         if resolved.side is None:
             raise InputError(f"{error}, and no baseline: {resolved.missing}") from None
         return resolved.side, resolved.notes
+    if (death := death_of(directory, job)) is not None:
+        click.echo(death, err=True)
     return side(spec, [(job, history.paired_rows(job))]), ()
 
 

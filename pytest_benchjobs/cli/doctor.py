@@ -53,7 +53,7 @@ def _findings(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path)
     yield from _of_engine()
     yield from findings.results(directory)
     yield findings.history(directory / FILE)
-    yield findings.dead_jobs(directory)
+    yield from findings.jobs(directory)
     yield findings.agents()
     yield from asked
     yield from findings.data(paths)

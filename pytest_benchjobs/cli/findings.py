@@ -7,6 +7,7 @@ import datetime
 import fcntl
 import os
 import platform
+import shlex
 import shutil
 import sqlite3
 import tempfile
@@ -187,24 +188,33 @@ def history(path: Path) -> Finding:
     return ok("history", f"schema {version}, {counted(len(known), 'job')}, whole")
 
 
-def dead_jobs(directory: Path) -> Finding:
-    """Jobs that are said to run, and do not."""
+def jobs(directory: Path) -> Iterator[Finding]:
+    """Jobs that are said to run, and do not; jobs whose files somebody keeps to themselves."""
     from ..model.errors import InputError
     from ..store.bundle import JobBundle
     from ..store.recover import is_dead
 
-    dead = []
+    dead, closed = [], []
     for bundle in JobBundle.all(directory):
+        shut = [path for path in (bundle.root, bundle.root / "trials") if _is_closed(path)]
+        if shut:
+            closed.append(shut[0])
         with contextlib.suppress(InputError):
             record = bundle.read()
             if not record.status.ended and is_dead(bundle.root, record):
                 dead.append(record.id)
-    if dead:
-        names = ", ".join(dead[:3]) + (", ..." if len(dead) > 3 else "")
-        return problem(
-            "jobs", f"{counted(len(dead), 'job')} died while running: {names}", "benchjobs recover"
+    if closed:
+        yield problem(
+            "jobs",
+            f"{counted(len(closed), 'job')} cannot be read: {_first(closed)}",
+            f"chmod -R u+rwX,go+rX {shlex.quote(str(closed[0]))} by its owner, who sets umask 022 for the next",
         )
-    return ok("jobs", "none died while running")
+    if dead:
+        yield problem(
+            "jobs", f"{counted(len(dead), 'job')} died while running: {_first(dead)}", "benchjobs recover"
+        )
+    elif not closed:
+        yield ok("jobs", "none died while running")
 
 
 def keys(agent: str) -> Finding:
@@ -323,6 +333,14 @@ def kept(bytes_each: Sequence[int]) -> Finding:
         f"{counted(len(bytes_each), 'file system')} of trials, {size(sum(bytes_each))}; "
         "`benchjobs gc --kept` removes them",
     )
+
+
+def _first(several: Sequence[object]) -> str:
+    return ", ".join(map(str, several[:3])) + (", ..." if len(several) > 3 else "")
+
+
+def _is_closed(directory: Path) -> bool:
+    return os.access(directory, os.F_OK) and not os.access(directory, os.R_OK | os.X_OK)
 
 
 def _engine_disk(facts: EngineFacts) -> Finding:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import directory_option, emit, output_option
+from .common import death_of, directory_option, emit, output_option
 from .gate_options import flag_of, gate_options, gate_settings
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ def gate(
     with History.open_readonly(directory / FILE) as history:
         record = history.job(find_job(history, job))
         assert record is not None  # noqa: S101  it was found
+        if not record.status.ended and (death := death_of(directory, record.id)) is not None:
+            raise click.ClickException(death)
         values = gate_settings(options)
         config = _config(record, values, alone=profile is not None)
         baseline = _baseline(config, history, directory, record, here="baseline" in values)

@@ -13,6 +13,7 @@ from .acting import recover_jobs
 from .asking import Asked, VariadicCommand
 from .common import directory_option, output_option
 from .invoke import Call, again, call_pytest
+from .kept import GONE, gone
 from .units import counted
 from .variables import variables
 
@@ -157,21 +158,26 @@ def rescore(
 ) -> int:
     """Grade the trials of JOB again with the scorers as they are now, as a job of its own. No agent runs.
 
-    Only trials that were kept (--keep) can be graded again. Exit status: that of pytest.
+    Only trials that were kept (--keep), and not removed since, can be graded again. Exit status: that of pytest.
     """
     from ..model.errors import InputError
 
     found = _find(directory, job)
     trials = _of_scenarios(found, scenarios)
-    kept = sum(row.kept is not None for row in trials)
-    if not kept:
+    kept = [row.kept for row in trials if row.kept is not None]
+    missing = gone(kept)
+    left = sum(one not in missing for one in kept)
+    if not left:
+        what = f"what was kept of job {found.record.id} is not here any more ({GONE})"
         raise InputError(
-            f"nothing was kept of job {found.record.id}, so there is nothing to grade; "
+            f"{what if kept else f'nothing was kept of job {found.record.id}'}, so there is nothing to grade; "
             "run it with --keep always (pytest: --bench-keep always)"
         )
-    if kept < len(trials):
+    if left < len(trials):
+        still = " and are still here" if missing else ""
         click.echo(
-            f"{kept} of {counted(len(trials), 'trial')} were kept; the others cannot be graded again and are skipped",
+            f"{left} of {counted(len(trials), 'trial')} were kept{still}; the others cannot be graded again and are "
+            "skipped",
             err=True,
         )
     call = _again(

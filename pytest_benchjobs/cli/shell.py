@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from .common import directory_option
+from .kept import GONE, KEPT_HERE, gone
 from .variables import variables
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from ..store.history import History
     from ..store.rows import TrialRow
 
-_KEPT_HERE = "benchjobs-kept:"
 _SHOWN = 5
 _JOBS = 1000
 # A shell that nobody comes back to ends by itself.
@@ -154,8 +154,15 @@ def _kept_trial(
                 raise
     found = [row for row in rows if fits(row)]
     kept = [row for row in found if row.kept is not None]
+    if len(kept) > 1:  # of one alone, the engine says what became of it
+        missing = gone(row.kept for row in kept)
+        if not (left := [row for row in kept if row.kept not in missing]):
+            raise InputError(
+                f"what was kept of job {kept[0].job} is not here any more ({GONE}); run it again with --keep"
+            )
+        kept = left
     if len(kept) == 1:
-        if not str(kept[0].kept).startswith(_KEPT_HERE):
+        if not str(kept[0].kept).startswith(KEPT_HERE):
             raise InputError(
                 f"{kept[0].node_id} ran in a sandbox that is not of Docker: there is no shell for it"
             )

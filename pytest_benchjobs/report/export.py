@@ -17,6 +17,7 @@ from ..model.errors import InputError
 from ..model.job import JobRecord
 from ..store.bundle import JobBundle, read_result
 from ..store.copying import inside
+from ..store.files import is_file
 from ..store.history import History
 from ..store.origins import origins
 from ..store.rows import TrialRow
@@ -33,7 +34,7 @@ def rows(directory: Path, history: History, job_id: str) -> Iterator[dict[str, A
     """Trials of a job by run, as `ExportRow` describes them.
 
     Raises:
-        InputError: there is no such job.
+        InputError: there is no such job, or its files cannot be read.
 
     """
     record = history.job(job_id)
@@ -144,7 +145,7 @@ def _files(row: TrialRow, root: Path, resolved: str) -> tuple[str | None, str | 
 def _file(root: str, path: str, prefix: str = "") -> str | None:
     """The path of an ordinary file, if it is one and below `root`, which no link leads to. Cheap: rows are many."""
     whole = f"{root}/{path}"
-    return f"{prefix}{path}" if os.path.isfile(whole) and os.path.realpath(whole) == whole else None  # noqa: PTH113
+    return f"{prefix}{path}" if is_file(whole) and os.path.realpath(whole) == whole else None
 
 
 def _cell(value: Any) -> Any:

@@ -28,7 +28,7 @@ from pydantic import ValidationError
 from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobConfig, JobRecord
 from ..model.result import Trial, TrialResult
-from .files import remove_tree, sync_directory, write_atomically, writing
+from .files import is_file, remove_tree, sync_directory, write_atomically, writing
 from .trials import (
     RESULT,
     TrialDirectory,
@@ -128,11 +128,11 @@ class JobBundle:
         """Open the bundle of a job that is there.
 
         Raises:
-            InputError: there is none.
+            InputError: there is none, or it cannot be read.
 
         """
         bundle = cls(directory, job_id)
-        if not (bundle.root / "job.json").is_file():
+        if not is_file(bundle.root / "job.json"):
             raise InputError(f"there is no job {job_id} in {directory}")
         return bundle
 
@@ -219,18 +219,18 @@ class JobBundle:
         `written` are results by path that the caller has put there itself: they are not read.
         """
         beginning = len(f"{self.root}/")
-        for directory in self.trial_directories():
+        for directory in self.trial_directories(warnings):
             try:
                 yield written.get(str(directory)[beginning:]) or read_result(directory)
             except InputError as error:
                 if warnings is not None:
                     warnings.append(BundleWarning(directory / RESULT, error.message))
 
-    def trial_directories(self) -> Iterator[Path]:
-        """Directories of the trials that have ended."""
-        for agent in _visible(self.root / "trials"):
-            for scenario in _visible(agent):
-                yield from sorted(_visible(scenario), key=lambda path: (len(path.name), path.name))
+    def trial_directories(self, warnings: list[BundleWarning] | None = None) -> Iterator[Path]:
+        """Directories of the trials that have ended. What cannot be listed goes to `warnings`."""
+        for agent in _visible(self.root / "trials", warnings):
+            for scenario in _visible(agent, warnings):
+                yield from sorted(_visible(scenario, warnings), key=lambda path: (len(path.name), path.name))
 
     def sweep(self) -> int:
         """Clean up after writers that died; returns how many unfinished trials were removed. Never raises.
@@ -267,7 +267,7 @@ def _record_json(record: JobRecord) -> bytes:
     return as_json(stored(record))
 
 
-def _visible(directory: Path) -> list[Path]:
+def _visible(directory: Path, warnings: list[BundleWarning] | None = None) -> list[Path]:
     try:
         with os.scandir(directory) as entries:
             names = sorted(
@@ -275,7 +275,9 @@ def _visible(directory: Path) -> list[Path]:
                 for entry in entries
                 if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False)
             )
-    except OSError:
+    except OSError as error:
+        if warnings is not None and not isinstance(error, FileNotFoundError):
+            warnings.append(BundleWarning(directory, f"cannot be read: {error.strerror}"))
         return []
     return [directory / name for name in names]
 

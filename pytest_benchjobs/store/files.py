@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from ..model.errors import DiskFull, InfrastructureError, ResultsUnwritable
+from ..model.errors import DiskFull, InfrastructureError, InputError, ResultsUnwritable
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 DISK_ERRORS = frozenset({*_FULL, errno.EROFS})
 """What an `OSError` has when it is the disk that refuses, whatever was being written."""
 
@@ -27,6 +28,23 @@ def write_error(path: Path | str, error: OSError) -> InfrastructureError:
     return ResultsUnwritable(
         f"{path}: cannot write results: {reason}. Make the directory writable, or choose another --bench-dir"
     )
+
+
+def is_file(path: Path | str) -> bool:
+    """Whether there is such a file. `Path.is_file` says no, or raises what nobody catches, where nobody can know.
+
+    Raises:
+        InputError: that cannot be told; somebody else closed a directory above it.
+
+    """
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)  # noqa: PTH116  of each row of an export
+    except ValueError:
+        return False
+    except OSError as error:
+        if error.errno in _ABSENT:
+            return False
+        raise InputError(f"cannot be read: {error.strerror}", path=Path(path)) from error
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..model.errors import InputError
 from ..model.gate import GateReport, Rule
 from ..sources.documents import read_text
-from .files import write_atomically
+from .files import is_file, write_atomically
 from .rows import as_text
 from .text import clean, one_line
 
@@ -46,11 +46,11 @@ def kept_gates(root: Path) -> list[GateReport]:
     """What gates said of the job whose bundle is `root`, the newest last; nothing where none was asked.
 
     Raises:
-        InputError: the file is damaged.
+        InputError: the file is damaged, or cannot be read.
 
     """
     path = root / FILE
-    if not path.exists():
+    if not is_file(path):
         return []
     try:
         return _reports().validate_json(read_text(path))

@@ -176,6 +176,8 @@ class History(Baselines):
             self._save(results)
             self._number_runs(record.id)
             self._sum_up(record.id)
+            # Also of a job that has ended, whose record may count results that are damaged now.
+            self._connection.execute(_SUM_UP_JOB, (record.id,))
             count = self._connection.execute("SELECT count(*) FROM trials WHERE job = ?", (record.id,))
             return int(count.fetchone()[0])
 
@@ -238,7 +240,7 @@ class History(Baselines):
         self._connection.execute(_SAVE_JOB, job_values(record))
         if record.status.ended:
             self._number_runs(record.id)
-        # The totals of a job that has ended are its own; those of one that goes on are what is here so far.
+        # A job that has ended knows its totals; those of one that goes on are what is here so far.
         self._sum_up(record.id)
 
     def _save(self, results: Iterable[TrialResult]) -> set[str]:

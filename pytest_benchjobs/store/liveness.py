@@ -87,6 +87,11 @@ def last_beat(root: Path) -> float:
     return float("inf")
 
 
+def has_beaten(root: Path) -> bool:
+    """Whether there is still a heartbeat, be it an old one."""
+    return (root / _HEARTBEAT).exists()
+
+
 def still(root: Path) -> None:
     """Remove what is only for a running job. Never raises."""
     with contextlib.suppress(OSError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import secrets
 import time
@@ -17,17 +18,18 @@ from . import ledger
 from .baselines import FILE as BASELINES
 from .bundle import BundleWarning, JobBundle
 from .database import NewerHistory
-from .files import remove_tree, writing
+from .files import is_file, remove_tree, writing
 from .gates import FILE as GATES
 from .gates import kept_gates
 from .history import FILE, History
-from .liveness import FLIGHT, hold, last_beat, still
+from .liveness import FLIGHT, has_beaten, hold, last_beat, still
 from .text import clean
 from .totals import most, spent_by, totals
 
 STALE_SECONDS = 300.0
 DIED = "died while it ran"
 NEVER_BEGAN = "ended before its first trial"
+_RECORD = "job.json"
 _REPORT = "junit.xml"
 _LOCK = ".recover.lock"
 _ABANDONED_SECONDS = 3600.0
@@ -79,11 +81,11 @@ def recover(
             return []
         known = history.ended_jobs()
         for bundle in JobBundle.all(directory) if only is None else (JobBundle(directory, only),):
-            if bundle.id in known and _is_complete(bundle.root):
-                continue
             try:
+                if bundle.id in known and _is_complete(bundle.root):
+                    continue
                 line = _recover_job(bundle, history, ended, stale_seconds)
-            except BenchError as error:
+            except (BenchError, OSError) as error:
                 line = f"job {bundle.id} could not be recovered: {error}"
             if line is not None:
                 lines.append(line)
@@ -125,14 +127,19 @@ def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
 
 
 def _is_complete(root: Path) -> bool:
-    """Whether a job that has ended left all it should, and nothing else."""
-    return (root / _REPORT).exists() and not (root / FLIGHT).exists()
+    """Whether a job that has ended left all it should, and nothing else.
+
+    Raises:
+        InputError: somebody else keeps its files to themselves.
+
+    """
+    return is_file(root / _REPORT) and not (root / FLIGHT).exists() and not has_beaten(root)
 
 
 def _recover_job(
     bundle: JobBundle, history: History, ended: Ended | None, stale_seconds: float
 ) -> str | None:
-    record = bundle.read()
+    record = _record(bundle, history)
     if not is_dead(bundle.root, record, stale_seconds):
         if not record.status.ended or record.owner.host != current_owner().host:
             return None
@@ -144,12 +151,32 @@ def _recover_job(
     if lock is None:
         return None  # just now somebody takes it up again
     try:
-        record = bundle.read()
+        lost = not is_file(bundle.root / _RECORD)
+        record = _record(bundle, history)
         if record.status.ended:
             return _complete(bundle, record, history, ended)
-        return _close(bundle, record, history, ended)
+        line = _close(bundle, record, history, ended)
+        return f"{line}; its {_RECORD} was gone, and is made of the history now" if lost else line
     finally:
         os.close(lock)
+
+
+def _record(bundle: JobBundle, history: History) -> JobRecord:
+    """The record of a job. Of one whose files somebody removed while it ran, it is what the history knows.
+
+    Raises:
+        InputError: it is missing or damaged, and the history cannot stand in for it.
+
+    """
+    path = bundle.root / _RECORD
+    if is_file(path):
+        return bundle.read()
+    known = history.job(bundle.id)
+    here = known is not None and known.owner.host == current_owner().host
+    # Nobody takes a part of a job that had ended for a job, nor one of another machine which may be about to beat.
+    if known is None or known.status.ended or not (here or math.isfinite(last_beat(bundle.root))):
+        raise InputError(f"is missing; remove {bundle.root}, or put a copy of the file back", path=path)
+    return known
 
 
 def is_dead(root: Path, record: JobRecord, stale_seconds: float = STALE_SECONDS) -> bool:
@@ -164,7 +191,7 @@ def _complete(bundle: JobBundle, record: JobRecord, history: History, ended: End
     _remove_signs_of_life(bundle.root)
     if record.id not in history.ended_jobs():
         index_job(bundle, history)
-    if ended is None or (bundle.root / _REPORT).exists():
+    if ended is None or is_file(bundle.root / _REPORT):
         return None
     trouble = _reported(bundle, record, ended)
     return f"job {record.id} had no reports{trouble or '; they were written'}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -390,6 +391,19 @@ def test_trials_that_were_kept_are_graded_by_the_scorers_of_now(project: Project
     refused = project.benchjobs("resume", "last")
     assert refused.returncode == 2
     assert f"benchjobs rescore {first}" in refused.stderr
+
+
+def test_what_was_kept_and_is_gone_is_skipped_like_what_never_was(project: Project) -> None:
+    first = project.run("--bench-keep", "always", "--bench-scenario", "right", "--bench-scenario", "wrong")
+    for about in (project.path / "kept").glob("*/kept.json"):
+        if "right" in json.loads(about.read_text())["labels"]["trial"]:
+            shutil.rmtree(about.parent)
+    project.benchjobs("rescore", first)
+    assert project.outcomes() == {"right": "skipped", "wrong": "failed"}
+    (path,) = (project.path / "reports/jobs" / project.job()["id"]).glob("trials/*/right/1/result.json")
+    result = json.loads(path.read_text())
+    assert (result["failure"]["class"], result["kept"], result["rescored"]) == ("not_kept", None, None)
+    assert "is not there any more" in result["failure"]["message"]
 
 
 def test_only_some_are_graded_again(project: Project) -> None:

@@ -195,9 +195,9 @@ def test_a_job_that_died_is_a_problem_and_one_that_ended_is_none(tmp_path: Path)
         tmp_path, record(tmp_path, owner=dead, id="20261121-054712-000002", status=JobStatus.COMPLETED)
     )
     JobBundle.create(tmp_path, record(tmp_path, owner=current_owner(), id="20261121-054712-000003"))
-    assert findings.dead_jobs(tmp_path) == findings.problem(
-        "jobs", "1 job died while running: 20261121-054712-000001", "benchjobs recover"
-    )
+    assert list(findings.jobs(tmp_path)) == [
+        findings.problem("jobs", "1 job died while running: 20261121-054712-000001", "benchjobs recover")
+    ]
 
 
 def test_a_clock_before_the_installation_or_the_newest_job_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,6 +135,33 @@ def test_every_format_tells_whether_a_job_goes_on(
     assert ("Status:    running no more, its process died" in capsys.readouterr().out) is dead
 
 
+@pytest.mark.parametrize(
+    ("arguments", "waits", "status"),
+    [
+        (("gate", FIRST, "--min-score", "0.5"), "it can be judged when it has ended", 2),
+        (("baseline", "set", FIRST), "it is still running", 2),
+        (("compare", FIRST, SECOND), "", 0),
+    ],
+)
+def test_nobody_is_told_to_wait_for_a_job_that_died(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...], waits: str, status: int
+) -> None:
+    owner = current_owner()
+    job = make_job(tmp_path, FIRST, {"oracle": {"count": "P"}}, status=JobStatus.RUNNING, owner=owner)
+    make_job(tmp_path, SECOND, {"oracle": {"count": "F"}})
+    died = f"job {FIRST} runs no more, its process died: `benchjobs resume {FIRST}` finishes it, `benchjobs recover`"
+    assert run(*arguments, "--dir", tmp_path) == status
+    said = capsys.readouterr().err
+    assert waits in said
+    assert died not in said
+    JobBundle(tmp_path, FIRST).write(
+        job.model_copy(update={"owner": owner.model_copy(update={"started": "never"})})
+    )
+    assert run(*arguments, "--dir", tmp_path) == status
+    (line,) = capsys.readouterr().err.splitlines()[: 1 + (status == 2)]
+    assert died in line
+
+
 def test_days_all_status_and_limit_choose_jobs(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
     for arguments, expected in [
         (["--days", "2"], [SECOND, THIRD]),

@@ -25,7 +25,7 @@ from pytest_benchjobs.store.history import FILE, History
 from pytest_benchjobs.store.liveness import beat, hold, join_crew
 from pytest_benchjobs.store.recover import rebuild, recover
 
-from .jobs import run
+from .jobs import make_job, run
 from .records import JOB, NOW, OWNER, record, result, trial
 from .test_database import make_v1
 
@@ -177,6 +177,53 @@ def test_nothing_is_made_where_there_are_no_jobs(tmp_path: Path) -> None:
     assert not (tmp_path / "reports").exists()
 
 
+def removed_while_it_ran(directory: Path, history: History, **changes: object) -> JobBundle:
+    """A job whose process wrote another trial after somebody had removed its directory."""
+    running = record(directory, planned=2, **changes)
+    bundle = JobBundle.create(directory, running)
+    history.save_job(running)
+    shutil.rmtree(bundle.root)
+    bundle.begin(trial()).commit(result())
+    return bundle
+
+
+def test_a_job_that_was_removed_while_it_ran_is_closed_with_what_came_later(
+    tmp_path: Path, history: History, dead: Owner
+) -> None:
+    bundle = removed_while_it_ran(tmp_path, history, owner=dead)
+    written: list[str] = []
+    (line,) = recover(tmp_path, history, lambda bundle, _: written.append(bundle.id))
+    assert line.startswith(f"job {JOB} died while it ran (process {dead.pid}): kept 1 of 2 trials; ")
+    assert line.endswith("its job.json was gone, and is made of the history now")
+    assert written == [JOB]
+    closed = bundle.read()
+    assert (closed.status, closed.totals.trials, closed.planned) == (JobStatus.FAILED, 1, 2)
+    assert history.job(JOB) == closed
+    assert recover(tmp_path, history) == []
+
+
+def test_a_job_that_was_removed_and_goes_on_is_left_alone(tmp_path: Path, history: History) -> None:
+    bundle = removed_while_it_ran(tmp_path, history, owner=current_owner())
+    assert recover(tmp_path, history) == []
+    assert [path.name for path in bundle.root.iterdir()] == ["trials"]
+
+
+@pytest.mark.parametrize("why", ["it ended", "nobody knows it", "another machine"])
+def test_what_is_left_of_a_job_that_cannot_be_closed_is_named(
+    tmp_path: Path, history: History, dead: Owner, why: str
+) -> None:
+    there = dead.model_copy(update={"host": "there"}) if why == "another machine" else dead
+    status = JobStatus.COMPLETED if why == "it ended" else JobStatus.RUNNING
+    bundle = removed_while_it_ran(tmp_path, history, owner=there, status=status)
+    if why == "nobody knows it":
+        history.forget(JOB)
+    path = bundle.root / "job.json"
+    assert recover(tmp_path, history) == [
+        f"job {JOB} could not be recovered: {path}: is missing; remove {bundle.root}, or put a copy of the file back"
+    ]
+    assert not path.exists()
+
+
 def test_rebuild_makes_the_same_history_again(tmp_path: Path) -> None:
     bundle = JobBundle.create(tmp_path, record(tmp_path))
     bundle.begin(trial()).commit(result())
@@ -206,6 +253,26 @@ def test_a_job_that_ends_while_rebuild_waits_for_its_turn_stays_ended(
     job = history.job(JOB)
     assert job is not None
     assert job.status is JobStatus.COMPLETED
+
+
+def test_rebuild_counts_what_it_could_read_in_all_places(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_job(tmp_path, JOB, {"nop": {"a": "P", "b": "F", "c": "E", "d": "P"}})
+    bundle = JobBundle(tmp_path, JOB)
+    before = (bundle.root / "job.json").read_bytes()
+    for scenario in ("a", "c"):
+        (bundle.root / "trials/nop" / scenario / "1/result.json").write_text("{")
+    _, trials, warnings = rebuild(tmp_path)
+    assert (trials, len(warnings)) == (2, 2)
+    assert (bundle.root / "job.json").read_bytes() == before
+    with History.open_readonly(tmp_path / FILE) as history:
+        (job,) = history.job_page()
+        assert (job.trials, job.passed, job.failed, job.error, job.mean_score) == (2, 1, 1, 0, 0.5)
+        assert (job.planned, job.cost_usd) == (4, None)
+    capsys.readouterr()
+    assert run("summary", JOB, "--dir", tmp_path) == 0
+    assert "Trials:    2 of 4 ended" in capsys.readouterr().out
 
 
 def test_rebuild_moves_a_damaged_history_aside(tmp_path: Path) -> None:
@@ -409,7 +476,7 @@ def test_rebuild_keeps_jobs_that_came_without_files(tmp_path: Path) -> None:
         history.replace_job(imported, [result(job="imported")], bundled=False)
     assert rebuild(tmp_path) == (1, 0, [])
     with History.open_readonly(tmp_path / FILE) as history:
-        assert {row.id: row.trials for row in history.job_page()} == {JOB: 0, "imported": 0}
+        assert {row.id: row.trials for row in history.job_page()} == {JOB: 0, "imported": 1}
         assert len(history.trials("imported")) == 1
 
 

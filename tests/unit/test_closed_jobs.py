@@ -1,0 +1,152 @@
+"""A results directory that several users share, where one of them keeps a job to themselves."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.cli import findings
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.report.documents.acting import Health
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.recover import rebuild, recover
+
+from .jobs import make_job, run
+from .test_database import as_nobody
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+
+CLOSED, OPEN = "20261121-054712-4f9a2c", "20261121-060000-000000"
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A directory that everybody can write, with two jobs."""
+    directory = Path(tempfile.mkdtemp(dir="/tmp"))
+    for job in (CLOSED, OPEN):
+        make_job(directory, job, {"nop": {"count": "P"}})
+        (directory / "jobs" / job / "junit.xml").touch()
+    for path in (directory, *directory.rglob("*")):
+        path.chmod(0o777 if path.is_dir() else 0o666)
+    yield directory
+    for path in (directory / "jobs" / CLOSED, directory / "jobs" / CLOSED / "trials"):
+        path.chmod(0o777)
+    shutil.rmtree(directory)
+
+
+@pytest.fixture(params=[".", "trials"])
+def closed(shared: Path, request: pytest.FixtureRequest) -> Path:
+    """What of the job its owner has closed."""
+    path = shared / "jobs" / CLOSED / request.param
+    path.chmod(0)
+    return path
+
+
+def test_other_jobs_are_recovered_with_a_line_on_the_one_that_is_closed(shared: Path) -> None:
+    (shared / "jobs" / CLOSED).chmod(0)
+
+    def look() -> None:
+        with History(shared / FILE) as history:
+            (line,) = recover(shared, history)
+        assert line.startswith(f"job {CLOSED} could not be recovered: {shared}")
+        assert line.endswith("junit.xml: cannot be read: Permission denied")
+
+    assert as_nobody(look) == 0
+
+
+def test_a_verdict_that_cannot_be_kept_stands(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("gate", CLOSED, "--min-score", "0.5", "--dir", shared)
+    run(*arguments)
+    (shared / FILE).chmod(0o666)
+    (shared / "jobs" / CLOSED).chmod(0)
+    capsys.readouterr()
+
+    def look() -> None:
+        assert run(*arguments) == 0
+        assert "warning: this verdict is not kept: " in capsys.readouterr().err
+
+    assert as_nobody(look) == 0
+
+
+def call(command: str, directory: Path) -> int:
+    """Once by root, it has imported what it needs, which may be where nobody else can read."""
+    return run(command, CLOSED, "--dir", directory)
+
+
+@pytest.mark.parametrize("command", ["watch", "resume", "export"])
+def test_reading_a_job_that_is_closed_is_an_error_in_a_line(
+    shared: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    call(command, shared)
+    (shared / "jobs" / CLOSED).chmod(0)
+    capsys.readouterr()
+
+    def look() -> None:
+        assert call(command, shared) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"benchjobs: {shared}")
+        assert line.endswith(": cannot be read: Permission denied")
+
+    assert as_nobody(look) == 0
+
+
+def test_a_summary_needs_only_the_history(shared: Path) -> None:
+    assert call("summary", shared) == 0
+    (shared / "jobs" / CLOSED).chmod(0)
+
+    def look() -> None:
+        assert call("summary", shared) == 0
+
+    assert as_nobody(look) == 0
+
+
+def test_rows_whose_files_are_closed_are_not_exported_as_if_there_were_none(
+    shared: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call("export", shared)
+    (shared / "jobs" / CLOSED / "trials").chmod(0)
+    capsys.readouterr()
+
+    def look() -> None:
+        assert call("export", shared) == 2
+        assert "agent.log: cannot be read: Permission denied" in capsys.readouterr().err
+
+    assert as_nobody(look) == 0
+
+
+def test_rebuild_says_what_it_could_not_read(shared: Path, closed: Path) -> None:
+    def look() -> None:
+        _, trials, (warning,) = rebuild(shared)
+        assert trials == 1
+        assert str(warning).startswith(str(closed))
+        assert "cannot be read: Permission denied" in str(warning)
+
+    assert as_nobody(look) == 0
+
+
+def test_doctor_says_who_cures_it(shared: Path, closed: Path) -> None:
+    def look() -> None:
+        (found,) = findings.jobs(shared)
+        assert found.health is Health.PROBLEM
+        assert found.found == f"1 job cannot be read: {closed}"
+        assert found.cure is not None
+        assert found.cure.startswith(f"chmod -R u+rwX,go+rX {closed} by its owner")
+
+    assert as_nobody(look) == 0
+
+
+def test_a_file_that_cannot_be_known_is_not_called_missing(shared: Path) -> None:
+    (shared / "jobs" / CLOSED).chmod(0)
+
+    def look() -> None:
+        with pytest.raises(InputError, match="cannot be read: Permission denied"):
+            JobBundle.open(shared, CLOSED)
+        with pytest.raises(InputError, match="there is no job"):
+            JobBundle.open(shared, "20261121-070000-000000")
+
+    assert as_nobody(look) == 0
