@@ -191,8 +191,13 @@ def _read(directory: Path, page: Callable[[History], list[Any]]) -> list[Any]:
     if not (directory / FILE).is_file() and not (directory / "jobs").is_dir():
         click.echo(f"there are no results in {directory}", err=True)
         return []
+    from ..store.find import refuse_without_jobs
+
     with History.open_readonly(directory / FILE) as history:
-        return page(history)
+        rows = page(history)
+        if not rows:
+            refuse_without_jobs(history)
+        return rows
 
 
 def _statuses(given: tuple[str, ...]) -> list[str]:

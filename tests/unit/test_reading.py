@@ -182,15 +182,35 @@ def test_no_jobs_is_no_error(capsys: pytest.CaptureFixture[str], jobs: Path) -> 
     assert not nowhere.exists()
 
 
-def test_jobs_without_a_history_are_an_error_that_says_what_to_do(
-    capsys: pytest.CaptureFixture[str], jobs: Path
+@pytest.mark.parametrize(
+    "command", [("list",), ("list", "--all"), ("runs",), ("summary", "nightly"), ("summary",)]
+)
+@pytest.mark.parametrize("state", ["is not there", "is empty", "knows no job"])
+def test_a_history_that_lost_the_jobs_is_an_error_that_says_what_to_do(
+    capsys: pytest.CaptureFixture[str], jobs: Path, state: str, command: tuple[str, ...]
 ) -> None:
     for file in jobs.glob("history.sqlite*"):
         file.unlink()
-    assert run("list", "--dir", jobs) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert "there is no history" in err
+    if state == "is empty":
+        (jobs / FILE).touch()
+    if state == "knows no job":
+        History(jobs / FILE).close()
+    assert run(*command, "--dir", jobs) == 2
+    said = (
+        f"benchjobs: {jobs / FILE}: {state}. The results themselves are safe in jobs/: "
+        "`benchjobs db rebuild` makes a new history from them\n"
+    )
+    assert capsys.readouterr() == ("", said)
+    assert run("db", "rebuild", "--dir", jobs) == 0
+    assert run(*command, "--dir", jobs) == 0
+
+
+def test_an_empty_file_is_a_history_where_there_are_no_jobs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / FILE).touch()
+    assert run("list", "--dir", tmp_path) == 0
+    assert capsys.readouterr().out == "No benchmark jobs found\n"
 
 
 def test_lists_as_json_and_yaml_obey_their_schema(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
