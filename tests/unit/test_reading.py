@@ -205,6 +205,33 @@ def test_a_history_that_lost_the_jobs_is_an_error_that_says_what_to_do(
     assert run(*command, "--dir", jobs) == 0
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("list", "--all"),
+        ("list", "--all", "-o", "json"),
+        ("list", "--all", "-o", "yaml"),
+        ("export", "last"),
+        ("--help",),
+    ],
+    ids=" ".join,
+)
+def test_a_full_disk_behind_stdout_is_one_line(jobs: Path, command: tuple[str, ...]) -> None:
+    where = () if command == ("--help",) else ("--dir", str(jobs))
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", MAIN, *command, *where],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "benchjobs: stdout: cannot be written: No space left on device\n",
+    )
+
+
 def test_an_empty_file_is_a_history_where_there_are_no_jobs(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
