@@ -26,6 +26,8 @@ _STATUS_COLOURS = {
     "budget": "yellow",
 }
 _GOING_ON = frozenset({"initializing", "queued", "running"})
+_NAME = 60
+"""Of the name of a job so many characters are shown; JSON and YAML have all of it."""
 _EVER_DAYS = 36_500
 _SORT_ALIASES = {
     "run": "id",
@@ -244,7 +246,7 @@ def _job_lines(jobs: tuple[JobItem, ...], now: datetime.datetime) -> Iterator[st
         return
     columns = [
         Column("ID"),
-        Column("NAME", least=8),
+        Column("NAME", least=8, most=_NAME),
         Column("STARTED"),
         Column("STATUS"),
         Column("DONE", number=True),

@@ -20,6 +20,7 @@ from pytest_benchjobs.model.known import Known, KnownMode
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Origin, Outcome
 from pytest_benchjobs.model.usage import Usage
+from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.events import events_directory
 from pytest_benchjobs.store.history import FILE, History
@@ -375,6 +376,49 @@ def test_a_summary_has_a_row_for_each_agent(capsys: pytest.CaptureFixture[str], 
     ]
 
 
+def test_the_time_between_a_crash_and_the_resume_is_not_what_a_job_took(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    began = datetime.datetime(2026, 11, 21, 5, 47, tzinfo=datetime.UTC)
+    job = make_job(
+        tmp_path,
+        FIRST,
+        {"oracle": {"count": "P"}},
+        created_at=began,
+        resumed_at=(began + datetime.timedelta(hours=1),),
+        finished_at=began + datetime.timedelta(hours=1, seconds=6),
+    )
+    assert run("summary", "--dir", tmp_path) == 0
+    shown = lines(capsys)
+    assert "Started:   2026-11-21 05:47 UTC" in shown
+    assert "Resumed:   2026-11-21 06:47 UTC, took 6.0s since" in shown
+    assert f"Job `{FIRST}`, 2026-11-21 05:47 UTC, resumed 2026-11-21 06:47 UTC, took 6.0s since." in (
+        summary_markdown(job, [])
+    )
+
+
+def test_why_an_attempt_failed_is_no_remark_on_what_passed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_job(tmp_path, FIRST, {"oracle": {"count": "PT", "sums": "TF"}}, policy="any")
+    assert run("summary", "-e", "--dir", tmp_path) == 0
+    found = [line.split() for line in lines(capsys)]
+    (count,) = (words for words in found if "count" in words)
+    (sums,) = (words for words in found if "sums" in words)
+    assert (count[-1], "agent_timeout," in count) == ("flaky", False)
+    assert sums[-2:] == ["agent_timeout,", "below_threshold"]
+
+
+def test_a_very_long_name_is_cut_also_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    make_job(tmp_path, FIRST, {"oracle": {"count": "P"}}, name="long " * 100)
+    assert run("list", "--dir", tmp_path) == 0
+    assert max(map(len, lines(capsys))) < 200
+    assert documents(capsys, "list", "list", "--dir", tmp_path)["jobs"][0]["name"].startswith("long " * 90)
+
+
 def test_agents_are_in_the_order_of_the_job_and_others_behind(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -670,7 +714,7 @@ def test_names_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str], t
 
 def test_without_a_terminal_nothing_is_cut_or_coloured(tmp_path: Path) -> None:
     label = f"codex:{'m' * 50}"
-    make_job(tmp_path, FIRST, {label: {"count": "P", "x" * 100: "F"}}, name="n" * 200)
+    make_job(tmp_path, FIRST, {label: {"count": "P", "x" * 100: "F"}}, name="n" * 60)
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
     for arguments in (["list"], ["runs"], ["summary", "last", "-e"]):
         done = subprocess.run(
@@ -715,7 +759,7 @@ def test_a_terminal_gets_lines_that_fit_and_colours_unless_told_otherwise(
     assert ("\x1b[32m" in text) is (not no_color)
     plain = click.unstyle(text).splitlines()
     assert len(plain) == 3
-    assert max(map(len, plain)) == columns
+    assert max(map(len, plain)) == min(columns, 125)  # as wide as with a name of 60
 
 
 def _read(reader: Any) -> bytes:
