@@ -214,7 +214,7 @@ def read_description(path: Path) -> Description:
         InputErrors: every mistake in it, with file and line.
 
     """
-    document = read_document(path)
+    document = read_document(path, keys="agents.md")
     complaints = Complaints(document)
     known = Description.model_fields
     for key in document.data:

@@ -117,7 +117,8 @@ class Live:
         self._ended: dict[str, Counted] = {}
         self._landings: deque[float] = deque(maxlen=_RECENT + 1)
         """When the last trials ended that ran now; before the first of them, when the first one began."""
-        self._seconds: deque[float] = deque(maxlen=_RECENT)
+        self._seconds: deque[tuple[str, float]] = deque(maxlen=_RECENT)
+        """Agents of the last trials that ended, and how long they took."""
 
     def take(self, event: Event) -> bool:
         """Take notice of an event; returns whether a trial has ended that ran, or was not known.
@@ -150,12 +151,25 @@ class Live:
         landed = len(self._landings) - 1
         if landed < _FEWEST:
             return None
-        typical = sum(self._seconds) / len(self._seconds)
         queued = remaining - len(self.flying)
         if queued > 0:
+            typical = sum(seconds for _, seconds in self._seconds) / len(self._seconds)
             return queued * max(0.0, now - self._landings[0]) / landed + typical
-        youngest = max(trial.started for trial in self.flying.values())
-        return max(0.0, typical - (now - youngest))
+        return self._last_landing(now)
+
+    def _last_landing(self, now: float) -> float | None:
+        """Seconds until all that fly have landed; None where nothing that landed is like them."""
+        found = []
+        for trial in self.flying.values():
+            took = [seconds for agent, seconds in self._seconds if agent == trial.agent]
+            if not took:
+                return None  # what a quick agent took says nothing of a slow one
+            age = now - trial.started
+            # Only what took longer still says anything of a trial of that age.
+            longer = [seconds for seconds in took if seconds > age]
+            if longer:
+                found.append(sum(longer) / len(longer) - age)
+        return max(found, default=None)
 
     def _plan(self, event: Planned) -> None:
         self.all.planned = sum(event.agents.values())
@@ -193,7 +207,7 @@ class Live:
         self.lately.append(event)
         if self._landings and not event.reused and not event.before:
             self._landings.append(event.at)
-            self._seconds.append(event.seconds)
+            self._seconds.append((event.agent, event.seconds))
         return True
 
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.errors import InputError
 from ..model.job import JobRecord
-from ..model.result import TrialResult
+from ..model.result import Outcome, TrialResult
 from ..store.bundle import JobBundle, read_result
 from ..store.copying import inside
 from ..store.history import EventRow, JobRow, RunRow, ScoreRow, TrialRow
 from ..store.origins import origins
 from ..store.text import clean, one_line
+from .choices import several
 from .rows import Rows, cell, names_of
 
 if TYPE_CHECKING:
@@ -306,16 +307,11 @@ def _trials(
     scenario: str | None = None,
     outcomes: Collection[str],
 ) -> Rows[Trial]:
+    wanted = several(outcomes, Outcome, "outcome")
+
     def read() -> Iterator[Trial]:
         with store.history() as history:
-            for row in history.each_trial(
-                job, run=run, agent=agent, scenario=scenario, outcomes=several(outcomes)
-            ):
+            for row in history.each_trial(job, run=run, agent=agent, scenario=scenario, outcomes=wanted):
                 yield Trial.of(row, store)
 
     return Rows(Trial, read, _TRIAL_SHOWN)
-
-
-def several(texts: Collection[str]) -> Collection[str]:
-    """A text alone is one of them, not a collection of letters."""
-    return (texts,) if isinstance(texts, str) else texts

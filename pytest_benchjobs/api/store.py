@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from ..model.errors import InputError
+from ..model.job import JobStatus
 from ..store.find import find_job
 from ..store.history import FILE, History
-from .records import JOB_SHOWN, RUN_SHOWN, Job, Run, several
+from .choices import instant, several
+from .records import JOB_SHOWN, RUN_SHOWN, Job, Run
 from .rows import Rows
 
 
@@ -37,13 +39,18 @@ class Store:
     def jobs(
         self, *, since: datetime.datetime | datetime.timedelta | None = None, statuses: Collection[str] = ()
     ) -> Rows[Job]:
-        """Jobs, the newest first: those that began at `since` or later (or so long ago), with one of `statuses`."""
-        if isinstance(since, datetime.timedelta):
-            since = datetime.datetime.now(datetime.UTC) - since
+        """Jobs, the newest first: those that began at `since` or later (or so long ago), with one of `statuses`.
+
+        Raises:
+            InputError: there is no such status.
+            TypeError: `since` is no time.
+
+        """
+        begun, wanted = instant(since), several(statuses, JobStatus, "status")
 
         def read() -> Iterator[Job]:
             with self.history() as history:
-                for row in history.each_job(since=since, statuses=several(statuses)):
+                for row in history.each_job(since=begun, statuses=wanted):
                     yield Job.of(row, self)
 
         return Rows(Job, read, JOB_SHOWN)
@@ -53,8 +60,11 @@ class Store:
 
         Raises:
             InputError: there is none, or several ids begin so.
+            TypeError: it is no text.
 
         """
+        if not isinstance(text, str):
+            raise TypeError(f"a job is named by a text, such as its id or `last~1`, not {text!r}")
         with self.history() as history:
             row = history.job_row(find_job(history, text))
         if row is None:
@@ -69,13 +79,17 @@ class Store:
         agent: str | None = None,
         statuses: Collection[str] = (),
     ) -> Rows[Run]:
-        """Runs of all jobs, the oldest first: each is one benchmark and one agent in one job. `job` is an id."""
+        """Runs of all jobs, the oldest first: each is one benchmark and one agent in one job. `job` is an id.
+
+        Raises:
+            InputError: there is no such status.
+
+        """
+        wanted = several(statuses, JobStatus, "status")
 
         def read() -> Iterator[Run]:
             with self.history() as history:
-                for row in history.each_run(
-                    job=job, benchmark=benchmark, agent=agent, statuses=several(statuses)
-                ):
+                for row in history.each_run(job=job, benchmark=benchmark, agent=agent, statuses=wanted):
                     yield Run.of(row, self)
 
         return Rows(Run, read, RUN_SHOWN)

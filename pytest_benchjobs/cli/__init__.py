@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command and exit: 0, or 2 for a mistake or a directory that refuses."""
+    """Run the command and exit: 0, 2 for a mistake or a directory that refuses, or 1 where stdout refuses."""
     # Heavy imports wait until here, and those of a command until it runs: `--help` and completion stay quick.
     import click
 
     from ..model.errors import BenchError
+    from ..store.files import DISK_ERRORS
     from .commands import benchjobs
 
     for stream in (sys.stdout, sys.stderr):
@@ -20,6 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     try:
         status = benchjobs.main(args=arguments, prog_name="benchjobs", standalone_mode=False)
+        # What goes wrong with it is told here, and not by the interpreter as it ends. There may be none.
+        print(end="", flush=True)  # noqa: T201
     except click.UsageError as error:
         # click puts choices on lines of their own.
         _fail(f"{' '.join(error.format_message().split()).rstrip('.')}. See `benchjobs --help`")
@@ -30,14 +33,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except BrokenPipeError:
-        # The reader has seen enough. Python would complain again when it closes stdout.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has seen enough.
+        _close_stdout()
         sys.exit(141)
+    except OSError as error:
+        if error.errno not in DISK_ERRORS or error.filename is not None:
+            raise
+        _close_stdout()
+        _fail(f"stdout: cannot be written: {error.strerror}", 1)
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _fail(message: str) -> None:
+def _close_stdout() -> None:
+    """Have nothing more written to it: Python would complain again when it closes it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fail(message: str, status: int = 2) -> None:
     from ..store.text import clean, harmless
 
     print(harmless(f"benchjobs: {clean(message, 4000)}"), file=sys.stderr)  # noqa: T201
-    sys.exit(2)
+    sys.exit(status)

@@ -12,12 +12,15 @@ import click
 
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
+from ..model.gate import GateConfig
+from ..model.policy import parse_policy
 from ..settings.extra import extra_layer
 from ..settings.files import read_job_file, read_profile
-from ..settings.matrix import parse_parameter
-from ..settings.values import parse_sample
+from ..settings.gates import NO_BASELINE, gate_config
+from ..settings.matrix import Matrix, parse_parameters
+from ..settings.values import parse_job_name, parse_sample
 from .common import default_directory, directory_of
-from .gate_options import GATE_OPTIONS, gate_arguments
+from .gate_options import GATE_OPTIONS, flag_of, gate_arguments, gate_settings
 from .invoke import Call
 
 _VARIADIC = ("--agent", "--benchmark", "--benchmarks", "--scenarios", "--env-vars", "--secrets")
@@ -197,6 +200,7 @@ def ask(options: Mapping[str, Any]) -> Asked:
 
     """
     directory = results_directory(options)
+    name = _job_name(options["job_name"])
     arguments = [*_what(options), *_how(options)]
     if options["rootdir"] is not None:
         arguments.append(f"--rootdir={options['rootdir']}")
@@ -204,7 +208,7 @@ def ask(options: Mapping[str, Any]) -> Asked:
     env = dict(_pairs("--env-vars", options["env_vars"], "KEY=value"))
     call = Call(tuple(arguments), Path.cwd(), env)
     timeout = options["timeout"]
-    return Asked(call, directory, options["job_name"], None if timeout is None else float(timeout))
+    return Asked(call, directory, name, None if timeout is None else float(timeout))
 
 
 def _what(options: Mapping[str, Any]) -> Iterable[str]:
@@ -316,22 +320,34 @@ def _texts(options: Mapping[str, Any]) -> Iterable[str]:
         yield f"--bench-{flag}={value}"
 
 
+def _job_name(text: str | None) -> str | None:
+    try:
+        name = parse_job_name(text)
+    except ValueError as error:
+        raise click.UsageError(f"--job-name: {error}") from None
+    return None if name is None else str(name)
+
+
 def _checked(options: Mapping[str, Any]) -> Iterable[str]:
     """What can be wrong in ways that are better said here, in the words that were typed."""
     for text in options["extra"]:
         extra_layer(text, Path.cwd(), "--extra")
         yield f"--bench-extra={text}"
+    try:
+        agents = [AgentSpec.parse(text) for text in options["agents"]]
+        Matrix(parse_parameters(options["matrix"])).check(agents)
+    except InputError as error:
+        raise click.UsageError(f"--matrix: {error}") from None
     for text in options["matrix"]:
-        try:
-            parse_parameter(text)
-        except InputError as error:
-            raise click.UsageError(f"--matrix: {error}") from None
         yield f"--bench-matrix={text}"
-    if options["sample"] is not None:
-        try:
-            parse_sample(options["sample"])
-        except ValueError as error:
-            raise click.UsageError(f"--sample: {error}") from None
+    for name, parse in (("sample", parse_sample), ("attempt_policy", parse_policy)):
+        if options[name] is not None:
+            try:
+                parse(options[name])
+            except ValueError as error:
+                raise click.UsageError(f"--{name.replace('_', '-')}: {error}") from None
+    # A file may say what is to be compared with.
+    gate_config(gate_settings(options), flag_of, GateConfig(baseline=NO_BASELINE))
     if options["temperature"] is not None:
         yield f"--bench-param=temperature={float(options['temperature']):g}"
     for variable, name in _pairs("--secrets", options["secrets"], "ENV_VAR=SECRET_NAME"):

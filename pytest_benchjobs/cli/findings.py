@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ..sandbox.health import EngineFacts
 
 _GB = 1 << 30
+_ELSEWHERE = "choose another directory with --dir or ini key bench_dir"
 ROOM_FOR_IMAGES = 5 * _GB
 ROOM_FOR_RESULTS = 1 * _GB
 _SOON = datetime.timedelta(days=14)
@@ -131,9 +132,7 @@ def results(directory: Path) -> Iterator[Finding]:
     place = next(path for path in (directory.absolute(), *directory.absolute().parents) if path.exists())
     refusal = _write(place)
     if refusal is not None:
-        yield problem(
-            "results", f"{place}: {refusal}", "choose another directory with --dir or ini key bench_dir"
-        )
+        yield problem("results", f"{place}: {refusal}", _ELSEWHERE)
         return
     where = f"{directory} can be written" if place == directory.absolute() else f"{directory} can be made"
     yield ok("results", f"{where}; {_file_system(place)}")
@@ -174,6 +173,12 @@ def history(path: Path) -> Finding:
             (state,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             known = {job for (job,) in connection.execute("SELECT id FROM jobs")} if version else set()
     except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+            return problem(
+                "history",
+                f"{path} cannot be looked into: its directory, or a file of it, cannot be written",
+                f"make {path.parent} and the files in it writable, or {_ELSEWHERE}",
+            )
         return problem("history", f"{path}: {error}", "benchjobs db rebuild")
     if state != "ok":
         return problem("history", f"{path} is damaged: {state}", "benchjobs db rebuild")

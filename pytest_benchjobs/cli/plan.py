@@ -19,6 +19,7 @@ from .units import counted
 
 if TYPE_CHECKING:
     from ..analysis.forecast import Earlier
+    from ..model.gate import GateConfig
     from ..report.documents.plan import PlanDocument, PlannedTrial
     from .invoke import Call
 
@@ -268,7 +269,7 @@ def _time(document: PlanDocument) -> str:
         of = "" if not time.unknown else f" for {document.runs - time.unknown} of {document.runs} trials"
         parts.append(f"{duration(time.expected)} expected from earlier runs{of}")
     else:
-        parts.append("nothing to expect from: none of these trials ran before")
+        parts.append("nothing to expect from: no time is known of earlier runs")
     return "; ".join(parts)
 
 
@@ -285,13 +286,11 @@ def _cost(document: PlanDocument) -> str:
 
 def _configuration(document: PlanDocument) -> Iterator[str]:
     """What differs from the defaults; the whole is in JSON and YAML."""
-    from ..model.job import JobConfig
     from ..store.text import one_line
 
-    defaults = JobConfig(directory=document.config.directory)
-    written = document.config.model_dump(mode="json", exclude={"agents", "directory"})
-    usual = defaults.model_dump(mode="json", exclude={"agents", "directory"})
-    changed = {name: value for name, value in written.items() if value != usual[name]}
+    changed = document.config.model_dump(
+        mode="json", exclude={"agents", "directory", "gate"}, exclude_defaults=True
+    )
     yield ""
     yield "configuration, where it is not the default"
     yield f"  agents: {one_line(', '.join(agent.label for agent in document.config.agents), 500)}"
@@ -299,3 +298,14 @@ def _configuration(document: PlanDocument) -> Iterator[str]:
     for name, value in changed.items():
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         yield f"  {name}: {one_line(shown, 500)}"
+    if gate := ", ".join(_gate(document.config.gate)):
+        yield f"  gate: {one_line(gate, 500)}"
+
+
+def _gate(gate: GateConfig) -> Iterator[str]:
+    """What a user said about gates, as it is written in files."""
+    for name, value in gate.model_dump(mode="json", exclude_defaults=True, exclude={"rules"}).items():
+        yield name if value is True else f"{name} {value}"
+    for rule in gate.rules:
+        only = f"{rule.only}=" if rule.only else ""
+        yield f"{rule.metric} {only}{rule.amount:g}" if rule.floor else rule.text

@@ -26,6 +26,8 @@ _STATUS_COLOURS = {
     "budget": "yellow",
 }
 _GOING_ON = frozenset({"initializing", "queued", "running"})
+_NAME = 60
+"""Of the name of a job so many characters are shown; JSON and YAML have all of it."""
 _EVER_DAYS = 36_500
 _SORT_ALIASES = {
     "run": "id",
@@ -191,8 +193,13 @@ def _read(directory: Path, page: Callable[[History], list[Any]]) -> list[Any]:
     if not (directory / FILE).is_file() and not (directory / "jobs").is_dir():
         click.echo(f"there are no results in {directory}", err=True)
         return []
+    from ..store.find import refuse_without_jobs
+
     with History.open_readonly(directory / FILE) as history:
-        return page(history)
+        rows = page(history)
+        if not rows:
+            refuse_without_jobs(history)
+        return rows
 
 
 def _statuses(given: tuple[str, ...]) -> list[str]:
@@ -239,7 +246,7 @@ def _job_lines(jobs: tuple[JobItem, ...], now: datetime.datetime) -> Iterator[st
         return
     columns = [
         Column("ID"),
-        Column("NAME", least=8),
+        Column("NAME", least=8, most=_NAME),
         Column("STARTED"),
         Column("STATUS"),
         Column("DONE", number=True),

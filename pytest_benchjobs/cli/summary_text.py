@@ -50,16 +50,19 @@ def _head(document: SummaryDocument) -> Iterator[str]:
     yield "Benchmark Job Results" if document.status in _ENDED else "Benchmark Job"
     took = ""
     if document.finished_at is not None:
-        took = f", took {duration((document.finished_at - document.created_at).total_seconds())}"
+        # Nobody worked between a crash and the resume.
+        begun = max((document.created_at, *document.resumed_at))
+        took = f", took {duration((document.finished_at - begun).total_seconds())}"
     trials = f"{totals.trials} of {'?' if document.planned is None else document.planned} ended"
     if totals.reused:
         trials += f", {totals.reused} reused from earlier jobs"
+    resumed = ", ".join(f"{at:%Y-%m-%d %H:%M} UTC" for at in document.resumed_at)
     lines = [
         ("Job ID", document.id),
         ("Name", document.name),
         ("Status", _status(document)),
-        ("Started", f"{document.created_at:%Y-%m-%d %H:%M} UTC{took}"),
-        ("Resumed", ", ".join(f"{at:%Y-%m-%d %H:%M} UTC" for at in document.resumed_at)),
+        ("Started", f"{document.created_at:%Y-%m-%d %H:%M} UTC" + ("" if resumed else took)),
+        ("Resumed", resumed and f"{resumed}{took and f'{took} since'}"),
         ("Made from", document.parent),
         ("Metadata", ", ".join(f"{key}={value}" for key, value in document.metadata.items())),
         ("Trials", trials),
@@ -235,7 +238,8 @@ def _scenario_lines(run: RunFigures, room: int) -> Iterator[str]:
     rows: list[list[str | Cell]] = []
     for scenario in run.by_scenario or ():
         of_scenario = [trials[node_id] for node_id in scenario.trials]
-        failures = [trial.failure.class_ for trial in of_scenario if trial.failure is not None]
+        passed = scenario.outcome == "passed"
+        failures = [] if passed else [trial.failure.class_ for trial in of_scenario if trial.failure]
         remarks = [*dict.fromkeys(failures), *(["flaky"] if scenario.flaky else [])]
         for remark in ("known", "reused", "rescored", "kept"):
             count = sum(1 for trial in of_scenario if getattr(trial, remark) is not None)

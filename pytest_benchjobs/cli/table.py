@@ -25,6 +25,8 @@ class Column:
     """Aligned at the right."""
     least: int | None = None
     """Where the table is too wide, cells are cut in the middle, down to so many characters. None: never."""
+    most: int | None = None
+    """No cell is wider, however much room there is: one that is very long would make every line so."""
     spare: bool = False
     """Left out where that is not enough."""
 
@@ -38,7 +40,7 @@ class Cell:
 
 
 def width() -> int:
-    """Columns of the terminal; without one all there may ever be, so that nothing is cut in a file or a pipe."""
+    """Columns of the terminal; without one all there may ever be, so that little is cut in a file or a pipe."""
     return shutil.get_terminal_size(fallback=(10_000, 24)).columns
 
 
@@ -61,7 +63,10 @@ def marks() -> dict[str, str]:
 def render(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]], room: int) -> Iterator[str]:
     """Lines of the table, first the titles if there are any; at most `room` wide as far as columns may give way."""
     cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
-    cells = [[Cell(one_line(cell.text), cell.colour) for cell in row] for row in cells]
+    cells = [
+        [Cell(_whole(column, cell.text), cell.colour) for column, cell in zip(columns, row, strict=True)]
+        for row in cells
+    ]
     kept = list(range(len(columns)))
     titles: list[tuple[str, ...]] = [(column.title,) for column in columns]
     sizes = _sizes(titles, cells)
@@ -119,6 +124,11 @@ def _line(parts: Sequence[tuple[Column, int, Cell]]) -> str:
         text = paint(text, cell.colour)
         texts.append(blank + text if column.number else text + blank)
     return _GAP.join(texts).rstrip()
+
+
+def _whole(column: Column, text: str) -> str:
+    text = one_line(text)
+    return text if column.most is None else _fit(text, column.most)
 
 
 def _fit(text: str, size: int) -> str:

@@ -11,6 +11,7 @@ import pytest
 from ..model.errors import InputError
 from ..sources import did_you_mean, find_sources, open_source
 from . import options
+from .mistakes import in_words
 from .registry import is_path, named
 
 if TYPE_CHECKING:
@@ -23,19 +24,25 @@ class _Entry:
     version: str | None = None
 
 
+_Broken = list[tuple["Source", InputError]]
+_SHOWN = 3
+
+
 def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
     """What `text` means: (name, sources) of a registered benchmark, or (None, sources) of a path.
 
     Raises:
         pytest.UsageError: there is no such benchmark, or it cannot be read.
     """
-    known = registered(config)
+    known, broken = registered(config)
     if text == options.EVERY:
-        if not known:
+        if not known and not broken:
             raise pytest.UsageError(
                 "--bench: no benchmark is registered; give a PATH, or see ini key bench_benchmarks"
             )
-        return None, [source for entry in known.values() for source in _sources(entry.path)]
+        # Whoever wants everything is told by the collector what is wrong with the broken ones.
+        every = [source for entry in known.values() for source in _sources(entry.path)]
+        return None, [*every, *(source for source, _ in broken)]
     name, at, version = text.partition("@")
     if name in known:
         entry = known[name]
@@ -58,21 +65,25 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
         if known
         else "none is registered: give a PATH, put its manifest into benchmarks/, or see ini key bench_benchmarks"
     )
-    raise pytest.UsageError(f"--bench: there is no benchmark {name!r}; {hint}")
+    raise pytest.UsageError(f"--bench: there is no benchmark {name!r}; {hint}{_unread(config, broken)}")
 
 
-def registered(config: pytest.Config) -> dict[str, _Entry]:
-    """Every benchmark with a name: of ini `bench_benchmarks`, of hooks, of manifests in `bench_paths` and rootdir."""
+def registered(config: pytest.Config) -> tuple[dict[str, _Entry], _Broken]:
+    """Every benchmark with a name: of ini `bench_benchmarks`, of hooks, of manifests in `bench_paths` and rootdir.
+
+    And the manifests there whose name cannot be told, each with its mistakes.
+    """
     known: dict[str, _Entry] = {}
+    broken: _Broken = []
     for path in sorted(config.rootpath.glob("*.bench.*")):
         source = open_source(path)
         if source is not None:
-            _add_manifest(known, source)
+            _add_manifest(known, broken, source)
     for directory in options.ini(config, "bench_paths"):
         root = config.rootpath / directory
         if root.is_dir():
             for source in _sources(root):
-                _add_manifest(known, source)
+                _add_manifest(known, broken, source)
     for added in config.hook.pytest_benchjobs_benchmarks(config=config):
         for name, path in named("pytest_benchjobs_benchmarks", added, is_path, "paths").items():
             known[name] = _Entry(config.rootpath / path)
@@ -84,19 +95,28 @@ def registered(config: pytest.Config) -> dict[str, _Entry]:
             )
         name, _, version = name.strip().partition("@")
         known[name] = _Entry(config.rootpath / path.strip(), version or None)
-    return known
+    return known, broken
 
 
-def _add_manifest(known: dict[str, _Entry], source: Source) -> None:
+def _add_manifest(known: dict[str, _Entry], broken: _Broken, source: Source) -> None:
     if source.path.is_dir():
         # A task is known by what holds it: a directory of tasks is a benchmark.
         known.setdefault(source.benchmark, _Entry(source.path.parent))
         return
     try:
         known.setdefault(source.benchmark, _Entry(source.path))
-    except InputError:
-        # Broken: whoever wants it by path is told why. It must not keep others from theirs.
-        return
+    except InputError as error:
+        # It must not keep those from theirs who want another one.
+        broken.append((source, error))
+
+
+def _unread(config: pytest.Config, broken: _Broken) -> str:
+    """What was not looked into for a name, and why: the first mistake of each, in one line."""
+    if not broken:
+        return ""
+    first = [in_words(config, error).partition("\n")[0] for _, error in broken[:_SHOWN]]
+    more = f"; and {len(broken) - _SHOWN} more" if len(broken) > _SHOWN else ""
+    return f"; not read, because of mistakes: {'; '.join(first)}{more}"
 
 
 def _versions(entry: _Entry, sources: list[Source]) -> set[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..garbage import undisturbed
-from ..model.errors import InputError, InputErrors
+from ..model.errors import InputError
 from ..sources import did_you_mean, open_source
 from ..store.text import clean
 from . import known as known_failures
@@ -19,6 +19,7 @@ from . import options, selection
 from .asked import Asked, matches
 from .asked import asked as read
 from .items import BenchWarning, TrialItem
+from .mistakes import in_words, shown
 from .selection import CHOSEN, Filters
 from .tags import tags
 
@@ -59,7 +60,7 @@ class _Benchmark:
                 _tell_controller(self.config, str(error))
             raise self.CollectError(clean(str(error))) from None
         except InputError as error:
-            raise self.CollectError(_in_words(self.config, error)) from None
+            raise self.CollectError(in_words(self.config, error)) from None
         except BenchWarning as warning:
             raise self.CollectError(clean(f"{warning} (a warning, and warnings are errors here)")) from None
         return items
@@ -344,24 +345,5 @@ def _check_scorers(config: pytest.Config, source: Source, ref: ScenarioRef) -> N
 
 
 def _warn(config: pytest.Config, message: str, path: Path, line: int | None) -> None:
-    where = f"{_shown(config, path)}:{line}" if line else _shown(config, path)
+    where = f"{shown(config, path)}:{line}" if line else shown(config, path)
     warnings.warn_explicit(BenchWarning(clean(f"{where}: {message}")), None, str(path), line or 1)
-
-
-def _in_words(config: pytest.Config, error: InputError) -> str:
-    errors = error.errors if isinstance(error, InputErrors) else [error]
-    lines = []
-    for each in errors:
-        if each.path is None:
-            lines.append(each.message)
-            continue
-        where = _shown(config, Path(each.path))
-        lines.append(f"{where}:{each.line}: {each.message}" if each.line else f"{where}: {each.message}")
-    return clean("\n".join(lines))
-
-
-def _shown(config: pytest.Config, path: Path) -> str:
-    try:
-        return path.relative_to(config.rootpath).as_posix()
-    except ValueError:
-        return str(path)

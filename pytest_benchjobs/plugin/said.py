@@ -15,8 +15,8 @@ from ..model.environ import Variable
 from ..model.errors import InputError
 from ..settings import VARIABLES
 from ..settings.layers import Layer, as_one
-from ..settings.matrix import parse_parameter
-from ..settings.values import parse_ci, parse_sample, parse_shard, read_number, read_value
+from ..settings.matrix import parse_parameters
+from ..settings.values import parse_ci, parse_job_name, parse_sample, parse_shard, read_number, read_value
 from .options import LOCAL, OPTIONS, flag, ini, origin
 
 _VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$")
@@ -205,16 +205,6 @@ def _floors(texts: Iterable[str], blame: str, _name: str) -> dict[str, str]:
     return found
 
 
-def _parameters(texts: Iterable[str], blame: str, _name: str) -> dict[str, list[Any]]:
-    found: dict[str, list[Any]] = {}
-    for text in texts:
-        key, values = parse_parameter(text)
-        if key in found:
-            raise pytest.UsageError(f"{blame}: {key} is given twice; write {key}=V1,V2")
-        found[key] = values
-    return found
-
-
 _READ: dict[str, _Read] = {
     "filter": _pairs,
     "env": _variables,
@@ -232,7 +222,8 @@ _READ: dict[str, _Read] = {
     "min_samples": _floors,
     "min_lift": _floors,
     "noise": _table,
-    "matrix": _parameters,
+    "matrix": lambda texts, _blame, _name: parse_parameters(texts),
+    "job_name": lambda text, _blame, _name: parse_job_name(text),
     "sample": lambda text, _blame, _name: parse_sample(text),
     "ci": lambda text, _blame, _name: parse_ci(text),
     "shard": lambda text, _blame, _name: parse_shard(text),

@@ -154,4 +154,8 @@ def _known(results: Sequence[TrialResult]) -> Iterator[str]:
 def _took(record: JobRecord) -> str:
     if record.finished_at is None:
         return ""
-    return f", took {duration((record.finished_at - record.created_at).total_seconds())}"
+    if not record.resumed_at:
+        return f", took {duration((record.finished_at - record.created_at).total_seconds())}"
+    # Nobody worked between a crash and the resume.
+    last = max(record.resumed_at)
+    return f", resumed {last:%Y-%m-%d %H:%M} UTC, took {duration((record.finished_at - last).total_seconds())} since"

@@ -44,7 +44,7 @@ def read_file(path: Path) -> Document:
 
     """
     if path.suffix != ".json":
-        return read_document(path)
+        return read_document(path, keys="profiles.md")
     text = read_text(path)
     try:
         data = read_json(text)
@@ -59,7 +59,7 @@ def read_file(path: Path) -> Document:
         if not known:
             # JSON is YAML, whose reader keeps lines; but for tabs.
             try:
-                known.append(read_document(path))
+                known.append(read_document(path, keys="profiles.md"))
             except InputError:
                 known.append(Document(path, data, lambda _place: None, []))
         return known[0].line(place)

@@ -44,7 +44,7 @@ def read_profile(name: str, rootdir: Path, directory: Path) -> Layer:
     pyproject = rootdir / "pyproject.toml"
     known = set(_listed(pyproject))
     if name in known:
-        return _layer(read_document(pyproject), (*_TABLE, name))
+        return _layer(read_document(pyproject, keys="profiles.md"), (*_TABLE, name))
     files = {path for suffix in _SUFFIXES for path in (rootdir / DIRECTORY).glob(f"*{suffix}")}
     named = sorted(path for path in files if path.stem == name)
     if len(named) > 1:

@@ -154,7 +154,7 @@ def read_known(path: Path, shown: str, today: datetime.date) -> KnownFailures:
         InputErrors: every mistake in it, with file and line; an entry whose last day was before `today` is one.
 
     """
-    document = read_document(path)
+    document = read_document(path, keys="known-failures.md")
     complaints = Complaints(document)
     _refuse_unknown(complaints, WrittenKnownFile, document.data, ())
     written = document.data.get("known", [])

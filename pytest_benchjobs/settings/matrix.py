@@ -104,6 +104,22 @@ def parse_parameter(text: str) -> tuple[str, list[Any]]:
         raise InputError(f"{text!r}: {error}") from None
 
 
+def parse_parameters(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """Read several `KEY=V1,V2`.
+
+    Raises:
+        InputError: one is not of that form, or two have the same key.
+
+    """
+    found: dict[str, list[Any]] = {}
+    for text in texts:
+        key, values = parse_parameter(text)
+        if key in found:
+            raise InputError(f"{key} is given twice; write {key}=V1,V2")
+        found[key] = values
+    return found
+
+
 def _matches(cell: Mapping[str, Any], benchmark: str, agent: AgentSpec) -> bool:
     return all(
         _is(agent, value)

@@ -12,6 +12,11 @@ from ..sources.plain import MAX_DEPTH, dotted, unfit
 
 _SHARE = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*%")
 _SHARD = re.compile(r"(?P<part>\d{1,5})/(?P<parts>\d{1,5})")
+_UNSEEN = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
+)
+_JOB = re.compile(r"last(~\d+)?|\d{8}-(\d{1,6}|\d{6}-[0-9a-f]{0,6})")
+"""How jobs are named that need no name of their own."""
 CI_SYSTEMS = ("auto", "off", "github", "gitlab", "jenkins")
 _OPENING, _CLOSING = "[{", "]}"
 
@@ -67,6 +72,25 @@ def parse_shard(value: object) -> object:
     return f"{int(match['part'])}/{int(match['parts'])}"
 
 
+def parse_job_name(value: object) -> object:
+    """A name for a job, by which it can be found: without blanks around it, which whoever looks for it may leave out.
+
+    Raises:
+        ValueError: it could not be found by it.
+
+    """
+    if not isinstance(value, str):
+        return value
+    name = value.strip()
+    if not name:
+        raise ValueError("it is empty; give a value, or leave it out")
+    if _UNSEEN.search(name):
+        raise ValueError("a name is one line, without control characters")
+    if _JOB.fullmatch(name):
+        raise ValueError(f"{name!r} stands for a job by when it began; choose another name")
+    return name
+
+
 def parse_ci(value: object) -> object:
     """A CI system by name.
 
@@ -83,6 +107,8 @@ Sample = Annotated[str, BeforeValidator(parse_sample, json_schema_input_type=str
 """`10%`, or a number of scenarios."""
 Shard = Annotated[str, BeforeValidator(parse_shard, json_schema_input_type=str)]
 """`2/4`: the second of four parts."""
+JobName = Annotated[str, BeforeValidator(parse_job_name, json_schema_input_type=str)]
+"""One line; neither `last` nor like an id."""
 CiSystem = Annotated[str, BeforeValidator(parse_ci), WithJsonSchema({"enum": list(CI_SYSTEMS)})]
 """What reads the output: `auto` for the one this runs in."""
 

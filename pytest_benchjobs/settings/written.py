@@ -11,7 +11,7 @@ from ..model.job import Keep
 from ..model.policy import AttemptPolicy
 from ..model.scenario import EnvName
 from ..sources.complaints import Written
-from .values import CiSystem, Sample, Shard
+from .values import CiSystem, JobName, Sample, Shard
 
 ALIASES = {
     "agent": "agents",
@@ -137,7 +137,7 @@ class WrittenBenchmark(Written):
 class Settings(WrittenBenchmark):
     """A profile or job file. The keys are those of the options."""
 
-    name: Text | None = None
+    name: Annotated[JobName, Field(min_length=1)] | None = None
     benchmarks: _Texts | None = None
     """Names, or paths from this file."""
     agents: _Agents | None = None

@@ -43,22 +43,22 @@ class Document:
         return None
 
 
-def read_document(path: Path) -> Document:
-    """Read a file; `.toml` is TOML, anything else YAML.
+def read_document(path: Path, *, keys: str) -> Document:
+    """Read a file; `.toml` is TOML, anything else YAML. `keys` is the page of docs/ that has its keys.
 
     Raises:
         InputError: it cannot be read, or is not a document with a table at the top.
     """
-    return parse_document(path, read_text(path))
+    return parse_document(path, read_text(path), keys=keys)
 
 
-def parse_document(path: Path, text: str) -> Document:
+def parse_document(path: Path, text: str, *, keys: str) -> Document:
     """As `read_document`, of a file that was read.
 
     Raises:
         InputError: it is not a document with a table at the top.
     """
-    return _read_toml(path, text) if path.suffix == ".toml" else _read_yaml(path, text)
+    return _read_toml(path, text) if path.suffix == ".toml" else _read_yaml(path, text, keys)
 
 
 def read_text(path: Path, *, limit: int = MAX_BYTES) -> str:
@@ -137,7 +137,7 @@ def _read_toml(path: Path, text: str) -> Document:
 # --- YAML
 
 
-def _read_yaml(path: Path, text: str) -> Document:
+def _read_yaml(path: Path, text: str, keys: str) -> Document:
     import yaml
 
     builder = YamlBuilder(path)
@@ -157,7 +157,7 @@ def _read_yaml(path: Path, text: str) -> Document:
     except RecursionError:  # the pure Python parser, where libyaml is missing
         raise InputError("is nested too deeply", path=path) from None
     if data is None:
-        raise InputError("is empty; see docs/manifest.md for the keys of a manifest", path=path)
+        raise InputError(f"is empty; see docs/{keys} for the keys it may have", path=path)
     if not isinstance(data, dict):
         raise _table_expected(path, data)
     return Document(path, data, lambda place: builder.line(data, place), builder.errors)

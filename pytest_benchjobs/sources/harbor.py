@@ -78,7 +78,7 @@ class HarborTask:
         if scenario_id != self.path.name:
             message = f"the directory name is not a scenario id (letters, digits, . _ + = -); {scenario_id!r} is used"
             warnings.append(SourceWarning(message, self.path))
-        document = read_document(self.path / TASK_FILE)
+        document = read_document(self.path / TASK_FILE, keys="harbor.md")
         complaints = Complaints(document)
         try:
             task = _check(self.path, document, complaints)
@@ -94,7 +94,7 @@ class HarborTask:
         """
         if scenario_id != self._id():
             raise InputError(f"no scenario {scenario_id!r} here, only {self._id()!r}", path=self.path)
-        document = read_document(self.path / TASK_FILE)
+        document = read_document(self.path / TASK_FILE, keys="harbor.md")
         task = _check(self.path, document, Complaints(document))
         statement = strip_canary(read_text(self.path / "instruction.md"))
         if not statement.strip():

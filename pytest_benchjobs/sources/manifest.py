@@ -151,7 +151,7 @@ class _Reading:
         self.small = len(text) <= _MEMORY
         self.listed = False
         """Its scenarios were asked for."""
-        self.document: Document = parse_document(path, text)
+        self.document: Document = parse_document(path, text, keys="manifest.md")
         self.complaints = Complaints(self.document)
         self.directory = path.parent
         data = self.document.data

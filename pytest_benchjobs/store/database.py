@@ -24,6 +24,7 @@ _UPGRADE_SECONDS = 600.0
 """How long it waits for another one to upgrade the history. A million trials take half a minute."""
 _OPEN_RETRY_SECONDS = 0.02
 _SWITCH_SECONDS = 1.0
+_REBUILD = "The results themselves are safe in jobs/: `benchjobs db rebuild` makes a new history from them"
 _STEP = re.compile(r"^(\d{4})_\w+\.sql$")
 
 
@@ -35,7 +36,8 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
     """Open a history, made or brought up to date if need be. For one thread at a time.
 
     Raises:
-        InputError: there is none (`readonly`), it is no history, or a newer version wrote it; then it stays as it is.
+        InputError: there is none (`readonly`), or an empty one beside jobs (likewise), it is no history, or a newer
+            version wrote it; then it stays as it is.
         DiskFull, ResultsUnwritable: the directory refuses writes.
 
     """
@@ -43,7 +45,9 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
     elif not path.is_file():
-        raise InputError("there is no history yet; run a benchmark first", path=path)
+        raise lost(path, "is not there") or InputError(
+            "there is no history yet; run a benchmark first", path=path
+        )
     _refuse_newer(path)
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
@@ -55,6 +59,13 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
             if not _is_busy(error) or time.monotonic() > deadline:
                 raise
             time.sleep(_OPEN_RETRY_SECONDS)
+
+
+def lost(path: Path, what: str) -> InputError | None:
+    """What to say of a history that is not there, or is empty; None where there are no jobs which it should know."""
+    if next(path.parent.glob("jobs/*/job.json"), None) is None:
+        return None
+    return InputError(f"{what}. {_REBUILD}", path=path)
 
 
 def migrations() -> tuple[str, ...]:
@@ -175,6 +186,8 @@ def _writable(path: Path) -> bool:
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path, readonly: bool) -> None:
+    if readonly and not _writable(path) and not version_of(connection):
+        _refuse_empty(path)
     if readonly and not _writable(path):
         raise InputError(
             "written by an older version of pytest-benchjobs, and cannot be written to bring it up to date. "
@@ -187,11 +200,20 @@ def _upgrade(connection: sqlite3.Connection, path: Path, readonly: bool) -> None
         version = version_of(connection)
         if version > len(migrations()):
             raise _newer(path, version)
+        if readonly and not version:
+            _refuse_empty(path)
         for number, script in enumerate(migrations()[version:], version + 1):
             for statement in _statements(script):
                 connection.execute(statement)
             pragma(connection, f"user_version = {number}")
     pragma(connection, f"busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+
+
+def _refuse_empty(path: Path) -> None:
+    """Refuse to take an emptied file for a history of no jobs. A reader alone: whoever writes fills it."""
+    error = lost(path, "is empty")
+    if error is not None:
+        raise error
 
 
 def _choose_journal(connection: sqlite3.Connection, path: Path, *, readonly: bool) -> None:
@@ -301,8 +323,4 @@ def _explain(path: Path, error: sqlite3.Error) -> InfrastructureError | InputErr
         return write_error(
             path, OSError(errno.EBUSY, f"another process has kept it locked for {BUSY_SECONDS:g} s")
         )
-    return InputError(
-        f"is damaged or not a history ({error}). The results themselves are safe in jobs/: "
-        "`benchjobs db rebuild` makes a new one from them",
-        path=path,
-    )
+    return InputError(f"is damaged or not a history ({error}). {_REBUILD}", path=path)

@@ -23,10 +23,10 @@ DISK_ERRORS = frozenset({*_FULL, errno.EROFS})
 def write_error(path: Path | str, error: OSError) -> InfrastructureError:
     """Return the error to raise for an `OSError` met while writing results at `path`."""
     if error.errno in _FULL:
-        return DiskFull(f"{path}: no space left for results. Free some space, or choose another --bench-dir")
+        return DiskFull(f"{path}: no space left for results. Free some space, or choose another place")
     reason = error.strerror or str(error)
     return ResultsUnwritable(
-        f"{path}: cannot write results: {reason}. Make the directory writable, or choose another --bench-dir"
+        f"{path}: cannot write results: {reason}. Make the directory writable, or choose another place"
     )
 
 

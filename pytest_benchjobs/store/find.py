@@ -7,6 +7,7 @@ import re
 
 from ..model.errors import InputError
 from .bundle import JobBundle
+from .database import lost
 from .history import History
 from .text import one_line
 
@@ -68,13 +69,27 @@ def _last(history: History, back: int) -> str:
         return found
     if back and history.newest() is not None:
         raise InputError(f"there is no job last~{back}: there are not so many")
+    refuse_without_jobs(history)
     raise InputError(f"there are no jobs in {history.path.parent} yet")
+
+
+def refuse_without_jobs(history: History) -> None:
+    """Say that a history lost its jobs, where it knows none and there are some.
+
+    Raises:
+        InputError: it did.
+
+    """
+    error = lost(history.path, "knows no job") if history.newest() is None else None
+    if error is not None:
+        raise error
 
 
 def _hint(history: History, text: str) -> str:
     """What may have been meant, and what there is."""
     latest = [job.id for job in history.job_page(limit=_SHOWN)]
     if not latest:
+        refuse_without_jobs(history)
         return f": there are none in {history.path.parent} yet"
     names = difflib.get_close_matches(text, [*history.names(), *latest], _SHOWN)
     if names:

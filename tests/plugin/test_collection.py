@@ -204,6 +204,23 @@ def test_a_broken_manifest_is_one_collection_error_with_file_and_line(bench: Ben
     assert not (bench.path / "reports").exists()
 
 
+def test_a_broken_manifest_is_no_less_an_error_when_everything_is_asked_for(bench: Bench) -> None:
+    bench.write("benchmarks/tiny.bench.yaml", "benchmark: tiny\nscenarios:\n  - id: 't 4'\n")
+    broken = r"benchmarks/tiny\.bench\.yaml:3: .*t 4.*"
+    for _ in ("alone", "beside a good one"):
+        result = bench.run("--bench")
+        assert result.ret == pytest.ExitCode.INTERRUPTED
+        result.stdout.re_match_lines([broken])
+        assert not (bench.path / "reports").exists()
+        bench.manifest({"one": "echo 1"}, "mixed.bench.yaml")
+    result = bench.run("--bench=tiny")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.re_match_lines(
+        [rf"ERROR: --bench: there is no benchmark 'tiny'; there are: mixed; not read.*: {broken}"]
+    )
+    assert ids(bench.run("--bench=mixed", "--collect-only", "-q")) == ["mixed::one[oracle]"]
+
+
 ODD = """
 benchmark: odd
 scenarios:

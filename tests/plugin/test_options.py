@@ -483,6 +483,9 @@ def test_variables_from_the_environment_are_as_if_typed(
         (["--bench-scenario", " , "], "--bench-scenario: it is empty; name a scenario, or leave it out"),
         (["--bench-model="], "--bench-model: it is empty; give a value, or leave it out"),
         (["--bench-attempt-policy", "most"], "--bench-attempt-policy: 'most' is not a policy; *"),
+        (["--bench-job-name", "last"], "--bench-job-name: 'last' stands for a job by when it began; choose another name"),
+        (["--bench-job-name", "a\tb"], "--bench-job-name: a name is one line, without control characters"),
+        (["--bench-job-file", "named.yaml"], "named.yaml:1: name: 'last' stands for a job by when it began; choose *"),
         (["--bench-keep", "sometimes"], "--bench-keep: 'sometimes' is not one of never, failed, always.*"),
         (["--bench-job-timeout", "0"], "--bench-job-timeout: must be greater than 0, not 0"),
         (["--bench-silent-timeout", "nan"], "--bench-silent-timeout: a finite number is expected, not nan"),
@@ -509,6 +512,7 @@ def test_variables_from_the_environment_are_as_if_typed(
 def test_a_mistake_is_one_line(bench: Bench, arguments: list[str], message: str) -> None:
     bench.toy()
     bench.write("bad.yaml", "name: x\nattempts: 0\n")
+    bench.write("named.yaml", "name: last\n")
     from fnmatch import fnmatchcase
 
     said = refused(bench, *arguments)

@@ -80,6 +80,9 @@ def test_what_is_reused_is_said_with_the_reason(toys: Bench) -> None:
     # What ended in an error tells nothing of how long it takes.
     assert everything["time"]["unknown"] == 1
     assert everything["time"]["expected"] > 0
+    broken = plan(toys, "--benchmarks", "toys.bench.yaml", "--scenarios", "three").stdout
+    assert "it has no result yet: error" in broken
+    assert "; nothing to expect from: no time is known of earlier runs\n" in broken
 
 
 def test_the_bound_of_time_is_that_of_all_timeouts(toys: Bench) -> None:
@@ -146,12 +149,23 @@ def test_people_get_a_text_and_programs_yaml(toys: Bench) -> None:
     assert any(line.startswith("time: at most ") for line in lines)
     assert any(line.startswith("cost: unknown") for line in lines)
     assert "  max_examples: 2" in lines
+    assert not any(line.startswith("  gate:") for line in lines)
     assert "sk-secret" not in text.stdout
     extended = plan(toys, "--benchmarks", "toys.bench.yaml", "--force", "-e").stdout.splitlines()
     assert "runs     toys.bench.yaml::two[oracle]" in extended
     document = yaml.safe_load(plan(toys, "--benchmarks", "toys.bench.yaml", "-o", "yaml").stdout)
     obeys(document, "plan")
     assert document["reused"] == 2
+
+
+def test_what_is_not_the_default_is_shown_as_people_write_it(toys: Bench) -> None:
+    text = plan(
+        toys, "--benchmarks", "toys.bench.yaml", "--min-score", "0", "--min-score", "toys=0.5", "--policy", "strict",
+        "--fail-on-regression", "mean:5pp", "--baseline", "last", "--extra", '{"per_benchmark": {"toys": {"limit": 1}}}',
+    ).stdout  # fmt: skip
+    shown = text.partition("configuration, where it is not the default\n")[2].splitlines()
+    assert '  per_benchmark: {"toys": {"max_examples": 1}}' in shown
+    assert "  gate: baseline last, policy strict, mean:5pp, min_score 0, min_score toys=0.5" in shown
 
 
 def test_the_call_of_what_was_planned_is_shown(toys: Bench) -> None:

@@ -51,6 +51,14 @@ def test_a_result_is_passed_unsolved_or_an_error_and_v_shows_the_score(bench: Be
     }
 
 
+def test_a_name_has_no_blanks_around_it(bench: Bench) -> None:
+    bench.manifest({"one": "echo 1"})
+    for arguments in (["--bench-job-name", " lead "], ["--bench-job-file", "job.yaml"]):
+        bench.write("job.yaml", "name: ' lead'\n")
+        bench.run(*arguments)
+        assert bench.job()["job"]["name"] == "lead"
+
+
 def test_history_and_reports_hold_every_trial(bench: Bench) -> None:
     bench.toy()
     bench.run("--bench-job-name", "nightly", "--bench-meta", "branch=main")

@@ -6,7 +6,9 @@ import datetime
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,6 +68,34 @@ def test_jobs_are_chosen_by_time_and_status(store: Store, tmp_path: Path) -> Non
     ago = datetime.timedelta(minutes=1)
     assert "now" in [job.id for job in store.jobs(since=ago)]
     assert store.job("now").status == JobStatus.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda store: store.jobs(statuses=["bogus"]), "there is no status 'bogus'; valid are initializing, queued, "),
+        (lambda store: store.runs(statuses="completd"), "there is no status 'completd'; did you mean 'completed'? valid"),
+        (lambda store: store.job().trials(outcomes=["bogus"]), "there is no outcome 'bogus'; valid are passed, failed, "),
+        (lambda store: store.job().trials(outcomes="Passed"), "there is no outcome 'Passed'; did you mean 'passed'? valid"),
+    ],
+)  # fmt: skip
+def test_a_word_that_would_choose_nothing_is_a_mistake(
+    store: Store, ask: Callable[[Store], object], message: str
+) -> None:
+    with pytest.raises(InputError) as caught:
+        ask(store)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("since", ["2026-11-21", datetime.date(2026, 11, 21), 3])
+def test_since_is_a_time_or_so_long_ago(store: Store, since: Any) -> None:
+    with pytest.raises(TypeError, match="since has to be a datetime, or a timedelta for so long ago, not "):
+        store.jobs(since=since)
+
+
+def test_a_job_is_named_by_a_text(store: Store) -> None:
+    with pytest.raises(TypeError, match="a job is named by a text, such as its id or `last~1`, not 3"):
+        store.job(3)  # type: ignore[arg-type]
 
 
 def test_reading_jobs_is_lazy(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

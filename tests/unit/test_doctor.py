@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import json
+import shutil
 import sqlite3
 import sys
+import tempfile
 from pathlib import Path
 
 import jsonschema
@@ -26,6 +28,7 @@ from pytest_benchjobs.store.history import FILE, History
 
 from .records import NOW, record
 from .test_cli import run
+from .test_database import as_nobody
 
 GB = 1 << 30
 
@@ -184,6 +187,27 @@ def test_the_history_is_looked_at_and_not_touched(tmp_path: Path) -> None:
     assert path.read_bytes() == before
     path.write_bytes(b"no database at all, whatever it is called" * 100)
     assert findings.history(path).cure == "benchjobs db rebuild"
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_directory_that_cannot_be_written_is_no_damage_to_the_history() -> None:
+    directory = Path(tempfile.mkdtemp(dir="/tmp"))
+    try:
+        path = directory / FILE
+        History(path).close()
+        directory.chmod(0o555)
+
+        def look() -> None:
+            found = findings.history(path)
+            assert "cannot be written" in found.found
+            assert str(found.cure).startswith(
+                f"make {directory} and the files in it writable, or choose another"
+            )
+
+        assert as_nobody(look) == 0
+    finally:
+        directory.chmod(0o755)
+        shutil.rmtree(directory)
 
 
 def test_a_job_that_died_is_a_problem_and_one_that_ended_is_none(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_a_file_that_is_no_database_is_one_clear_error(path: Path) -> None:
 
 def test_a_directory_that_cannot_be_made_is_an_infrastructure_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ResultsUnwritable, match="choose another --bench-dir"):
+    with pytest.raises(ResultsUnwritable, match="Make the directory writable, or choose another place"):
         History(tmp_path / "file" / "history.sqlite")
 
 

@@ -282,7 +282,9 @@ def test_many_threads_load_from_one_reading(manifest: Manifest, monkeypatch: pyt
     readings: list[Path] = []
     parse = module.parse_document
     monkeypatch.setattr(
-        module, "parse_document", lambda path, text: readings.append(path) or parse(path, text)
+        module,
+        "parse_document",
+        lambda path, text, keys: readings.append(path) or parse(path, text, keys=keys),
     )
     loaded: list[Scenario] = []
     threads = [threading.Thread(target=lambda: loaded.append(manifest.load("count-words"))) for _ in range(8)]
@@ -302,7 +304,9 @@ def test_what_was_collected_is_parsed_again_if_the_file_says_something_else_or_i
     readings: list[Path] = []
     parse = module.parse_document
     monkeypatch.setattr(
-        module, "parse_document", lambda path, text: readings.append(path) or parse(path, text)
+        module,
+        "parse_document",
+        lambda path, text, keys: readings.append(path) or parse(path, text, keys=keys),
     )
     assert manifest.benchmark
     manifest.refs()

@@ -22,6 +22,7 @@ from pytest_benchjobs.model.known import Known, KnownMode
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Origin, Outcome
 from pytest_benchjobs.model.usage import Usage
+from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.events import events_directory
 from pytest_benchjobs.store.history import FILE, History
@@ -211,15 +212,62 @@ def test_no_jobs_is_no_error(capsys: pytest.CaptureFixture[str], jobs: Path) -> 
     assert not nowhere.exists()
 
 
-def test_jobs_without_a_history_are_an_error_that_says_what_to_do(
-    capsys: pytest.CaptureFixture[str], jobs: Path
+@pytest.mark.parametrize(
+    "command", [("list",), ("list", "--all"), ("runs",), ("summary", "nightly"), ("summary",)]
+)
+@pytest.mark.parametrize("state", ["is not there", "is empty", "knows no job"])
+def test_a_history_that_lost_the_jobs_is_an_error_that_says_what_to_do(
+    capsys: pytest.CaptureFixture[str], jobs: Path, state: str, command: tuple[str, ...]
 ) -> None:
     for file in jobs.glob("history.sqlite*"):
         file.unlink()
-    assert run("list", "--dir", jobs) == 2
-    out, err = capsys.readouterr()
-    assert (out, err.count("\n")) == ("", 1)
-    assert "there is no history" in err
+    if state == "is empty":
+        (jobs / FILE).touch()
+    if state == "knows no job":
+        History(jobs / FILE).close()
+    assert run(*command, "--dir", jobs) == 2
+    said = (
+        f"benchjobs: {jobs / FILE}: {state}. The results themselves are safe in jobs/: "
+        "`benchjobs db rebuild` makes a new history from them\n"
+    )
+    assert capsys.readouterr() == ("", said)
+    assert run("db", "rebuild", "--dir", jobs) == 0
+    assert run(*command, "--dir", jobs) == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("list", "--all"),
+        ("list", "--all", "-o", "json"),
+        ("list", "--all", "-o", "yaml"),
+        ("export", "last"),
+        ("--help",),
+    ],
+    ids=" ".join,
+)
+def test_a_full_disk_behind_stdout_is_one_line(jobs: Path, command: tuple[str, ...]) -> None:
+    where = () if command == ("--help",) else ("--dir", str(jobs))
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", MAIN, *command, *where],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "benchjobs: stdout: cannot be written: No space left on device\n",
+    )
+
+
+def test_an_empty_file_is_a_history_where_there_are_no_jobs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / FILE).touch()
+    assert run("list", "--dir", tmp_path) == 0
+    assert capsys.readouterr().out == "No benchmark jobs found\n"
 
 
 def test_lists_as_json_and_yaml_obey_their_schema(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:
@@ -398,6 +446,49 @@ def test_a_summary_has_a_row_for_each_agent(capsys: pytest.CaptureFixture[str], 
         "oracle              2        1             0               0      3  0.750       -  6.0s",
         "codex:gpt-5.5       1        1             1               1      4  0.417  $1.50+  8.0s",
     ]
+
+
+def test_the_time_between_a_crash_and_the_resume_is_not_what_a_job_took(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    began = datetime.datetime(2026, 11, 21, 5, 47, tzinfo=datetime.UTC)
+    job = make_job(
+        tmp_path,
+        FIRST,
+        {"oracle": {"count": "P"}},
+        created_at=began,
+        resumed_at=(began + datetime.timedelta(hours=1),),
+        finished_at=began + datetime.timedelta(hours=1, seconds=6),
+    )
+    assert run("summary", "--dir", tmp_path) == 0
+    shown = lines(capsys)
+    assert "Started:   2026-11-21 05:47 UTC" in shown
+    assert "Resumed:   2026-11-21 06:47 UTC, took 6.0s since" in shown
+    assert f"Job `{FIRST}`, 2026-11-21 05:47 UTC, resumed 2026-11-21 06:47 UTC, took 6.0s since." in (
+        summary_markdown(job, [])
+    )
+
+
+def test_why_an_attempt_failed_is_no_remark_on_what_passed(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_job(tmp_path, FIRST, {"oracle": {"count": "PT", "sums": "TF"}}, policy="any")
+    assert run("summary", "-e", "--dir", tmp_path) == 0
+    found = [line.split() for line in lines(capsys)]
+    (count,) = (words for words in found if "count" in words)
+    (sums,) = (words for words in found if "sums" in words)
+    assert (count[-1], "agent_timeout," in count) == ("flaky", False)
+    assert sums[-2:] == ["agent_timeout,", "below_threshold"]
+
+
+def test_a_very_long_name_is_cut_also_in_a_pipe(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    make_job(tmp_path, FIRST, {"oracle": {"count": "P"}}, name="long " * 100)
+    assert run("list", "--dir", tmp_path) == 0
+    assert max(map(len, lines(capsys))) < 200
+    assert documents(capsys, "list", "list", "--dir", tmp_path)["jobs"][0]["name"].startswith("long " * 90)
 
 
 def test_agents_are_in_the_order_of_the_job_and_others_behind(
@@ -695,7 +786,7 @@ def test_names_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str], t
 
 def test_without_a_terminal_nothing_is_cut_or_coloured(tmp_path: Path) -> None:
     label = f"codex:{'m' * 50}"
-    make_job(tmp_path, FIRST, {label: {"count": "P", "x" * 100: "F"}}, name="n" * 200)
+    make_job(tmp_path, FIRST, {label: {"count": "P", "x" * 100: "F"}}, name="n" * 60)
     environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR")}
     for arguments in (["list"], ["runs"], ["summary", "last", "-e"]):
         done = subprocess.run(
@@ -740,7 +831,7 @@ def test_a_terminal_gets_lines_that_fit_and_colours_unless_told_otherwise(
     assert ("\x1b[32m" in text) is (not no_color)
     plain = click.unstyle(text).splitlines()
     assert len(plain) == 3
-    assert max(map(len, plain)) == columns
+    assert max(map(len, plain)) == min(columns, 125)  # as wide as with a name of 60
 
 
 def _read(reader: Any) -> bytes:

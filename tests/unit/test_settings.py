@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from pytest_benchjobs.settings.written import (
     WrittenBenchmark,
     settings_schema,
 )
+from pytest_benchjobs.sources.manifest import Manifest
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.floats(allow_nan=False, allow_infinity=False) | st.text("ab, []{}\"\\", max_size=5),
@@ -515,6 +517,20 @@ def test_quotas_are_whole_and_fair(tags: dict[str, tuple[str, ...]], count: int,
     taken = Counter(tuple(sorted(set(tags[name]))) for name in drawn)
     for group, size in sizes.items():
         assert abs(taken[group] - len(drawn) * size / len(tags)) < 1
+
+
+@pytest.mark.parametrize(
+    ("read", "page"),
+    [(read_job_file, "profiles.md"), (lambda path: Manifest(path).refs(), "manifest.md")],
+    ids=["job file", "manifest"],
+)
+def test_who_wrote_nothing_is_shown_the_page_about_it(
+    tmp_path: Path, read: Callable[[Path], object], page: str
+) -> None:
+    path = tmp_path / "a.bench.yaml"
+    path.touch()
+    with pytest.raises(InputError, match=rf"a\.bench\.yaml: is empty; see docs/{page} "):
+        read(path)
 
 
 def test_the_smallest_sample_is_one() -> None:

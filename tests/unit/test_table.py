@@ -50,6 +50,11 @@ def test_the_widest_column_gives_way_first_and_is_cut_in_the_middle() -> None:
     assert list(render(columns, [("a" * 10 + "z" * 10, "b" * 6)], 20))[1] == "aaaaa...zzzz  bbbbbb"
 
 
+def test_a_cell_that_is_very_long_does_not_make_every_line_so() -> None:
+    shown = list(render([Column("A", most=8), Column("B")], [("a" * 500, "x"), ("b", "y")], 10_000))
+    assert shown == ["A         B", "aaa...aa  x", "b         y"]
+
+
 def test_spare_columns_go_where_cutting_is_not_enough() -> None:
     columns = [Column("A"), Column("B", spare=True), Column("C", spare=True)]
     rows = [("a" * 10, "b" * 10, "c" * 10)]

@@ -47,7 +47,7 @@ class PlannedRun(Model):
     problems: int
     """Those of `runs` that would end in an error."""
     expected_seconds: float | None
-    """Sum of what its trials took when they ran before; None: none did."""
+    """Sum of what its trials took when they ran before; None: nobody knows of any."""
     expected_usd: float | None
 
 
@@ -76,7 +76,7 @@ class PlannedTime(Model):
     expected: float | None
     """From what the same trials took before."""
     unknown: int
-    """Trials that are in no expectation: they have not run before."""
+    """Trials that are in no expectation: they have not run before, or ended in an error."""
 
 
 class PlannedCost(Model):
