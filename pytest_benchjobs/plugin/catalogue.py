@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Entry:
-    path: Path
+    paths: tuple[Path, ...]
+    """Several manifests may say that they are of one benchmark."""
     version: str | None = None
+
+    def sources(self) -> list[Source]:
+        return [source for path in self.paths for source in _sources(path)]
 
 
 _Broken = list[tuple["Source", InputError]]
@@ -41,16 +45,18 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
                 "--bench: no benchmark is registered; give a PATH, or see ini key bench_benchmarks"
             )
         # Whoever wants everything is told by the collector what is wrong with the broken ones.
-        every = [source for entry in known.values() for source in _sources(entry.path)]
+        every = [source for entry in known.values() for source in entry.sources()]
         return None, [*every, *(source for source, _ in broken)]
     name, at, version = text.partition("@")
     if name in known:
         entry = known[name]
-        sources = _sources(entry.path)
+        sources = entry.sources()
         have = _versions(entry, sources) if at else set()
-        if at and have != {version}:
+        if at and version not in have:
             known_as = f"version {', '.join(sorted(have))}" if have else "without a version"
             raise pytest.UsageError(f"--bench: {name} is registered {known_as}, not {version!r}")
+        if len(have) > 1:
+            sources = [source for source in sources if getattr(source, "version", None) == version]
         return name, sources
     path = config.invocation_params.dir / text
     if path.exists():
@@ -86,7 +92,7 @@ def registered(config: pytest.Config) -> tuple[dict[str, _Entry], _Broken]:
                 _add_manifest(known, broken, source)
     for added in config.hook.pytest_benchjobs_benchmarks(config=config):
         for name, path in named("pytest_benchjobs_benchmarks", added, is_path, "paths").items():
-            known[name] = _Entry(config.rootpath / path)
+            known[name] = _Entry((config.rootpath / path,))
     for line in options.ini(config, "bench_benchmarks"):
         name, equals, path = line.partition("=")
         if not equals or not name.strip() or not path.strip():
@@ -94,20 +100,21 @@ def registered(config: pytest.Config) -> tuple[dict[str, _Entry], _Broken]:
                 f"ini key bench_benchmarks: {line!r} is not of the form NAME[@VERSION] = PATH"
             )
         name, _, version = name.strip().partition("@")
-        known[name] = _Entry(config.rootpath / path.strip(), version or None)
+        known[name] = _Entry((config.rootpath / path.strip(),), version or None)
     return known, broken
 
 
 def _add_manifest(known: dict[str, _Entry], broken: _Broken, source: Source) -> None:
-    if source.path.is_dir():
-        # A task is known by what holds it: a directory of tasks is a benchmark.
-        known.setdefault(source.benchmark, _Entry(source.path.parent))
-        return
+    # A task is known by what holds it: a directory of tasks is a benchmark.
+    path = source.path.parent if source.path.is_dir() else source.path
     try:
-        known.setdefault(source.benchmark, _Entry(source.path))
+        before = known.get(source.benchmark, _Entry(()))
     except InputError as error:
         # It must not keep those from theirs who want another one.
         broken.append((source, error))
+        return
+    if path not in before.paths:
+        known[source.benchmark] = _Entry((*before.paths, path))
 
 
 def _unread(config: pytest.Config, broken: _Broken) -> str:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from .conftest import Bench
@@ -390,3 +392,20 @@ def test_a_secret_in_the_text_of_an_agent_is_refused_and_not_repeated(
         ["ERROR: --bench-agent: it holds the value of the secret TOKEN*write $TOKEN instead"]
     )
     assert "s3cr3t-value" not in result.stdout.str() + result.stderr.str()
+
+
+def test_several_manifests_may_be_of_one_benchmark(bench: Bench) -> None:
+    for name, version in (("one", "1"), ("two", "2")):
+        bench.manifest({name: "echo 1"}, f"benchmarks/{name}.bench.yaml")
+        path = bench.path / "benchmarks" / f"{name}.bench.yaml"
+        written = json.loads(path.read_text()) | {"benchmark": "both", "version": version}
+        path.write_text(json.dumps(written))
+    for arguments, expected in (
+        (["--bench", "both"], {"one", "two"}),
+        (["--bench", "*"], {"one", "two"}),
+        (["--bench", "both@2"], {"two"}),
+    ):
+        assert bench.run(*arguments).ret == 0
+        assert {result["scenario"] for result in bench.results()} == expected
+    done = bench.run("--bench", "both@3")
+    done.stderr.fnmatch_lines(["ERROR: --bench: both is registered version 1, 2, not '3'"])
