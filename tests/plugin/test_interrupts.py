@@ -31,6 +31,7 @@ class _Config:
 @pytest.fixture
 def interrupts() -> Iterator[Interrupts]:
     config: Any = _Config()
+    outside = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored where these tests run under nohup
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     taken = Interrupts(config)
     taken.take()
@@ -38,6 +39,7 @@ def interrupts() -> Iterator[Interrupts]:
     for cleanup in config.cleanups:
         cleanup()
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+    signal.signal(signal.SIGHUP, outside)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +129,7 @@ def test_in_the_middle_of_a_job_what_has_ended_is_kept(
     bench: Bench, workers: tuple[str, ...], number: signal.Signals
 ) -> None:
     bench.manifest({"quick": "echo 1", **{f"slow{n}": "sleep 30; echo 1" for n in range(3)}})
+    bench.conftest("import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)")
     process = _start(bench, "many.bench.yaml", *workers)
     until(lambda: list(bench.path.glob("reports/jobs/*/trials/*/*/1/result.json")))
     process.send_signal(number)
