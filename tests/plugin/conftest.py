@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -84,6 +85,18 @@ class Bench:
     def run(self, *arguments: str) -> pytest.RunResult:
         # The warnings of other people's plugins are not what these tests are about.
         return self.pytester.runpytest_subprocess("-p", "no:hypothesispytest", *arguments)
+
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        """The same in the background, in a session of its own."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", *arguments],
+            cwd=self.path,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
 
     def job(self) -> dict[str, Any]:
         """The report of the last job."""

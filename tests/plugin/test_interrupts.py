@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -99,18 +97,6 @@ def test_what_whoever_started_us_ignores_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def _start(bench: Bench, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", *arguments],
-        cwd=bench.path,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
 def _written(bench: Bench) -> tuple[str, dict[str, str], dict[str, str]]:
     """The status of the job, outcomes in its files, and outcomes in the history."""
     record = json.loads((bench.bundle() / "job.json").read_text())
@@ -130,7 +116,7 @@ def test_in_the_middle_of_a_job_what_has_ended_is_kept(
 ) -> None:
     bench.manifest({"quick": "echo 1", **{f"slow{n}": "sleep 30; echo 1" for n in range(3)}})
     bench.conftest("import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)")
-    process = _start(bench, "many.bench.yaml", *workers)
+    process = bench.start("many.bench.yaml", *workers)
     until(lambda: list(bench.path.glob("reports/jobs/*/trials/*/*/1/result.json")))
     process.send_signal(number)
     output, _ = process.communicate(timeout=60)
@@ -178,7 +164,7 @@ def test_at_the_end_of_a_job_it_is_written_down_all_the_same(
 def test_the_history_keeps_up_where_nothing_ends_for_a_while(bench: Bench) -> None:
     quick = {f"quick{number}": "echo 1" for number in range(5)}
     bench.manifest({**quick, "slow": f"while ! test -e {bench.path / 'go'}; do sleep 0.1; done; echo 1"})
-    process = _start(bench, "many.bench.yaml", "--bench-concurrency", "6")
+    process = bench.start("many.bench.yaml", "--bench-concurrency", "6")
     try:
         until(
             lambda: (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -64,18 +63,6 @@ def release(bench: Bench) -> None:
     (bench.path / "hold").unlink(missing_ok=True)
 
 
-def start(bench: Bench, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *arguments],
-        cwd=bench.path,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
 def committed(bench: Bench) -> dict[str, tuple[str, str]]:
     """Trials that have ended, with when they began: whoever is run again begins again."""
     found = {}
@@ -101,7 +88,7 @@ def job(bench: Bench) -> dict[str, Any]:
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
 def test_a_killed_job_is_finished(held: Bench, workers: tuple[str, ...]) -> None:
     slow = held
-    process = start(slow, "slow.bench.yaml", "--bench-concurrency", "4", *workers)
+    process = slow.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "4", *workers)
     wait_for(slow, 8)
     process.kill()
     process.communicate()
@@ -142,7 +129,7 @@ def test_the_last_job_and_its_errors(bench: Bench) -> None:
 
 def test_one_that_runs_is_left_alone(held: Bench) -> None:
     slow = held
-    process = start(slow, "slow.bench.yaml", "--bench-concurrency", "1")
+    process = slow.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "1")
     try:
         wait_for(slow, 1)
         done = slow.run("slow.bench.yaml", "--bench-resume", job(slow)["id"])
@@ -162,7 +149,7 @@ def test_one_that_is_not_there(slow: Bench) -> None:
 @pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["one process", "xdist"])
 def test_a_request_to_cancel(held: Bench, workers: tuple[str, ...]) -> None:
     slow = held
-    process = start(slow, "slow.bench.yaml", "--bench-concurrency", "2", *workers)
+    process = slow.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "2", *workers)
     wait_for(slow, 3)
     (bundle,) = (path for path in (slow.path / "reports" / "jobs").iterdir() if path.is_dir())
     ask_to_cancel(bundle)
@@ -200,7 +187,7 @@ def test_ctrl_c_and_x_leave_a_job_to_finish(slow: Bench) -> None:
 
 def test_sigterm_ends_the_heart_too(held: Bench) -> None:
     slow = held
-    process = start(slow, "slow.bench.yaml", "--bench-concurrency", "2")
+    process = slow.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "2")
     wait_for(slow, 2)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=180)
@@ -213,7 +200,7 @@ def test_events_tell_the_same_as_the_results(slow: Bench) -> None:
     from pytest_benchjobs.model.event import Ended, PhaseBegan, Planned
     from pytest_benchjobs.store.events import EventReader
 
-    process = start(slow, "slow.bench.yaml", "--bench-concurrency", "3")
+    process = slow.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "3")
     wait_for(slow, 1)
     (bundle,) = (path for path in Path(slow.path / "reports" / "jobs").iterdir() if path.is_dir())
     reader, events = EventReader(bundle), []
@@ -235,13 +222,15 @@ def test_events_tell_the_same_as_the_results(slow: Bench) -> None:
 
 def test_two_take_it_up_at_once(held: Bench) -> None:
     slow = held
-    process = start(slow, "slow.bench.yaml", "--bench-concurrency", "4")
+    process = slow.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-concurrency", "4")
     wait_for(slow, 8)
     process.kill()
     process.communicate()
     release(slow)
     job_id = job(slow)["id"]
-    both = [start(slow, "slow.bench.yaml", "--bench-resume", job_id) for _ in range(2)]
+    both = [
+        slow.start("-p", "no:cacheprovider", "slow.bench.yaml", "--bench-resume", job_id) for _ in range(2)
+    ]
     outputs = [process.communicate()[0] for process in both]
     statuses = sorted(process.returncode for process in both)
     # The later one waits its turn only as long as nobody has it.
@@ -307,7 +296,9 @@ def test_reports_of_before_do_not_outlive_a_second_death(held: Bench) -> None:
     slow = held
     slow.run("slow.bench.yaml", "-x", "--bench-concurrency", "1")
     assert (slow.bundle() / "junit.xml").exists()
-    process = start(slow, "slow.bench.yaml", "--bench-resume", "last", "--bench-concurrency", "2")
+    process = slow.start(
+        "-p", "no:cacheprovider", "slow.bench.yaml", "--bench-resume", "last", "--bench-concurrency", "2"
+    )
     wait_for(slow, 3)
     process.kill()
     process.communicate()

@@ -4,7 +4,6 @@ import json
 import signal
 import sqlite3
 import subprocess
-import sys
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -244,18 +243,6 @@ def test_agent_output_cannot_break_a_report(bench: Bench) -> None:
         ET.parse(bench.path / "junit.xml")
 
 
-def start(bench: Bench, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest", "-v", *arguments],
-        cwd=bench.path,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
 def wait_for(condition: object, seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not condition():  # type: ignore[operator]
@@ -282,7 +269,7 @@ def test_a_signal_stops_everything_and_keeps_what_had_ended(
     alive = bench.path / "alive"
     alive.mkdir()
     bench.manifest({"quick": "echo 1", **{f"s{n}": f"touch {alive}/$$; sleep 600; echo 1" for n in range(5)}})
-    process = start(bench, "--bench-concurrency", "6", "-n", workers)
+    process = bench.start("-v", "--bench-concurrency", "6", "-n", workers)
     try:
         wait_for(lambda: len(sleepers(bench)) >= 2 and paths(bench.path, RESULTS))
         process.send_signal(number)

@@ -17,7 +17,6 @@ from tests.support import paths, until
 from tests.terminal import BENCHJOBS, TMUX, Terminal
 
 from .conftest import Bench
-from .test_resume import start
 
 SCENARIOS = 25
 TRIALS = 2 * SCENARIOS
@@ -59,7 +58,9 @@ def fifty(bench: Bench) -> Bench:
 def job(bench: Bench, *more: str) -> Iterator[subprocess.Popen[str]]:
     """A job with at most five trials in flight, whose first ones are."""
     agents = ("--bench-agent", "oracle", "--bench-agent", f"command:sh {bench.path}/work.sh")
-    process = start(bench, "fifty.bench.yaml", *agents, "--bench-concurrency", "5", *more)
+    process = bench.start(
+        "-p", "no:cacheprovider", "fifty.bench.yaml", *agents, "--bench-concurrency", "5", *more
+    )
     try:
         yield process
         process.communicate(timeout=180)
@@ -178,7 +179,9 @@ def test_a_job_in_the_background_is_watched_from_its_beginning(fifty: Bench) -> 
 
 
 def test_a_killed_job_is_noticed_and_its_resumption_watched(fifty: Bench) -> None:
-    process = start(fifty, "fifty.bench.yaml", "--bench-agent", "oracle", "--bench-concurrency", "2")
+    process = fifty.start(
+        "-p", "no:cacheprovider", "fifty.bench.yaml", "--bench-agent", "oracle", "--bench-concurrency", "2"
+    )
     try:
         began(fifty, process, 2)
         watcher = piped(fifty)
@@ -195,7 +198,9 @@ def test_a_killed_job_is_noticed_and_its_resumption_watched(fifty: Bench) -> Non
     assert f"job {bundle.name} died: process {process.pid} of " in err
     assert f"`benchjobs resume {bundle.name}` runs what is missing" in err
 
-    again = start(fifty, "fifty.bench.yaml", "--bench-resume", bundle.name, "--bench-agent", "oracle")
+    again = fifty.start(
+        "-p", "no:cacheprovider", "fifty.bench.yaml", "--bench-resume", bundle.name, "--bench-agent", "oracle"
+    )
     try:
         while json.loads((bundle / "job.json").read_text())["owner"]["pid"] != again.pid:
             assert again.poll() is None
