@@ -10,8 +10,9 @@ from ..model.baseline import BaselineFile, BaselineScenario, rounded
 from ..model.errors import InputError
 from ..model.job import JobRecord, JobStatus
 from ..model.result import TrialResult
+from ..sources.plain import Place
 from ..store.baseline_file import JsonFile, baseline_of
-from ..store.incoming import read_model, trial_directories
+from ..store.incoming import incoming_results, read_model
 from ..store.rows import PairRow, pair_row
 from ..store.text import one_line
 from ..store.trials import RESULT
@@ -117,13 +118,14 @@ def _bundle(root: Path) -> tuple[str, list[PairRow], tuple[str, ...]]:
         raise InputError(f"is not the directory of a job: it has no job.json{hint}", path=root)
     record = read_model(JobRecord, root / "job.json")
     notes = _status(record.id, record.status, root)
-    results = []
-    for directory in trial_directories(root):
-        try:
-            results.append(read_model(TrialResult, directory / RESULT))
-        except InputError as error:
-            notes = (*notes, one_line(f"{directory / RESULT} was left out: {error.message}", 300))
-    return record.id, _rows(results, root), notes
+    left_out: list[str] = []
+
+    def refuse(directory: Path, why: str) -> None:
+        left_out.append(one_line(f"{directory / RESULT} was left out: {why}", 300))
+
+    results = (result for _, result in incoming_results(root, record.id, refuse))
+    rows = _rows(results, root)
+    return record.id, rows, (*notes, *left_out)
 
 
 def _report(file: JsonFile) -> tuple[str, list[PairRow], tuple[str, ...]]:
@@ -135,6 +137,17 @@ def _report(file: JsonFile) -> tuple[str, list[PairRow], tuple[str, ...]]:
     checked = [
         file.checked(TrialResult, result or {}, ("results", index)) for index, result in enumerate(results)
     ]
+    mistakes: list[tuple[Place, str]] = []
+    seen: dict[str, int] = {}
+    for index, result in enumerate(checked):
+        first = seen.setdefault(result.node_id, index)
+        if result.job != record.id:
+            mistakes.append((("results", index), "is the result of another job"))
+        elif first != index:
+            line = file.line(("results", first))
+            mistakes.append((("results", index), f"has the node id of the result in line {line}"))
+    if mistakes:
+        raise file.wrong(mistakes)
     return record.id, _rows(checked, file.path), notes
 
 

@@ -7,7 +7,7 @@ import fnmatch
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from .agent import AgentSpec
 from .base import Model, Score, Seconds
@@ -17,6 +17,16 @@ from .usage import Usage
 
 SCHEMA_VERSION = 2
 DEFAULT_CONCURRENCY = 10
+
+
+def _readable(version: int) -> int:
+    if version > SCHEMA_VERSION:
+        raise ValueError(f"{version} is that of a newer pytest-benchjobs, which is needed to read it")
+    return version
+
+
+SchemaVersion = Annotated[int, Field(ge=1), AfterValidator(_readable)]
+"""Version of the files of a job: this one or an earlier one."""
 
 
 class JobStatus(enum.StrEnum):
@@ -202,7 +212,7 @@ class Invocation(Model):
 class JobRecord(Model):
     """`job.json`: what a job is and how it stands."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     id: str
     name: str | None = None
     status: JobStatus

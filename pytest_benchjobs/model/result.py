@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, Field, model_validator
 
 from .agent import AgentSpec
 from .base import Model, Score
 from .ending import Ending
-from .job import SCHEMA_VERSION
+from .job import SCHEMA_VERSION, SchemaVersion
 from .known import Known
 from .scenario import Scenario
 from .usage import Usage
@@ -153,7 +153,7 @@ class Trial(Model):
 class TrialResult(Model):
     """`result.json`: everything that is known of a trial."""
 
-    schema_version: int = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     job: str
     node_id: str
     benchmark: str
@@ -196,3 +196,18 @@ class TrialResult(Model):
     """Things a reader should know that changed nothing: an artifact that was missing, a log that was cut."""
     path: str = ""
     """The trial's directory, relative to the job's."""
+
+    @model_validator(mode="after")
+    def _agree(self) -> Self:
+        """Refuse an outcome that its score contradicts: an edited file must not count as a pass."""
+        if self.outcome is Outcome.PASSED and self.score is None:
+            raise ValueError("its outcome is passed, but it has no score")
+        if self.outcome is Outcome.PASSED and self.score is not None and self.score < self.threshold:
+            raise ValueError(
+                f"its outcome is passed, but its score {self.score:g} is below its threshold {self.threshold:g}"
+            )
+        if self.outcome not in (Outcome.PASSED, Outcome.FAILED) and self.score is not None:
+            raise ValueError(
+                f"its outcome is {self.outcome.value}, which has no score, but its score is {self.score:g}"
+            )
+        return self

@@ -29,10 +29,12 @@ from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobConfig, JobRecord
 from ..model.result import Trial, TrialResult
 from .files import is_file, remove_tree, sync_directory, write_atomically, writing
+from .text import one_line
 from .trials import (
     RESULT,
     TrialDirectory,
     as_json,
+    genuine,
     move_in,
     place_of,
     places,
@@ -147,18 +149,21 @@ class JobBundle:
         """`job.json`.
 
         Raises:
-            InputError: it is missing or damaged.
+            InputError: it is missing, damaged, or the record of another job.
 
         """
         path = self.root / "job.json"
         try:
-            return JobRecord.model_validate_json(path.read_bytes())
+            record = JobRecord.model_validate_json(path.read_bytes())
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", path=path) from error
         except ValidationError as error:
             raise InputError(
                 f"is damaged or of another version: {what_is_wrong(error)}", path=path
             ) from error
+        if record.id != self.id:
+            raise another_job(self.root, record.id)
+        return record
 
     def write(self, record: JobRecord) -> None:
         """Replace `job.json`. Values of variables for agents are left out: they may be secrets.
@@ -214,17 +219,25 @@ class JobBundle:
         warnings: list[BundleWarning] | None = None,
         written: Mapping[str, TrialResult] = MappingProxyType({}),
     ) -> Iterator[TrialResult]:
-        """Read the trials that have ended, in order of their paths. What is damaged goes to `warnings`.
+        """Read the trials that have ended, in order of their paths. What is damaged or misplaced goes to `warnings`.
 
         `written` are results by path that the caller has put there itself: they are not read.
         """
-        beginning = len(f"{self.root}/")
-        for directory in self.trial_directories(warnings):
-            try:
-                yield written.get(str(directory)[beginning:]) or read_result(directory)
-            except InputError as error:
-                if warnings is not None:
-                    warnings.append(BundleWarning(directory / RESULT, error.message))
+
+        def refuse(directory: Path, why: str) -> None:
+            if warnings is not None:
+                warnings.append(BundleWarning(directory / RESULT, why))
+
+        def read() -> Iterator[tuple[Path, TrialResult]]:
+            beginning = len(f"{self.root}/")
+            for directory in self.trial_directories(warnings):
+                try:
+                    yield directory, written.get(str(directory)[beginning:]) or read_result(directory)
+                except InputError as error:
+                    refuse(directory, error.message)
+
+        for _, result in genuine(read(), self.root, self.id, refuse):
+            yield result
 
     def trial_directories(self, warnings: list[BundleWarning] | None = None) -> Iterator[Path]:
         """Directories of the trials that have ended. What cannot be listed goes to `warnings`."""
@@ -261,6 +274,18 @@ class JobBundle:
             # It is complete, so it stays until there is room for it.
             return True
         return True
+
+
+def another_job(root: Path, job_id: str) -> InputError:
+    """The error about a directory whose `job.json` is that of another job: a copy, or one that was renamed."""
+    own = one_line(job_id, 100)
+    other = _JOB_ID.fullmatch(job_id) is not None and (root.parent / job_id).is_dir()
+    cure = (
+        f"its own directory is beside it; move this copy out of {root.parent}, or remove it"
+        if other
+        else f"rename {root} to {own}"
+    )
+    return InputError(f"is the record of job {own}: {cure}", path=root / "job.json")
 
 
 def _record_json(record: JobRecord) -> bytes:

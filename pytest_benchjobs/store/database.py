@@ -25,6 +25,8 @@ _UPGRADE_SECONDS = 600.0
 _OPEN_RETRY_SECONDS = 0.02
 _SWITCH_SECONDS = 1.0
 _REBUILD = "The results themselves are safe in jobs/: `benchjobs db rebuild` makes a new history from them"
+_MOST_STEPS = 9999
+"""Files of steps have four digits. A larger number is no version: the file is damaged."""
 _STEP = re.compile(r"^(\d{4})_\w+\.sql$")
 
 
@@ -134,8 +136,7 @@ def _connect(path: Path, readonly: bool) -> sqlite3.Connection:
         # Nothing of the file is read before this: a write-ahead log on a network file system may not even open.
         _choose_journal(connection, path, readonly=readonly)
         version = version_of(connection)
-        if version > len(migrations()):
-            raise _newer(path, version)
+        _refuse(path, version)
         if version < len(migrations()):
             _upgrade(connection, path, readonly)
         if readonly:
@@ -198,8 +199,7 @@ def _upgrade(connection: sqlite3.Connection, path: Path, readonly: bool) -> None
     with transaction(connection):
         # Read again: another process may have been faster.
         version = version_of(connection)
-        if version > len(migrations()):
-            raise _newer(path, version)
+        _refuse(path, version)
         if readonly and not version:
             _refuse_empty(path)
         for number, script in enumerate(migrations()[version:], version + 1):
@@ -265,8 +265,7 @@ def _refuse_newer(path: Path) -> None:
         if path.with_name(f"{path.name}-wal").stat().st_size:
             # The number may be in the log of a process that died. This way of reading leaves the log as it is.
             version = max(version, _peek(path, "mode=ro"))
-    if version > len(migrations()):
-        raise _newer(path, version)
+    _refuse(path, version)
 
 
 def _peek(path: Path, parameters: str) -> int:
@@ -281,8 +280,13 @@ def _peek(path: Path, parameters: str) -> int:
     return 0
 
 
-def _newer(path: Path, version: int) -> NewerHistory:
-    return NewerHistory(
+def _refuse(path: Path, version: int) -> None:
+    """Refuse the number of a version that this one does not know."""
+    if not 0 <= version <= _MOST_STEPS:
+        raise InputError(f"is damaged: {version} is the version of no history. {_REBUILD}", path=path)
+    if version <= len(migrations()):
+        return
+    raise NewerHistory(
         f"written by a newer version of pytest-benchjobs (schema {version}, not {len(migrations())}). "
         "Upgrade pytest-benchjobs, or choose another --bench-dir",
         path=path,

@@ -33,6 +33,7 @@ _SOUND = " AND ".join(
         *(f"typeof({name}) IN ({kinds})" for kinds, names in _TYPES.items() for name in names.split()),
         f"outcome IN ({', '.join(repr(outcome.value) for outcome in Outcome)})",
         "ifnull(score, 0) BETWEEN 0 AND 1",
+        "CASE outcome WHEN 'passed' THEN ifnull(score >= threshold, 0) WHEN 'failed' THEN 1 ELSE score IS NULL END",
         "datetime(started_at) IS NOT NULL AND datetime(finished_at) IS NOT NULL",
     ]
 )

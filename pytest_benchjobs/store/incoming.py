@@ -10,7 +10,7 @@ import dataclasses
 import datetime
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,8 +20,8 @@ from ..model.base import Model
 from ..model.errors import InputError
 from ..model.job import JobRecord
 from ..model.result import Origin, Outcome, TrialResult
-from .bundle import BundleWarning, JobBundle
-from .trials import RESULT, what_is_wrong
+from .bundle import BundleWarning, JobBundle, another_job
+from .trials import RESULT, Found, genuine, what_is_wrong
 
 _LIMIT = 256 << 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -60,7 +60,7 @@ def read_job(root: Path, warnings: list[BundleWarning]) -> IncomingJob:
     """Read the bundle in a directory, whatever that is called. What is damaged in it goes to `warnings`.
 
     Raises:
-        InputError: its `job.json` is missing, damaged, or names an impossible job.
+        InputError: its `job.json` is missing, damaged, names an impossible job, or that of the directory beside it.
 
     """
     path = root / "job.json"
@@ -69,19 +69,30 @@ def read_job(root: Path, warnings: list[BundleWarning]) -> IncomingJob:
         JobBundle(root, record.id)
     except InputError as error:
         raise InputError(error.message, path=path) from None
-    trials: dict[str, FoundTrial] = {}
-    for directory in trial_directories(root):
-        try:
-            result = read_model(TrialResult, directory / RESULT)
-            if result.job != record.id:
-                raise InputError("is the result of another job", path=directory / RESULT)
-        except InputError as error:
-            warnings.append(BundleWarning(directory / RESULT, error.message))
-            continue
-        found = FoundTrial(directory, result.node_id, result.outcome, result.finished_at)
-        if result.node_id not in trials or found.beats(trials[result.node_id]):
-            trials[result.node_id] = found
+    if root.parent.name == "jobs" and root.name != record.id and (root.parent / record.id).is_dir():
+        raise another_job(root, record.id)
+
+    def refuse(directory: Path, why: str) -> None:
+        warnings.append(BundleWarning(directory / RESULT, why))
+
+    trials = {
+        result.node_id: FoundTrial(directory, result.node_id, result.outcome, result.finished_at)
+        for directory, result in incoming_results(root, record.id, refuse)
+    }
     return IncomingJob(record, trials, root)
+
+
+def incoming_results(root: Path, job: str, refuse: Callable[[Path, str], None]) -> Iterator[Found]:
+    """Results of the job in a directory. `refuse` is called with what is damaged or misplaced, and why."""
+
+    def read() -> Iterator[Found]:
+        for directory in trial_directories(root):
+            try:
+                yield directory, read_model(TrialResult, directory / RESULT)
+            except InputError as error:
+                refuse(directory, error.message)
+
+    return genuine(read(), root, job, refuse)
 
 
 def read_model(model: type[AnyModel], path: Path) -> AnyModel:

@@ -92,7 +92,12 @@ class Merge:
             DiskFull, ResultsUnwritable: the results directory refuses.
 
         """
-        parts = {job.record.id: job for job in map(self._read, roots)}
+        parts: dict[str, IncomingJob] = {}
+        for root in roots:
+            job = self._read(root)
+            other = parts.setdefault(job.record.id, job).root
+            if other is not None and other.resolve() != root.resolve():
+                raise InputError(f"is job {job.record.id}, as is {other}; name one of the two", path=root)
         return self._bring_in(self._as_one(name, list(parts.values())))
 
     def _read(self, root: Path) -> IncomingJob:
@@ -151,6 +156,7 @@ class Merge:
 
     def _update(self, bundle: JobBundle, job: IncomingJob) -> Merged:
         """Bring what is new into a bundle that is here."""
+        bundle.read()  # of no other job, whose results would be mixed with these
         here = self._read(bundle.root)
         with writing(bundle.root):
             lock = hold(bundle.root)

@@ -9,7 +9,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -19,7 +19,7 @@ from ..model.base import Model
 from ..model.errors import InputError, ResultsUnwritable
 from ..model.result import Trial, TrialResult
 from .files import remove_tree, sync_directory, write_atomically, writing
-from .text import plain
+from .text import one_line, plain
 
 RESULT = "result.json"
 _UNSAFE = re.compile(r"[^a-z0-9._=+-]+")
@@ -136,6 +136,48 @@ def read_result(directory: Path | str) -> TrialResult:
         raise InputError(
             f"is damaged or of another version: {what_is_wrong(error)}", path=Path(path)
         ) from error
+
+
+Found = tuple[Path, TrialResult]
+"""The directory of a trial, and the result that is in it."""
+
+
+def genuine(
+    found: Iterable[Found], root: Path, job: str, refuse: Callable[[Path, str], None]
+) -> Iterator[Found]:
+    """Results that belong where they are: to this job, to their directory, and to a node id nobody else has.
+
+    Others are copies, or were edited by hand: `refuse` is called with the directory and the reason. Of two results with
+    one node id the one which that id describes is genuine.
+    """
+    own: dict[str, Path] = {}
+    doubtful: list[Found] = []
+
+    def is_first(directory: Path, result: TrialResult) -> bool:
+        first = own.setdefault(result.node_id, directory)
+        if first != directory:
+            refuse(directory, f"has the node id of the trial in {first.relative_to(root)}")
+        return first == directory
+
+    for directory, result in found:
+        misplaced = _misplaced(root, directory, job, result)
+        if misplaced is not None:
+            refuse(directory, misplaced)
+        elif not result.node_id.rpartition("::")[2].startswith(f"{result.scenario}["):
+            doubtful.append((directory, result))
+        elif is_first(directory, result):
+            yield directory, result
+    yield from (each for each in doubtful if is_first(*each))
+
+
+def _misplaced(root: Path, directory: Path, job: str, result: TrialResult) -> str | None:
+    """Why a result cannot be the one of its directory."""
+    if result.job != job:
+        return "is the result of another job"
+    usual = f"{root}/{_place(result.agent.label, result.scenario, result.attempt)}"
+    if str(directory) == usual or directory in places(Path(usual), result.node_id):
+        return None
+    return f"is the result of another trial: {one_line(result.node_id, 200)}"
 
 
 def put(root: Path, trial: Trial, result: TrialResult) -> TrialResult:
@@ -299,4 +341,5 @@ def what_is_wrong(error: ValidationError) -> str:
     """The first thing that is wrong, in a line."""
     first = error.errors(include_url=False)[0]
     where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else str(first["msg"])
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {message}" if where else message

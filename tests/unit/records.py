@@ -56,10 +56,14 @@ def result(of: Trial | None = None, job: str = JOB, **changes: Any) -> TrialResu
         "agent": of.agent,
         "attempt": of.attempt,
         "outcome": Outcome.PASSED,
-        "score": 1.0,
         "threshold": 1.0,
         "started_at": NOW,
         "finished_at": NOW + datetime.timedelta(seconds=2),
         "seconds": 2.0,
     }
-    return TrialResult(**{**values, **changes})
+    values.update(changes)
+    scored = values["outcome"] in (Outcome.PASSED, Outcome.FAILED)
+    values.setdefault("score", 1.0 if scored else None)
+    if values["outcome"] is Outcome.PASSED and "threshold" not in changes:
+        values["threshold"] = min(1.0, values["score"])
+    return TrialResult(**values)

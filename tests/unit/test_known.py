@@ -340,7 +340,8 @@ def known(mode: KnownMode = KnownMode.EXPECTED_FAIL, line: int | None = 1, **mor
 
 
 def ended(outcome: Outcome, what: Known | None) -> TrialResult:
-    return result(trial(), outcome=outcome, known=what, score=0.0 if outcome is Outcome.FAILED else None)
+    scores = {Outcome.PASSED: 1.0, Outcome.FAILED: 0.0}
+    return result(trial(), outcome=outcome, known=what, score=scores.get(outcome))
 
 
 def test_a_line_counts_them_and_says_which_to_remove() -> None:

@@ -359,7 +359,12 @@ def test_a_row_of_a_trial_says_where_it_came_from(history: History) -> None:
 
 
 def test_pairs_hold_what_comparing_needs(history: History) -> None:
-    save(history, JOB, made("a", signature=SIGNED), made("b", attempt=2, score=None, reused=origin("r")))
+    save(
+        history,
+        JOB,
+        made("a", signature=SIGNED),
+        made("b", attempt=2, outcome=Outcome.FAILED, score=None, reused=origin("r")),
+    )
     assert history.paired_rows(JOB) == [
         PairRow(
             "texts",
@@ -385,7 +390,7 @@ def test_pairs_hold_what_comparing_needs(history: History) -> None:
             "b",
             "oracle",
             2,
-            "passed",
+            "failed",
             None,
             None,
             2.0,

@@ -1,0 +1,222 @@
+"""Files that claim to be what they are not: copies of jobs, and results that somebody edited, are named and not used."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.analysis.baseline_file import side_of_file
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.report.json import report_json
+from pytest_benchjobs.store.bundle import BundleWarning, JobBundle
+from pytest_benchjobs.store.database import NewerHistory, migrations
+from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.imports import Import
+from pytest_benchjobs.store.merge import Merge
+from pytest_benchjobs.store.recover import rebuild, recover
+
+from .jobs import make_job, run
+from .records import JOB
+
+TWO = {"oracle": {"a": "P", "b": "F"}}
+
+
+def place(directory: Path, scenario: str, attempt: int = 1, job: str = JOB) -> Path:
+    return directory / "jobs" / job / "trials/oracle" / scenario / str(attempt) / "result.json"
+
+
+def edit(path: Path, **changes: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+@pytest.mark.parametrize("copy", ["0-copy", f"{JOB}-copy"])
+@pytest.mark.parametrize("trials", ["none", "one", "all"])
+def test_a_copy_of_a_job_never_takes_its_place(tmp_path: Path, copy: str, trials: str) -> None:
+    make_job(tmp_path, JOB, TWO)
+    jobs = tmp_path / "jobs"
+    shutil.copytree(jobs / JOB, jobs / copy)
+    if trials == "none":
+        shutil.rmtree(jobs / copy / "trials")
+    elif trials == "one":
+        shutil.rmtree(jobs / copy / "trials/oracle/a")
+    (tmp_path / FILE).unlink()
+    counted, found, warnings = rebuild(tmp_path)
+    assert (counted, found) == (1, 2)
+    (warning,) = warnings
+    assert warning.path == jobs / copy / "job.json"
+    assert warning.message == (
+        f"is the record of job {JOB}: its own directory is beside it; move this copy out of {jobs}, or remove it"
+    )
+    with History(tmp_path / FILE) as history:
+        assert [row.scenario for row in history.trials(JOB)] == ["a", "b"]
+        assert history.job_ids() == {JOB}
+        assert any("is the record of job" in line for line in recover(tmp_path, history))
+        assert [row.scenario for row in history.trials(JOB)] == ["a", "b"]
+
+
+def test_a_job_whose_directory_was_renamed_is_named_with_the_cure(tmp_path: Path) -> None:
+    make_job(tmp_path, JOB, TWO)
+    (tmp_path / "jobs" / JOB).rename(tmp_path / "jobs/mine")
+    counted, _, warnings = rebuild(tmp_path)
+    assert counted == 0
+    assert warnings[0].message == f"is the record of job {JOB}: rename {tmp_path / 'jobs/mine'} to {JOB}"
+
+
+def test_the_command_names_the_copy_and_counts_the_job_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_job(tmp_path, JOB, TWO)
+    shutil.copytree(tmp_path / "jobs" / JOB, tmp_path / "jobs/copy")
+    assert run("db", "rebuild", "--dir", tmp_path) == 0
+    out, err = capsys.readouterr()
+    assert out == "indexed 1 job with 2 trials\n"
+    assert err.startswith(f"warning: {tmp_path / 'jobs/copy/job.json'}: is the record of job {JOB}")
+
+
+EDITED = {
+    "passed without a score": ({"score": None}, "its outcome is passed, but it has no score"),
+    "passed below its threshold": (
+        {"score": 0.25},
+        "its outcome is passed, but its score 0.25 is below its threshold 1",
+    ),
+    "error with a score": (
+        {"outcome": "error"},
+        "its outcome is error, which has no score, but its score is 1",
+    ),
+    "newer schema": (
+        {"schema_version": 3},
+        "schema_version: 3 is that of a newer pytest-benchjobs, which is needed to read it",
+    ),
+    "no schema": ({"schema_version": 0}, "schema_version: Input should be greater than or equal to 1"),
+    "another job": ({"job": "other"}, "is the result of another job"),
+    "another scenario": ({"scenario": "b"}, "is the result of another trial: a.bench.yaml::a[oracle-1]"),
+    "another attempt": ({"attempt": 2}, "is the result of another trial: a.bench.yaml::a[oracle-1]"),
+    "another agent": (
+        {"agent": {"name": "nop"}},
+        "is the result of another trial: a.bench.yaml::a[oracle-1]",
+    ),
+    "another node id": (
+        {"node_id": "a.bench.yaml::b[oracle-1]"},
+        "has the node id of the trial in trials/oracle/b/1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "why"), EDITED.values(), ids=EDITED)
+def test_a_result_edited_by_hand_is_named_and_not_used(
+    tmp_path: Path, changes: dict[str, Any], why: str
+) -> None:
+    make_job(tmp_path / "there", JOB, TWO)
+    edited = place(tmp_path / "there", "a")
+    edit(edited, **changes)
+    warnings: list[BundleWarning] = []
+    bundle = JobBundle.open(tmp_path / "there", JOB)
+    assert [result.scenario for result in bundle.results(warnings)] == ["b"]
+    assert [warning.path for warning in warnings] == [edited]
+    assert warnings[0].message.removeprefix("is damaged or of another version: ") == why
+
+    assert rebuild(tmp_path / "there")[1] == 1
+    with Import(tmp_path / "here" / FILE) as history:
+        merging = Merge(tmp_path / "here", history, lambda *_: None)
+        assert merging.bring_in(bundle.root).trials == 1
+        assert [problem.removesuffix(why) for problem in merging.problems if problem.endswith(why)]
+    side, notes = side_of_file("file", bundle.root, None)
+    assert len(side.cells) == 1
+    assert any(why in note for note in notes)
+
+
+@pytest.mark.parametrize("which", ["a", "b"])
+def test_a_result_copied_over_another_is_named(tmp_path: Path, which: str) -> None:
+    make_job(tmp_path, JOB, TWO)
+    other = "b" if which == "a" else "a"
+    shutil.copy(place(tmp_path, other), place(tmp_path, which))
+    warnings: list[BundleWarning] = []
+    found = list(JobBundle.open(tmp_path, JOB).results(warnings))
+    assert [result.scenario for result in found] == [other]
+    assert [warning.path for warning in warnings] == [place(tmp_path, which)]
+
+
+def test_a_node_id_that_describes_no_scenario_is_kept_where_nobody_else_has_it(tmp_path: Path) -> None:
+    make_job(tmp_path, JOB, TWO)
+    edit(place(tmp_path, "a"), node_id="renamed by another plugin")
+    warnings: list[BundleWarning] = []
+    found = [result.scenario for result in JobBundle.open(tmp_path, JOB).results(warnings)]
+    assert sorted(found) == ["a", "b"]
+    assert warnings == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [EDITED["passed without a score"], EDITED["newer schema"], EDITED["another job"]],
+    ids=["passed without a score", "newer schema", "another job"],
+)
+def test_a_report_edited_by_hand_is_no_baseline(tmp_path: Path, changes: dict[str, Any], why: str) -> None:
+    record = make_job(tmp_path, JOB, TWO)
+    results = list(JobBundle.open(tmp_path, JOB).results())
+    path = tmp_path / "report.json"
+    path.write_bytes(report_json(record, results))
+    report = json.loads(path.read_text())
+    report["results"][0].update(changes)
+    path.write_text(json.dumps(report, indent=1))
+    with pytest.raises(InputError) as caught:
+        side_of_file("file", path, None)
+    assert why in str(caught.value)
+    report["results"] = [json.loads(results[0].model_dump_json(by_alias=True))] * 2
+    path.write_text(json.dumps(report, indent=1))
+    with pytest.raises(InputError, match=r"results\[1\]: has the node id of the result in line \d+"):
+        side_of_file("file", path, None)
+
+
+def test_of_two_directories_with_one_id_merge_takes_the_one_of_that_name(tmp_path: Path) -> None:
+    make_job(tmp_path / "there", JOB, TWO)
+    jobs = tmp_path / "there/jobs"
+    shutil.copytree(jobs / JOB, jobs / "copy")
+    edit(place(tmp_path / "there", "a", job="copy"), finished_at="2030-01-01T00:00:00Z", outcome="failed")
+    with Import(tmp_path / "here" / FILE) as history:
+        merging = Merge(tmp_path / "here", history, lambda *_: None)
+        with pytest.raises(InputError, match=f"is the record of job {JOB}: its own directory is beside it"):
+            merging.bring_in(jobs / "copy")
+        merging.bring_in(jobs / JOB)
+        assert [row.outcome for row in history.trials(JOB)] == ["passed", "failed"]
+
+
+def test_one_job_is_not_made_of_two_copies_of_a_part(tmp_path: Path) -> None:
+    make_job(tmp_path / "one", JOB, TWO)
+    make_job(tmp_path / "two", JOB, {"oracle": {"a": "P"}})
+    roots = [tmp_path / name / "jobs" / JOB for name in ("one", "two")]
+    with Import(tmp_path / "here" / FILE) as history:
+        merging = Merge(tmp_path / "here", history, lambda *_: None)
+        with pytest.raises(InputError, match=f"is job {JOB}, as is {roots[0]}; name one of the two"):
+            merging.make_one("whole", roots)
+        assert merging.make_one("whole", [roots[0], roots[0]]).trials == 2
+
+
+def test_a_job_is_not_merged_into_a_directory_that_holds_another(tmp_path: Path) -> None:
+    make_job(tmp_path / "there", JOB, TWO)
+    make_job(tmp_path / "here", "other", {"oracle": {"c": "P"}})
+    (tmp_path / "here/jobs/other").rename(tmp_path / "here/jobs" / JOB)
+    with Import(tmp_path / "here" / FILE) as history:
+        merging = Merge(tmp_path / "here", history, lambda *_: None)
+        with pytest.raises(InputError, match=f"is the record of job other: rename .*{JOB} to other"):
+            merging.bring_in(tmp_path / "there/jobs" / JOB)
+
+
+@pytest.mark.parametrize("version", [-1, 10_000, 2**31 - 1, 0, 1, len(migrations()) - 1])
+def test_a_damaged_version_of_the_history_is_damage_with_the_cure(tmp_path: Path, version: int) -> None:
+    make_job(tmp_path, JOB, TWO)
+    connection = sqlite3.connect(tmp_path / FILE)
+    connection.execute(f"PRAGMA user_version = {version}")
+    connection.close()
+    for readonly in (True, False):
+        with pytest.raises(InputError, match="benchjobs db rebuild") as caught:
+            History(tmp_path / FILE, readonly=readonly)
+        assert not isinstance(caught.value, NewerHistory)
+        assert "damaged" in str(caught.value) or (readonly and version == 0)
+    assert rebuild(tmp_path)[:2] == (1, 2)
+    with History(tmp_path / FILE) as history:
+        assert [row.scenario for row in history.trials(JOB)] == ["a", "b"]
