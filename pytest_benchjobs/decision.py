@@ -17,6 +17,7 @@ from .model.result import AgentEnd, FailureClass
 from .sandbox.protocol import ExecResult
 
 _KILLED = 137
+_LEAST_SILENCE, _LONG_SILENCE = 10.0, 120.0
 _SPENT = (Ending.BUDGET, Ending.QUOTA)
 ERRORS: dict[Ending, type[InfrastructureError]] = {
     Ending.BUDGET: BudgetSpent,
@@ -47,6 +48,9 @@ def ending_of(
     about = None if report is None else report.message
     if seen is not None and (seen in _SPENT or result.stopped or (result.timed_out and seen in ERRORS)):
         return seen, about
+    if said is not Ending.SUCCESS and report is not None and _kept_waiting(result, report):
+        waited = f"the model's endpoint had been silent for {report.waited:.0f} s when the agent gave up or was ended"
+        return Ending.ENDPOINT_DOWN, waited
     if result.timed_out:
         return Ending.TIMED_OUT, None
     if seen is not None and said is not Ending.SUCCESS:
@@ -63,6 +67,15 @@ def ending_of(
         if result.exit_status
         else (None, None)
     )
+
+
+def _kept_waiting(result: ExecResult, report: RouteReport) -> bool:
+    """Whether the endpoint left the agent's last call unanswered for at least half of its time.
+
+    An agent that gives up before its time has to have waited for minutes: it must not blame the endpoint at will.
+    """
+    least = _LEAST_SILENCE if result.timed_out else _LONG_SILENCE
+    return report.waited >= max(least, result.seconds / 2)
 
 
 def infrastructure_error(ending: Ending | None, message: str | None) -> InfrastructureError | None:

@@ -74,7 +74,7 @@ class HostShell:
         """POST JSON to a URL of the gateway: status and JSON of the answer."""
         if self._route is None:
             raise GatewayLost("the agent has no route to a model; its `prepare` names no endpoints")
-        return self._route.post(url, body, max(0.1, self._left()))
+        return self._route.post(url, body, max(0.1, self._left()), lambda: self.stopped)
 
     def log(self, line: str) -> None:
         """Add a line to the agent's log."""

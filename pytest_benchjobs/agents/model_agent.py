@@ -243,6 +243,8 @@ def _ask(task: Task, shell: Shell, messages: list[JSON], number: int) -> Answer:
         status, said = shell.post(f"{GATEWAY_URL['openai']}/chat/completions", body)
     except TimeoutError as error:
         raise Ended("stopped", str(error)) from None
+    except ConnectionError as error:
+        raise Ended("endpoint_down", str(error)) from None
     if status != 200:
         raise Ended("error", f"the model's endpoint answered {status}: {_error(said)}", status)
     choice = next(items_at(said, "choices"), None)

@@ -44,7 +44,13 @@ class Shell(Protocol):
         """Write a file; a relative path starts at the workdir."""
 
     def post(self, url: str, body: Mapping[str, Any]) -> tuple[int, Any]:
-        """POST JSON to a URL of the gateway (`GATEWAY_URL`): status and JSON of the answer."""
+        """POST JSON to a URL of the gateway (`GATEWAY_URL`): status and JSON of the answer.
+
+        Raises:
+            ConnectionError: the answer broke off.
+            TimeoutError: the agent's time is up, or it has to stop for another reason.
+
+        """
 
     def log(self, line: str) -> None:
         """Add a line to the agent's log."""

@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,6 +34,8 @@ from .prices import load_prices
 _BACKLOG = 4096
 _LONGEST_ADDRESS = 90  # of a unix socket: 108 bytes on Linux, 104 on macOS, less what is added for a route
 _CLOSE_TIMEOUT = 20.0
+_LOST_TIMEOUT = 1.0
+_LOOK_UP = 0.2
 _END_TIMEOUT = 5.0
 _LOG = "log"
 _LOG_TAIL = 500
@@ -83,6 +85,10 @@ class GatewaySettings:
     """Seconds a call may be held back for 429s, 5xx and failed connections before the agent is told."""
     grace: float = 5.0
     """Seconds an agent has to notice that its calls fail for good before it is stopped."""
+    silence: float = 900.0
+    """Seconds without a sign of life after which an endpoint is given up. Models think for minutes before a word."""
+    longest: float = 3600.0
+    """Seconds a call of an endpoint may take."""
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
     """Name -> value of what must not be recorded, besides keys."""
 
@@ -183,6 +189,8 @@ class RouteReport:
     """BUDGET or QUOTA when the whole job has to end."""
     job_message: str | None = None
     """Why, in a line."""
+    waited: float = 0.0
+    """Seconds of silence of the endpoint in the last call, which the agent gave up. 0: it was answered since."""
 
 
 def open_route(
@@ -259,33 +267,44 @@ class Route:
         self._listen()
         return self._gone or bool(self._said.get("stop"))
 
-    def post(self, url: str, body: Mapping[str, Any], timeout: float) -> tuple[int, Any]:
+    def post(
+        self, url: str, body: Mapping[str, Any], timeout: float, stopped: Callable[[], bool] = lambda: False
+    ) -> tuple[int, Any]:
         """POST JSON from this machine, to what containers reach under the same `GATEWAY_URL`.
+
+        Args:
+            url: Where to.
+            body: What.
+            timeout: Seconds until the last byte of the answer is here.
+            stopped: Whether to give up at once; asked several times a second.
 
         Returns:
             Status and the answer's JSON, or its text where that is none.
 
         Raises:
             GatewayLost: the gateway is gone.
-            TimeoutError: no answer within `timeout` seconds.
+            ConnectionError: the answer broke off, as it did for the gateway.
+            TimeoutError: no whole answer within `timeout` seconds, or `stopped`.
 
         """
         parts = urllib.parse.urlsplit(url)
         path = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        connection = _UnixConnection(self._said["host"], timeout)
+        connection = _UnixConnection(self._said["host"], timeout, stopped)
         try:
             connection.request("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json"})
             response = connection.getresponse()
             content = response.read()
-        except TimeoutError:
-            raise TimeoutError(f"no answer from the model within {timeout:g} s") from None
+        except TimeoutError as error:
+            raise TimeoutError(str(error)) from None
         except (OSError, http.client.HTTPException) as error:
-            raise _lost(self._address, error) from None
+            if self._ended_within(_LOST_TIMEOUT):
+                raise _lost(self._address, error) from None
+            raise ConnectionResetError("the answer broke off") from None
         finally:
             connection.close()
         try:
             return response.status, json.loads(content)
-        except ValueError:
+        except (ValueError, RecursionError):
             return response.status, content.decode("utf-8", "replace")
 
     def close(self) -> RouteReport:
@@ -322,6 +341,12 @@ class Route:
                 for line in lines:
                     self._said |= json.loads(line)
 
+    def _ended_within(self, timeout: float) -> bool:
+        """Whether the gateway is gone, or goes within so many seconds."""
+        with contextlib.suppress(GatewayLost):
+            self._wait_for("end", timeout)
+        return self._gone
+
     def _wait_for(self, what: str, timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while True:
@@ -339,14 +364,43 @@ class Route:
 
 
 class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str, timeout: float) -> None:
+    """A connection that takes no longer than `timeout` seconds altogether, however slowly an answer drips."""
+
+    def __init__(self, path: str, timeout: float, stopped: Callable[[], bool]) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
+        self._stopped = stopped
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
+        self.sock = _Patient(self._path, float(self.timeout or 0), self._stopped)
+
+
+class _Patient(socket.socket):
+    """A socket with a time for all that is read from it."""
+
+    def __init__(self, path: str, timeout: float, stopped: Callable[[], bool]) -> None:
+        super().__init__(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._limit = timeout
+        self._deadline = time.monotonic() + timeout
+        self._given_up = stopped
+        self.settimeout(timeout)
+        try:
+            self.connect(path)
+        except OSError:
+            self.close()
+            raise
+
+    def recv_into(self, *arguments: Any) -> int:
+        poll = select.poll()
+        poll.register(self, select.POLLIN)
+        while True:
+            left = self._deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError(f"no answer from the model within {self._limit:g} s")
+            if self._given_up():
+                raise TimeoutError("it had to stop while it waited for the model")
+            if poll.poll(min(left, _LOOK_UP) * 1000):
+                return super().recv_into(*arguments)
 
 
 def _check(settings: GatewaySettings) -> None:
@@ -396,6 +450,8 @@ def _written(settings: GatewaySettings) -> dict[str, Any]:
         "replay": settings.replay and str(settings.replay.absolute()),
         "patience": settings.patience,
         "grace": settings.grace,
+        "silence": settings.silence,
+        "longest": settings.longest,
         "secrets": dict(settings.secrets),
     }
 
@@ -409,6 +465,7 @@ def _report(said: Mapping[str, Any]) -> RouteReport:
         unpriced=tuple(said["unpriced"]),
         job_stopped=said["job_stopped"] and Ending(said["job_stopped"]),
         job_message=said["job_message"],
+        waited=said["waited"],
     )
 
 

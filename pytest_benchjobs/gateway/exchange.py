@@ -47,6 +47,7 @@ class Exchange:
         self._request = request
         self._keep: Callable[[Recorded], None] = lambda recorded: None  # noqa: ARG005
         self._recorded = False
+        self._asking: Asking | None = None
         asked = _json(body) if call.metered else {}
         model = call.model or asked.get("model")
         self._model = model[:_LONGEST_MODEL] if isinstance(model, str) else None
@@ -103,6 +104,7 @@ class Exchange:
         try:
             answer = await self._answer(replay)
         except asyncio.CancelledError:
+            self._note_silence()
             self._record(NOBODY_WAITED, {}, [], cut=True)
             raise
         if answer.status == NOBODY_WAITED:
@@ -123,7 +125,7 @@ class Exchange:
         return await self._asked()
 
     async def _asked(self) -> Answer:
-        asking = Asking(self._job, self._target, self._call, self._request.headers)
+        asking = self._asking = Asking(self._job, self._target, self._call, self._request.headers)
         patient = not self._state.impatient
         answer = await asking.answer(self._sent, patient)
         # Some servers know no `stream_options`. Then there is no usage, but there is an answer.
@@ -191,8 +193,8 @@ class Exchange:
                         await response.write(out)
             except Cut as problem:
                 cut = str(problem)
-            if meter is not None and not answer.framed and not meter.finish().finished:
-                cut = "the connection ended before the answer did"
+            if meter is not None and not meter.finish().whole:
+                cut = cut or "the connection ended before the answer did"
             hung_up = False
             if cut is not None:
                 self._hang_up()
@@ -202,6 +204,8 @@ class Exchange:
             reading = None if meter is None else meter.finish()
             # Some agents hang up as soon as they have read the last event: that answer is whole all the same.
             whole = cut is None and (not hung_up or (reading is not None and reading.finished))
+            if hung_up and not whole:
+                self._note_silence()
             if reading is not None:
                 self._settle(reading, whole, cut)
             self._record(answer.status, answer.headers, chunks, cut=not whole)
@@ -216,8 +220,16 @@ class Exchange:
         elif reading.error is not None:
             failure = failures.of_event(reading.error)
             self._state.failed(failure, for_good=failure.ending is Ending.QUOTA)
+        elif reading.hollow:
+            failure = failures.of_rubbish(200, "nothing is answered")
+            self._state.failed(failure, for_good=False)
         elif whole:
             self._state.succeeded()
+
+    def _note_silence(self) -> None:
+        """Note for how long the endpoint has kept an agent waiting that does not wait any longer."""
+        if self._call.metered and self._asking is not None:
+            self._state.gave_up(self._asking.silent())
 
     def _hang_up(self) -> None:
         """End the agent's connection in the middle, as the endpoint did with ours."""

@@ -69,6 +69,11 @@ def of_event(error: Mapping[str, Any]) -> Failure:
     return Failure(Ending.ENDPOINT_DOWN, message)
 
 
+def of_rubbish(status: int, what: str) -> Failure:
+    """Of an answer that says it went well, and is none."""
+    return Failure(Ending.ENDPOINT_DOWN, f"{status}, but {one_line(what, _MESSAGE_LENGTH)}", again=True)
+
+
 def of_connection(error: BaseException) -> Failure:
     """Of no answer at all."""
     reason = one_line(str(error), _MESSAGE_LENGTH) or type(error).__name__

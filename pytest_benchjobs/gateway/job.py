@@ -17,8 +17,6 @@ from .prices import load_prices
 from .rates import Rates
 
 _CONNECT_TIMEOUT = 15.0
-# Models think for minutes before the first word, but one that says nothing for this long is not coming back.
-_SILENCE = 900.0
 
 
 class Job:
@@ -27,6 +25,8 @@ class Job:
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.patience: float = settings["patience"]
         self.grace: float = settings["grace"]
+        self.silence: float = settings["silence"]
+        self.longest: float = settings["longest"]
         self.secrets: Mapping[str, str] = settings["secrets"]
         self.prices = load_prices(_path(settings["prices"]))
         self.record = _path(settings["record"])
@@ -41,7 +41,7 @@ class Job:
             # No cookies, no credentials from files; as many connections as there are calls.
             connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60),
             cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT, sock_read=_SILENCE),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT),
             trust_env=False,
             read_bufsize=1 << 16,
         )

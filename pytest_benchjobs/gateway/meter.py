@@ -10,10 +10,20 @@ from typing import Any
 from .prices import Tokens
 from .wires import Kind
 
-_LONGEST = 64 << 20  # bytes of one event or one whole answer that are kept to be read
+LONGEST_ANSWER = 64 << 20
+"""Bytes of one event, or of an answer in one piece."""
 _MOST = 1 << 53
 # Most events are a few words of text. Only those with one of these in them are worth parsing.
-_TELLING = (b"usage", b'"error"', b"message_st", b"response.", b"finishReason", b"[DONE]")
+_TELLING = (
+    b"usage",
+    b'"error"',
+    b"message_st",
+    b"response.",
+    b"[DONE]",
+    *(b"finishReason", b"blockReason"),
+    b'finish_reason":"',
+    b'finish_reason": "',
+)
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
@@ -27,8 +37,17 @@ class Reading:
     """Usage in the wire's own words; what is said later counts."""
     finished: bool = False
     """It said that it is complete."""
+    ended: bool = False
+    """It said why it ends, which is enough where `finished` does not follow."""
+    hollow: bool = False
+    """It came in one piece, and nothing is answered in it."""
     error: Mapping[str, Any] | None = None
     """What went wrong after it had begun well."""
+
+    @property
+    def whole(self) -> bool:
+        """Whether it came to its end, be it an error."""
+        return self.finished or self.ended or self.error is not None
 
     def tokens(self, kind: Kind) -> Tokens:
         """Usage in our words."""
@@ -48,7 +67,7 @@ class Meter:
     def feed(self, data: bytes) -> None:
         """More of it."""
         if not self._streamed:
-            if len(self._held) + len(data) <= _LONGEST:
+            if len(self._held) + len(data) <= LONGEST_ANSWER:
                 self._held += data
             else:
                 self._skipping = True
@@ -59,7 +78,7 @@ class Meter:
         if not self._skipping:
             self._held += first
         if not rest:
-            if len(self._held) > _LONGEST:
+            if len(self._held) > LONGEST_ANSWER:
                 self._held.clear()
                 self._skipping = True
             return
@@ -79,6 +98,7 @@ class Meter:
             answer = _parsed(held)
             for event in answer if isinstance(answer, list) else [answer]:
                 self._event(event)
+                self.reading.hollow |= isinstance(event, dict) and _hollow(self._kind, event)
             self.reading.finished = answer is not None
         return self.reading
 
@@ -97,6 +117,49 @@ class Meter:
     def _event(self, event: Any) -> None:
         if isinstance(event, dict):
             _READERS[self._kind](event, self.reading)
+
+
+_LISTS = {
+    Kind.MESSAGES: "content",
+    Kind.CHAT: "choices",
+    Kind.RESPONSES: "output",
+    Kind.GENERATE: "candidates",
+}
+
+
+_USAGES = {
+    Kind.MESSAGES: "usage",
+    Kind.CHAT: "usage",
+    Kind.RESPONSES: "usage",
+    Kind.GENERATE: "usageMetadata",
+}
+
+
+def flaw(kind: Kind, answer: bytes) -> str | None:
+    """Why this is no answer of a model, in one piece; None if it is one, or an error in the wire's own words.
+
+    One that says what it used was made by a model, whatever else it lacks, and has to be counted.
+    """
+    if not answer.strip():
+        return "the answer is empty"
+    if len(answer) > LONGEST_ANSWER:
+        return f"the answer has more than {LONGEST_ANSWER >> 20} MiB"
+    said = _parsed(answer)
+    start = answer[:200].decode("utf-8", "replace")
+    if said is None:
+        return f"the answer is not JSON: {start}"
+    for event in said if isinstance(said, list) and said else [said]:
+        if not isinstance(event, dict) or (_hollow(kind, event) and not _part(event, _USAGES[kind])):
+            return f"the answer has no `{_LISTS[kind]}`: {start}"
+    return None
+
+
+def _hollow(kind: Kind, answer: Mapping[str, Any]) -> bool:
+    """Whether nothing was answered, nor an error reported, nor the question refused by a filter."""
+    if isinstance(answer.get("error"), dict) or "promptFeedback" in answer:
+        return False
+    found = answer.get(_LISTS[kind])
+    return not isinstance(found, list) or (kind is Kind.CHAT and not found)
 
 
 def _parsed(text: bytes) -> Any:
@@ -128,6 +191,9 @@ def _read_messages(event: dict[str, Any], reading: Reading) -> None:
 
 def _read_chat(event: dict[str, Any], reading: Reading) -> None:
     _note(reading, event, "model", "usage")
+    choices = event.get("choices")
+    for choice in choices if isinstance(choices, list) else []:
+        reading.ended |= isinstance(choice, dict) and bool(choice.get("finish_reason"))
     if "usage" not in event:
         _note(reading, _part(event, "x_groq"), "model", "usage")
 
@@ -145,6 +211,7 @@ def _read_generate(event: dict[str, Any], reading: Reading) -> None:
     candidates = event.get("candidates")
     for candidate in candidates if isinstance(candidates, list) else []:
         reading.finished |= isinstance(candidate, dict) and bool(candidate.get("finishReason"))
+    reading.finished |= bool(_part(event, "promptFeedback").get("blockReason"))
 
 
 _READERS = {

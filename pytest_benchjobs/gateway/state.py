@@ -43,6 +43,7 @@ class TrialState:
         """The endpoint has used up the patience for it, and has not answered since."""
         self.unmeterable: str | None = None
         """Why a limit cannot be kept."""
+        self._waited = 0.0
         self._succeeded = False
         self._models: dict[str, bool] = {}
         self._grace: asyncio.TimerHandle | None = None
@@ -97,8 +98,13 @@ class TrialState:
         """What to say of a model whose cost cannot be limited."""
         return f"{model} has no (full) price, so no limit on cost can be kept; name it in a table for --bench-prices"
 
+    def gave_up(self, waited: float) -> None:
+        """The agent hung up after so many seconds in which the endpoint had said nothing."""
+        self._waited = max(self._waited, waited)
+
     def succeeded(self) -> None:
         """A call went well to its end."""
+        self._waited = 0.0
         self._succeeded = True
         self.impatient = False
         if self.ending not in _FOR_GOOD:
@@ -151,4 +157,5 @@ class TrialState:
             "job_stopped": stopped,
             "job_message": why,
             "fault": self.fault,
+            "waited": round(self._waited, 1),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import itertools
 import random
@@ -18,9 +19,15 @@ from ..model.endpoint import Endpoint
 from . import failures
 from .failures import Failure
 from .job import Job
+from .meter import LONGEST_ANSWER, flaw
 from .wires import Call, credentials
 
 _ERROR_LENGTH = 1 << 20
+_SIGN_OF_LIFE = 256
+_EVENT_STREAM = "text/event-stream"
+_BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
+# What a stream of events begins with. Some servers call theirs something else.
+_EVENTS = (b"data:", b"event:", b"id:", b"retry:", b": ", b":\n")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 8.0
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 # Hop by hop, or about the agent's connection; credentials and accounts of its own; what we decide.
@@ -53,6 +60,55 @@ class Cut(Exception):
     """The answer broke off."""
 
 
+class Pulse:
+    """How long an answer has been standing still. A byte now and then is no sign of life: 256 of them are one.
+
+    Args:
+        silence: Seconds without a sign of life that end a call.
+        longest: Seconds that a call may take.
+
+    """
+
+    def __init__(self, silence: float, longest: float) -> None:
+        self._silence, self._longest = silence, longest
+        self._begun = self._alive = self._left = time.monotonic()
+        self._waiting = False
+        self._fresh = 0
+
+    def beat(self, size: int) -> None:
+        """So many bytes came."""
+        self._fresh += size
+        if self._fresh >= _SIGN_OF_LIFE:
+            self._fresh, self._alive = 0, time.monotonic()
+
+    def silent(self) -> float:
+        """Seconds of waiting since the last sign of life, or since it was asked."""
+        return (time.monotonic() if self._waiting else self._left) - self._alive
+
+    @contextlib.asynccontextmanager
+    async def limit(self) -> AsyncIterator[None]:
+        """Wait for the endpoint, and give it up when that takes too long.
+
+        Raises:
+            TimeoutError: it did; says how long.
+
+        """
+        now = time.monotonic()
+        # As long as the agent does not take what came, the endpoint is not waited for.
+        self._alive += now - self._left
+        silence, rest = self._alive + self._silence - now, self._begun + self._longest - now
+        self._waiting = True
+        try:
+            async with asyncio.timeout(max(min(silence, rest), 0.0)):
+                yield
+        except TimeoutError:
+            if silence < rest:
+                raise TimeoutError(f"the endpoint was silent for {self._silence:g} s") from None
+            raise TimeoutError(f"the call took more than {self._longest:g} s") from None
+        finally:
+            self._waiting, self._left = False, time.monotonic()
+
+
 @dataclasses.dataclass(slots=True)
 class Answer:
     """What the endpoint said. `chunks` raises `Cut`."""
@@ -62,15 +118,13 @@ class Answer:
     """With lower-case names, fit to be passed on."""
     chunks: AsyncIterator[bytes]
     failure: Failure | None = None
-    framed: bool = True
-    """Its end is more than the end of a connection."""
     length: int | None = None
     response: aiohttp.ClientResponse | None = None
 
     @property
     def streamed(self) -> bool:
         """Whether it is a stream of events."""
-        return self.headers.get("content-type", "").startswith("text/event-stream")
+        return self.headers.get("content-type", "").startswith(_EVENT_STREAM)
 
     def close(self) -> None:
         """Nobody wants the rest of it."""
@@ -98,6 +152,11 @@ class Asking:
         for name, value in credentials(call.wire, target.key).items():
             self._headers[name] = ",".join([*self._headers.getall(name, ()), value])
         self._proxy = _proxy_for(self._url)
+        self._pulse: Pulse | None = None
+
+    def silent(self) -> float:
+        """Seconds for which the endpoint has kept the call waiting; 0 while none is under way."""
+        return 0.0 if self._pulse is None else self._pulse.silent()
 
     async def answer(self, body: bytes, patient: bool) -> Answer:
         """What the agent is to be told in the end.
@@ -131,45 +190,64 @@ class Asking:
         raise AssertionError("unreachable")
 
     async def _try(self, body: bytes) -> Answer:
+        pulse = self._pulse = Pulse(self._job.silence, self._job.longest)
+        response: aiohttp.ClientResponse | None = None
+        answer: Answer | None = None
         try:
-            response = await self._job.session.request(
-                self._call.method,
-                self._url,
-                data=body or None,
-                headers=self._headers,
-                allow_redirects=False,
-                proxy=self._proxy,
-                skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
-            )
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            return _no_answer(error)
-        try:
-            if response.status >= 300:
-                return await self._refusal(response)
-            # Until the first byte is here nothing has been promised to the agent, and we may try again.
-            first = await response.content.readany()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            response.close()
-            return _no_answer(error)
-        except BaseException:
-            response.close()
-            raise
-        encoded = response.headers.get("Content-Encoding", "identity") != "identity"
-        return Answer(
-            response.status,
-            self._incoming(response),
-            _chunks(first, response, self._target),
-            framed="Content-Length" in response.headers
-            or response.headers.get("Transfer-Encoding") == "chunked",
-            length=None if encoded else response.content_length,
-            response=response,
-        )
+            async with pulse.limit():
+                response = await self._job.session.request(
+                    self._call.method,
+                    self._url,
+                    data=body or None,
+                    headers=self._headers,
+                    allow_redirects=False,
+                    proxy=self._proxy,
+                    skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+                )
+            answer = await (self._refusal if response.status >= 300 else self._begun)(response, pulse)
+        except (*_BROKEN, ValueError) as error:
+            answer = _no_answer(error)
+        finally:
+            if response is not None and (answer is None or answer.failure is not None):
+                response.close()
+        if answer.failure is not None:
+            self._pulse = None
+        return answer
 
-    async def _refusal(self, response: aiohttp.ClientResponse) -> Answer:
+    async def _begun(self, response: aiohttp.ClientResponse, pulse: Pulse) -> Answer:
+        """An answer that the agent may be given: nothing has been promised to it until now, and we may try again.
+
+        A stream is one from its first byte; what comes in one piece has to be all there, and be an answer.
+        """
+        headers = self._incoming(response)
+        encoded = response.headers.get("Content-Encoding", "identity") != "identity"
+        first = await _read(response, pulse)
+        if not self._call.metered:
+            length = None if encoded else response.content_length
+            chunks = _chunks(first, response, self._target, pulse)
+            return Answer(response.status, headers, chunks, length=length, response=response)
+        stream = headers.get("content-type", "").startswith(_EVENT_STREAM)
+        if not stream and first.lstrip().startswith(_EVENTS):
+            stream, headers["content-type"] = True, _EVENT_STREAM
+        if stream and first:
+            chunks = _chunks(first, response, self._target, pulse)
+            return Answer(response.status, headers, chunks, response=response)
+        whole = bytearray(first)
+        try:
+            while first and len(whole) <= LONGEST_ANSWER and (more := await _read(response, pulse)):
+                whole += more
+        except _BROKEN as error:
+            chunks = _once(self._target.scrub(bytes(whole)), _reason(error))
+            return Answer(response.status, headers, chunks, response=response)
+        content = self._target.scrub(bytes(whole))
+        what = flaw(self._call.kind, content)
+        failure = None if what is None else failures.of_rubbish(response.status, what)
+        return Answer(response.status, headers, _once(content), failure, len(content), response)
+
+    async def _refusal(self, response: aiohttp.ClientResponse, pulse: Pulse) -> Answer:
         content = bytearray()
-        while len(content) < _ERROR_LENGTH and (chunk := await response.content.readany()):
+        while len(content) < _ERROR_LENGTH and (chunk := await _read(response, pulse)):
             content += chunk
-        response.close()
         body = self._target.scrub(bytes(content[:_ERROR_LENGTH]))
         headers = self._incoming(response)
         failure = failures.of_response(response.status, headers, body, time.time())
@@ -205,16 +283,32 @@ def _no_answer(error: BaseException) -> Answer:
     return Answer(502, {}, _once(b""), failures.of_connection(error))
 
 
-async def _once(body: bytes) -> AsyncIterator[bytes]:
+async def _once(body: bytes, cut: str | None = None) -> AsyncIterator[bytes]:
     if body:
         yield body
+    if cut is not None:
+        raise Cut(cut)
 
 
-async def _chunks(first: bytes, response: aiohttp.ClientResponse, target: Target) -> AsyncIterator[bytes]:
+async def _read(response: aiohttp.ClientResponse, pulse: Pulse) -> bytes:
+    """What comes next of an answer; nothing at its end."""
+    async with pulse.limit():
+        chunk = await response.content.readany()
+    pulse.beat(len(chunk))
+    return chunk
+
+
+async def _chunks(
+    first: bytes, response: aiohttp.ClientResponse, target: Target, pulse: Pulse
+) -> AsyncIterator[bytes]:
     chunk = first
     while chunk:
         yield target.scrub(chunk)
         try:
-            chunk = await response.content.readany()
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Cut(str(error) or type(error).__name__) from None
+            chunk = await _read(response, pulse)
+        except _BROKEN as error:
+            raise Cut(_reason(error)) from None
+
+
+def _reason(error: BaseException) -> str:
+    return str(error) or type(error).__name__

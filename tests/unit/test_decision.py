@@ -22,8 +22,10 @@ def ended(
     seen: Ending | None = None,
     timed_out: bool = False,
     stopped: bool = False,
+    seconds: float = 1.0,
+    waited: float = 0.0,
 ) -> Ending | None:
-    result = ExecResult(None if timed_out else status, timed_out=timed_out, seconds=1.0, stopped=stopped)
+    result = ExecResult(None if timed_out else status, timed_out=timed_out, seconds=seconds, stopped=stopped)
     reading = None if said is None else AgentReading(ending=said)
     report = RouteReport(
         usage=Usage(),
@@ -33,6 +35,7 @@ def ended(
         unpriced=(),
         job_stopped=None,
         job_message=None,
+        waited=waited,
     )
     return ending_of(result, reading, report)[0]
 
@@ -112,6 +115,24 @@ def test_time_that_is_up_is_the_agents_unless_the_endpoint_was_gone() -> None:
     assert ended(timed_out=True, said=Ending.SUCCESS) is Ending.TIMED_OUT
     assert ended(timed_out=True, seen=Ending.REFUSED) is Ending.TIMED_OUT
     assert ended(timed_out=True, stopped=True, seen=Ending.REFUSED) is Ending.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("seconds", "waited", "timed_out", "ending"),
+    [
+        (100, 50, True, Ending.ENDPOINT_DOWN),
+        (100, 49, True, Ending.TIMED_OUT),
+        (15, 10, True, Ending.ENDPOINT_DOWN),
+        (10, 9.5, True, Ending.TIMED_OUT),  # nobody can tell after so little
+        (200, 120, False, Ending.ENDPOINT_DOWN),
+        (200, 110, False, Ending.CRASHED),  # it gave up too soon to blame anybody
+    ],
+)
+def test_who_was_kept_waiting_by_a_silent_endpoint_is_not_to_blame(
+    seconds: float, waited: float, timed_out: bool, ending: Ending
+) -> None:
+    assert ended(1, timed_out=timed_out, seconds=seconds, waited=waited) is ending
+    assert ended(0, said=Ending.SUCCESS, seconds=seconds, waited=waited) is Ending.SUCCESS
 
 
 def test_nothing_an_author_wrote_fails_by_its_ending() -> None:

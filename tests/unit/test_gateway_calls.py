@@ -42,6 +42,7 @@ WIRES: list[tuple[str, str, dict[str, str], str, dict[str, Any]]] = [
         {
             "type": "message",
             "model": "m-a",
+            "content": [],
             "usage": {"input_tokens": 990, "cache_read_input_tokens": 10, "output_tokens": 100},
         },
     ),
@@ -52,7 +53,7 @@ WIRES: list[tuple[str, str, dict[str, str], str, dict[str, Any]]] = [
         "m-c",
         {
             "model": "m-c",
-            "choices": [],
+            "choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}],
             "usage": {
                 "prompt_tokens": 1000,
                 "completion_tokens": 100,
@@ -68,6 +69,7 @@ WIRES: list[tuple[str, str, dict[str, str], str, dict[str, Any]]] = [
         {
             "model": "m-r",
             "object": "response",
+            "output": [],
             "usage": {
                 "input_tokens": 1000,
                 "output_tokens": 100,

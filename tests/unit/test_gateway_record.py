@@ -126,7 +126,10 @@ def test_limits_hold_in_a_replay(tmp_path: Path, model: Model) -> None:
 def test_secrets_of_the_job_are_not_recorded_wherever_they_are(tmp_path: Path, model: Model) -> None:
     records = tmp_path / "records"
     secret = "correct horse battery"
-    halves = [f'data: {{"choices": [], "x": "{secret[:9]}'.encode(), f'{secret[9:]}"}}\n\n'.encode()]
+    halves = [
+        f'data: {{"choices": [], "x": "{secret[:9]}'.encode(),
+        f'{secret[9:]}"}}\n\ndata: [DONE]\n\n'.encode(),
+    ]
     model.says(Said(200, b"", {"Content-Type": "text/event-stream", "X-Echo": KEY}, chunks=tuple(halves)))
     with (
         running(tmp_path, record=records, secrets={"PASSPHRASE": secret}) as gateway,

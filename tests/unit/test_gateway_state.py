@@ -26,6 +26,8 @@ SETTINGS: dict[str, Any] = {
     "replay": None,
     "patience": 0,
     "grace": 0,
+    "silence": 900,
+    "longest": 3600,
     "secrets": {},
 }
 
