@@ -7,25 +7,29 @@ import dataclasses
 import functools
 import hashlib
 import io
+import json
+import os
 import re
+import select
+import signal
 import subprocess
 import tarfile
 import tempfile
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import docker.errors
 from docker.utils.build import exclude_paths
 
 from ..model.environ import host_environment
-from ..model.errors import EngineLost, ImageBuildFailed
-from .dockerfile import base_images, substitute
-from .engine import LABEL, Engine
+from ..model.errors import DiskFull, EngineLost, ImageBuildFailed
+from .dockerfile import base_images, references, substitute
+from .engine import LABEL, Engine, disk_is_full
 from .library import BROKEN
+from .pulling import LOOK, Check, hear
 
 _SPOOL = 32 * 1024 * 1024
 _CHUNK = 256 * 1024
@@ -33,6 +37,9 @@ _KEPT_LINES = 30
 _OWN_NAME = ".benchjobs.Dockerfile"
 _COMMON_NAMES = ("environment", "env", "docker", ".")
 _SHORTEST_SECRET = 4
+_TARGET = "image"
+# Python 3.11.0 to 3.11.3 know no filters.
+_AS_WRITTEN: dict[str, Any] = {"filter": "fully_trusted"} if hasattr(tarfile, "data_filter") else {}
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 Log = Callable[[str], object]
@@ -69,13 +76,28 @@ class Recipe:
             paths = exclude_paths(str(context), patterns, dockerfile=_inside(dockerfile, context))
         except (OSError, UnicodeDecodeError) as error:
             raise ImageBuildFailed(f"{dockerfile}: cannot be read: {error}") from error
-        text, substituted = substitute(original, image_map)
+        text, substituted = substitute(original, image_map, arguments)
         return cls(dockerfile, context, text, original, substituted, arguments, tuple(sorted(paths)))
 
     @property
     def bases(self) -> tuple[str, ...]:
         """Images it starts from, after mapping."""
-        return base_images(self.text)
+        return base_images(self.text, self.arguments)
+
+    @property
+    def hint(self) -> str:
+        """What to do about images that are named by a variable without a value; empty where there are none."""
+        unset = {
+            name: found.written
+            for found in references(self.text, self.arguments)
+            if not found.complete
+            for name in found.unset
+        }
+        return "".join(
+            f"\nFROM {written}: {name} has no value here, so no image can be found, pulled or mapped for it; give it "
+            f"with build_args or --bench-build-arg {name}=..."
+            for name, written in unset.items()
+        )
 
     @property
     def name(self) -> str:
@@ -92,7 +114,7 @@ class Recipe:
                 data = part.encode("utf-8", "surrogateescape") if isinstance(part, str) else part
                 digest.update(len(data).to_bytes(8, "big") + data)
 
-        add("v1", self.text)
+        add("v2", self.text)
         for table in (self.arguments, bases):
             for name, value in sorted(table.items()):
                 add(name, value)
@@ -145,11 +167,14 @@ class Recipe:
         return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "image"
 
 
-def build(engine: Engine, recipe: Recipe, tag: str, timeout: float, log: Log) -> None:
-    """Build `recipe` and name it `tag`; what is printed goes to `log`. Seconds.
+def build(
+    engine: Engine, recipe: Recipe, tag: str, timeout: float, log: Log, check: Check = lambda: None
+) -> None:
+    """Build `recipe` and name it `tag`; what is printed goes to `log`. Seconds. What `check` raises breaks it off.
 
     Raises:
         ImageBuildFailed: with the last lines of output, or because it took too long.
+        DiskFull: the engine has no room for it.
 
     """
     tail: deque[str] = deque(maxlen=_KEPT_LINES)
@@ -162,15 +187,17 @@ def build(engine: Engine, recipe: Recipe, tag: str, timeout: float, log: Log) ->
     with recipe.archive() as archive:
         builder = _buildx if _has_buildx() else _classic
         try:
-            builder(engine, recipe, tag, archive, time.monotonic() + timeout, note)
+            builder(engine, recipe, tag, archive, time.monotonic() + timeout, note, check)
         except TimeoutError:
             reason = f"did not end within {timeout:g} s"
         except _Failed as error:
             reason = recipe.redact(str(error))
         else:
             return
+    if disk_is_full(reason):
+        raise DiskFull(f"{recipe.dockerfile}: the build failed, the Docker Engine's disk is full: {reason}")
     shown = "\n".join(tail)
-    raise ImageBuildFailed(f"{recipe.dockerfile}: the build failed: {reason}\n{shown}".rstrip())
+    raise ImageBuildFailed(f"{recipe.dockerfile}: the build failed: {reason}\n{shown}".rstrip() + recipe.hint)
 
 
 class _Failed(Exception):
@@ -178,13 +205,18 @@ class _Failed(Exception):
 
 
 def _classic(
-    engine: Engine, recipe: Recipe, tag: str, archive: IO[bytes], deadline: float, note: Log
+    engine: Engine,
+    recipe: Recipe,
+    tag: str,
+    archive: IO[bytes],
+    deadline: float,
+    note: Log,
+    check: Check,
 ) -> None:
     """The engine's own builder. It gives up when we hang up."""
-    client = engine.client
-    output: Iterator[dict[str, object]] | None = None
-    try:
-        output = client.build(
+    lines = hear(
+        engine,
+        lambda client: client.build(
             fileobj=archive,
             custom_context=True,
             dockerfile=recipe.name,
@@ -194,65 +226,105 @@ def _classic(
             rm=True,
             forcerm=True,
             decode=True,
-            timeout=max(1, int(deadline - time.monotonic())),
-        )
-        for line in output:
-            if "error" in line:
-                raise _Failed(str(line["error"]).strip())
-            note(str(line.get("stream") or line.get("status") or ""))
-            if time.monotonic() > deadline:
-                raise TimeoutError
+        ),
+        check,
+        deadline=deadline,
+    )
+    try:
+        with contextlib.closing(lines):
+            for line in lines:
+                if "error" in line:
+                    raise _Failed(str(line["error"]).strip())
+                note(str(line.get("stream") or line.get("status") or ""))
     except docker.errors.APIError as error:
         raise _Failed(str(error.explanation or error)) from error
     except BROKEN as error:
-        if time.monotonic() >= deadline - 1:
-            raise TimeoutError from error
         raise EngineLost(f"the Docker Engine went away during a build: {error}") from error
-    finally:
-        if output is not None:
-            output.close()  # type: ignore[attr-defined]
 
 
-def _buildx(engine: Engine, recipe: Recipe, tag: str, archive: IO[bytes], deadline: float, note: Log) -> None:
-    """BuildKit, which the engine offers to its command line only. Values go by environment, not by `ps`."""
-    argv = ["docker", "buildx", "build", "--load", "--progress=plain", "--tag", tag, "--file", recipe.name]
-    argv += ["--label", f"{LABEL}image=1"]
-    for name in recipe.arguments:
-        argv += ["--build-arg", name]
-    process = subprocess.Popen(
-        [*argv, "-"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env={**host_environment(), **recipe.arguments, "DOCKER_HOST": engine.host},
-    )
-    timer = threading.Timer(max(0.0, deadline - time.monotonic()), process.kill)
-    timer.start()
-    feeder = threading.Thread(target=_feed, args=(process, archive), name="bench-context", daemon=True)
-    feeder.start()
-    try:
+def _buildx(
+    engine: Engine,
+    recipe: Recipe,
+    tag: str,
+    archive: IO[bytes],
+    deadline: float,
+    note: Log,
+    check: Check,
+) -> None:
+    """BuildKit, which the engine offers to its command line only.
+
+    Build arguments go by a file. On the command line everybody could read them, and in the environment they would be
+    variables of this machine's programs: a `PATH`, `DOCKER_CONFIG` or `LD_PRELOAD` of a task would run code here.
+    """
+    with tempfile.TemporaryDirectory(prefix="benchjobs-build-") as name:
+        directory = Path(name)
+        with tarfile.open(fileobj=archive) as tar:
+            tar.extractall(directory / "context", **_AS_WRITTEN)  # noqa: S202  we wrote it ourselves
+        (directory / "definition.json").write_text(json.dumps(_definition(recipe, tag)), "utf-8")
+        process = subprocess.Popen(
+            ["docker", "buildx", "bake", "--load", "--progress=plain", "--file", "definition.json", _TARGET],
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**host_environment(), "DOCKER_HOST": engine.host},
+            # The command is a chain of processes, and all of them have to end with it.
+            start_new_session=True,
+        )
         with process:
-            if process.stdout is None:
-                raise AssertionError("unreachable")
-            for line in process.stdout:
-                note(line.decode("utf-8", "replace"))
-    finally:
-        timer.cancel()
-        if process.poll() is None:
-            process.kill()
-        feeder.join()
-    if process.returncode != 0:
+            try:
+                _note_output(process, deadline, note, check)
+            finally:
+                # The first of them may be gone while the others work on; without any of them there is no group.
+                with contextlib.suppress(OSError):
+                    os.killpg(process.pid, signal.SIGKILL)
+        if process.returncode != 0:
+            raise _Failed(f"docker buildx exited with status {process.returncode}")
+
+
+def _definition(recipe: Recipe, tag: str) -> dict[str, object]:
+    """Return the build as `docker buildx bake` reads it. A `${` in a value would be a template."""
+
+    def plain(value: str) -> str:
+        return value.replace("${", "$${").replace("%{", "%%{")
+
+    target = {
+        "context": "context",
+        "dockerfile": plain(recipe.name),
+        "args": {name: plain(value) for name, value in recipe.arguments.items()},
+        "tags": [tag],
+        "labels": {f"{LABEL}image": "1"},
+    }
+    return {"target": {_TARGET: target}}
+
+
+def _note_output(process: subprocess.Popen[bytes], deadline: float, note: Log, check: Check) -> None:
+    """Take what a builder prints, line by line, until it has ended.
+
+    Raises:
+        TimeoutError: it did not end by `deadline`.
+
+    """
+    if process.stdout is None:
+        raise AssertionError("unreachable")
+    pipe, rest = process.stdout.fileno(), b""
+    while True:
+        check()
         if time.monotonic() >= deadline:
             raise TimeoutError
-        raise _Failed(f"docker buildx exited with status {process.returncode}")
-
-
-def _feed(process: subprocess.Popen[bytes], archive: IO[bytes]) -> None:
-    if process.stdin is None:
-        return
-    with contextlib.suppress(OSError), process.stdin as pipe:
-        while chunk := archive.read(_CHUNK):
-            pipe.write(chunk)
+        if not select.select([pipe], [], [], LOOK)[0]:
+            continue
+        data = os.read(pipe, _CHUNK)
+        *lines, rest = (rest + data).split(b"\n")
+        for line in [*lines, *([rest] if not data and rest else ())]:
+            note(line.decode("utf-8", "replace") + "\n")
+        if not data:
+            break
+    while process.poll() is None:
+        check()
+        if time.monotonic() >= deadline:
+            raise TimeoutError
+        time.sleep(LOOK / 10)
 
 
 @functools.cache

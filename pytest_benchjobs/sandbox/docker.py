@@ -132,7 +132,10 @@ class DockerProvider:
             if spec.kept is not None:
                 image = kept_image(self.engine, spec.kept)
             else:
-                image = self.images.resolve(spec.environment, spec.image_map, spec.build_args)
+                # Asking for the phase again is what tells that the trial is to stop.
+                image = self.images.resolve(
+                    spec.environment, spec.image_map, spec.build_args, lambda: on_phase("image")
+                )
             with self._starts:
                 on_phase("start")
                 sandbox = create(self, spec, image, events)

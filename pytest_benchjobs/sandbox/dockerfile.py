@@ -1,34 +1,61 @@
-"""Reading and rewriting the base images of a Dockerfile."""
+"""Reading and rewriting the images that a Dockerfile takes from others."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Iterator, Mapping
 
 _DIRECTIVE = re.compile(r"^\s*#\s*escape\s*=\s*(\S)", re.IGNORECASE)
 _PARSER_LINE = re.compile(r"^\s*#\s*\w+\s*=")
-_FROM = re.compile(r"^(\s*FROM\s+(?:--\S+\s+)*)(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE)
-_COPY = re.compile(r"^(\s*(?:COPY|ADD)\s(?:.*?\s)?--from=)(\S+)", re.IGNORECASE)
+_ARG = re.compile(r"^\s*ARG\s+(.*)", re.IGNORECASE | re.DOTALL)
+_FROM = re.compile(r"^\s*FROM\s+(?:--\S+\s+)*(?P<image>\S+)(?:\s+AS\s+(?P<stage>\S+))?", re.IGNORECASE)
+_COPY = re.compile(r"^\s*(?:COPY|ADD)\s+(?:--\S+\s+)*?--from=(?P<image>\S+)", re.IGNORECASE)
+_RUN = re.compile(r"^\s*RUN(?P<options>(?:\s+--\S+)+)", re.IGNORECASE)
+_MOUNT_FROM = re.compile(r"--mount=(?:\S*,)?from=([^,\s]+)")
 _HEREDOC = re.compile(r"<<(-?)\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\2")
 _HEREDOC_USERS = re.compile(r"^\s*(RUN|COPY|ADD)\b", re.IGNORECASE)
+_WORD = re.compile(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""", re.DOTALL)
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:(:?[-+])([^}]*))?\})")
 
 
-def base_images(text: str) -> tuple[str, ...]:
-    """Images the Dockerfile starts from or copies from; not its own stages, and none named by a variable."""
-    return tuple(dict.fromkeys(image for _, _, image in _references(text)))
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reference:
+    """A place in a Dockerfile that names an image of somebody else."""
+
+    start: int
+    end: int
+    written: str
+    image: str
+    """With its variables filled in, as the builder does it."""
+    unset: tuple[str, ...] = ()
+    """Variables in it that have no value."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether it can be the name of an image at all."""
+        return (
+            bool(self.image) and not self.image.endswith((":", "@", "/")) and not self.image.startswith(":")
+        )
 
 
-def substitute(text: str, image_map: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The Dockerfile with its base images mapped, and what was replaced by what."""
-    lines = text.splitlines(keepends=True)
+def base_images(text: str, arguments: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """Return the images the Dockerfile starts from, copies from or mounts; not its own stages."""
+    return tuple(dict.fromkeys(found.image for found in references(text, arguments or {}) if found.complete))
+
+
+def substitute(
+    text: str, image_map: Mapping[str, str], arguments: Mapping[str, str] | None = None
+) -> tuple[str, dict[str, str]]:
+    """Return the Dockerfile with its base images mapped, and what was replaced by what."""
     replaced: dict[str, str] = {}
-    for number, column, image in _references(text):
-        other = lookup(image, image_map)
-        if other is not None and other != image:
-            line = lines[number]
-            lines[number] = line[:column] + other + line[column + len(image) :]
-            replaced[image] = other
-    return "".join(lines), replaced
+    # From the end, so that the places before stay where they are.
+    for found in reversed(list(references(text, arguments or {}))):
+        other = lookup(found.image, image_map) if found.complete else None
+        if other is not None and other != found.image:
+            text = text[: found.start] + other + text[found.end :]
+            replaced[found.image] = other
+    return text, dict(reversed(replaced.items()))
 
 
 def lookup(image: str, image_map: Mapping[str, str]) -> str | None:
@@ -52,42 +79,119 @@ def canonical(image: str) -> str:
     return name
 
 
-def _references(text: str) -> Iterator[tuple[int, int, str]]:
-    """Line, column and name of every image of somebody else."""
+def references(text: str, arguments: Mapping[str, str]) -> Iterator[Reference]:
+    """Yield every place that names an image of somebody else, in order.
+
+    A variable in a `FROM` has the value of the build argument, else the default of the `ARG` before the first `FROM`.
+    """
     stages: set[str] = set()
-    for number, line in _instructions(text):
+    values: dict[str, str] = {}
+    staged = False
+    for offset, line in _instructions(text):
         if match := _FROM.match(line):
-            image, stage = match[2], match[3]
-            if not ("$" in image or image.lower() == "scratch" or image.lower() in stages):
-                yield number, match.start(2), image
-            if stage:
-                stages.add(stage.lower())
+            staged = True
+            image, unset = _expand(match["image"], values)
+            if image.lower() != "scratch" and image.lower() not in stages:
+                yield _reference(offset, match, "image", image, unset)
+            if match["stage"]:
+                stages.add(match["stage"].lower())
+        elif not staged and (match := _ARG.match(line)):
+            _declare(match[1], arguments, values)
         elif match := _COPY.match(line):
-            image = match[2]
-            if not ("$" in image or image.isdigit() or image.lower() in stages):
-                yield number, match.start(2), image
+            if _foreign(match["image"], stages):
+                yield _reference(offset, match, "image", match["image"])
+        elif match := _RUN.match(line):
+            for mount in _MOUNT_FROM.finditer(line, *match.span("options")):
+                if _foreign(mount[1], stages):
+                    yield _reference(offset, mount, 1, mount[1])
+
+
+def _reference(
+    offset: int, match: re.Match[str], group: int | str, image: str, unset: tuple[str, ...] = ()
+) -> Reference:
+    start, end = match.span(group)
+    return Reference(offset + start, offset + end, match[group], image, unset)
+
+
+def _foreign(image: str, stages: set[str]) -> bool:
+    """Whether a `from=`, in which builders fill in no variables, names no stage."""
+    return not ("$" in image or image.isdigit() or image.lower() in stages)
+
+
+def _declare(written: str, arguments: Mapping[str, str], values: dict[str, str]) -> None:
+    """Note what `ARG` gives the names it declares."""
+    for word in _WORD.findall(written):
+        name, equals, default = word.partition("=")
+        if name in arguments:
+            values[name] = arguments[name]
+        elif equals:
+            values[name] = _expand(default, values)[0]
+
+
+def _expand(word: str, values: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """Return a word without its quotes and with its variables filled in, and those that have no value."""
+    unset: list[str] = []
+
+    def value(match: re.Match[str]) -> str:
+        name, operator, other = match[1] or match[2], match[3] or "", match[4] or ""
+        known = values.get(name)
+        there = bool(known) if operator.startswith(":") else known is not None
+        if operator.endswith("+"):
+            return _expand(other, values)[0] if there else ""
+        if operator.endswith("-") and not there:
+            return _expand(other, values)[0]
+        if known is None:
+            unset.append(name)
+        return known or ""
+
+    parts = []
+    for part in re.findall(r"""'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^'"\\]+|.""", word, re.DOTALL):
+        if part[0] == "'" and len(part) > 1:
+            parts.append(part[1:-1])
+        elif part[0] == "\\":
+            parts.append(part[1:])
+        else:
+            inner = part[1:-1] if part[0] == '"' and len(part) > 1 else part
+            parts.append(_VARIABLE.sub(value, inner))
+    return "".join(parts), tuple(unset)
 
 
 def _instructions(text: str) -> Iterator[tuple[int, str]]:
-    """First lines of instructions: neither continuations of one, nor comments, nor the inside of a here-document."""
+    """Yield where each instruction starts, and the instruction in one line, every character in its place.
+
+    Continuations and comments inside are blanks. The inside of a here-document is no instruction.
+    """
     escape = "\\"
     waiting: list[tuple[str, bool]] = []
-    continued = heading = False
+    parts: list[str] = []
     preamble = True
-    for number, line in enumerate(text.splitlines()):
+    start = end = 0
+    for line in text.split("\n"):
+        begin, end = end, end + len(line) + 1
         if waiting:
             word, tabs = waiting[0]
-            if (line.lstrip("\t") if tabs else line) == word:
+            bare = line.rstrip("\r")
+            if (bare.lstrip("\t") if tabs else bare) == word:
                 waiting.pop(0)
             continue
         if preamble and (match := _DIRECTIVE.match(line)):
             escape = match[1]
         preamble = preamble and _PARSER_LINE.match(line) is not None
         if not line.strip() or line.lstrip().startswith("#"):
+            if parts:
+                parts.append(" " * (end - begin))
             continue
-        if not continued:
-            yield number, line
-            heading = _HEREDOC_USERS.match(line) is not None
-        if heading:
-            waiting = [(match[3], bool(match[1])) for match in _HEREDOC.finditer(line)]
-        continued = line.rstrip().endswith(escape)
+        if not parts:
+            start = begin
+        body = line.rstrip()
+        continued = body.endswith(escape)
+        parts.append((body[:-1] if continued else body).ljust(end - begin))
+        if continued:
+            continue
+        instruction = "".join(parts)
+        parts.clear()
+        if _HEREDOC_USERS.match(instruction):
+            waiting = [(match[3], bool(match[1])) for match in _HEREDOC.finditer(instruction)]
+        yield start, instruction
+    if parts:
+        yield start, "".join(parts)

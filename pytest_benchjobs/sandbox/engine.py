@@ -61,6 +61,24 @@ class Engine:
                 self._client = self._connect()
             return self._client
 
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[docker.APIClient]:
+        """Connect a client for one long call, which is broken off at the end if it still goes on in another thread.
+
+        Raises:
+            EngineUnavailable: nobody answers.
+
+        """
+        client = self._connect()
+        try:
+            yield client
+        finally:
+            for adapter in client.adapters.values():
+                # Only ours can; over TCP the engine learns of it when this process ends.
+                if (hang_up := getattr(adapter, "hang_up", None)) is not None:
+                    hang_up()
+            client.close()
+
     @property
     def local(self) -> bool:
         """Whether it sees the files of this machine, as far as its address tells."""
@@ -232,7 +250,7 @@ def refusal(status: int | None, text: str) -> InfrastructureError:
     """The class of error for what the engine answered."""
     text = text.strip()
     low = text.lower()
-    if "no space left on device" in low or "disk quota exceeded" in low:
+    if disk_is_full(text):
         return DiskFull(f"the Docker Engine's disk is full: {text}")
     if status in (404, 409) and (
         "no such container" in low
@@ -243,6 +261,12 @@ def refusal(status: int | None, text: str) -> InfrastructureError:
     ):
         return ContainerLost(f"the container was killed or removed by somebody else: {text}")
     return EngineError(f"the Docker Engine refused ({status}): {text}")
+
+
+def disk_is_full(text: str) -> bool:
+    """Whether the engine refuses because there is no room."""
+    low = text.lower()
+    return "no space left on device" in low or "disk quota exceeded" in low
 
 
 def _parameter(value: object) -> str:

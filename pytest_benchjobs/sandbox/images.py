@@ -8,6 +8,7 @@ import fcntl
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,17 @@ import platformdirs
 from ..model.errors import ImageBuildFailed, ImageMissing, InfrastructureError
 from ..model.result import ImageRecord
 from ..model.scenario import Environment
-from .dockerfile import canonical, lookup
+from .dockerfile import lookup
 from .engine import Engine
 
 if TYPE_CHECKING:
     from .build import Recipe
+    from .pulling import Check, Registries
+
+_LOOK = 0.2
+_REMEMBERED = 60.0
+_SHARE = 10.0
+"""A failure is remembered for so many times as long as it took to meet it: trying again costs a tenth of the time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,6 +48,8 @@ class _Slot:
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     image: ResolvedImage | None = None
     error: InfrastructureError | None = None
+    until: float = 0.0
+    """When the error is forgotten."""
 
 
 class Images:
@@ -53,33 +62,42 @@ class Images:
         self._lock = threading.Lock()
         self._identified: dict[object, str] = {}
         self._identifying = threading.Lock()
-        self._dead_registries: dict[str, str] = {}
+        self._registries: Registries | None = None
 
     def resolve(
-        self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
+        self,
+        environment: Environment,
+        image_map: Mapping[str, str],
+        build_args: Mapping[str, str],
+        check: Check = lambda: None,
     ) -> ResolvedImage:
         """The image of an environment: the named one if it is here or can be pulled, else built from its Dockerfile.
 
-        `build_args` are added to the environment's own, and win.
+        `build_args` are added to the environment's own, and win. `check` is called several times a second; what it
+        raises breaks off whatever goes on, and comes out here.
 
         Raises:
             ImageMissing: neither here nor to be pulled.
             ImageBuildFailed: the Dockerfile does not build, or not in time.
+            DiskFull: the engine has no room for it.
 
         """
         arguments = {**environment.build_args, **build_args}
         key = _key(environment, image_map, arguments)
         with self._lock:
             slot = self._slots.setdefault(key, _Slot())
-        with slot.lock:
-            if slot.error is not None:
+        with _taken(slot.lock, check):
+            started = time.monotonic()
+            if slot.error is not None and started < slot.until:
                 raise type(slot.error)(str(slot.error))
             if slot.image is None:
+                slot.error = None
                 try:
-                    slot.image = self._resolve(environment, image_map, arguments)
+                    slot.image = self._resolve(environment, image_map, arguments, check)
                 except (ImageMissing, ImageBuildFailed) as error:
-                    # It would end the same for every other trial.
-                    slot.error = error
+                    # For now it would end the same for every other trial.
+                    slot.error, ended = error, time.monotonic()
+                    slot.until = ended + max(_REMEMBERED, _SHARE * (ended - started))
                     raise
             return slot.image
 
@@ -121,7 +139,7 @@ class Images:
                 return str(found["Id"])
         if environment.dockerfile is None:
             return None
-        recipe = _recipe(environment, environment.dockerfile, image_map, arguments)
+        recipe = self._recipe(environment, environment.dockerfile, image_map, arguments)
         bases = {base: found["Id"] for base in recipe.bases if (found := self._local(base)) is not None}
         if len(bases) < len(recipe.bases):
             return None
@@ -130,13 +148,20 @@ class Images:
         return tag if environment.image is None or self._local(tag) is not None else None
 
     def _resolve(
-        self, environment: Environment, image_map: Mapping[str, str], arguments: Mapping[str, str]
+        self,
+        environment: Environment,
+        image_map: Mapping[str, str],
+        arguments: Mapping[str, str],
+        check: Check,
     ) -> ResolvedImage:
         if environment.image is not None:
             wanted = lookup(environment.image, image_map) or environment.image
             substituted = {} if wanted == environment.image else {environment.image: wanted}
             try:
-                found = self._local(wanted) or self._pull(wanted)
+                # What can be built instead is not held up.
+                found = self._local(wanted) or self._pull(
+                    wanted, check, patient=environment.dockerfile is None
+                )
             except ImageMissing:
                 if environment.dockerfile is None:
                     raise
@@ -152,7 +177,7 @@ class Images:
                 )
         if environment.dockerfile is None:
             raise ImageMissing("the scenario names neither an image nor a Dockerfile")
-        return self._built(environment, environment.dockerfile, image_map, arguments)
+        return self._built(environment, environment.dockerfile, image_map, arguments, check)
 
     def _built(
         self,
@@ -160,19 +185,20 @@ class Images:
         dockerfile: Path,
         image_map: Mapping[str, str],
         arguments: Mapping[str, str],
+        check: Check,
     ) -> ResolvedImage:
-        recipe = _recipe(environment, dockerfile, image_map, arguments)
-        bases = {base: (self._local(base) or self._pull(base))["Id"] for base in recipe.bases}
+        recipe = self._recipe(environment, dockerfile, image_map, arguments)
+        bases = {base: (self._local(base) or self._pull(base, check))["Id"] for base in recipe.bases}
         tag = recipe.tag(bases)
         found = self._local(tag)
         if found is None:
-            with _machine_lock(tag):
+            with _machine_lock(tag, check):
                 found = self._local(tag)
                 if found is None:
                     from .build import build
 
                     with self._log(tag) as log:
-                        build(self._engine, recipe, tag, environment.build_timeout, log)
+                        build(self._engine, recipe, tag, environment.build_timeout, log, check)
                     found = self._local(tag)
         if found is None:
             raise ImageBuildFailed(
@@ -189,25 +215,31 @@ class Images:
         found: dict[str, Any] | None = self._engine.get(f"/images/{name}/json")
         return found
 
-    def _pull(self, name: str) -> dict[str, Any]:
-        registry = canonical(name).partition("/")[0]
-        if registry in self._dead_registries:
-            raise _missing(name, self._dead_registries[registry])
-        from .pulling import Refused, pull
+    def _pull(self, name: str, check: Check, *, patient: bool = True) -> dict[str, Any]:
+        from .pulling import Refused, Registries
 
+        with self._lock:
+            registries = self._registries = self._registries or Registries(self._engine)
         try:
-            pull(self._engine, name)
+            registries.pull(name, check, patient=patient)
         except Refused as error:
-            if _out_of_reach(str(error)):
-                self._dead_registries[registry] = str(error)
-            raise _missing(name, str(error)) from error
-        except TimeoutError as error:
-            self._dead_registries[registry] = str(error)
             raise _missing(name, str(error)) from error
         found = self._local(name)
         if found is None:
             raise _missing(name, "the pull ended well, but the engine does not have it")
         return found
+
+    def _recipe(
+        self,
+        environment: Environment,
+        dockerfile: Path,
+        image_map: Mapping[str, str],
+        arguments: Mapping[str, str],
+    ) -> Recipe:
+        # With it comes the engine's client library, which most scenarios need only later.
+        from .build import Recipe
+
+        return Recipe.read(dockerfile, environment.context or dockerfile.parent, image_map, arguments)
 
     @contextlib.contextmanager
     def _log(self, tag: str) -> Iterator[Callable[[str], object]]:
@@ -247,16 +279,6 @@ def _key(
     )
 
 
-def _recipe(
-    environment: Environment, dockerfile: Path, image_map: Mapping[str, str], arguments: Mapping[str, str]
-) -> Recipe:
-    from .build import (
-        Recipe,
-    )  # with it comes the engine's client library, which most scenarios need only later
-
-    return Recipe.read(dockerfile, environment.context or dockerfile.parent, image_map, arguments)
-
-
 def _missing(name: str, reason: str) -> ImageMissing:
     return ImageMissing(
         f"image {name} is not on this machine and cannot be pulled: {reason.strip()}. "
@@ -264,18 +286,23 @@ def _missing(name: str, reason: str) -> ImageMissing:
     )
 
 
-def _out_of_reach(reason: str) -> bool:
-    low = reason.lower()
-    return any(
-        sign in low
-        for sign in ("no such host", "dial tcp", "i/o timeout", "timeout exceeded", "connection refused",
-                     "network is unreachable", "tls handshake", "temporary failure")
-    )  # fmt: skip
+@contextlib.contextmanager
+def _taken(lock: threading.Lock, check: Check) -> Iterator[None]:
+    """Hold a lock, which may take as long as somebody else's build."""
+    while not lock.acquire(timeout=_LOOK):
+        check()
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 @contextlib.contextmanager
-def _machine_lock(tag: str) -> Iterator[None]:
-    """Held by one process of this machine at a time; the kernel drops it when the process dies."""
+def _machine_lock(tag: str, check: Check) -> Iterator[None]:
+    """Held by one process of this machine at a time; the kernel drops it when the process dies.
+
+    Where the directory cannot hold locks, nobody waits: at worst an image is built twice.
+    """
     directory = platformdirs.user_cache_path("benchjobs") / "locks"
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -283,5 +310,14 @@ def _machine_lock(tag: str) -> Iterator[None]:
         directory = Path(tempfile.gettempdir()) / f"benchjobs-locks-{os.getuid()}"
         directory.mkdir(mode=0o700, exist_ok=True)
     with (directory / f"{tag.replace('/', '-').replace(':', '-')}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                check()
+                time.sleep(_LOOK)
+            except OSError:
+                break
+            else:
+                break
         yield

@@ -252,6 +252,9 @@ class SandboxProvider(Protocol):
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> Sandbox:
         """Resolve or build the image, create, fill and start. Calls `on_phase` with `image`, then `start`.
 
+        While it waits for an image it calls `on_phase` with `image` several times a second: that raises where the trial
+        is to stop, and whatever goes on has to be broken off.
+
         Raises:
             InfrastructureError: of the class that fits.
 

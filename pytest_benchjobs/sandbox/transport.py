@@ -7,7 +7,9 @@ Python then warns in the middle of somebody's test.
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import weakref
 from typing import Any
 
 import urllib3.connection
@@ -16,9 +18,9 @@ from docker.transport import UnixHTTPAdapter
 
 
 class _Connection(urllib3.connection.HTTPConnection):
-    def __init__(self, path: str, timeout: float) -> None:
+    def __init__(self, path: str, timeout: float, opened: weakref.WeakSet[socket.socket]) -> None:
         super().__init__("localhost", timeout=timeout)
-        self._path = path
+        self._path, self._opened = path, opened
 
     def connect(self) -> None:
         connection = socket.socket(socket.AF_UNIX)
@@ -29,15 +31,17 @@ class _Connection(urllib3.connection.HTTPConnection):
             connection.close()
             raise
         self.sock = connection
+        self._opened.add(connection)
 
 
 class _Pool(urllib3.connectionpool.HTTPConnectionPool):
     def __init__(self, path: str, timeout: float, size: int) -> None:
         super().__init__("localhost", timeout=timeout, maxsize=size)
         self._path, self._connect_timeout = path, timeout
+        self.opened: weakref.WeakSet[socket.socket] = weakref.WeakSet()
 
     def _new_conn(self) -> _Connection:
-        return _Connection(self._path, self._connect_timeout)
+        return _Connection(self._path, self._connect_timeout, self.opened)
 
 
 class UnixAdapter(UnixHTTPAdapter):
@@ -50,6 +54,12 @@ class UnixAdapter(UnixHTTPAdapter):
     def get_connection(self, url: Any, proxies: Any = None) -> Any:  # noqa: ARG002  the base names them
         """The one pool, whatever the URL."""
         return self._pool
+
+    def hang_up(self) -> None:
+        """Break off every call that is going on, in whatever thread; each fails there at once."""
+        for connection in list(self._pool.opened):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close idle connections."""

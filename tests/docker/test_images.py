@@ -23,6 +23,11 @@ from tests.support import IMAGE, PATIENCE
 pytestmark = pytest.mark.docker
 
 
+@pytest.fixture(autouse=True)
+def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_benchjobs.sandbox.pulling._PAUSES", (0.1, 0.1))
+
+
 @pytest.fixture
 def client() -> Iterator[docker.APIClient]:
     """A client; images that were built for the test are gone afterwards."""
@@ -128,6 +133,45 @@ def test_base_images_of_a_dockerfile_are_replaced(client: docker.APIClient, tmp_
         assert client.logs(container).decode().split() == ["Dockerfile", "a.txt"]
     finally:
         client.remove_container(container, force=True)
+
+
+def test_a_base_image_that_a_variable_names_is_part_of_what_goes_in(
+    client: docker.APIClient, tmp_path: Path
+) -> None:
+    text = "ARG BASE=faults-base:1\nARG TOOLS=faults\nFROM ${TOOLS}-base:2 AS tools\nFROM ${BASE}\n"
+    text += "COPY --from=tools /etc/hostname /copied\n"
+    dockerfile = _context(tmp_path / "task", text)
+    found = []
+    try:
+        for number in ("1", "2"):
+            client.tag(IMAGE, "faults-base", number)
+        found.append(_resolve(dockerfile).record.key)
+        for number in ("1", "2"):
+            other = _context(
+                tmp_path / f"other{number}", f"FROM {IMAGE}\nRUN echo {number} > /etc/hostname\n"
+            )
+            engine = Engine()
+            client.tag(
+                Images(engine).resolve(Environment(dockerfile=other), {}, {}).id, "faults-base", number
+            )
+            engine.close()
+            found.append(_resolve(dockerfile).record.key)
+        found.append(_resolve(dockerfile, build_args={"BASE": IMAGE}).record.key)
+        mapped = _resolve(dockerfile, image_map={"faults-base:1": IMAGE})
+        assert mapped.record.substituted == {"faults-base:1": IMAGE}
+    finally:
+        for name in ("faults-base:1", "faults-base:2"):
+            client.remove_image(name, force=True)
+    assert len(set(found)) == 4, "each is another image under the same names"
+
+
+def test_a_base_image_that_nothing_names_gets_a_hint(client: docker.APIClient, tmp_path: Path) -> None:
+    dockerfile = _context(tmp_path / "task", "ARG BASE\nFROM ${BASE}\n")
+    with pytest.raises(
+        ImageBuildFailed, match=r"FROM \$\{BASE\}: BASE has no value.*--bench-build-arg BASE="
+    ):
+        _resolve(dockerfile, image_map={"ubuntu:24.04": IMAGE})
+    assert _resolve(dockerfile, build_args={"BASE": IMAGE}).record.reference == "Dockerfile"
 
 
 def test_a_base_image_out_of_reach_is_missing(client: docker.APIClient, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.sandbox.dockerfile import base_images, canonical, lookup, substitute
+from pytest_benchjobs.sandbox.dockerfile import base_images, canonical, lookup, references, substitute
 
 TRICKY = r"""# syntax=docker/dockerfile:1
 ARG BASE=ubuntu
@@ -28,7 +28,7 @@ COPY --from=0 /a /b
 
 
 def test_only_images_of_others_count() -> None:
-    assert base_images(TRICKY) == ("ubuntu:24.04", "python", "ghcr.io/x/uv:latest")
+    assert base_images(TRICKY) == ("ubuntu:24.04", "ubuntu", "python", "ghcr.io/x/uv:latest")
 
 
 def test_replacing_changes_nothing_else() -> None:
@@ -63,3 +63,64 @@ def test_an_image_has_one_full_name(short: str, full: str) -> None:
 @given(st.text(st.sampled_from("FROM asx\n\\#<E:$-=")))
 def test_any_text_can_be_read_and_an_empty_map_changes_nothing(text: str) -> None:
     assert substitute(text, {}) == (text, {})
+
+
+VARIABLES = """ARG REGISTRY=docker.io/library TAG
+ARG BASE="${REGISTRY}/debian:${TAG:-12}"
+FROM ${BASE} AS base
+ARG BASE=later
+FROM --platform=$BUILDPLATFORM \\
+    # a comment
+    ${BASE} AS other
+FROM base${SUFFIX}
+COPY --from=tools:1 /a /b
+RUN --mount=type=cache,target=/x --mount=type=bind,from=mounted:2,target=/y cat --mount=from=not-this
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({}, "docker.io/library/debian:12"),
+        ({"TAG": "13"}, "docker.io/library/debian:13"),
+        ({"TAG": "", "REGISTRY": "r.example"}, "r.example/debian:12"),
+        ({"BASE": "mine:1", "UNDECLARED": "x"}, "mine:1"),
+    ],
+)
+def test_variables_have_the_value_they_have_in_a_build(arguments: dict[str, str], expected: str) -> None:
+    assert base_images(VARIABLES, arguments) == (expected, "tools:1", "mounted:2")
+
+
+def test_an_image_that_is_named_by_a_variable_is_replaced() -> None:
+    text, replaced = substitute(
+        VARIABLES, {"debian:13": "stand-in", "mounted:2": "other:3", "tools:1": "tools:1"}, {"TAG": "13"}
+    )
+    assert replaced == {"docker.io/library/debian:13": "stand-in", "mounted:2": "other:3"}
+    assert text == VARIABLES.replace("FROM ${BASE}", "FROM stand-in").replace(
+        "    ${BASE} AS other", "    stand-in AS other"
+    ).replace("mounted:2", "other:3")
+
+
+@pytest.mark.parametrize(
+    ("line", "image", "unset"),
+    [
+        ("FROM $NONE", "", ("NONE",)),
+        ("ARG NONE\nFROM debian:${NONE}", "debian:", ("NONE",)),
+        ("FROM debian$NONE", "debian", ("NONE",)),
+        ("FROM debian${NONE:-}", "debian", ()),
+        ("ARG A=1\nFROM debian${A:+-slim}", "debian-slim", ()),
+        ("ARG A=\nFROM debian${A:+-slim}${A-x}", "debian", ()),
+        ("ARG A='$B'\nFROM \"x/$A\"", "x/$B", ()),
+        ("ARG A=\\$B C=2\nFROM x/$C", "x/2", ()),
+    ],
+)
+def test_a_variable_without_a_value_is_known(line: str, image: str, unset: tuple[str, ...]) -> None:
+    (found,) = references(line, {})
+    assert (found.image, found.unset, found.complete) == (image, unset, image not in ("", "debian:"))
+    assert base_images(line) == ((image,) if found.complete else ())
+
+
+@given(st.text(st.sampled_from("ARGFOM asx\n\\#<E:$-={}'\"1")))
+def test_places_are_those_of_the_text(text: str) -> None:
+    for found in references(f"ARG x=1\n{text}", {}):
+        assert f"ARG x=1\n{text}"[found.start : found.end] == found.written

@@ -1,0 +1,205 @@
+"""Registries that fail for a while, and trials that stop while they wait for an image."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import docker
+import pytest
+
+from pytest_benchjobs.model.errors import DiskFull, ImageMissing
+from pytest_benchjobs.model.scenario import Environment
+from pytest_benchjobs.sandbox import images as images_module
+from pytest_benchjobs.sandbox import pulling
+from pytest_benchjobs.sandbox.engine import Engine
+from pytest_benchjobs.sandbox.images import Images
+from tests.support import IMAGE, until
+
+from .registry import Registry
+
+pytestmark = pytest.mark.docker
+
+
+class Stopped(Exception):
+    pass
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    registry = Registry()
+    yield registry
+    registry.stop()
+    client = docker.APIClient(version="auto")
+    for name in ("one", "two"):
+        with contextlib.suppress(docker.errors.APIError):
+            client.remove_image(registry.image(name), force=True)
+    client.close()
+
+
+@pytest.fixture
+def images() -> Iterator[Images]:
+    engine = Engine()
+    yield Images(engine)
+    engine.close()
+
+
+def resolve(images: Images, image: str, check: Callable[[], object] = lambda: None) -> str:
+    return images.resolve(Environment(image=image), {}, {}, check).record.reference
+
+
+def stop_when(event: threading.Event) -> Callable[[], None]:
+    def check() -> None:
+        if event.is_set():
+            raise Stopped
+
+    return check
+
+
+def test_a_registry_that_comes_back_in_a_moment_costs_nothing(
+    registry: Registry, images: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused: list[float] = []
+
+    def rest(seconds: float, check: object) -> None:
+        paused.append(seconds)
+        if len(paused) == 2:
+            registry.start()
+
+    monkeypatch.setattr(pulling, "rest", rest)
+    assert resolve(images, registry.image("one")) == registry.image("one")
+    assert paused == list(pulling._PAUSES[:2])
+
+
+def test_one_image_is_not_given_up_for_another_and_none_for_ever(
+    registry: Registry, images: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paused: list[float] = []
+    monkeypatch.setattr(pulling, "rest", lambda seconds, check: paused.append(seconds))
+    with pytest.raises(ImageMissing, match="connection refused"):
+        resolve(images, registry.image("one"))
+    assert paused == list(pulling._PAUSES)
+    with pytest.raises(ImageMissing, match="connection refused"):
+        resolve(images, registry.image("two"))
+    assert paused == list(pulling._PAUSES), "once nobody answers, the next image waits for nothing"
+    registry.start()
+    with pytest.raises(ImageMissing, match="connection refused"):
+        resolve(images, registry.image("one"))  # the other trials of the scenario, at the same moment
+    assert registry.asked == []
+    clock = images_module.time.monotonic
+    monkeypatch.setattr(images_module.time, "monotonic", lambda: clock() + 61 + 10 * sum(pulling._PAUSES))
+    assert resolve(images, registry.image("one")) == registry.image("one")
+    assert resolve(images, registry.image("two")) == registry.image("two")
+
+
+@pytest.mark.parametrize(("status", "times"), [(404, 1), (401, 1), (503, 3)])
+def test_a_registry_that_answers_is_believed(
+    registry: Registry, images: Images, monkeypatch: pytest.MonkeyPatch, status: int, times: int
+) -> None:
+    monkeypatch.setattr(pulling, "_PAUSES", (0.0, 0.0))
+    registry.status = status
+    registry.start()
+    with pytest.raises(ImageMissing):
+        resolve(images, registry.image("one"))
+    assert len(registry.asked) >= times
+    assert (len(registry.asked) % times, registry.asked.count("one")) == (0, len(registry.asked))
+
+
+def test_a_full_disk_of_the_engine_is_not_a_missing_image(
+    images: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulling, "_pull", lambda *_: "write /var/lib/x: no space left on device")
+    for _ in range(2):
+        with pytest.raises(DiskFull):
+            resolve(images, "nowhere/x:1")
+
+
+def test_a_pull_is_broken_off(registry: Registry, images: Images) -> None:
+    registry.silent = True
+    registry.start()
+    with pytest.raises(Stopped):
+        resolve(images, registry.image("one"), stop_when(registry.hanging))
+
+
+def test_waiting_for_a_registry_is_broken_off(
+    registry: Registry, images: Images, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = threading.Event()
+
+    def rest(seconds: float, check: Callable[[], object]) -> None:
+        waits.set()
+        original(1000, check)
+
+    original = pulling.rest
+    monkeypatch.setattr(pulling, "rest", rest)
+    with pytest.raises(Stopped):
+        resolve(images, registry.image("one"), stop_when(waits))
+
+
+def test_waiting_for_the_pull_of_another_trial_is_broken_off(registry: Registry, images: Images) -> None:
+    registry.silent = True
+    registry.start()
+    over = threading.Event()
+
+    def pull() -> None:
+        with contextlib.suppress(Stopped):
+            resolve(images, registry.image("one"), stop_when(over))
+
+    other = threading.Thread(target=pull)
+    other.start()
+    registry.hanging.wait()
+    with pytest.raises(Stopped):
+        resolve(images, registry.image("one"), stop_when(registry.hanging))
+    over.set()
+    other.join()
+
+
+def _dockerfile(tmp_path: Path, text: str) -> Path:
+    (tmp_path / "task").mkdir()
+    (tmp_path / "task" / "Dockerfile").write_text(text)
+    return tmp_path / "task" / "Dockerfile"
+
+
+def test_a_build_is_broken_off_and_leaves_nothing(images: Images, tmp_path: Path) -> None:
+    client = docker.APIClient(version="auto")
+
+    def building() -> list[str]:
+        return [found["Id"] for found in client.containers(all=True) if "sleep 4711" in found["Command"]]
+
+    def check() -> None:
+        if building():
+            raise Stopped
+
+    try:
+        with pytest.raises(Stopped):
+            images.resolve(
+                Environment(dockerfile=_dockerfile(tmp_path, f"FROM {IMAGE}\nRUN sleep 4711\n")),
+                {},
+                {},
+                check,
+            )
+        until(lambda: not building())
+    finally:
+        client.close()
+
+
+def test_waiting_for_the_build_of_another_process_is_broken_off(
+    images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images_module.platformdirs, "user_cache_path", lambda name: tmp_path / name)
+    dockerfile = _dockerfile(tmp_path, f"FROM {IMAGE}\nRUN false\n")
+    tag = images.identify(Environment(dockerfile=dockerfile), {}, {})
+    assert tag is not None
+    locks = tmp_path / "benchjobs" / "locks"
+    locks.mkdir(parents=True)
+    with (locks / f"{tag.replace('/', '-').replace(':', '-')}.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+
+        def check() -> None:
+            raise Stopped
+
+        with pytest.raises(Stopped):
+            images.resolve(Environment(dockerfile=dockerfile), {}, {}, check)
