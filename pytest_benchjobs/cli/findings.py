@@ -284,6 +284,7 @@ def data(paths: Sequence[Path]) -> Iterator[Finding]:
     """Benchmarks: can they be read."""
     from ..model.errors import InputError, InputErrors
     from ..sources import find_sources
+    from ..sources.protocol import Unsupported
 
     scenarios = broken = sources = 0
     for path in paths:
@@ -297,6 +298,9 @@ def data(paths: Sequence[Path]) -> Iterator[Finding]:
             sources += 1
             try:
                 scenarios += len(source.refs())
+            except Unsupported as error:
+                broken += 1
+                yield problem("data", str(error), "leave the task out; others run beside it")
             except InputError as error:
                 mistakes = error.errors if isinstance(error, InputErrors) else [error]
                 broken += len(mistakes)

@@ -24,7 +24,7 @@ from .selection import CHOSEN, Filters
 from .tags import tags
 
 if TYPE_CHECKING:
-    from ..sources.protocol import ScenarioRef, Source
+    from ..sources.protocol import ScenarioRef, Source, Unsupported
 
 _CHECKED = pytest.StashKey[bool]()
 _FILTERS = pytest.StashKey[Filters]()
@@ -258,7 +258,7 @@ def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Asked)
     where: dict[str, Source] = {}
     filters = config.stash.setdefault(_FILTERS, Filters(asked.filters))
     for source in sources:
-        refs = source.refs(known_failures.meeting(asked, source.benchmark))
+        refs, unsupported = _refs(source, asked)
         for warning in source.warnings:
             _warn(config, warning.message, Path(warning.path), warning.line)
         here = asked.of(source.benchmark)
@@ -268,7 +268,8 @@ def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Asked)
         together = here.job.attempts if here.job.attempt_policy.aggregates else 1
         numbers = range(1, here.job.attempts + 1, together)
         for ref in refs:
-            if asked.filters and not filters.fit(source.load(ref.id).metadata):
+            metadata = source.load(ref.id).metadata if asked.filters and unsupported is None else {}
+            if asked.filters and not filters.fit(metadata if unsupported is None else unsupported.metadata):
                 continue
             if ref.id in where:
                 raise InputError(
@@ -299,6 +300,16 @@ def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Asked)
                     if entries:
                         known_failures.mark(item, entries)
                     yield item
+
+
+def _refs(source: Source, asked: Asked) -> tuple[list[ScenarioRef], Unsupported | None]:
+    """Its scenarios; one that cannot be run here is a trial that says so, and keeps no other from running."""
+    from ..sources.protocol import Unsupported
+
+    try:
+        return source.refs(known_failures.meeting(asked, source.benchmark)), None
+    except Unsupported as error:
+        return [error.ref], error
 
 
 def _mark(collector: pytest.Collector) -> None:

@@ -15,8 +15,10 @@ import pytest
 from ..agents.capabilities import incompatibility
 from ..limits import Limits
 from ..model.errors import BenchError, InputError
+from ..model.scenario import Validation
 from ..preparation import Services, prepare
 from ..reuse import Decision, Reuse
+from ..sources.protocol import Unsupported
 from ..store.bundle import JobBundle, new_job_id, stored_config
 from ..store.history import FILE
 from ..store.text import clean
@@ -69,6 +71,9 @@ def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[dict[str, A
             for ticket in item.tickets():
                 try:
                     trial = item.trial(ticket.attempt)
+                except Unsupported as error:
+                    yield _unsupported(item, ticket.attempt, error)
+                    continue
                 except InputError as error:
                     # It was right when it was collected, so somebody writes it just now.
                     raise pytest.UsageError(f"--bench-plan: {error}") from None
@@ -91,6 +96,25 @@ def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[dict[str, A
                     "has_reference": trial.scenario.reference is not None,
                     "timeout": Limits(trial.scenario, read(config).job.of(trial.scenario.benchmark)).deadline,
                 }
+
+
+def _unsupported(item: TrialItem, attempt: int, error: Unsupported) -> dict[str, Any]:
+    return {
+        "node_id": item.trial_id(attempt),
+        "benchmark": item.source.benchmark,
+        "scenario": item.ref.id,
+        "agent": item.agent.label,
+        "attempt": attempt,
+        "reused": False,
+        "why": f"it would end in an error: {error}",
+        "incompatible": None,
+        "problem": clean(str(error), 2000),
+        "image": None,
+        "image_state": None,
+        "validation": Validation.FORWARD.value,
+        "has_reference": False,
+        "timeout": 0.0,
+    }
 
 
 def _image(trial: Trial) -> str | None:

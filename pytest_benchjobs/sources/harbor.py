@@ -1,7 +1,7 @@
 """Harbor task directories, schema 1.0 to 1.4: `task.toml`, `instruction.md`, `environment/`, `tests/`, `solution/`.
 
 What this package cannot run as its author meant it (several steps, services beside the main container, ...) is
-recognised and refused with the line that asks for it; a task is never half run.
+recognised and refused with the line that asks for it (`Unsupported`); a task is never half run.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from ..model.base import Name
-from ..model.errors import InputError
+from ..model.errors import InputError, InputErrors
 from ..model.scenario import ArtifactSpec, Environment, HealthCheck, Network, Reference, Scenario, ScorerSpec
 from .complaints import Complaints
 from .documents import Document, read_document, read_text
 from .harbor_task import TaskFile
 from .plain import Place
-from .protocol import ScenarioRef, SourceWarning
+from .protocol import ScenarioRef, SourceWarning, Unsupported
 
 TASK_FILE = "task.toml"
 DEFAULT_VERIFIER_TIMEOUT = 600.0
@@ -69,6 +69,7 @@ class HarborTask:
         """Validate the task if it is wanted. Reads `task.toml` and looks whether the other files are there.
 
         Raises:
+            Unsupported: the task cannot be run here.
             InputErrors: every mistake found.
         """
         warnings: list[SourceWarning] = []
@@ -81,10 +82,10 @@ class HarborTask:
         document = read_document(self.path / TASK_FILE, keys="harbor.md")
         complaints = Complaints(document)
         try:
-            task = _check(self.path, document, complaints)
+            task = _check(self.path, scenario_id, document, complaints)
         finally:
             self.warnings = (*warnings, *complaints.warnings)
-        return [ScenarioRef(id=scenario_id, tags=_tags(task), line=1, scorers=("harbor",))]
+        return [_ref(scenario_id, task.metadata)]
 
     def load(self, scenario_id: str) -> Scenario:
         """The whole scenario.
@@ -95,7 +96,7 @@ class HarborTask:
         if scenario_id != self._id():
             raise InputError(f"no scenario {scenario_id!r} here, only {self._id()!r}", path=self.path)
         document = read_document(self.path / TASK_FILE, keys="harbor.md")
-        task = _check(self.path, document, Complaints(document))
+        task = _check(self.path, scenario_id, document, Complaints(document))
         statement = strip_canary(read_text(self.path / "instruction.md"))
         if not statement.strip():
             raise InputError("is empty", path=self.path / "instruction.md")
@@ -126,11 +127,11 @@ def strip_canary(text: str) -> str:
     return "".join(lines[start:])
 
 
-def _check(directory: Path, document: Document, complaints: Complaints) -> TaskFile:
+def _check(directory: Path, scenario_id: str, document: Document, complaints: Complaints) -> TaskFile:
     """The task file, when nothing is wrong with it or missing beside it."""
     complaints.unknown_keys(TaskFile, document.data)
     task = complaints.check(TaskFile, document.data)
-    _refuse_unsupported(directory, document.data, complaints)
+    _refuse_unsupported(directory, scenario_id, document, complaints)
     steps = bool(document.data.get("steps")) or (directory / "steps").is_dir()
     if not steps:
         for name in ("instruction.md", "tests/test.sh"):
@@ -146,7 +147,28 @@ def _check(directory: Path, document: Document, complaints: Complaints) -> TaskF
     return task
 
 
-def _refuse_unsupported(directory: Path, data: dict[str, Any], complaints: Complaints) -> None:
+def _refuse_unsupported(
+    directory: Path, scenario_id: str, document: Document, complaints: Complaints
+) -> None:
+    """Refuse what cannot be run as its author meant it.
+
+    Raises:
+        Unsupported: all that is asked for and not there. What else is wrong may come of it: a task of several
+            containers has its images elsewhere.
+    """
+    refused = Complaints(document)
+    _find_unsupported(directory, document.data, refused, complaints)
+    try:
+        refused.raise_errors()
+    except InputErrors as errors:
+        found = document.data.get("metadata")
+        metadata = found if isinstance(found, dict) else {}
+        raise Unsupported(errors.errors, _ref(scenario_id, metadata), metadata) from None
+
+
+def _find_unsupported(
+    directory: Path, data: dict[str, Any], refused: Complaints, complaints: Complaints
+) -> None:
     def at(*place: str) -> Any:
         value: Any = data
         for key in place:
@@ -154,7 +176,7 @@ def _refuse_unsupported(directory: Path, data: dict[str, Any], complaints: Compl
         return value
 
     def refuse(place: Place, what: str) -> None:
-        complaints.wrong(place, f"{what} not supported yet")
+        refused.wrong(place, f"{what} not supported yet")
 
     if at("steps"):
         refuse(("steps",), "multi-step tasks are")
@@ -226,12 +248,16 @@ def _check_sense(directory: Path, task: TaskFile, complaints: Complaints) -> Non
         complaints.odd(("solution",), "solution/ has no solve.sh: the oracle cannot solve this task")
 
 
-def _tags(task: TaskFile) -> tuple[str, ...]:
-    listed = task.metadata.get("tags")
+def _ref(scenario_id: str, metadata: dict[str, Any]) -> ScenarioRef:
+    return ScenarioRef(id=scenario_id, tags=_tags(metadata), line=1, scorers=("harbor",))
+
+
+def _tags(metadata: dict[str, Any]) -> tuple[str, ...]:
+    listed = metadata.get("tags")
     words = [
         *(listed if isinstance(listed, list) else ()),
-        task.metadata.get("difficulty"),
-        task.metadata.get("category"),
+        metadata.get("difficulty"),
+        metadata.get("category"),
     ]
     return tuple(dict.fromkeys(word for word in words if isinstance(word, str) and word))
 
@@ -248,7 +274,7 @@ def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile,
         benchmark=benchmark,
         benchmark_version=task.task.version if task.task else None,
         problem_statement=statement,
-        tags=_tags(task),
+        tags=_tags(task.metadata),
         metadata=task.metadata,
         environment=_environment(directory, task),
         reference=Reference(solution=solution, env=task.solution.env) if solved else None,

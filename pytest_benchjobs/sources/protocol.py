@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, ClassVar, Protocol
 
+from ..model.errors import InputError, InputErrors
 from ..model.scenario import Scenario
 
 
@@ -20,6 +21,17 @@ class ScenarioRef:
     archived: bool = False
     scorers: tuple[str, ...] = ()
     """Kinds of its scorers: only whoever knows all plugins can say whether they exist."""
+
+
+class Unsupported(InputErrors):
+    """A scenario asks for what this package cannot do. It is an error of its own, and the others run."""
+
+    code: ClassVar[str] = "unsupported"
+
+    def __init__(self, errors: list[InputError], ref: ScenarioRef, metadata: dict[str, Any]) -> None:
+        super().__init__(errors)
+        self.ref = ref
+        self.metadata = metadata
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,6 +61,7 @@ class Source(Protocol):
         """Validate and list the scenarios whose id is `wanted`, in file order. Validates only those.
 
         Raises:
+            Unsupported: the one scenario of this source cannot be run here.
             InputErrors: every mistake found, each with file and line.
         """
 

@@ -286,6 +286,42 @@ def test_a_task_toml_that_means_something_else_is_left_alone(bench: Bench) -> No
     assert ids(bench.run("--collect-only", "-q")) == ["jobs/test_it.py::test_it"]
 
 
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_task_that_cannot_be_run_keeps_no_other_from_running(bench: Bench, workers: str) -> None:
+    for name in ("bad", "good", "worse"):
+        task(bench, f"tasks/{name}")
+    bench.write("tasks/bad/task.toml", f"{TASK}[environment]\ngpus = 1\n")
+    bench.write("tasks/worse/environment/docker-compose.yaml", "services: {}\n")
+    (bench.path / "tasks/worse/environment/Dockerfile").unlink()
+    result = bench.run("-n", workers, "tasks")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    rows = bench.job()["results"]
+    found = {row["scenario"]: (row["outcome"], (row["failure"] or {}).get("class")) for row in rows}
+    found.pop("good")
+    assert [row["scenario"] for row in bench.results()] == ["good"], "it has run"
+    assert "has neither docker_image" not in result.stdout.str(), "which comes of the services"
+    assert found == {"bad": ("error", "unsupported"), "worse": ("error", "unsupported")}
+    result.stdout.fnmatch_lines(["*tasks/bad/task.toml:8: environment.gpus: GPUs are not supported yet*"])
+    result.stdout.fnmatch_lines(["*docker-compose.yaml: services of Docker Compose are not supported yet*"])
+    plan = bench.run("tasks", "--bench-plan")
+    assert plan.ret == 0
+    plan.stdout.fnmatch_lines(["*bad*GPUs are not supported yet*"])
+    alone = bench.run("tasks", "-k", "good", "--collect-only", "-q")
+    assert ids(alone) == ["tasks/good::good[oracle]"]
+    assert ids(bench.run("tasks", "-m", "easy", "--collect-only", "-q")) == [
+        f"tasks/{name}::{name}[oracle]" for name in ("bad", "good", "worse")
+    ]
+
+
+def test_a_mistake_in_a_task_still_keeps_all_from_running(bench: Bench) -> None:
+    task(bench, "tasks/good")
+    task(bench, "tasks/bad")
+    bench.write("tasks/bad/task.toml", TASK.replace("60.0", "'much'"))
+    result = bench.run("tasks")
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*tasks/bad/task.toml:4: *"])
+
+
 @pytest.mark.usefixtures("from_nothing")
 def test_unused_the_plugin_imports_nothing_but_the_standard_library_and_pytest(bench: Bench) -> None:
     bench.write("conftest.py", "")
