@@ -41,6 +41,8 @@ class Services:
     """How to reach models; None: this session has no gateway."""
     on_spent: Callable[[str], None] = lambda _why: None
     """Called when a limit of the whole job is reached: no more may be spent."""
+    check_room: Callable[[], None] = lambda: None
+    """Called before an agent starts; raises `DiskFull` where its result could not be kept."""
     on_phase: Callable[[Trial, str], None] = lambda _trial, _phase: None
     """Called when a trial enters a phase, in its thread."""
 

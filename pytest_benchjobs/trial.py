@@ -326,6 +326,7 @@ class _Try:
             self.signature = signature(prepared.parts, sandbox.image.key)
             if self.original is None:
                 self._set_up(sandbox)
+                self.services.check_room()
                 self._run_agent(sandbox, prepared)
                 self._end_agent(sandbox, agent)
                 self._read_usage(sandbox)

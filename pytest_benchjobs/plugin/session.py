@@ -16,7 +16,7 @@ import pytest
 from ..agents.capabilities import incompatibility
 from ..cancellation import Cancellation
 from ..limits import Limits
-from ..model.errors import BudgetSpent, InfrastructureError, InputError
+from ..model.errors import BudgetSpent, DiskFull, InfrastructureError, InputError, ResultsUnwritable
 from ..model.job import JobRecord, JobStatus
 from ..model.result import Failure, Outcome, Trial, TrialResult
 from ..model.usage import Usage
@@ -27,6 +27,7 @@ from ..runner import Flight, Tokens
 from ..store import ledger
 from ..store.bundle import JobBundle
 from ..store.events import EventLog
+from ..store.files import check_room
 from ..store.gates import keep_gate
 from ..store.history import History
 from ..store.liveness import FLIGHT, join_crew, still
@@ -54,6 +55,7 @@ _SAVE_SECONDS = 0.5
 _SPACING = 4
 """Where saving takes long, as when another process keeps the history, at most a fifth of the time goes into it."""
 _REAL = (Outcome.PASSED, Outcome.FAILED)
+_NO_ROOM = (DiskFull.code, ResultsUnwritable.code)
 
 
 def session_of(config: pytest.Config) -> BenchSession:
@@ -115,6 +117,8 @@ class BenchSession:
         """Of the job's gateway, where its agents need models."""
         self.spent: str | None = None
         """Why no more may be spent, once that is so."""
+        self.full: str | None = None
+        """Why no more results can be kept, once that is so."""
         self._provider: SandboxProvider | None = None
         self._services: Services | None = None
         config.stash[SESSION] = self
@@ -224,8 +228,7 @@ class BenchSession:
                 result = self._committed(trial, started, unwanted, Outcome.SKIPPED)
             elif self.engine_problem is not None:
                 result = self._committed(trial, started, self.engine_problem)
-            elif self.spent is not None:
-                why = Failure(class_=BudgetSpent.code, message=f"not run: {self.spent}")
+            elif (why := self._no_more()) is not None:
                 return self._error(trial, started, why, Outcome.CANCELLED)
             else:
                 self.before(item, trial)
@@ -236,9 +239,33 @@ class BenchSession:
                 message=clean(f"{error or type(error).__name__}", 2000),
             )
             result = self._homeless_result(item, attempt, trial, started, why)
+        if self.full is None and result.failure is not None and result.failure.class_ in _NO_ROOM:
+            self.full = result.failure.message
         self._taken.pop(result.path, None)  # where a plugin runs a test again, this is in its place now
         self._events.ended(result, now=result.reused is None)
         return result
+
+    def _no_more(self) -> Failure | None:
+        """Why no further trial is run, if the budget is spent or there is no room for a result."""
+        if self.spent is not None:
+            return Failure(class_=BudgetSpent.code, message=f"not run: {self.spent}")
+        try:
+            self._check_room()
+        except DiskFull as error:
+            self.full = self.full or str(error)
+            return Failure(class_=DiskFull.code, message=clean(f"not run: {self.full}", 2000))
+        return None
+
+    def _check_room(self) -> None:
+        """Make sure that what an agent does now can be kept.
+
+        Raises:
+            DiskFull: it cannot, or could not a moment ago: then nothing more is paid for.
+
+        """
+        if self.full is not None:
+            raise DiskFull(self.full)
+        check_room(self.bundle.root)
 
     def _unwanted(self, item: TrialItem, trial: Trial) -> Failure | None:
         """Why a trial is not to run: a mark says so, or its agent or the sandboxes lack what the scenario requires."""
@@ -446,6 +473,15 @@ class BenchSession:
         if self.spent is not None and (missing > 0 or cut):
             again = f"finish it with `benchjobs resume {self.bundle.id}` and a higher limit"
             return JobStatus.BUDGET, f"{self.spent}; {again}"
+        full = self.full or next(
+            (one.failure.message for one in self.results if one.failure and one.failure.class_ in _NO_ROOM),
+            None,
+        )
+        if full is not None and missing > 0:
+            return JobStatus.CANCELLED, (
+                f"{missing} trials did not run: {clean(full, 500)}; then finish it with "
+                f"`benchjobs resume {self.bundle.id}`"
+            )
         if missing <= 0:
             return JobStatus.COMPLETED, None  # even if it was the last one that pytest stopped after
         reason = self._heart.reason if self._heart is not None else None
@@ -494,6 +530,7 @@ class BenchSession:
             on_phase=self._events.phase,
             models=None if self.gateway_address is None else models.models(self.config, self.gateway_address),
             on_spent=self._note_spent,
+            check_room=self._check_room,
         )
         if self.job.reuse:
             self._reuse = Reuse(self.job.directory, self.bundle.id, self.job)

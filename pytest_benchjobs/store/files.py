@@ -30,6 +30,25 @@ def write_error(path: Path | str, error: OSError) -> InfrastructureError:
     )
 
 
+_LEAST_ROOM = 1 << 20
+"""Bytes. Less than that holds no result worth paying for."""
+
+
+def check_room(directory: Path) -> None:
+    """Make sure that there is room for another result.
+
+    Raises:
+        DiskFull: there is none. Where nobody can tell, writing will.
+
+    """
+    try:
+        room = os.statvfs(directory)
+    except OSError:
+        return
+    if room.f_bavail * room.f_frsize < _LEAST_ROOM or (room.f_files and not room.f_favail):
+        raise write_error(directory, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+
+
 def is_file(path: Path | str) -> bool:
     """Whether there is such a file. `Path.is_file` says no, or raises what nobody catches, where nobody can know.
 
