@@ -7,13 +7,17 @@
     file:PATH        a baseline.json, the directory of a job, or a report.json
     none             nothing
 
-What is not there yet (a name nobody has set, no job before this one, no file) is missing, as it is at a first run.
-What is wrong (a job that does not exist, a damaged file, words that mean nothing) is an error.
+What is not there (a name nobody has set, no job before this one, no file) is missing: a mistake, unless the user says
+that this is a first run. What is wrong (a job that does not exist or lost its results, a damaged file, words that mean
+nothing) is an error in any case.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import difflib
+import itertools
 import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
@@ -23,6 +27,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..model.base import Name
 from ..model.errors import InputError
+from ..model.gate import GateConfig, GateVerdict
 from ..model.job import JobRecord
 from ..sources.complaints import did_you_mean
 from ..store.baselines import near
@@ -30,7 +35,7 @@ from ..store.find import LAST, find_job
 from ..store.history import History
 from ..store.text import one_line
 from .baseline_file import side_of_file
-from .baseline_jobs import branch_jobs, last_job
+from .baseline_jobs import branch_jobs, last_job, why_incomplete
 from .sides import Side, side
 
 _BRANCH = re.compile(r"^(?P<branch>[^~^:\s\\?*\[]+)(?:~(?P<pool>[0-9]{1,4}))?$")
@@ -38,6 +43,10 @@ _NAME: TypeAdapter[str] = TypeAdapter(Name)
 _KINDS = ("job", "branch", "file")
 _MOST = 100
 _SHOWN = 5
+_BRANCHES = 500
+"""Jobs whose branches are looked at for a name that may have been meant."""
+_FILES = 10_000
+"""Likewise files."""
 FORMS = "NAME, job:ID, last, branch:NAME[~M], file:PATH or none"
 
 
@@ -61,6 +70,31 @@ class Resolved:
     """Why there is no side, in a line."""
     notes: tuple[str, ...] = ()
     """What it was made of and what was left out, a line each."""
+    lost: bool = False
+    """It was there once: no first run is without it for that."""
+
+
+def usable(found: Resolved, gate: GateConfig, flag: str = "--bench-first-run") -> Resolved:
+    """The baseline, if there is one, or the user said that there is none yet.
+
+    Args:
+        found: What the spec of `gate` came to.
+        gate: What the job is judged by.
+        flag: The option by which the user says it.
+
+    Raises:
+        InputError: it is missing.
+
+    """
+    if found.side is not None or not gate.names_baseline:
+        return found
+    missing = found.missing or "there is no baseline"
+    if found.lost:
+        raise InputError(f"{missing}; set the baseline anew, or bring its job back")
+    if gate.without is GateVerdict.NO_BASELINE:
+        return found
+    end = "" if missing.endswith("?") else "."
+    raise InputError(f"{missing}{end} A first run, for which there is none yet, says so with {flag}")
 
 
 def parse_spec(text: str) -> Spec:
@@ -146,14 +180,13 @@ def resolve(
         return from_file(spec, root / asked.value, None if job is None else job.id)
     if asked.kind == "last":
         chosen = last_job(history, job, benchmarks)
-        why = (
-            f"there is no completed job{' of the same benchmarks and agents before this one' if job else ''}"
-        )
+        same = " of the same benchmarks and agents before this one" if job else ""
+        why, hint = f"there is no completed job{same}", ""
     else:
         chosen = branch_jobs(history, asked.value, asked.pool, root, job, benchmarks)
-        why = f"there is no completed job of branch {one_line(asked.value, 200)} that fits"
+        why, hint = _no_job_of_branch(history, asked.value)
     if not chosen.jobs:
-        return Resolved(None, f"{why} in {directory}", chosen.notes)
+        return Resolved(None, f"{why} in {directory}{hint}", chosen.notes)
     return _pooled(spec, chosen.jobs, history, chosen.notes)
 
 
@@ -165,7 +198,7 @@ def from_file(spec: str, path: Path, judged: str | None) -> Resolved:
 
     """
     if not path.exists():
-        return Resolved(None, f"there is no file {one_line(str(path), 300)}")
+        return Resolved(None, f"there is no file {one_line(str(path), 300)}{_near_file(path)}")
     return of_side(*side_of_file(spec, path, judged))
 
 
@@ -183,7 +216,8 @@ def _named(name: str, spec: str, history: History, job: JobRecord | None) -> Res
         else:
             jobs.append(each)
     if not jobs:
-        return Resolved(None, f"no job of baseline {name!r} can be used: {'; '.join(notes)}", tuple(notes))
+        why = f"no job of baseline {name!r} can be used: {'; '.join(notes)}"
+        return Resolved(None, why, tuple(notes), lost=True)
     by = f" by {one_line(entry.set_by, 100)}" if entry.set_by else ""
     why = f": {one_line(entry.reason, 200)}" if entry.reason else ""
     return _pooled(spec, jobs, history, [f"baseline {name} was set {entry.set_at:%Y-%m-%d}{by}{why}", *notes])
@@ -208,7 +242,33 @@ def _job(text: str, history: History, job: JobRecord | None) -> str:
 
 
 def _pooled(spec: str, jobs: Sequence[str], history: History, notes: Iterable[str] = ()) -> Resolved:
-    return of_side(side(spec, [(job, history.paired_rows(job)) for job in jobs]), notes)
+    rows = [(job, history.paired_rows(job)) for job in jobs]
+    for job, listed in rows:
+        if (why := why_incomplete(history, job, len(listed))) is not None:
+            return Resolved(None, f"job {job} cannot be a baseline: {why}", tuple(notes), lost=True)
+    return of_side(side(spec, rows), notes)
+
+
+def _no_job_of_branch(history: History, branch: str) -> tuple[str, str]:
+    """Why a branch has no baseline, and the name of one that may have been meant."""
+    shown = one_line(branch, 200)
+    branches = {
+        str(git.get("branch"))
+        for record in itertools.islice(history.completed(), _BRANCHES)
+        if isinstance(git := record.reproducibility.get("git"), dict)
+    } - {"None", branch}
+    close = difflib.get_close_matches(branch, sorted(branches), 1)
+    hint = f". Did you mean branch {_quoted(close[0])}?" if close else ""
+    return f"there is no completed job of branch {shown} that fits", hint
+
+
+def _near_file(path: Path) -> str:
+    """A file beside it that may have been meant."""
+    names: list[str] = []
+    with contextlib.suppress(OSError):
+        names = sorted(each.name for each in itertools.islice(path.parent.iterdir(), _FILES))
+    close = difflib.get_close_matches(path.name, names, 1)
+    return f". Did you mean {_quoted(str(path.with_name(close[0])))}?" if close else ""
 
 
 def of_side(found: Side, notes: Iterable[str] = ()) -> Resolved:
@@ -220,7 +280,8 @@ def of_side(found: Side, notes: Iterable[str] = ()) -> Resolved:
             if found.jobs
             else found.name
         )
-        return Resolved(None, f"the baseline is empty: no trial of {what} passed or failed", tuple(notes))
+        why = f"the baseline is empty: no trial of {what} passed or failed"
+        return Resolved(None, why, tuple(notes), lost=True)
     if len(found.jobs) > 1:
         notes.append(
             f"pooled from {len(found.jobs)} jobs: {', '.join(found.jobs[:_SHOWN])}{_more(found.jobs)}"

@@ -76,6 +76,9 @@ def why_unfit(history: History, job: str) -> str | None:
 def errors_of(history: History, job: str) -> str | None:
     """What is wrong with a job whose trials say little; None: nothing."""
     runs = history.runs(job)
+    gone = why_incomplete(history, job, sum(run.trials for run in runs))
+    if gone is not None:
+        return gone
     errors = sum(run.error for run in runs)
     attempts = errors + sum(run.passed + run.failed for run in runs)
     if not attempts:
@@ -85,6 +88,17 @@ def errors_of(history: History, job: str) -> str | None:
     if errors > MAX_ERRORS * attempts:
         return f"{errors} of its {attempts} attempts ended in an error"
     return None
+
+
+def why_incomplete(history: History, job: str, results: int) -> str | None:
+    """Why a job that is known to have had more results than these should not be a baseline; None: it had no more."""
+    record = history.job(job)
+    if record is None:
+        return None
+    # A rebuilt history counts what is left; one that completed had all that was planned.
+    planned = record.planned if record.status is JobStatus.COMPLETED else None
+    had = max(record.totals.trials, planned or 0)
+    return f"{had - results} of its {had} results are gone" if results < had else None
 
 
 def last_job(history: History, job: JobRecord | None, benchmarks: Collection[str] = ()) -> Chosen:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..garbage import undisturbed
 from ..model.gate import GateConfig, GatePolicy, GateReport, GateVerdict, RoundReport, Rule, RuleReport
+from .coverage import COVERAGE, coverage
 from .gating import words
 from .gating.changes import changes
 from .gating.compare import compare
@@ -21,7 +23,15 @@ from .sides import QUARANTINE, Cell, Side
 from .statistics import fisher
 
 EXIT_REGRESSED, EXIT_INCONCLUSIVE, EXIT_INVALID = 10, 11, 12
-_SEVERITY = (GateVerdict.OK, GateVerdict.INCONCLUSIVE, GateVerdict.REGRESSED, GateVerdict.INVALID)
+_SEVERITY = (
+    GateVerdict.OK,
+    GateVerdict.NO_BASELINE,
+    GateVerdict.INCONCLUSIVE,
+    GateVerdict.REGRESSED,
+    GateVerdict.INVALID,
+)
+HIDDEN = "errors"
+"""Metric of the rule that asks what errors may hide."""
 _ROUNDING = 1e-9
 _CLEARLY = 0.01  # p of a difference between the error rates of the sides
 _MORE_ERRORS = 0.05  # and how much higher the rate has to be now
@@ -48,6 +58,7 @@ def judge(
     ones of a job whose attempts ran in rounds, which then decide. `fresh` holds the attempts that were made because a
     scenario looked worse: they decide rules of single scenarios, and count nowhere else.
     """
+    named = before is not None or config.names_baseline
     if before is not None and not any(cell.scores or cell.errors for cell in before.cells.values()):
         baseline_missing = baseline_missing or f"the baseline {words.names([before.name])} has no results"
         before = None
@@ -60,6 +71,10 @@ def judge(
     found = _validity(now, before, config, groups, pairing)
     notes = list(pairing.notes)
     if before is not None:
+        if pairing.pairs:
+            lost, more = coverage(before, now, pairing, rules, config)
+            found += lost
+            notes += more
         if config.confirm and not any(rule.metric == "scenario" for rule in rules):
             rules = [*rules, Rule(text="scenario", metric="scenario")]
         for rule in rules if groups else ():
@@ -68,16 +83,19 @@ def judge(
             else:
                 found += by_rounds(_RULES.get(rule.metric, compare)(rule, groups, config), rounds)
         notes += _warnings(config, groups, found)
-    elif rules or config.baseline is not None or config.require_baseline:
+    elif rules or named:
         missing = baseline_missing or "no baseline was asked for"
-        verdict = GateVerdict.INVALID if config.require_baseline else GateVerdict.OK
         rules = rules or [Rule(text="mean", metric="mean")]
-        found += [RuleReport(rule=rule, verdict=verdict, why=f"not compared: {missing}") for rule in rules]
+        why = f"not compared: {missing}"
+        verdict = config.without if named else GateVerdict.NO_BASELINE
+        found += [RuleReport(rule=rule, verdict=verdict, why=why) for rule in rules]
         notes.append(f"nothing was compared: {missing}")
     found += _floors(config, groups, random or {})
     notes += _about_quarantine(now)
+    if before is not None and pairing.pairs:
+        found += _hidden(now, before, config, pairing, found, rounds=rounds, fresh=fresh)
     by_name = changes(pairing.pairs)
-    verdict = max((one.verdict for one in found), key=_SEVERITY.index, default=GateVerdict.OK)
+    verdict = _gravest(found)
     cells = list(now.cells.values())
     failed = sum([cell.errors for cell in cells if cell.errors > 0])
     cost, seconds = (_both(kept, operator.attrgetter(name)) for name in ("costs", "seconds"))
@@ -144,7 +162,8 @@ def _validity(
         )
     if before is not None:
         found += _more_errors(ceiling, before, now, pairing)
-        if not pairing.pairs:
+        new = all(one.baseline_agent is None for one in groups)
+        if not pairing.pairs and not (new and config.without is GateVerdict.NO_BASELINE):
             why = _nothing_in_common(before, pairing)
             return [*found, RuleReport(rule=least, verdict=GateVerdict.INVALID, why=why)]
     return found + _invalid(samples(least, one) for one in _without(groups, SAMPLES, config))
@@ -195,6 +214,71 @@ def _more_errors(rule: Rule, before: Side, now: Side, pairing: Pairing) -> list[
             p_value=p, test="fisher",
         )
     ]  # fmt: skip
+
+
+def _hidden(
+    now: Side,
+    before: Side,
+    config: GateConfig,
+    pairing: Pairing,
+    found: Sequence[RuleReport],
+    *,
+    rounds: Sequence[RoundReport],
+    fresh: Side | None,
+) -> list[RuleReport]:
+    """Judge the job with its errors as failures: what they may hide is not `ok`. Floors hold for what has a score."""
+    verdict = _gravest(found)
+    if verdict not in (GateVerdict.OK, GateVerdict.INCONCLUSIVE):
+        return []
+    back = {old: new for new, old in pairing.agents.items()}
+    broken = [
+        (old, cell)
+        for old in before.cells.values()
+        if old.scores
+        and (cell := now.cells.get((old.benchmark, old.scenario, back.get(old.agent, "")))) is not None
+        and cell.errors > 0
+        and cell.known != QUARANTINE
+    ]
+    if not broken:
+        return []
+    # On both sides, so that what is as unreliable as before is no reason.
+    had, has = ({cell.key: _failed(cell) for cell in cells} for cells in zip(*broken, strict=True))
+    compared = tuple(rule for rule in config.rules if not rule.floor)
+    worst = judge(
+        dataclasses.replace(now, cells={**now.cells, **has}),
+        dataclasses.replace(before, cells={**before.cells, **had}),
+        config.model_copy(update={"rules": compared, "max_error_rate": 1.0, "min_samples": 1}),
+        job="",
+        at=datetime.datetime.min,
+        rounds=rounds,
+        fresh=fresh,
+    )
+    would = _gravest([one for one in worst.rules if one.rule.metric not in (COVERAGE, ERRORS, SAMPLES)])
+    # A scenario that passed and now has nothing but errors is not known to be as it was, however little it weighs.
+    silent = [cell for old, cell in broken if not cell.scores and 2 * old.passed > len(old.scores)]
+    if would is GateVerdict.REGRESSED:
+        verdict = GateVerdict.INVALID
+    elif would is GateVerdict.INCONCLUSIVE and verdict is GateVerdict.OK and silent:
+        verdict = GateVerdict.INCONCLUSIVE
+    else:
+        return []
+    number = words.count(sum(cell.errors for _, cell in broken), "attempt")
+    why = (
+        f"{number} ended in an error; as failures they would make it {would.value}. "
+        "Run them again: benchjobs rerun --errors"
+    )
+    return [
+        RuleReport(rule=Rule(text=HIDDEN, metric=HIDDEN), verdict=verdict, why=why, scenarios=len(broken))
+    ]
+
+
+def _failed(cell: Cell) -> Cell:
+    """The cell with its errors as failures."""
+    return cell._replace(scores=(*cell.scores, *[0.0] * cell.errors), errors=0)
+
+
+def _gravest(found: Iterable[RuleReport]) -> GateVerdict:
+    return max((one.verdict for one in found), key=_SEVERITY.index, default=GateVerdict.OK)
 
 
 def _nothing_in_common(before: Side, pairing: Pairing) -> str:

@@ -41,6 +41,7 @@ def judge_job(
     baseline: Resolved | None,
     *,
     at: datetime.datetime,
+    only: str | None = None,
 ) -> Judged:
     """Judge the trials of a job that has ended.
 
@@ -54,6 +55,7 @@ def judge_job(
         config: The gates.
         baseline: What it is judged against; None: nothing was asked for.
         at: Now.
+        only: Label of the agent that is judged; None: each.
 
     Raises:
         InputError: the job has not ended.
@@ -62,12 +64,17 @@ def judge_job(
     if not record.status.ended:
         raise InputError(f"job {record.id} is {record.status.value}; it can be judged when it has ended")
     rows = list(rows)
+    missing = (record.planned or 0) - len(rows)
+    whole = record.status is JobStatus.COMPLETED and missing <= 0
+    if only is not None:
+        rows = [row for row in rows if row.agent == only]
     under_test, chance = _without_chance(rows)
     now, fresh = _sides(record, under_test)
-    whole = record.status is JobStatus.COMPLETED
     before, left_out = None, 0
     if baseline is not None and baseline.side is not None:
-        before, left_out = _selected(baseline.side, now, partial=record.partial or not whole)
+        before, left_out = _selected(
+            baseline.side, now, partial=record.partial or not whole, named=record.named
+        )
     report = judge(
         now,
         before,
@@ -92,7 +99,7 @@ def judge_job(
     if not whole:
         # What a limit has stopped has an exit status of its own, unless there is more that is wrong.
         status = BUDGET_SPENT if record.status is JobStatus.BUDGET and status != INVALID else INVALID
-        why = _why_not_whole(record, len(rows))
+        why = _why_not_whole(record, missing)
         notes = report.notes
         if report.verdict is not GateVerdict.OK:
             notes = (f"what ran is {report.why}", *notes)
@@ -148,18 +155,18 @@ def _without_chance(rows: Sequence[PairRow]) -> tuple[Sequence[PairRow], dict[st
     return rest, {benchmark: math.fsum(each) / len(each) for benchmark, each in scores.items()}
 
 
-def _selected(before: Side, now: Side, *, partial: bool) -> tuple[Side, int]:
+def _selected(before: Side, now: Side, *, partial: bool, named: bool) -> tuple[Side, int]:
     """What of a baseline there is to compare with, and how many of its scenarios nobody asked for.
 
-    A scenario that is not in the job is gone only where everything else of its benchmark is. Where nothing is left to
-    compare with, the baseline is as it was: that is for the gate to say.
+    Where scenarios were selected, those that are not in the job were not wanted; where benchmarks were named, nor were
+    others. Where nothing is left to compare with, the baseline is as it was: that is for the gate to say.
     """
     benchmarks = {benchmark for benchmark, _, _ in now.cells}
     back = {old: new for new, old in match_agents(before, now).items()}
 
     def counts(key: Key) -> bool:
         if not partial:
-            return key[0] in benchmarks
+            return key[0] in benchmarks or not named
         return key[2] not in back or (*key[:2], back[key[2]]) in now.cells
 
     kept = {key: cell for key, cell in before.cells.items() if counts(key)}
@@ -169,8 +176,9 @@ def _selected(before: Side, now: Side, *, partial: bool) -> tuple[Side, int]:
     return dataclasses.replace(before, cells=kept), len(others)
 
 
-def _why_not_whole(record: JobRecord, trials: int) -> str:
-    missing = (record.planned or 0) - trials
+def _why_not_whole(record: JobRecord, missing: int) -> str:
+    if record.status is JobStatus.COMPLETED:
+        return f"invalid: {missing} of the job's {record.planned} results are gone"
     ran = f"{missing} of {record.planned} trials did not run" if missing > 0 else "its process died"
     why = f": {one_line(record.message, 300)}" if record.message else ""
     return f"invalid: the job is {record.status.value}, {ran}{why}"

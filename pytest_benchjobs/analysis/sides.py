@@ -95,6 +95,7 @@ def _side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:
     listed = [(job, list(rows)) for job, rows in jobs]
     pooled = {job for job, _ in listed}
     found: dict[Key, list[PairRow]] = {}
+    not_run: dict[Key, str | None] = {}
     for _, rows in listed:
         for row in rows:
             if row.reused is not None and row.reused in pooled:
@@ -104,7 +105,16 @@ def _side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:
                 attempts = found[key] = []
             if row.outcome not in _NO_ATTEMPT:
                 attempts.append(row)
-    cells = {key: _only(rows[0]) if len(rows) == 1 else _cell(key, rows) for key, rows in found.items()}
+            else:
+                not_run.setdefault(key, row.known)
+    cells = {
+        key: _only(rows[0])
+        if len(rows) == 1
+        else _cell(key, rows)
+        if rows
+        else Cell(*key, known=not_run.get(key))
+        for key, rows in found.items()
+    }
     return Side(name, tuple(job for job, _ in listed), cells)
 
 

@@ -29,6 +29,7 @@ _OF_GATES = {
     **dict.fromkeys(
         (
             "fail_on_regression",
+            "allow_missing",
             "min_score",
             "min_pass_rate",
             "max_error_rate",
@@ -39,6 +40,7 @@ _OF_GATES = {
         (),
     ),
     "require_baseline": False,
+    "first_run": False,
 }
 """Options of gates, not given: the job is judged afterwards, agent by agent."""
 
@@ -91,7 +93,7 @@ def _config(options: Mapping[str, Any]) -> GateConfig:
 
     if options["agents"]:
         raise click.UsageError("--agent: --a and --b name the agents")
-    if options["baseline"] is not None or options["require_baseline"]:
+    if options["baseline"] is not None or options["require_baseline"] or options["first_run"]:
         raise click.UsageError("--baseline: A is what B is judged by")
     if options["until_decided"] or options["confirm"] is not None:
         raise click.UsageError(
@@ -117,10 +119,9 @@ def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) ->
     first, second = (_of_agent(both, label, spec) for label, spec in zip(labels, specs, strict=True))
     at = datetime.datetime.now(datetime.UTC)
     comparison = compare(first, second, comparison_id=new_comparison_id(at), at=at)
-    own = [row for row in rows if row.agent == labels[1]]
     missing = None if first.cells else "A has no results"
     baseline = Resolved(first if first.cells else None, missing)
-    return comparison, judge_job(record, own, config, baseline, at=at)
+    return comparison, judge_job(record, rows, config, baseline, at=at, only=labels[1])
 
 
 def _of_agent(both: Side, label: str, spec: str) -> Side:

@@ -12,11 +12,11 @@ import click
 
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
-from ..model.gate import GateConfig
+from ..model.gate import NO_BASELINE, GateConfig
 from ..model.policy import parse_policy
 from ..settings.extra import extra_layer
 from ..settings.files import read_job_file, read_profile
-from ..settings.gates import NO_BASELINE, gate_config
+from ..settings.gates import gate_config
 from ..settings.matrix import Matrix, parse_parameters
 from ..settings.values import parse_job_name, parse_sample
 from .common import default_directory, directory_of

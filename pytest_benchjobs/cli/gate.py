@@ -107,15 +107,21 @@ def _config(record: JobRecord, values: dict[str, Any], *, alone: bool) -> GateCo
 def _baseline(
     config: GateConfig, history: History, directory: Path, record: JobRecord, *, here: bool
 ) -> Resolved | None:
-    """What the job is judged by. A path is from here where it was given here, else from where the job ran."""
+    """What the job is judged by. A path is from here where it was given here, else from where the job ran.
+
+    Raises:
+        InputError: there is no such baseline, and the user did not say that the job was a first run.
+
+    """
     if config.baseline is None:
         return None
-    from ..analysis.baseline import resolve
+    from ..analysis.baseline import resolve, usable
 
     root = Path.cwd()
     if not here and record.invocation is not None and record.invocation.rootdir.is_dir():
         root = record.invocation.rootdir
-    return resolve(config.baseline, history=history, directory=directory, root=root, job=record)
+    found = resolve(config.baseline, history=history, directory=directory, root=root, job=record)
+    return usable(found, config, flag_of("first_run"))
 
 
 def _judged(

@@ -8,13 +8,19 @@ from typing import Any, TypeVar
 import click
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
+_FLAGS = ("require_baseline", "first_run")
 _TEXTS = ("baseline", "policy", "regress_warn")
+_LISTS = ("fail_on_regression", "allow_missing")
 _FLOORS = ("min_score", "min_pass_rate", "max_error_rate", "min_samples", "min_lift")
 GATE_OPTIONS = (
     click.option("--baseline", metavar="SPEC", help="What to judge by: NAME, job:ID, last, branch:NAME, file:PATH."),
-    click.option("--require-baseline", is_flag=True, help="A baseline that is not there is an error."),
+    click.option("--require-baseline", is_flag=True, help="Overrides --first-run, as of an ini file."),
+    click.option("--first-run", is_flag=True, help="The baseline need not be there yet: the verdict is `no baseline`."),
     click.option(
         "--fail-on-regression", multiple=True, metavar="EXPR", help="What may not get worse, such as mean:5pp."
+    ),
+    click.option(
+        "--allow-missing", multiple=True, metavar="[KEY=]PATTERN", help="What of the baseline the job need not have."
     ),
     click.option("--min-score", multiple=True, metavar="[NAME=]X", help="Least mean score."),
     click.option("--min-pass-rate", multiple=True, metavar="[NAME=]X", help="Least share of attempts that pass."),
@@ -39,9 +45,10 @@ def gate_arguments(options: Mapping[str, Any]) -> Iterable[str]:
     for name in _TEXTS:
         if options[name] is not None:
             yield f"{_flag(name, 'bench-')}={_filled(name, options[name])}"
-    if options["require_baseline"]:
-        yield "--bench-require-baseline"
-    for name in ("fail_on_regression", *_FLOORS, "noise"):
+    for name in _FLAGS:
+        if options[name]:
+            yield _flag(name, "bench-")
+    for name in (*_LISTS, *_FLOORS, "noise"):
         for text in options[name]:
             yield f"{_flag(name, 'bench-')}={_filled(name, text)}"
 
@@ -56,10 +63,8 @@ def gate_settings(options: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {
         name: _filled(name, options[name]) for name in _TEXTS if options[name] is not None
     }
-    if options["require_baseline"]:
-        values["require_baseline"] = True
-    if options["fail_on_regression"]:
-        values["fail_on_regression"] = list(options["fail_on_regression"])
+    values |= {name: True for name in _FLAGS if options[name]}
+    values |= {name: list(options[name]) for name in _LISTS if options[name]}
     for name in (*_FLOORS, "noise"):
         for text in options[name]:
             key, equals, value = _filled(name, text).rpartition("=")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import fnmatch
 from typing import Annotated
 
 from pydantic import Field
@@ -14,11 +15,16 @@ from pydantic import Field
 from .base import Model, Name, Score
 from .known import Known
 
+NO_BASELINE = "none"
+"""The baseline of a job that is compared with nothing, whatever an ini file names."""
+
 
 class GateVerdict(enum.StrEnum):
     """What a gate says of a job."""
 
     OK = "ok"
+    NO_BASELINE = "no baseline"
+    """Nothing to compare with, and the user said so: a first run."""
     REGRESSED = "regressed"
     INCONCLUSIVE = "inconclusive"
     """The evidence is for neither; only `strict` makes a build fail of it."""
@@ -91,13 +97,35 @@ class Rule(Model):
         return self.metric.startswith(("min_", "max_"))
 
 
+class Absence(Model):
+    """What the baseline has and the job need not have, as the user says: `scenario=old-*,agent=codex:*`."""
+
+    text: str
+    """As it was written."""
+    benchmark: str | None = None
+    """Pattern; None: each. So are the next two."""
+    scenario: str | None = None
+    agent: str | None = None
+
+    def fits(self, benchmark: str, scenario: str, agent: str) -> bool:
+        """Whether it is said of this scenario and agent of the baseline."""
+        named = ((self.benchmark, benchmark), (self.scenario, scenario), (self.agent, agent))
+        return all(
+            pattern is None or pattern == name or fnmatch.fnmatchcase(name, pattern)
+            for pattern, name in named
+        )
+
+
 class GateConfig(Model):
     """Everything a user can say about gates."""
 
     baseline: str | None = None
     """`NAME`, `job:ID`, `last`, `branch:NAME[~M]`, `file:PATH` or `none`."""
     require_baseline: bool = False
-    """A baseline that is not there makes the verdict `invalid` instead of `ok` with a note."""
+    """Overrides `first_run`: also what the baseline has nothing of makes the verdict `invalid`."""
+    first_run: bool = False
+    """A baseline that is not there yet, or has nothing of an agent or benchmark, makes the verdict `no baseline`
+    instead of being an error."""
     rules: tuple[Rule, ...] = ()
     """Regressions and floors."""
     policy: GatePolicy = GatePolicy.EVIDENCE
@@ -111,6 +139,8 @@ class GateConfig(Model):
     """Drop, in points of score, that is worth a warning though the gate holds."""
     noise: dict[str, float] = {}
     """Benchmark -> least tolerance, in points of score, whatever a rule says."""
+    allow_missing: tuple[Absence, ...] = ()
+    """What the baseline has and the job need not have. Anything else that is missing makes it `invalid`."""
     confirm: Annotated[int, Field(ge=0, le=1000)] = 0
     """Fresh attempts for each scenario that looks worse; 0: none."""
     until_decided: bool = False
@@ -119,7 +149,18 @@ class GateConfig(Model):
     @property
     def any(self) -> bool:
         """Whether anything is gated."""
-        return bool(self.rules) or self.baseline is not None
+        return bool(self.rules) or self.names_baseline
+
+    @property
+    def names_baseline(self) -> bool:
+        """Whether there is something to compare with, or has to be."""
+        return self.baseline not in (None, NO_BASELINE)
+
+    @property
+    def without(self) -> GateVerdict:
+        """Verdict of what the baseline has nothing of."""
+        first = self.first_run and not self.require_baseline
+        return GateVerdict.NO_BASELINE if first else GateVerdict.INVALID
 
 
 class ScenarioRef(Model, defer_build=True):

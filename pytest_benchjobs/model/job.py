@@ -224,6 +224,10 @@ class JobRecord(Model):
     """Trials selected to run."""
     partial: bool = False
     """Whether that is less than all scenarios of its benchmarks."""
+    narrowed: bool = False
+    """Whether anything but a shard left scenarios out."""
+    named: bool = False
+    """Whether its benchmarks were named one by one, so that others are not missing."""
     totals: Totals = Totals()
     spent: Usage = Usage()
     """On models, by all its trials so far, also those whose results were replaced when it was taken up again."""

@@ -29,7 +29,7 @@ from .asked import Asked
 from .asked import asked as read
 from .registry import sandbox_of
 from .said import call_arguments
-from .selection import is_partial
+from .selection import is_named, is_narrowed, is_partial
 
 if TYPE_CHECKING:
     from ..analysis.baseline import Resolved
@@ -120,12 +120,12 @@ def _baseline(config: pytest.Config, asked: Asked, history: History, job: JobRec
     """What the job is to be judged by. A mistake in it is said before anything is paid for.
 
     Raises:
-        InputError: there is no such baseline, and there has to be; it cannot be read.
+        InputError: there is no such baseline, and the user did not say that this is a first run; it cannot be read.
     """
     gate = asked.job.gate
     if gate.baseline is None:
         return None
-    from ..analysis.baseline import resolve
+    from ..analysis.baseline import resolve, usable
 
     try:
         found = resolve(
@@ -136,11 +136,9 @@ def _baseline(config: pytest.Config, asked: Asked, history: History, job: JobRec
             job=job,
             benchmarks=config.stash.get(BENCHMARKS, ()),
         )
+        return usable(found, gate)
     except InputError as error:
         raise InputError(f"--bench-baseline: {error}") from None
-    if found.side is None and gate.require_baseline:
-        raise InputError(f"--bench-require-baseline: {found.missing}")
-    return found
 
 
 def _held(bundle: JobBundle) -> int:
@@ -170,6 +168,8 @@ def _new(config: pytest.Config, asked: Asked, planned: int) -> JobRecord:
         config=asked.job,
         planned=planned,
         partial=is_partial(config),
+        narrowed=is_narrowed(config),
+        named=is_named(config),
         invocation=Invocation(
             arguments=tuple(redact_arguments(arguments)),
             directory=Path(config.invocation_params.dir),

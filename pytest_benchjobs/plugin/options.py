@@ -115,11 +115,28 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
         "what to judge the job by: NAME, job:ID, last, branch:NAME[~M], file:PATH or none",
         "text",
     ),
-    ("require_baseline", "", "a baseline that is not there is an error, not a first run", "flag"),
+    (
+        "require_baseline",
+        "",
+        "every agent and benchmark has to be in the baseline, whatever first_run says",
+        "flag",
+    ),
+    (
+        "first_run",
+        "",
+        "the baseline need not be there yet; what it has nothing of has the verdict `no baseline`",
+        "flag",
+    ),
     (
         "fail_on_regression",
         "EXPR",
         "METRIC[SCOPE][:AMOUNT][@LEVEL] that may not get worse, as mean:5pp; repeatable (default: mean:any)",
+        "many",
+    ),
+    (
+        "allow_missing",
+        "[KEY=]PATTERN",
+        "scenarios, agents or benchmarks of the baseline that the job need not have, as scenario=old-*; repeatable",
         "many",
     ),
     (

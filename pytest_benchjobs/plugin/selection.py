@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +28,10 @@ LEFT_OUT = pytest.StashKey[dict[tuple[str, str], None]]()
 """Benchmark and agent of every cell that the matrix excludes."""
 PARTIAL = pytest.StashKey[bool]()
 """Whether trials were deselected."""
+NARROWED = pytest.StashKey[bool]()
+"""Whether trials were deselected by anything but a shard."""
+_SHARDING = pytest.StashKey[bool]()
+"""Set while those are deselected that belong to another shard."""
 INCOMPATIBLE = "incompatible"
 """Class of trials that are skipped because their agent or the sandboxes lack what the scenario requires."""
 _SOME = pytest.StashKey[bool]()
@@ -44,9 +49,15 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
     deselected += more
     kept, more = _drawn(asked, kept)
     deselected += more
-    if deselected:
+    kept, elsewhere = _of_shard(asked, kept)
+    if deselected or elsewhere:
         config.stash[_SOME] = True
+    if deselected:
         config.hook.pytest_deselected(items=deselected)
+    if elsewhere:
+        config.stash[_SHARDING] = True
+        config.hook.pytest_deselected(items=elsewhere)
+        config.stash[_SHARDING] = False
     items[:] = kept
     return None
 
@@ -129,10 +140,10 @@ def _from_job(asked: Asked, items: list[pytest.Item]) -> _Split:
 
 
 def _drawn(asked: Asked, items: list[pytest.Item]) -> _Split:
-    """The sample, the first ones, and the part of them that is ours."""
+    """The sample, and the first ones of it."""
     job = asked.job
     changed = [changes for changes in job.per_benchmark.values() if changes.sample or changes.max_examples]
-    if not (job.sample or job.max_examples or job.shard or changed):
+    if not (job.sample or job.max_examples or changed):
         return items, []
     tags: dict[str, dict[str, tuple[str, ...]]] = {}
     for item in items:
@@ -144,11 +155,16 @@ def _drawn(asked: Asked, items: list[pytest.Item]) -> _Split:
         ids: Sequence[str] = list(scenarios)
         if here.sample is not None:
             ids = sampled(benchmark, scenarios, here.sample, here.seed)
-        ids = ids[: here.max_examples]
-        if here.shard is not None:
-            ids = [scenario for scenario in ids if in_shard(benchmark, scenario, here.shard)]
-        wanted[benchmark] = set(ids)
+        wanted[benchmark] = set(ids[: here.max_examples])
     return _parted(items, lambda item: item.ref.id in wanted[item.source.benchmark])
+
+
+def _of_shard(asked: Asked, items: list[pytest.Item]) -> _Split:
+    """The part of them that is ours."""
+    shard = asked.job.shard
+    if shard is None:
+        return items, []
+    return _parted(items, lambda item: in_shard(item.source.benchmark, item.ref.id, shard))
 
 
 def _parted(items: Iterable[pytest.Item], wanted: Callable[[TrialItem], bool]) -> _Split:
@@ -164,22 +180,45 @@ def note_deselected(items: Sequence[pytest.Item]) -> None:
     """Remember that trials were left out, by whatever plugin. What is archived belongs to no benchmark any more."""
     for item in items:
         if isinstance(item, TrialItem) and not item.ref.archived:
-            item.config.stash[PARTIAL] = True
+            stash = item.config.stash
+            stash[PARTIAL] = True
+            stash[NARROWED] = stash.get(NARROWED, False) or not stash.get(_SHARDING, False)
             return
 
 
 def is_partial(config: pytest.Config) -> bool:
     """Whether less than all scenarios of the benchmarks are to run."""
+    return config.stash.get(PARTIAL, False) or bool(read(config).job.shard) or is_narrowed(config)
+
+
+def is_narrowed(config: pytest.Config) -> bool:
+    """Whether it is less for another reason than a shard, so that all shards together are a part as well."""
     asked = read(config)
     job = asked.job
     return bool(
-        config.stash.get(PARTIAL, False)
+        config.stash.get(NARROWED, False)
         or config.stash.get(CHOSEN, {})
-        or any("::" in argument for argument in config.args)
+        or any("::" in argument or is_task_file(argument) for argument in config.args)
         or getattr(config.option, "lf", False)  # leaves out without deselecting
-        or any((job.scenarios, job.sample, job.max_examples, job.shard, asked.filters, asked.from_job))
+        or any((job.scenarios, job.sample, job.max_examples, asked.filters, asked.from_job))
         or any(changes.sample or changes.max_examples for changes in job.per_benchmark.values())
     )
+
+
+def is_named(config: pytest.Config) -> bool:
+    """Whether benchmarks were named one by one, by `--bench` or as files, and not found below a directory."""
+    if read(config).benchmarks:
+        return True
+    places = [config.invocation_params.dir / argument.partition("::")[0] for argument in config.args]
+    return bool(places) and not any(place.is_dir() for place in places)
+
+
+def is_task_file(argument: str) -> bool:
+    """Whether an argument of pytest is one task directory, or its `task.toml`: a part of its benchmark."""
+    from ..sources.harbor import TASK_FILE
+
+    place = Path(argument)
+    return place.name == TASK_FILE or (place / TASK_FILE).is_file()
 
 
 def not_found(session: pytest.Session) -> str | None:

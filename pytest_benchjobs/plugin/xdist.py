@@ -64,7 +64,7 @@ def leave_word(session: pytest.Session) -> None:
         return
     from .known import NOTES
     from .loop import benchmarks, by_agent, chosen
-    from .selection import LEFT_OUT, is_partial
+    from .selection import LEFT_OUT, is_narrowed, is_partial
 
     word = {
         "trials": by_agent(trials),
@@ -73,6 +73,7 @@ def leave_word(session: pytest.Session) -> None:
         "scenarios": len({(id(item.source), item.ref.id) for item in trials}),
         "agents": len({item.agent.label for item in trials}),
         "partial": is_partial(session.config),
+        "narrowed": is_narrowed(session.config),
         "benchmarks": sorted(benchmarks(trials)),
         "left_out": [*session.config.stash.setdefault(LEFT_OUT, {})],
         "notes": session.config.stash.get(NOTES, []),
@@ -259,7 +260,7 @@ class Controller:
         from .beginning import BENCHMARKS
         from .collect import activate
         from .known import NOTES
-        from .selection import LEFT_OUT, PARTIAL
+        from .selection import LEFT_OUT, NARROWED, PARTIAL
         from .session import BenchSession
 
         word = json.loads((self.meeting / "collected.json").read_text("utf-8"))
@@ -269,6 +270,7 @@ class Controller:
         )
         self.config.stash[NOTES] = word["notes"]
         self.config.stash[PARTIAL] = word["partial"]
+        self.config.stash[NARROWED] = word["narrowed"]
         self.config.stash[BENCHMARKS] = frozenset(word["benchmarks"])
         self.bench = BenchSession.begin(self.config, word["trials"], frozenset(word["chosen"]))
         problem = self.bench.engine_problem

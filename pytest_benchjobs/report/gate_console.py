@@ -11,6 +11,7 @@ from .gate_markdown import fresh, gravest_first, shown_change, shown_value, wors
 
 COLOURS = {
     GateVerdict.OK: "green",
+    GateVerdict.NO_BASELINE: "yellow",
     GateVerdict.REGRESSED: "red",
     GateVerdict.INCONCLUSIVE: "yellow",
     GateVerdict.INVALID: "red",

@@ -14,6 +14,7 @@ _ALERTS = {
     GateVerdict.INVALID: "WARNING",
     GateVerdict.REGRESSED: "CAUTION",
     GateVerdict.INCONCLUSIVE: "WARNING",
+    GateVerdict.NO_BASELINE: "NOTE",
     GateVerdict.OK: "TIP",
 }
 """Verdict -> the kind of alert that GitHub and GitLab draw; the gravest first."""

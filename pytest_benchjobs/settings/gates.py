@@ -8,18 +8,17 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..model.errors import InputError
-from ..model.gate import GateConfig, GateExit, GatePolicy, Rule
-from .rules import FLOORS, floor, parse_rule
+from ..model.gate import NO_BASELINE, Absence, GateConfig, GateExit, GatePolicy, Rule
+from .rules import FLOORS, floor, parse_absence, parse_rule
 
 EVERY = "*"
 """Key of a floor that is for each benchmark and agent."""
 KEYS = (
-    *("baseline", "require_baseline", "fail_on_regression"),
+    *("baseline", "require_baseline", "first_run", "fail_on_regression"),
     *FLOORS,
-    *("policy", "exit", "regress_warn", "noise", "confirm", "until_decided"),
+    *("policy", "exit", "regress_warn", "noise", "allow_missing", "confirm", "until_decided"),
 )
 """What settings say about gates."""
-NO_BASELINE = "none"
 _MOST_FRESH = 1000
 DEFAULT_RULE = "mean:any"
 """What a baseline alone asks for: no drop of the mean score that chance does not explain."""
@@ -55,7 +54,8 @@ def _config(values: Mapping[str, Any], blame: Callable[[str], str], asked: GateC
     baseline = values.get("baseline", asked.baseline)
     rules = [_rule(text) for text in values.get("fail_on_regression", ())]
     rules = rules or [rule for rule in asked.rules if not rule.floor]
-    needs = next((key for key in ("fail_on_regression", "require_baseline") if values.get(key)), None)
+    needy = ("fail_on_regression", "require_baseline", "first_run")
+    needs = next((key for key in needy if values.get(key)), None)
     if baseline is None and needs is not None:
         name = _sibling(blame, needs, "baseline")
         raise _WrongError(needs, f"there is nothing to compare with; name a baseline with {name}")
@@ -83,10 +83,17 @@ def _config(values: Mapping[str, Any], blame: Callable[[str], str], asked: GateC
         fields["warn"] = _points("regress_warn", values["regress_warn"])
     if "noise" in values:
         fields["noise"] = {name: _points("noise", value) for name, value in values["noise"].items()}
+    if values.get("allow_missing"):
+        absent = dict.fromkeys((*asked.allow_missing, *map(_absence, values["allow_missing"])))
+        fields["allow_missing"] = tuple(absent)
     if values.get("require_baseline"):
         fields["require_baseline"] = True
+    if "baseline" in values or values.get("first_run"):
+        # Another baseline than the one that was missing then has to be there.
+        fields["first_run"] = bool(values.get("first_run"))
     if baseline == NO_BASELINE:
-        fields["require_baseline"] = False  # said of every call in an ini file, and not of this one
+        # Set for every call in an ini file, and not for this one.
+        fields |= {"require_baseline": False, "first_run": False}
     if "confirm" in values:
         if not 0 <= values["confirm"] <= _MOST_FRESH:
             raise _WrongError(
@@ -113,6 +120,13 @@ def _rule(text: str) -> Rule:
         return parse_rule(text)
     except InputError as error:
         raise _WrongError("fail_on_regression", str(error)) from None
+
+
+def _absence(text: str) -> Absence:
+    try:
+        return parse_absence(text)
+    except InputError as error:
+        raise _WrongError("allow_missing", str(error)) from None
 
 
 def _points(key: str, value: object) -> float:

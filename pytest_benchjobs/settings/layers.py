@@ -19,7 +19,7 @@ TABLES = frozenset(
     }
 )
 """Merged key by key."""
-LISTS = frozenset({"keep_processes", "filters", "exclude"})
+LISTS = frozenset({"keep_processes", "filters", "exclude", "allow_missing"})
 """Added to. Any other value is replaced."""
 PER_BENCHMARK = (
     "attempts",

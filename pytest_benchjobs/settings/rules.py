@@ -7,7 +7,7 @@ import re
 from typing import NoReturn
 
 from ..model.errors import InputError
-from ..model.gate import Rule, Unit
+from ..model.gate import Absence, Rule, Unit
 from ..sources import did_you_mean
 
 RATES = ("mean", "pass_rate", "pass@K", "pass^K")
@@ -26,6 +26,8 @@ FLOORS = {
 }
 """Limits of a job alone, and what they are given as."""
 _KEYS = ("benchmark", "agent", "tag")
+_ABSENT = ("benchmark", "scenario", "agent")
+"""By what is named that a baseline has and a job need not have."""
 _LONGEST = 1000
 _MOST_ATTEMPTS = 10_000
 _LOWEST, _HIGHEST = 50.0, 99.99  # more than 99.99 could not be told from 20,000 random signs
@@ -80,6 +82,34 @@ def floor(metric: str, value: str | float, text: str) -> Rule:
             "Write X, or NAME=X for one benchmark or agent"
         )
     return Rule(text=_plain(text), metric=metric, amount=amount, only=only or None)
+
+
+def parse_absence(text: str) -> Absence:
+    """Read what a job need not have: the id of a scenario, or `KEY=PATTERN,...` with benchmark, scenario and agent.
+
+    Raises:
+        InputError: it names nothing, or by something else.
+
+    """
+    text = text.strip()
+    if not text or not text.isprintable() or len(text) > _LONGEST:
+        raise InputError(f"{_shown(text)} names nothing. Write scenario=ID, agent=LABEL or benchmark=NAME")
+    if "=" not in text:
+        return Absence(text=text, scenario=text)
+    scope: dict[str, str] = {}
+    for part in _NEXT_KEY.split(text):
+        key, _, value = (piece.strip() for piece in part.partition("="))
+        if key in _ABSENT and value and key not in scope:
+            scope[key] = value
+        elif next(reversed(scope), None) == "agent" and key not in scope and not did_you_mean(key, _ABSENT):
+            # Labels of a matrix end in parameters: `codex:gpt,temperature=0`.
+            scope["agent"] += f",{part.strip()}"
+        else:
+            problem = f"{key} has no value" if key in _ABSENT and not value else f"no key {_shown(key)}"
+            problem = f"{key} is given twice" if key in scope else problem
+            near = did_you_mean(key, _ABSENT) if key not in _ABSENT else ""
+            raise InputError(f"{_shown(text)}: {problem};{near} write KEY=PATTERN with {', '.join(_ABSENT)}")
+    return Absence(text=text, **scope)
 
 
 class _Reader:

@@ -183,6 +183,8 @@ class Settings(WrittenBenchmark):
     baseline: Text | None = None
     """What the job is judged by: `NAME`, `job:ID`, `last`, `branch:NAME[~M]`, `file:PATH` or `none`."""
     require_baseline: _Flag | None = None
+    first_run: _Flag | None = None
+    """The baseline may not be there yet."""
     fail_on_regression: _Texts | None = None
     """Rules such as `mean:5pp`."""
     min_score: _Bounds = {}
@@ -197,6 +199,8 @@ class Settings(WrittenBenchmark):
     """Points of score: `2pp` or 0.02."""
     noise: dict[Text, _Bound] = {}
     """Benchmark -> points of score."""
+    allow_missing: _Texts | None = None
+    """What the baseline has and the job need not have: `scenario=old-*`, `agent=codex:*`, `benchmark=texts`."""
     confirm: Annotated[_Count, Field(ge=0, le=1000)] | None = None
     until_decided: _Flag | None = None
     interleave: _Flag | None = None

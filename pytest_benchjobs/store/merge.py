@@ -296,6 +296,9 @@ def _one_record(name: str, records: Sequence[JobRecord]) -> JobRecord:
     statuses = {record.status for record in records}
     agents = {agent.label: agent for record in records for agent in record.config.agents}
     benchmarks = dict.fromkeys(name for record in records for name in record.config.benchmarks)
+    lost = _lost_shards(records)
+    if lost:
+        statuses.add(JobStatus.CANCELLED)
     return JobRecord(
         schema_version=SCHEMA_VERSION,
         id=f"{first.created_at:%Y%m%d-%H%M%S}-{digest}",
@@ -314,9 +317,23 @@ def _one_record(name: str, records: Sequence[JobRecord]) -> JobRecord:
             }
         ),
         parent=first.id,
-        message=f"made of {len(ids)} {'job' if len(ids) == 1 else 'jobs'}",
+        partial=any(record.narrowed for record in records),
+        narrowed=any(record.narrowed for record in records),
+        named=any(record.named for record in records),
+        message=f"made of {len(ids)} {'job' if len(ids) == 1 else 'jobs'}{lost}",
         reproducibility=first.reproducibility,
     )
+
+
+def _lost_shards(records: Sequence[JobRecord]) -> str:
+    """The shards that no job is of, as the end of a line; empty: none, or nothing was sharded."""
+    shards = [record.config.shard.split("/") for record in records if record.config.shard is not None]
+    if not shards or len(shards) < len(records):
+        return ""
+    numbers = {int(number) for number, _ in shards}
+    (total,) = {int(total) for _, total in shards} if len({total for _, total in shards}) == 1 else (0,)
+    lost = [f"{number}/{total}" for number in range(1, total + 1) if number not in numbers]
+    return f"; shard {', '.join(lost)} is missing" if lost else ""
 
 
 def _parts(history: History) -> dict[str, str]:

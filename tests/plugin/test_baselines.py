@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,7 +48,7 @@ def test_last_is_of_the_same_benchmark_in_one_process_and_in_several(two: Bench)
 
 def test_what_the_gate_called_regressed_is_accepted(two: Bench) -> None:
     default = "--bench-baseline=default"
-    first = two.run("one.bench.yaml", SOLVES, default)
+    first = two.run("one.bench.yaml", SOLVES, default, "--bench-first-run")
     assert first.ret == 0
     first.stdout.fnmatch_lines(["note: *there is no baseline 'default': none was set yet*"])
     assert benchjobs(two, "baseline", "set", "last").returncode == 0
@@ -59,8 +61,8 @@ def test_what_the_gate_called_regressed_is_accepted(two: Bench) -> None:
     # It is the baseline of any later job, and never of itself.
     assert benchjobs(two, "baseline", "set", "last").returncode == 0
     alone = benchjobs(two, "gate", "last")
-    assert alone.returncode == 0
-    assert "it is the one that is judged" in alone.stdout
+    assert alone.returncode == 2
+    assert "it is the one that is judged" in alone.stderr
 
 
 def test_a_file_is_all_that_ci_needs(two: Bench) -> None:
@@ -98,3 +100,113 @@ def test_a_branch_is_judged_by_what_it_left(two: Bench) -> None:
     git("checkout", "-q", "topic")
     assert two.run("one.bench.yaml", SOLVES, "--bench-baseline=branch:main").ret == 0
     assert gate(two)["baseline_jobs"] == [main]
+
+
+def jobs_of(bench: Bench, directory: str = "reports") -> list[str]:
+    return sorted(path.parent.name for path in (bench.path / directory).glob("jobs/*/job.json"))
+
+
+def first_trial(bench: Bench) -> Path:
+    return min(bench.bundle().glob("trials/*/*/*/result.json")).parent
+
+
+def git_of(bench: Bench, branch: str) -> None:
+    who = ("-c", "user.name=Ann", "-c", "user.email=a@b")
+    (bench.path / ".gitignore").write_text("*\n")
+    for arguments in (("init", "-q", "-b", branch), ("commit", "-q", "--allow-empty", "-m", "1")):
+        subprocess.run(["git", *who, *arguments], cwd=bench.path, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("mian", "there is no baseline 'mian'. Did you mean 'main'?"),
+        ("job:sucre", "there is no job 'sucre'. Did you mean 'source'?"),
+        (
+            "branch:mian",
+            "there is no completed job of branch mian that fits in *. Did you mean branch 'main'?",
+        ),
+        ("branch:mian~3", "there is no completed job of branch mian that fits in *"),
+        ("file:baselin.json", "there is no file *baselin.json. Did you mean '*baseline.json'?"),
+        ("file:reports/jobs/nope", "there is no file *nope*"),
+    ],
+)
+def test_a_baseline_that_is_not_there_ends_the_run_before_it_begins(
+    two: Bench, spec: str, message: str
+) -> None:
+    git_of(two, "main")
+    assert two.run("one.bench.yaml", SOLVES, "--bench-job-name=source").ret == 0
+    assert benchjobs(two, "baseline", "set", "source", "--name", "main").returncode == 0
+    assert benchjobs(two, "baseline", "export", "main", "--to", "baseline.json").returncode == 0
+    jobs = jobs_of(two)
+    for more in ((), ("-n2",)):
+        refused = two.run("one.bench.yaml", FAILS, f"--bench-baseline={spec}", *more)
+        assert refused.ret == 4, refused.stdout.str()
+        refused.stderr.fnmatch_lines([f"*--bench-baseline: {message}*"])
+    run = benchjobs(two, "run", "--benchmark", "one.bench.yaml", "--baseline", spec)
+    assert run.returncode == 2
+    assert message.partition(" *")[0] in run.stderr
+    assert jobs_of(two) == jobs
+    for command in (("gate", "last", "--baseline", spec), ("compare", spec, "source")):
+        said = benchjobs(two, *command)
+        assert said.returncode not in (0, 10), said.stdout
+        assert message.partition(" *")[0].partition(". Did")[0] in said.stderr, said.stderr
+    # The right one is there.
+    assert two.run("one.bench.yaml", FAILS, "--bench-baseline=main").ret == 10
+
+
+def test_there_is_no_last_job_at_first(two: Bench) -> None:
+    refused = two.run("one.bench.yaml", SOLVES, "--bench-baseline=last")
+    assert refused.ret == 4
+    refused.stderr.fnmatch_lines(
+        ["*there is no completed job of the same benchmarks and agents before this one*"]
+    )
+    first = two.run("one.bench.yaml", SOLVES, "--bench-baseline=last", "--bench-first-run")
+    assert (first.ret, gate(two)["verdict"]) == (0, "no baseline")
+    # One that fails is no better for being the first; and what is there is compared with all the same.
+    assert two.run("two.bench.yaml", FAILS, "--bench-baseline=last", "--bench-first-run").ret == 0
+    assert gate(two)["verdict"] == "no baseline"
+    assert two.run("one.bench.yaml", FAILS, "--bench-baseline=last", "--bench-first-run").ret == 10
+
+
+@pytest.mark.parametrize("lost", ["job", "trials", "one trial"])
+@pytest.mark.parametrize("spec", ["main", "job:source"])
+def test_a_baseline_that_lost_its_results_is_refused_even_of_a_first_run(
+    two: Bench, lost: str, spec: str
+) -> None:
+    assert two.run("one.bench.yaml", SOLVES, "--bench-job-name=source").ret == 0
+    assert benchjobs(two, "baseline", "set", "source", "--name", "main").returncode == 0
+    gone = {"job": two.bundle(), "trials": two.bundle() / "trials", "one trial": first_trial(two)}[lost]
+    shutil.rmtree(gone)
+    for path in (two.path / "reports").glob("history.sqlite*"):
+        path.unlink()
+    benchjobs(two, "db", "rebuild")
+    for more in ((), ("--bench-first-run",)):
+        refused = two.run("one.bench.yaml", FAILS, f"--bench-baseline={spec}", *more)
+        assert refused.ret == 4, refused.stdout.str()
+    if lost == "one trial":
+        refused.stderr.fnmatch_lines(["*1 of its 8 results are gone; set the baseline anew*"])
+
+
+def test_a_part_of_a_job_that_is_gone_is_no_last_job(two: Bench) -> None:
+    assert two.run("one.bench.yaml", SOLVES).ret == 0
+    whole = two.bundle().name
+    assert two.run("one.bench.yaml", SOLVES).ret == 0
+    shutil.rmtree(first_trial(two))
+    assert benchjobs(two, "db", "rebuild").returncode == 0
+    assert two.run("one.bench.yaml", SOLVES, "--bench-baseline=last").ret == 0
+    assert gate(two)["baseline_jobs"] == [whole]
+    assert any("1 of its 8 results are gone" in note for note in gate(two)["notes"])
+
+
+def test_a_baseline_that_vanishes_while_the_job_runs_is_no_good_job(two: Bench) -> None:
+    assert two.run("one.bench.yaml", SOLVES, "--bench-job-name=source").ret == 0
+    assert benchjobs(two, "baseline", "set", "source", "--name", "main").returncode == 0
+    vanishing = (
+        "--bench-agent=command:rm -rf {0}/history.sqlite* {0}/baselines.json {0}/jobs/{1}; true".format(
+            two.path / "reports", two.bundle().name
+        )
+    )
+    done = two.run("one.bench.yaml", vanishing, "--bench-baseline=main")
+    assert done.ret in (10, 12), done.stdout.str()
+    assert benchjobs(two, "gate", "last").returncode not in (0, 1)

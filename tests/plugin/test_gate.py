@@ -148,13 +148,21 @@ def test_what_decides_the_exit_status(bench: Bench) -> None:
 def test_without_a_baseline(bench: Bench) -> None:
     letters(bench, 2)
     arguments = ["letters.bench.yaml", agent(0), "--bench-baseline=main"]
-    refused = bench.run(*arguments, "--bench-require-baseline")
-    assert refused.ret == 4
-    refused.stderr.fnmatch_lines(["*--bench-require-baseline: there is no baseline 'main'*"])
-    assert not list((bench.path / "reports").glob("jobs/*/job.json")), "a job began"
-    first = bench.run(*arguments)
+    for more in ([], ["-n2"], ["--bench-first-run", "--bench-require-baseline"]):
+        refused = bench.run(*arguments, *more)
+        assert refused.ret == 4
+        refused.stderr.fnmatch_lines(["*--bench-baseline: there is no baseline 'main'*--bench-first-run*"])
+        assert not list((bench.path / "reports").glob("jobs/*/job.json")), "a job began"
+    first = bench.run(*arguments, "--bench-first-run")
     assert first.ret == 0, first.stdout.str()
-    first.stdout.fnmatch_lines(["ok: *", "note: *there is no baseline 'main'*"])
+    first.stdout.fnmatch_lines(["no baseline: *", "note: *there is no baseline 'main'*", "exit status 0"])
+    assert report(bench)["verdict"] == "no baseline"
+    again = offline(bench)
+    assert (again.returncode, "no baseline: not compared" in again.stdout) == (0, True), again.stderr
+    # What was allowed to be missing then does not excuse another baseline.
+    other = offline(bench, "last", "--baseline", "mian")
+    assert other.returncode != 0
+    assert "there is no baseline 'mian'" in other.stderr
     floors = bench.run(
         "letters.bench.yaml", agent(0), "--bench-min-score=0.8", "--bench-min-pass-rate=letters=50%"
     )
@@ -208,7 +216,8 @@ def test_errors_make_it_invalid(bench: Bench) -> None:
         ["invalid: *33*", "8 of 24 attempts (33.3 %) ended in an infrastructure error*"]
     )
     assert report(bench)["verdict"] == "invalid"
-    gated(bench, *WEAK, status=0, more=["--bench-max-error-rate=50%", "--bench-baseline=none"])
+    alone = ["--bench-exit=gate", "--bench-max-error-rate=50%", "--bench-baseline=none"]
+    gated(bench, *WEAK, status=0, more=alone)
 
 
 def test_a_part_of_the_scenarios_and_workers_of_xdist(bench: Bench) -> None:
@@ -218,8 +227,14 @@ def test_a_part_of_the_scenarios_and_workers_of_xdist(bench: Bench) -> None:
     found = report(bench)
     assert (found["removed"], found["rules"][0]["scenarios"]) == ([], 22)
     letters(bench, 23)
-    gated(bench, *WEAK, status=0)
+    lost = gated(bench, *WEAK, status=12)
+    lost.stdout.fnmatch_lines(
+        ["invalid: the job did not run 1 of 24 scenarios (letters/s23) of the baseline.*"]
+    )
     assert names(report(bench)["removed"]) == ["s23"]
+    assert offline(bench).returncode == 12
+    assert offline(bench, "last", "--allow-missing", "s23").returncode == 0
+    gated(bench, *WEAK, status=0, more=["--bench-allow-missing=scenario=s23"])
     stopped = gated(bench, *WEAK, status=12, more=["-x", "--bench-concurrency=1"])
     stopped.stdout.fnmatch_lines(["invalid: the job is cancelled, 2 of 23 trials did not run*"])
     assert offline(bench).returncode == 12

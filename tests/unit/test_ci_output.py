@@ -98,7 +98,13 @@ class TestGateMarkdown:
 
     @pytest.mark.parametrize(
         ("verdict", "alert"),
-        [("regressed", "CAUTION"), ("invalid", "WARNING"), ("inconclusive", "WARNING"), ("ok", "TIP")],
+        [
+            ("regressed", "CAUTION"),
+            ("invalid", "WARNING"),
+            ("inconclusive", "WARNING"),
+            ("no baseline", "NOTE"),
+            ("ok", "TIP"),
+        ],
     )
     def test_each_verdict_has_an_alert(self, verdict: str, alert: str) -> None:
         assert next(gate_markdown(gate_report(GateVerdict(verdict)))) == f"> [!{alert}]"
@@ -372,7 +378,7 @@ def test_metrics_are_those_of_each_agent() -> None:
     assert 'bench_mean_score{agent="oracle"} 1' in lines
     assert f'bench_cost_usd{{agent="{odd.agent.label}"}} 0.25' in lines
     assert [line for line in lines if line.startswith("bench_gate{")] == [
-        'bench_gate{verdict="ok"} 0', 'bench_gate{verdict="regressed"} 1',
+        'bench_gate{verdict="ok"} 0', 'bench_gate{verdict="no baseline"} 0', 'bench_gate{verdict="regressed"} 1',
         'bench_gate{verdict="inconclusive"} 0', 'bench_gate{verdict="invalid"} 0',
     ]  # fmt: skip
     assert lines[-1] == "# EOF"

@@ -13,14 +13,22 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.gate import exit_status, judge
 from pytest_benchjobs.analysis.sides import Cell, Side
-from pytest_benchjobs.model.gate import GateConfig, GatePolicy, GateReport, GateVerdict, RuleReport
+from pytest_benchjobs.model.gate import (
+    Absence,
+    GateConfig,
+    GatePolicy,
+    GateReport,
+    GateVerdict,
+    RuleReport,
+)
 from pytest_benchjobs.settings.rules import floor, parse_rule
 
 from .examples import at_most
 
 AT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
-OK, REGRESSED, INCONCLUSIVE, INVALID = (
+OK, NO_BASELINE, REGRESSED, INCONCLUSIVE, INVALID = (
     GateVerdict.OK,
+    GateVerdict.NO_BASELINE,
     GateVerdict.REGRESSED,
     GateVerdict.INCONCLUSIVE,
     GateVerdict.INVALID,
@@ -81,28 +89,54 @@ BAD = [[0.0]] * 8 + [[1.0]] * 12
 def test_the_first_run_has_nothing_to_be_compared_with() -> None:
     config = ask("mean:5pp", "cost:20%", baseline="main")
     report = judge(side(GOOD), None, config, job="j", at=AT, baseline_missing="there is no baseline main yet")
-    assert (report.verdict, exit_status(report), report.baseline) == (OK, 0, "main")
-    assert report.why == "ok: not compared: there is no baseline main yet"
+    assert (report.verdict, exit_status(report), report.baseline) == (INVALID, 12, "main")
+    assert report.why == "invalid: not compared: there is no baseline main yet (and 1 more)"
     assert report.notes == ("nothing was compared: there is no baseline main yet",)
-    needed = config.model_copy(update={"require_baseline": True})
+    first = config.model_copy(update={"first_run": True})
+    report = judge(side(GOOD), None, first, job="j", at=AT, baseline_missing="there is no baseline main yet")
+    assert (report.verdict, exit_status(report)) == (NO_BASELINE, 0)
+    assert report.why == "no baseline: not compared: there is no baseline main yet (and 1 more)"
+    needed = first.model_copy(update={"require_baseline": True})
     report = judge(side(GOOD), None, needed, job="j", at=AT, baseline_missing="there is no baseline main yet")
     assert (report.verdict, exit_status(report)) == (INVALID, 12)
+    # Rules without any baseline, as where `none` was given: they cannot hold, and a floor that holds hides nothing.
+    none = judged(side(GOOD), None, "mean:5pp", "--bench-min-score 0.5", baseline="none")
+    assert (none.verdict, none.why) == (NO_BASELINE, "no baseline: not compared: no baseline was asked for")
+    assert judged(side(BAD), None, "mean:5pp", "--bench-min-score 0.9", baseline="none").verdict is REGRESSED
+    assert judged(side(GOOD), None, "--bench-min-score 0.5", baseline="none").verdict is OK
 
 
 @pytest.mark.parametrize("empty", [of(), side([[], []]), side([[], []], known="skip")])
 def test_an_empty_baseline_is_none(empty: Side) -> None:
     report = judged(side(GOOD), empty, "mean:5pp")
-    assert report.verdict is OK
-    assert report.why == "ok: not compared: the baseline main has no results"
+    assert report.verdict is INVALID
+    assert report.why == "invalid: not compared: the baseline main has no results"
 
 
 def test_what_is_new_beside_what_is_not() -> None:
-    report = judged(side(GOOD, GOOD), side(GOOD), "mean", "--bench-min-samples 20")
-    assert report.verdict is OK
-    assert "the baseline has nothing to compare b:m with" in report.notes
-    new = next(one for one in report.rules if one.agent == "b:m")
-    assert new.why == "mean is not compared: the baseline has nothing of it"
-    assert judged(side(GOOD, GOOD), side(GOOD), "mean", require_baseline=True).verdict is INVALID
+    for bad in (GOOD, [[0.0]] * 20):
+        report = judged(side(GOOD, bad), side(GOOD), "mean", "--bench-min-samples 20")
+        assert report.verdict is INVALID
+        assert "the baseline has nothing to compare b:m with" in report.notes
+        new = next(one for one in report.rules if one.agent == "b:m")
+        assert new.why.startswith("mean is not compared: the baseline has nothing of it; allow that with ")
+    for rule in ("mean", "scenario", "cost"):
+        first = judged(side(GOOD, GOOD), side(GOOD), rule, first_run=True)
+        assert [one.verdict for one in first.rules if one.agent == "b:m"] == [NO_BASELINE]
+        new_one = judged(side(GOOD, GOOD), side(GOOD), rule)
+        assert [one.verdict for one in new_one.rules if one.agent == "b:m"] == [INVALID]
+    report = judged(side(GOOD, GOOD), side(GOOD), "mean", first_run=True)
+    assert (report.verdict, exit_status(report)) == (NO_BASELINE, 0)
+    assert judged(side(BAD, GOOD), side(GOOD), "mean", first_run=True).verdict is REGRESSED
+    assert (
+        judged(side(GOOD, GOOD), side(GOOD), "mean", first_run=True, require_baseline=True).verdict is INVALID
+    )
+    # A rule that is not for the new one says nothing of it.
+    assert judged(side(GOOD, GOOD), side(GOOD), "mean[agent=a:*]").verdict is OK
+    # Nor is all that is new in need of anything in common.
+    other = of(cell(1, [1], benchmark="c"))
+    assert judged(other, side(GOOD), "mean", first_run=True).verdict is NO_BASELINE
+    assert judged(other, side(GOOD), "mean").verdict is INVALID
 
 
 def test_what_is_listed_is_what_a_checked_model_would_be() -> None:
@@ -343,7 +377,8 @@ def test_critical_scenarios_go_on_passing() -> None:
     assert judged(critical([1, 1, 0], [0]), before, "critical:34pp").verdict is OK
     assert judged(critical([1, 0, 0], [0]), before, "critical:34pp").verdict is REGRESSED
     assert judged(critical([1], [0]), before, "critical").verdict is OK
-    gone = judged(of(cell(99, [1])), before, "critical")
+    absent = tuple(Absence(text=name, scenario=name) for name in ("s000", "s001"))
+    gone = judged(of(cell(99, [1])), before, "critical", allow_missing=absent)
     assert gone.why == "inconclusive: 2 critical scenarios cannot be compared: s000, s001 (not in this job)"
     assert judged(side(GOOD), side(GOOD), "critical").verdict is INCONCLUSIVE
     assert {one.critical for one in judged(critical([0], [0]), before, "mean").broke} == {True}

@@ -18,6 +18,7 @@ from pytest_benchjobs.analysis.sides import side
 from pytest_benchjobs.cli import main
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.gate import (
+    Absence,
     Change,
     GateConfig,
     GateExit,
@@ -111,8 +112,17 @@ def test_what_is_said_afterwards_goes_before_what_was_asked() -> None:
         "main",
         ["cost:20%", "--bench-min-score 0.7"],
     )
-    none = gate_config({"baseline": "none"}, asked=asked.model_copy(update={"require_baseline": True}))
-    assert (none.baseline, none.require_baseline) == ("none", False)
+    needy = asked.model_copy(update={"require_baseline": True, "first_run": True})
+    none = gate_config({"baseline": "none"}, asked=needy)
+    assert (none.baseline, none.require_baseline, none.first_run) == ("none", False, False)
+    # That there was no baseline then does not excuse another one that is not there.
+    first = asked.model_copy(update={"first_run": True})
+    assert gate_config({"min_score": {"*": 0.7}}, asked=first).first_run is True
+    assert gate_config({"baseline": "mian"}, asked=first).first_run is False
+    assert gate_config({"baseline": "mian", "first_run": True}, asked=asked).first_run is True
+    absent = gate_config({"allow_missing": ["a", "agent=codex:*"]}, asked=asked)
+    more = gate_config({"allow_missing": ["a", "benchmark=old"]}, asked=absent)
+    assert [one.text for one in more.allow_missing] == ["a", "agent=codex:*", "benchmark=old"]
 
 
 @pytest.mark.parametrize(
@@ -123,6 +133,16 @@ def test_what_is_said_afterwards_goes_before_what_was_asked() -> None:
             "fail_on_regression: there is nothing to compare with; * `baseline`",
         ),
         ({"require_baseline": True}, "require_baseline: there is nothing to compare with"),
+        ({"first_run": True}, "first_run: there is nothing to compare with; * `baseline`"),
+        ({"allow_missing": [" "]}, "allow_missing: '' names nothing. Write scenario=ID"),
+        ({"allow_missing": ["a\nb"]}, "allow_missing: 'a\\nb' names nothing"),
+        ({"allow_missing": ["tag=x"]}, "allow_missing: 'tag=x': no key 'tag'; write KEY=PATTERN"),
+        (
+            {"allow_missing": ["scenaro=x"]},
+            "allow_missing: 'scenaro=x': no key 'scenaro'; did you mean 'scenario'?",
+        ),
+        ({"allow_missing": ["agent="]}, "allow_missing: 'agent=': agent has no value"),
+        ({"allow_missing": ["agent=a,agent=b"]}, "allow_missing: 'agent=a,agent=b': agent is given twice"),
         ({"min_score": {"*": "nan"}}, "min_score: 'nan' is not a score"),
         ({"min_samples": {"*": 1.5}}, "min_samples: '1.5' is not a number of scenarios"),
         ({"min_lift": {"*": 0}}, "min_lift: '0' is not"),
@@ -198,6 +218,11 @@ def test_a_whole_job_and_one_of_a_part() -> None:
     assert (judged.status, judged.report.verdict, judged.report.notes[0]) == (0, "ok", "a note")
     less = judge_job(record(planned=7), rows(ten[:7]), ASKED, baseline(ten), at=AT)
     assert [ref.scenario for ref in less.report.removed] == ["s7", "s8", "s9"]
+    assert (less.status, less.report.verdict) == (12, "invalid")
+    assert less.report.why == (
+        "invalid: the job did not run 3 of 10 scenarios (b/s7, b/s8, b/s9) of the baseline. If that is on purpose, "
+        "say --bench-allow-missing scenario=s7, or set the baseline anew"
+    )
     part = judge_job(record(planned=7, partial=True), rows(ten[:7]), ASKED, baseline(ten), at=AT)
     assert (part.status, part.report.removed) == (0, ())
     assert part.report.notes[-1] == "3 of the baseline's scenarios were not selected"
@@ -205,11 +230,17 @@ def test_a_whole_job_and_one_of_a_part() -> None:
     strict = GateConfig(baseline="main", rules=(Rule(text="c", metric="critical"),), policy=GatePolicy.STRICT)
     main = Resolved(side("main", [("before", [row._replace(tags='["critical"]') for row in rows(ten)])]))
     some = [row._replace(tags='["critical"]') for row in rows(ten[:7])]
-    assert judge_job(record(planned=7), some, strict, main, at=AT).status == 11
+    assert judge_job(record(planned=7), some, strict, main, at=AT).status == 12
+    absent = strict.model_copy(update={"allow_missing": (Absence(text="s*", scenario="s*"),)})
+    assert judge_job(record(planned=7), some, absent, main, at=AT).status == 11
     assert judge_job(record(planned=7, partial=True), some, strict, main, at=AT).status == 0
-    # Nor is another benchmark; but with nothing in common there is nothing to say.
+    # Another benchmark is, unless benchmarks were named; with nothing in common there is nothing to say.
     wide = Resolved(side("main", [("before", [*rows(ten), *rows(ten, benchmark="c")])]))
-    other = judge_job(record(), rows(ten), ASKED, wide, at=AT)
+    gone = judge_job(record(), rows(ten), ASKED, wide, at=AT)
+    assert gone.status == 12
+    assert gone.report.why.startswith("invalid: the job did not run benchmark c of the baseline. ")
+    assert "--bench-allow-missing benchmark=c" in gone.report.why
+    other = judge_job(record(named=True), rows(ten), ASKED, wide, at=AT)
     assert (other.status, other.report.removed) == (0, ())
     assert other.report.notes[-1] == "10 of the baseline's scenarios were not selected"
     assert judge_job(record(partial=True), rows(ten, benchmark="d"), ASKED, wide, at=AT).status == 12
@@ -231,6 +262,25 @@ def test_a_job_that_is_not_whole_is_invalid(status: JobStatus, exit_status: int)
     assert errors.status == 12
     with pytest.raises(InputError, match="is running"):
         judge_job(record(JobStatus.RUNNING), [], ASKED, None, at=AT)
+
+
+def test_results_that_are_gone_make_it_invalid() -> None:
+    ten: list[float | None] = [1.0] * 10
+    for partial in (False, True):
+        judged = judge_job(record(partial=partial), rows(ten[:1]), ASKED, baseline(ten), at=AT)
+        assert (judged.status, judged.report.verdict) == (12, "invalid")
+        assert judged.report.why == "invalid: 9 of the job's 10 results are gone"
+    floor = GateConfig(rules=(Rule(text="floor", metric="min_score", amount=0.5),))
+    assert judge_job(record(), rows(ten[:9]), floor, None, at=AT).status == 12
+    assert judge_job(record(), rows(ten), floor, None, at=AT).status == 0
+
+
+def test_of_a_job_of_two_agents_one_is_judged() -> None:
+    ten: list[float | None] = [1.0] * 10
+    both = [*rows(ten, agent="a"), *rows([0.0] * 10, agent="b")]
+    judged = judge_job(record(planned=20), both, ASKED, baseline(ten), at=AT, only="b")
+    assert (judged.status, [one.agent for one in judged.report.rules]) == (10, ["b"])
+    assert judge_job(record(planned=20), both[1:], ASKED, baseline(ten), at=AT, only="b").status == 12
 
 
 def test_what_was_taken_over_from_the_baseline_shows_no_change() -> None:

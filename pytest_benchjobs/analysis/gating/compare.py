@@ -39,10 +39,10 @@ def compare(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Rul
 
 def new(rule: Rule, group: Group, config: GateConfig) -> RuleReport:
     """What a rule finds where the baseline has nothing to compare with."""
-    verdict = GateVerdict.INVALID if config.require_baseline else GateVerdict.OK
-    return group.report(
-        rule, verdict, f"{words.metric_of(rule)} is not compared: the baseline has nothing of it"
-    )
+    why = f"{words.metric_of(rule)} is not compared: the baseline has nothing of it"
+    if config.without is GateVerdict.INVALID:
+        why += "; allow that with --bench-first-run, or set the baseline anew"
+    return group.report(rule, config.without, why)
 
 
 def _nothing_to_compare(measured: Measured) -> str:

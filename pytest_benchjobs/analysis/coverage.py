@@ -1,0 +1,136 @@
+"""Coverage: what the baseline has and the job should have run, and did not. Part of every verdict with a baseline."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from ..model.gate import GateConfig, GateVerdict, Rule, RuleReport
+from ..model.known import KnownMode
+from ..store.text import one_line
+from .gating import words
+from .gating.groups import tagged
+from .pairing import Pairing
+from .sides import Cell, Key, Side
+
+COVERAGE = "coverage"
+"""Metric of the rule that finds what is missing."""
+_DECLARED = (KnownMode.QUARANTINE.value, KnownMode.SKIP.value)
+"""Known failures whose results nobody waits for."""
+
+
+def coverage(
+    before: Side, now: Side, pairing: Pairing, rules: Sequence[Rule], config: GateConfig
+) -> tuple[list[RuleReport], list[str]]:
+    """Judge whether the job ran what the baseline has, as far as a rule of comparison looks at it.
+
+    A scenario that only ended in errors was run. One that was skipped was not, unless a known failure says so.
+
+    Args:
+        before: What of the baseline the job was to run.
+        now: The job.
+        pairing: Of both.
+        rules: Those of comparison.
+        config: Has what may be missing.
+
+    Returns:
+        A report if anything is missing, and notes about what may be.
+
+    """
+    back = {old: new for new, old in pairing.agents.items()}
+    missing = [
+        key
+        for key, cell in before.cells.items()
+        if _is_judged(cell, rules, back) and not _ran(key, now, back)
+    ]
+    changed = _mostly_changed(pairing, before, rules)
+
+    def unexpected(keys: Sequence[Key]) -> list[Key]:
+        return [key for key in keys if not any(one.fits(*key) for one in config.allow_missing)]
+
+    lost, replaced = unexpected(missing), unexpected(changed)
+    notes = []
+    if allowed := len(missing) + len(changed) - len(lost) - len(replaced):
+        notes.append(f"{allowed:,} of the baseline's scenarios may be missing: --bench-allow-missing")
+    notes += [
+        f"--bench-allow-missing {one.text}: nothing of it is missing"
+        for one in config.allow_missing
+        if not any(one.fits(*key) for key in (*missing, *changed))
+    ]
+    found = [_lost(lost, before, now, back)] if lost else []
+    if replaced:
+        found.append(_replaced(replaced, before))
+    return found, notes
+
+
+def _mostly_changed(pairing: Pairing, before: Side, rules: Sequence[Rule]) -> list[Key]:
+    """What is another task now, where that is more than half of what an agent has in common with a benchmark."""
+    changed: dict[tuple[str, str], list[Key]] = {}
+    for ref in pairing.changed:
+        key = (ref.benchmark, ref.scenario, pairing.agents[ref.agent])
+        cell = before.cells[key]
+        if _is_judged(cell, rules, {key[2]: ref.agent}):
+            changed.setdefault((ref.benchmark, ref.agent), []).append(key)
+    same = Counter((pair.now.benchmark, pair.now.agent) for pair in pairing.pairs)
+    return [key for place, keys in changed.items() if len(keys) > same[place] for key in keys]
+
+
+def _is_judged(cell: Cell, rules: Iterable[Rule], back: Mapping[str, str]) -> bool:
+    """Whether a rule compares a scenario of the baseline, by what its agent is called then or now."""
+    if not cell.scores or cell.known in _DECLARED:
+        return False
+    return any(
+        _fits(cell.benchmark, rule.benchmark)
+        and (_fits(cell.agent, rule.agent) or _fits(back.get(cell.agent, cell.agent), rule.agent))
+        and (rule.tag is None or tagged(cell, rule.tag))
+        for rule in rules
+    )
+
+
+def _fits(name: str, pattern: str | None) -> bool:
+    return pattern is None or name == pattern or fnmatch.fnmatchcase(name, pattern)
+
+
+def _ran(key: Key, now: Side, back: Mapping[str, str]) -> bool:
+    agent = back.get(key[2])
+    cell = None if agent is None else now.cells.get((key[0], key[1], agent))
+    return cell is not None and (bool(cell.scores) or cell.errors > 0 or cell.known in _DECLARED)
+
+
+def _report(lost: Sequence[Key], before: Side, what: str, cure: str) -> RuleReport:
+    return RuleReport(
+        rule=Rule(text=COVERAGE, metric=COVERAGE, amount=1.0),
+        verdict=GateVerdict.INVALID,
+        why=f"{what}. If that is on purpose, say --bench-allow-missing {cure}, or set the baseline anew",
+        now=1 - len(lost) / len(before.cells),
+        tolerance=1.0,
+        test=COVERAGE,
+        scenarios=len({key[:2] for key in lost}),
+    )
+
+
+def _lost(lost: Sequence[Key], before: Side, now: Side, back: Mapping[str, str]) -> RuleReport:
+    """A report of what did not run: `agent codex:gpt-5, benchmark texts, 59 of 60 scenarios (a, b and 57 more)`."""
+    here = {benchmark for benchmark, _, _ in now.cells}
+    agents = sorted({key[2] for key in lost if key[2] not in back})
+    benchmarks = sorted({key[0] for key in lost if key[2] in back and key[0] not in here})
+    rest = sorted({key[:2] for key in lost if key[2] in back and key[0] in here})
+    parts, cure = [], ""
+    for noun, listed in (("agent", agents), ("benchmark", benchmarks)):
+        if listed:
+            parts.append(f"{noun}{'s' * (len(listed) > 1)} {words.names(listed)}")
+            cure = cure or f"{noun}={one_line(listed[0], 100)}"
+    if rest:
+        total = len({key[:2] for key in before.cells})
+        named = words.names([f"{benchmark}/{scenario}" for benchmark, scenario in rest], 3)
+        parts.append(f"{len(rest):,} of {words.count(total, 'scenario')} ({named})")
+        cure = cure or f"scenario={one_line(rest[0][1], 100)}"
+    return _report(lost, before, f"the job did not run {', '.join(parts)} of the baseline", cure)
+
+
+def _replaced(changed: Sequence[Key], before: Side) -> RuleReport:
+    listed = sorted({key[:2] for key in changed})
+    named = words.names([f"{benchmark}/{scenario}" for benchmark, scenario in listed], 3)
+    what = f"{words.count(len(listed), 'scenario')} changed ({named}), more than are left to compare"
+    return _report(changed, before, what, f"scenario={one_line(listed[0][1], 100)}")
