@@ -34,9 +34,9 @@ _DETACHED_LOGS = "pytest*.log"
 def gc(all_kept: bool, older_than: float | None, directory: Path) -> None:
     """Remove what dead processes left behind, and what nobody needs.
 
-    Containers and networks of dead processes of this machine; unfinished trials of dead jobs; file systems that were
-    kept of jobs which are deleted, with --kept of all jobs in DIR. Jobs that are alive are left alone. Trials which had
-    ended are kept and indexed.
+    Containers and networks of dead processes of this machine; the network of public trials, if no container has it;
+    unfinished trials of dead jobs; file systems that were kept of jobs which are deleted, with --kept of all jobs in
+    DIR. Jobs that are alive are left alone. Trials which had ended are kept and indexed.
     """
     from ..store.recover import STALE_SECONDS
 
@@ -62,7 +62,7 @@ def _in_engine(unneeded: Callable[[list[Kept]], list[Kept]]) -> None:
     provider = DockerProvider(current_owner())
     try:
         provider.check()
-        click.echo(f"removed {provider.sweep()} containers and networks")
+        click.echo(f"removed {provider.sweep() + provider.remove_network()} containers and networks")
         wanted = unneeded(provider.kept())
         removed = [one for one in wanted if provider.forget_kept(one.reference)]
     except EngineUnavailable as error:

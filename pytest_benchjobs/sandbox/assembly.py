@@ -103,6 +103,10 @@ class Assembly(abc.ABC):
         self._plain_call("write", 2, complaint.text, complaint.size)
         self._plain_call("exit_group", status)
 
+    def exit(self, status: int) -> None:
+        """End the program."""
+        self._plain_call("exit_group", status)
+
     def program(self) -> bytes:
         """The finished ELF file."""
         content = bytes(self._data + self._text)
@@ -154,8 +158,8 @@ class X86(Assembly):
 
     machine = 62
     numbers: ClassVar[dict[str, int]] = {
-        "write": 1, "close": 3, "getpid": 39, "socket": 41, "connect": 42, "sendmsg": 46, "bind": 49, "listen": 50,
-        "execve": 59, "exit_group": 231,
+        "read": 0, "write": 1, "close": 3, "getpid": 39, "socket": 41, "connect": 42, "sendmsg": 46, "bind": 49,
+        "listen": 50, "execve": 59, "exit_group": 231,
     }  # fmt: skip
     _AX, _CX, _DX, _NOTE = 0, 1, 2, 15
     _ARGUMENTS = (7, 6, 2)  # rdi, rsi, rdx
@@ -226,8 +230,8 @@ class Arm(Assembly):
 
     machine = 183
     numbers: ClassVar[dict[str, int]] = {
-        "close": 57, "write": 64, "exit_group": 94, "getpid": 172, "socket": 198, "bind": 200, "listen": 201,
-        "connect": 203, "sendmsg": 211, "execve": 221,
+        "close": 57, "read": 63, "write": 64, "exit_group": 94, "getpid": 172, "socket": 198, "bind": 200,
+        "listen": 201, "connect": 203, "sendmsg": 211, "execve": 221,
     }  # fmt: skip
     _NUMBER, _NOTE = 8, 21
     _TEN, _REST, _QUOTIENT, _PLACE = 9, 10, 11, 12

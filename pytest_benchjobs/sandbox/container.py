@@ -36,8 +36,8 @@ from .watch import Events
 if TYPE_CHECKING:
     from .docker import DockerProvider
 
-NETWORK_OF: dict[Network, str] = {"public": "bridge", "none": "none"}
-"""The engine's own names for our network policies."""
+NETWORKS: frozenset[Network] = frozenset({"public", "none"})
+"""Our network policies that an engine can keep."""
 
 _KILLED = 137
 # A command that could not be started ends with one of these and without ever having had a process.
@@ -55,6 +55,10 @@ _LATE_EVENT = 0.3
 _HEAD_OF_OUTPUT = 2000
 
 
+class NetworkGone(ContainerStartFailed):
+    """The network it was to have was removed meanwhile."""
+
+
 class DockerSandbox:
     """One running container. Its first process is the engine's init, which waits for a `sleep` until the deadline."""
 
@@ -67,7 +71,9 @@ class DockerSandbox:
         workdir: str,
         labels: Mapping[str, str],
         events: Events,
+        note: str | None = None,
     ) -> None:
+        self._note = note
         self._provider = provider
         self._engine = provider.engine
         self._id = container
@@ -114,7 +120,8 @@ class DockerSandbox:
                 raise ContainerLost(
                     f"the container was removed before it started: {error.explanation}"
                 ) from error
-            raise ContainerStartFailed(f"the container does not start: {error.explanation}") from error
+            text = f"the container does not start: {error.explanation}"
+            raise (NetworkGone if "network" in text else ContainerStartFailed)(text) from error
         except docker.errors.APIError as error:
             text = str(error.explanation or error)
             if "no space left on device" in text:
@@ -270,20 +277,22 @@ class DockerSandbox:
 
     def set_network(self, network: Network) -> None:
         """Switch between `public` and `none` while running."""
-        if network not in NETWORK_OF:
+        if network not in NETWORKS:
             raise EngineError(
                 f"network {network!r} is not supported by the Docker sandbox; use `public` or `none`"
             )
         client = self._engine.client
-        wanted, other = NETWORK_OF[network], NETWORK_OF["none" if network == "public" else "public"]
         with self._calling():
+            wanted = self._provider.network.of(network, self._image.id)
+            other = self._provider.network.of("none" if network == "public" else "public", self._image.id)
             with contextlib.suppress(docker.errors.APIError):
-                client.disconnect_container_from_network(self._id, other)
+                client.disconnect_container_from_network(self._id, other.name)
             try:
-                client.connect_container_to_network(self._id, wanted)
+                client.connect_container_to_network(self._id, wanted.name)
             except docker.errors.APIError as error:
                 if "already exists" not in str(error.explanation):
                     raise
+            self._note = wanted.note or self._note
 
     def keep(self, name: str) -> str:
         """Keep the file system as it is now, as an image of the engine.
@@ -332,8 +341,8 @@ class DockerSandbox:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """None: a container gives what is asked for, or does not start."""
-        return ()
+        """What of its network is not as it should be."""
+        return () if self._note is None else (self._note,)
 
     @contextlib.contextmanager
     def _calling(self) -> Iterator[None]:

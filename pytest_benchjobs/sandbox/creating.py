@@ -10,8 +10,8 @@ from docker.types import DeviceRequest, Ulimit
 from docker.types import Mount as EngineMount
 
 from ..model.errors import AgentSetupFailed, ImageMissing
-from ..model.scenario import Environment, Network
-from .container import NETWORK_OF, DockerSandbox
+from ..model.scenario import Environment
+from .container import DockerSandbox
 from .engine import LABEL
 from .images import ResolvedImage
 from .protocol import Mount, SandboxSpec
@@ -48,6 +48,7 @@ def create(
     lifetime = str(max(1, int(spec.deadline)))
     keep = environment.keep_entrypoint and bool(image.entrypoint)
     client = provider.engine.client
+    network = provider.network.of(spec.network, image.id)
     try:
         created = client.create_container(
             image.id,
@@ -60,7 +61,7 @@ def create(
             user=None if keep else "root",
             working_dir=workdir,
             labels=labels,
-            host_config=client.create_host_config(**_host_config(environment, spec.network, spec.mounts)),
+            host_config=client.create_host_config(**_host_config(environment, network.name, spec.mounts)),
         )
     except docker.errors.ImageNotFound as error:
         provider.images.forget(image)
@@ -72,13 +73,13 @@ def create(
                 f"{error.explanation}"
             ) from error
         raise
-    return DockerSandbox(provider, created["Id"], image, spec, workdir, labels, events)
+    return DockerSandbox(provider, created["Id"], image, spec, workdir, labels, events, network.note)
 
 
-def _host_config(environment: Environment, network: Network, mounts: tuple[Mount, ...]) -> dict[str, Any]:
+def _host_config(environment: Environment, network: str, mounts: tuple[Mount, ...]) -> dict[str, Any]:
     config: dict[str, Any] = {
         "init": True,
-        "network_mode": NETWORK_OF[network],
+        "network_mode": network,
         "pids_limit": environment.pids,
         "cap_drop": _DROPPED_CAPABILITIES,
         # An agent can write to /proc/1/fd/1: what comes there is kept nowhere.

@@ -15,13 +15,14 @@ from ..model.errors import AgentSetupFailed, ContainerStartFailed, Infrastructur
 from ..model.job import JobConfig, Owner
 from ..model.scenario import Environment, Scenario
 from .engine import LABEL, Engine
-from .images import Images
+from .images import Images, ResolvedImage
 from .protocol import Kept, Mount, SandboxSpec
 from .reaper import Reaper
 from .sweep import sweep
 
 if TYPE_CHECKING:
     from .container import DockerSandbox
+    from .network import PublicNetwork
     from .watch import Events, StorageGuard
 
 # The engine starts 7-8 containers a second whatever is asked of it; more than this at once only makes each slower.
@@ -50,6 +51,17 @@ class DockerProvider:
         self._lock = threading.Lock()
         self._live: dict[str, DockerSandbox] = {}
         self._machine: str | None = None
+        self._network: PublicNetwork | None = None
+
+    @property
+    def network(self) -> PublicNetwork:
+        """What public trials have."""
+        with self._lock:
+            if self._network is None:
+                from .network import PublicNetwork
+
+                self._network = PublicNetwork(self)
+            return self._network
 
     @property
     def events(self) -> Events:
@@ -117,11 +129,10 @@ class DockerProvider:
             InfrastructureError: of the class that fits.
 
         """
-        from .container import NETWORK_OF  # from here on the engine's client library is needed
-        from .creating import create
+        from .container import NETWORKS, NetworkGone  # from here on the engine's client library is needed
         from .keeping import kept_image
 
-        if spec.network not in NETWORK_OF:
+        if spec.network not in NETWORKS:
             raise ContainerStartFailed(
                 f"network {spec.network!r} is not supported by the Docker sandbox; use `public` or `none`"
             )
@@ -138,16 +149,25 @@ class DockerProvider:
                 )
             with self._starts:
                 on_phase("start")
-                sandbox = create(self, spec, image, events)
-                with self._lock:
-                    self._live[sandbox.id] = sandbox
                 try:
-                    if spec.files:
-                        sandbox.put(spec.files)
-                    sandbox.begin()
-                except BaseException:
-                    sandbox.remove()
-                    raise
+                    return self._started(spec, image, events)
+                except NetworkGone:
+                    self.network.forget()
+                    return self._started(spec, image, events)
+
+    def _started(self, spec: SandboxSpec, image: ResolvedImage, events: Events) -> DockerSandbox:
+        from .creating import create
+
+        sandbox = create(self, spec, image, events)
+        with self._lock:
+            self._live[sandbox.id] = sandbox
+        try:
+            if spec.files:
+                sandbox.put(spec.files)
+            sandbox.begin()
+        except BaseException:
+            sandbox.remove()
+            raise
         return sandbox
 
     def kept_environment(self, reference: str) -> Environment:
@@ -184,6 +204,17 @@ class DockerProvider:
     def sweep(self) -> int:
         """Remove what dead processes of this machine left behind; returns how many things."""
         return sweep(self.engine, self.owner).total
+
+    def remove_network(self) -> int:
+        """Remove the network of public trials, unless somebody has it now; returns how many networks that were.
+
+        Raises:
+            InfrastructureError: the engine does not answer.
+
+        """
+        from .network import remove_public_network
+
+        return remove_public_network(self.engine, self.owner, self.machine())
 
     def close(self) -> None:
         """Remove whatever this process still has, and let go of the engine."""

@@ -1,0 +1,238 @@
+"""The network of public trials: the internet, without other containers, link-local addresses and this machine.
+
+There is one in an engine, made by whoever needs it first and found by its label afterwards. `benchjobs gc` removes it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import ipaddress
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import docker.errors
+from docker.types import IPAMConfig, IPAMPool, LogConfig
+
+from ..model.errors import ContainerStartFailed, InfrastructureError
+from ..model.job import Owner
+from ..model.scenario import Network
+from ..store.text import one_line
+from .archive import pack
+from .engine import LABEL, Engine
+from .library import BROKEN
+from .protocol import File
+from .rules import Rule, hold, refused, rules_here, rules_of, rules_program
+
+if TYPE_CHECKING:
+    from .docker import DockerProvider
+
+NETWORK_VARIABLE = "BENCHJOBS_NETWORK"
+"""Environment variable: the network of the engine that public trials have instead, open as it may be."""
+NETWORK_NAME = "benchjobs"
+NETWORK_LABEL = f"{LABEL}network"
+# Nobody's but benchmarks' (RFC 2544), and none that an engine gives to networks by itself: rules that outlive the
+# network are about no other.
+_SUBNETS = tuple(ipaddress.IPv4Network("198.19.0.0/16").subnets(new_prefix=20))
+_BRIDGE = "com.docker.network.bridge"
+_MTU = "com.docker.network.driver.mtu"
+_PROGRAM = "/bench-rules"
+_TIMEOUT = 60
+_TAKEN = "overlaps with other one"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Joinable:
+    """A network for public trials."""
+
+    name: str
+    """Or id, as the engine knows it."""
+    note: str | None = None
+    """What of the machine can be reached on it all the same, and why."""
+
+
+class PublicNetwork:
+    """The one of an engine, for all trials of this process. Thread-safe."""
+
+    def __init__(self, provider: DockerProvider) -> None:
+        self._provider = provider
+        self._lock = threading.Lock()
+        self._found: Joinable | None = None
+
+    def of(self, network: Network, image: str) -> Joinable:
+        """What a container has to join; makes the public network if there is none.
+
+        Args:
+            network: The policy.
+            image: An image that is here, in which our own program can run.
+
+        Raises:
+            InfrastructureError: there is none, and none can be made.
+
+        """
+        if network == "none":
+            return Joinable("none")
+        with self._lock:
+            if self._found is None:
+                self._found = self._joinable(image)
+            return self._found
+
+    def forget(self) -> None:
+        """It may be gone: look for it again."""
+        with self._lock:
+            self._found = None
+
+    def _joinable(self, image: str) -> Joinable:
+        engine = self._provider.engine
+        if name := os.environ.get(NETWORK_VARIABLE):
+            if engine.get(f"/networks/{name}") is None:
+                raise ContainerStartFailed(
+                    f"{NETWORK_VARIABLE} names {name!r}, and the Docker Engine has no such network"
+                )
+            return Joinable(name)
+        found = _ours(engine) or _make(engine)
+        rules = rules_of(*_place(found))
+        if not (engine.local and hold(rules, rules_here())):
+            problem = _apply(engine, self._provider.owner, self._provider.machine(), image, rules)
+            if problem is not None:
+                note = f"public trials can reach services of this machine and link-local addresses: {problem}"
+                return Joinable(found["Id"], note)
+        return Joinable(found["Id"])
+
+
+def remove_public_network(engine: Engine, owner: Owner, machine: str) -> int:
+    """Remove our network, and its rules, unless a container has it; returns how many went."""
+    removed = 0
+    for found in list(_all_of_ours(engine.get("/networks"))):
+        if engine.get("/containers/json", all=True, filters={"network": [found["Id"]]}):
+            continue
+        rules = rules_of(*_place(found))
+        images = engine.get("/images/json")
+        if images and not (engine.local and (here := rules_here()) is not None and not _any(rules, here)):
+            _apply(engine, owner, machine, images[0]["Id"], rules, remove=True)
+        try:
+            with engine.guard(running=False):
+                engine.client.remove_network(found["Id"])
+            removed += 1
+        except InfrastructureError:
+            continue  # somebody uses it by now
+    return removed
+
+
+def _any(rules: tuple[Rule, ...], here: set[tuple[int, str]]) -> bool:
+    return any(hold((rule,), here) for rule in rules)
+
+
+def _ours(engine: Engine) -> Mapping[str, Any] | None:
+    """The network; of several the oldest, so that all who look agree."""
+    found = sorted(_all_of_ours(engine.get("/networks")), key=lambda one: (one["Created"], one["Id"]))
+    return found[0] if found else None
+
+
+def _all_of_ours(networks: list[Mapping[str, Any]] | None) -> Iterator[Mapping[str, Any]]:
+    yield from (one for one in networks or () if (one.get("Labels") or {}).get(NETWORK_LABEL) == "public")
+
+
+def _make(engine: Engine) -> Mapping[str, Any]:
+    """Make it; somebody else may be making it at the same time."""
+    options = {f"{_BRIDGE}.enable_icc": "false"}
+    # Networks do not take over what the engine was told of packets' size, on which connections break.
+    default = (engine.get("/networks/bridge") or {}).get("Options") or {}
+    if size := default.get(_MTU):
+        options[_MTU] = size
+    made = None
+    for subnet in _SUBNETS:
+        if engine.local and _routed(subnet):
+            continue
+        try:
+            made = engine.client.create_network(
+                NETWORK_NAME,
+                driver="bridge",
+                options=options,
+                ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet))]),
+                check_duplicate=True,
+                labels={NETWORK_LABEL: "public"},
+            )["Id"]
+            break
+        except docker.errors.APIError as error:
+            said = str(error.explanation)
+            if "already exists" in said:
+                break
+            if _TAKEN not in said:
+                raise
+    found = _ours(engine)
+    if found is None:
+        raise ContainerStartFailed(
+            f"no network for public trials can be made: there is one named {NETWORK_NAME} that is not ours, or no free "
+            f"subnet in 198.19.0.0/16. Remove it, or name another network in {NETWORK_VARIABLE}"
+        )
+    if made is not None and made != found["Id"]:
+        engine.client.remove_network(made)
+    return found
+
+
+def _place(network: Mapping[str, Any]) -> tuple[str, str]:
+    """The bridge of a network on its machine, and its subnet."""
+    return f"br-{network['Id'][:12]}", str(network["IPAM"]["Config"][0]["Subnet"])
+
+
+def _routed(subnet: ipaddress.IPv4Network) -> bool:
+    """Whether this machine has a route to part of it, such as the network of another engine."""
+    try:
+        rows = [line.split() for line in Path("/proc/net/route").read_text().splitlines()[1:]]
+    except OSError:
+        return False
+    for row in rows:
+        address, mask = (int.from_bytes(bytes.fromhex(row[place]), "little") for place in (1, 7))
+        if mask and subnet.overlaps(ipaddress.IPv4Network((address, mask.bit_count()))):
+            return True
+    return False
+
+
+def _apply(
+    engine: Engine, owner: Owner, machine: str, image: str, rules: tuple[Rule, ...], *, remove: bool = False
+) -> str | None:
+    """Make or remove rules on the engine's machine; why not, if that failed.
+
+    Only a container in the machine's own network can. It runs one program of ours, with the one capability it needs.
+    """
+    client = engine.client
+    try:
+        program = File(_PROGRAM, content=rules_program(machine, rules, remove=remove), mode=0o755)
+        created = client.create_container(
+            image,
+            [],
+            entrypoint=[_PROGRAM],
+            user="root",
+            labels={
+                f"{LABEL}owner": str(owner),
+                f"{LABEL}host": owner.host,
+                f"{LABEL}deadline": str(int(time.time() + _TIMEOUT)),
+            },
+            host_config=client.create_host_config(
+                network_mode="host",
+                userns_mode="host",
+                cap_drop=["ALL"],
+                cap_add=["NET_ADMIN"],
+                security_opt=["no-new-privileges"],
+                log_config=LogConfig(type="json-file"),
+            ),
+        )["Id"]
+        try:
+            with pack([program], "/") as archive:
+                client.put_archive(created, "/", archive)
+            client.start(created)
+            client.wait(created, timeout=_TIMEOUT)
+            printed = client.logs(created)
+        finally:
+            client.remove_container(created, force=True, v=True)
+    except KeyError:
+        return f"there is no program for machines of the kind {machine}"
+    except (docker.errors.APIError, *BROKEN) as error:
+        said = error.explanation if isinstance(error, docker.errors.APIError) else error
+        return one_line(str(said), 300)
+    return refused(printed, rules, accepted=errno.ENOENT if remove else errno.EEXIST)

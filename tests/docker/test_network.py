@@ -1,0 +1,220 @@
+"""What a public trial can reach: seen from inside real containers, beside what others can."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_benchjobs.model.errors import ContainerStartFailed
+from pytest_benchjobs.model.owner import current_owner
+from pytest_benchjobs.model.scenario import Environment, Network
+from pytest_benchjobs.sandbox import network
+from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.network import NETWORK_LABEL, NETWORK_VARIABLE
+from pytest_benchjobs.sandbox.protocol import Sandbox, SandboxSpec
+from tests.support import IMAGE
+
+pytestmark = pytest.mark.docker
+
+# Connects to an address and a port, through whatever interface, or through the one that is named.
+_CONNECT = """
+use IO::Socket::INET; use Socket;
+my ($host, $port, $device) = @ARGV;
+socket(my $s, PF_INET, SOCK_STREAM, 0) or die;
+setsockopt($s, SOL_SOCKET, 25, $device . "\\0") or die "bind: $!" if $device;
+$SIG{ALRM} = sub { print "timed out"; exit }; alarm 3;
+print connect($s, sockaddr_in($port, inet_aton($host))) ? "connected" : "$!";
+"""
+_LISTEN = """
+use IO::Socket::INET;
+my $s = IO::Socket::INET->new(LocalPort => 9999, Listen => 5, ReuseAddr => 1) or die;
+while (my $c = $s->accept) { close $c }
+"""
+
+
+@contextlib.contextmanager
+def _sandbox(provider: DockerProvider, policy: Network = "public") -> Iterator[Sandbox]:
+    environment = Environment(image=IMAGE, workdir="/")
+    sandbox = provider.start(SandboxSpec(environment, {}, policy, deadline=300), lambda phase: None)
+    try:
+        yield sandbox
+    finally:
+        sandbox.remove()
+
+
+def _said(sandbox: Sandbox, *argv: str) -> str:
+    output = bytearray()
+    sandbox.exec(argv, timeout=60, sink=output.extend)
+    return output.decode()
+
+
+def _connects(sandbox: Sandbox, host: str, port: int, device: str = "") -> str:
+    return _said(sandbox, "perl", "-e", _CONNECT, host, str(port), device)
+
+
+def _address(sandbox: Sandbox) -> str:
+    return _said(sandbox, "hostname", "-I").split()[0]
+
+
+@pytest.fixture
+def service() -> Iterator[int]:
+    """A service of this machine on all of its addresses, such as a model's endpoint; its port."""
+    with socket.socket() as listening:
+        listening.bind(("0.0.0.0", 0))
+        listening.listen(50)
+        yield listening.getsockname()[1]
+
+
+def _gateway(name: str) -> str:
+    """The machine's own address on a network."""
+    asked = ["docker", "network", "inspect", "-f", "{{(index .IPAM.Config 0).Subnet}}", name]
+    subnet = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+    return str(next(ipaddress.IPv4Network(subnet).hosts()))
+
+
+def test_a_public_trial_reaches_no_service_of_the_machine_and_no_link_local_address(
+    provider: DockerProvider, service: int
+) -> None:
+    with _sandbox(provider) as sandbox:
+        assert sandbox.notes == ()
+        inside = subprocess.run(
+            [
+                "docker",
+                "run",
+                "--rm",
+                "--network=bridge",
+                IMAGE,
+                "perl",
+                "-e",
+                _CONNECT,
+                _gateway("bridge"),
+                str(service),
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert inside.stdout == "connected"  # so it can be seen whether it is
+        for _ in range(2):
+            for host in (_gateway("bridge"), _gateway("benchjobs")):
+                for device in ("", "eth0"):
+                    assert _connects(sandbox, host, service, device) == "timed out"
+            for device in ("", "eth0"):
+                said = _connects(sandbox, "169.254.169.254", 80, device)
+                assert said in ("No route to host", "Permission denied", "timed out")
+            sandbox.end_processes()  # which gives it a new network
+
+
+def test_public_trials_do_not_reach_each_other(provider: DockerProvider) -> None:
+    with _sandbox(provider) as one, _sandbox(provider) as other:
+        address = _address(one)
+        listening = threading.Thread(
+            target=lambda: one.exec(["perl", "-e", _LISTEN], timeout=20, sink=lambda data: None)
+        )
+        listening.start()
+        try:
+            for _ in range(50):
+                if _connects(one, address, 9999) == "connected":
+                    break
+            assert _connects(one, address, 9999) == "connected"
+            assert _connects(other, address, 9999) == "timed out"
+        finally:
+            one.end_processes()
+            listening.join()
+
+
+def test_names_are_resolved_as_on_the_default_network(provider: DockerProvider) -> None:
+    with _sandbox(provider) as sandbox:
+        ours = _said(sandbox, "getent", "hosts", "deb.debian.org") != ""
+    default = ["docker", "run", "--rm", "--network=bridge", IMAGE, "getent", "hosts", "deb.debian.org"]
+    assert ours == (subprocess.run(default, capture_output=True, check=False).stdout != b"")
+
+
+def test_a_trial_that_is_given_the_network_later_is_given_the_same(
+    provider: DockerProvider, service: int
+) -> None:
+    with _sandbox(provider, "none") as sandbox:
+        sandbox.set_network("public")
+        assert _connects(sandbox, _gateway("bridge"), service) == "timed out"
+        sandbox.set_network("none")
+        assert "unreachable" in _connects(sandbox, _gateway("bridge"), service)
+
+
+def test_whoever_comes_first_makes_it_and_all_have_the_same() -> None:
+    providers = [DockerProvider(current_owner()) for _ in range(6)]
+    image = str(providers[0].engine.get(f"/images/{IMAGE}/json")["Id"])
+    providers[0].remove_network()
+    start, found = threading.Barrier(len(providers)), []
+
+    def join(one: DockerProvider) -> None:
+        start.wait()
+        with one.engine.guard(running=False):
+            found.append(one.network.of("public", image).name)
+
+    threads = [threading.Thread(target=join, args=[one]) for one in providers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    try:
+        assert len(found) == len(providers)
+        there = providers[0].engine.get("/networks", filters={"label": [NETWORK_LABEL]})
+        assert {one["Id"] for one in there} >= set(found)
+        assert len(there) == 1
+        assert len(set(found)) == 1
+    finally:
+        for one in providers:
+            one.close()
+
+
+def test_what_was_made_is_found_without_a_helper(
+    provider: DockerProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _sandbox(provider):
+        monkeypatch.setattr(network, "_apply", lambda *args, **more: pytest.fail("it is there already"))
+        another = DockerProvider(current_owner())
+        with contextlib.closing(another), _sandbox(another) as sandbox:
+            assert sandbox.notes == ()
+
+
+def test_a_machine_that_cannot_be_closed_is_a_note(
+    provider: DockerProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(network, "rules_here", lambda: None)
+    monkeypatch.setattr(network, "_apply", lambda *args, **more: "Operation not supported")
+    another = DockerProvider(current_owner())
+    with contextlib.closing(another), _sandbox(another) as sandbox:
+        [note] = sandbox.notes
+        assert "link-local addresses: Operation not supported" in note
+
+
+def test_gc_removes_it_when_no_container_has_it_and_the_next_trial_makes_it_again(
+    provider: DockerProvider,
+) -> None:
+    with _sandbox(provider):
+        assert provider.remove_network() == 0
+    assert provider.remove_network() in (0, 1)  # another session of this machine may have a container now
+    with _sandbox(provider) as sandbox:  # it knew another one
+        assert sandbox.notes == ()
+        assert provider.engine.get("/networks", filters={"label": [NETWORK_LABEL]})
+
+
+def test_another_network_can_be_named(monkeypatch: pytest.MonkeyPatch, service: int) -> None:
+    monkeypatch.setenv(NETWORK_VARIABLE, "bridge")
+    another = DockerProvider(current_owner())
+    with contextlib.closing(another), _sandbox(another) as sandbox:
+        assert _connects(sandbox, _gateway("bridge"), service) == "connected"
+    monkeypatch.setenv(NETWORK_VARIABLE, "brigde")
+    another = DockerProvider(current_owner())
+    with (
+        contextlib.closing(another),
+        pytest.raises(ContainerStartFailed, match="no such network"),
+        _sandbox(another),
+    ):
+        pass

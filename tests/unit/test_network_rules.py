@@ -1,0 +1,91 @@
+"""Rules of routing, made by the program that makes them, in a network of their own."""
+
+from __future__ import annotations
+
+import errno
+import platform
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.sandbox.assembly import MACHINES
+from pytest_benchjobs.sandbox.rules import hold, refused, rules_of, rules_program
+
+RULES = rules_of("br-0123456789ab", "198.19.0.0/20")
+_ALONE = ["unshare", "--map-root-user", "--net"]
+_LOOK = "from pytest_benchjobs.sandbox.rules import *; print(hold({rules!r}, rules_here()))"
+
+needs_namespaces = pytest.mark.skipif(
+    subprocess.run([*_ALONE, "true"], capture_output=True, check=False).returncode != 0,
+    reason="needs user namespaces",
+)
+
+
+def _written(directory: Path, name: str, *, remove: bool = False) -> Path:
+    path = directory / name
+    path.write_bytes(rules_program(platform.machine(), RULES, remove=remove))
+    path.chmod(0o755)
+    return path
+
+
+@needs_namespaces
+def test_rules_are_made_once_seen_and_removed(tmp_path: Path) -> None:
+    make, remove = _written(tmp_path, "make"), _written(tmp_path, "remove", remove=True)
+    look = [sys.executable, "-c", _LOOK.format(rules=RULES)]
+    script = f'"$@"; {make}; {make}; "$@"; {remove}; {remove}; "$@"'
+    done = subprocess.run([*_ALONE, "sh", "-c", script, "sh", *look], capture_output=True, check=True)
+    size = 20 * len(RULES)
+    before, rest = done.stdout.split(b"\n", 1)
+    made, again, rest = rest[:size], rest[size : 2 * size], rest[2 * size :]
+    during, rest = rest.split(b"\n", 1)
+    removed, missing, after = rest[:size], rest[size : 2 * size], rest[2 * size :]
+    assert (before, during, after) == (b"False", b"True", b"False\n"), done.stderr
+    assert refused(made, RULES) is refused(again, RULES) is None
+    assert refused(again, RULES, accepted=0) == "File exists"
+    assert (
+        refused(removed, RULES, accepted=errno.ENOENT)
+        is refused(missing, RULES, accepted=errno.ENOENT)
+        is None
+    )
+    assert refused(missing, RULES) == "No such file or directory"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+def test_without_the_right_to_it_is_told(tmp_path: Path) -> None:
+    make = _written(tmp_path, "make")
+    drop = ["setpriv", "--bounding-set=-net_admin", "--inh-caps=-all", "--ambient-caps=-all", "--reuid=65534"]
+    make.parent.chmod(0o755)
+    command = [*drop, "--clear-groups", str(make)] if _is_root() else [str(make)]
+    done = subprocess.run(command, capture_output=True, check=False, cwd="/")
+    if b"Permission denied" in done.stderr:
+        pytest.skip("the temporary directory is root's alone")
+    assert refused(done.stdout, RULES) == "Operation not permitted"
+
+
+def _is_root() -> bool:
+    return subprocess.run(["id", "-u"], capture_output=True, check=True).stdout.strip() == b"0"
+
+
+@pytest.mark.parametrize("printed", [b"", b"bench: no rules can be made: errno 093 of socket\n", bytes(19)])
+def test_a_program_that_did_not_get_far_is_told(printed: bytes) -> None:
+    assert refused(printed, RULES)
+
+
+def test_every_machine_has_a_program_and_no_rule_is_about_another_network() -> None:
+    for machine in MACHINES:
+        assert rules_program(machine, RULES).startswith(b"\x7fELF")
+    for rule in RULES:
+        assert rule.interface == "br-0123456789ab" or rule.network == "198.19.0.0/20"
+    assert len({rule.place for rule in RULES}) == len(RULES)
+
+
+def test_one_missing_rule_is_seen() -> None:
+    here = {(rule.place, f"{rule.interface} {rule.network.partition('/')[0]}") for rule in RULES}
+    assert hold(RULES, here)
+    assert not any(hold(RULES, here - {one}) for one in here)
+    assert not hold(RULES, None)
+    assert not hold(rules_of("br-another", "198.19.0.0/20"), here)
+    assert struct.calcsize("=BBBBBBBBI") == 12
