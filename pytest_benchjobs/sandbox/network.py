@@ -21,7 +21,6 @@ from docker.types import IPAMConfig, IPAMPool, LogConfig
 from ..model.errors import ContainerStartFailed, InfrastructureError
 from ..model.job import Owner
 from ..model.scenario import Network
-from ..store.text import one_line
 from .archive import pack
 from .engine import LABEL, Engine
 from .library import BROKEN
@@ -234,5 +233,5 @@ def _apply(
         return f"there is no program for machines of the kind {machine}"
     except (docker.errors.APIError, *BROKEN) as error:
         said = error.explanation if isinstance(error, docker.errors.APIError) else error
-        return one_line(str(said), 300)
+        return " ".join(str(said).split())[:300]
     return refused(printed, rules, accepted=errno.ENOENT if remove else errno.EEXIST)
