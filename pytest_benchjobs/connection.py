@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from .agents.protocol import AgentCommand
-from .gateway.client import Limits, Route, RouteReport, Upstream, open_route
+from .gateway.client import Limits, Route, RouteReport, Terms, Upstream, open_route
+from .model.agent import COMMAND
 from .model.endpoint import Endpoint
 from .model.errors import AgentSetupFailed, GatewayLost
 from .model.result import Trial
 from .sandbox.door import SOCKET
 from .sandbox.protocol import Mount
+from .store.text import clean
 from .store.trials import slug
 
 
@@ -28,6 +31,8 @@ class Models:
     """Of each trial."""
     replayed: bool = False
     """Answers come from a recording: nobody needs a key."""
+    allowed_models: tuple[str, ...] = ()
+    """Of every trial, beside the model it is about and those its agent declares."""
     known_keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Variable -> key, of every provider that has one here. Redacted wherever we write."""
 
@@ -71,9 +76,23 @@ def key_of(endpoint: Endpoint, models: Models, given: Mapping[str, str]) -> str 
 
 @contextlib.contextmanager
 def connected(
-    command: AgentCommand | None, models: Models | None, trial: Trial, given: Mapping[str, str] | None = None
+    command: AgentCommand | None,
+    models: Models | None,
+    trial: Trial,
+    given: Mapping[str, str] | None = None,
+    *,
+    secrets: Mapping[str, str] | None = None,
+    carried: Mapping[str, Any] | None = None,
 ) -> Iterator[Connection | None]:
     """A connection for a command that needs models; None for any other.
+
+    Args:
+        command: Of the agent.
+        models: How to reach them.
+        trial: Whose connection it is.
+        given: Keys that were given to the agent.
+        secrets: Of the trial: they are not recorded.
+        carried: Of the report of its last try: limits and usage are of all tries.
 
     Raises:
         AgentSetupFailed: a key is missing.
@@ -87,13 +106,46 @@ def connected(
         raise GatewayLost("the agent needs a model, and this session has no gateway to reach one")
     upstreams = [Upstream(endpoint, key_of(endpoint, models, given or {})) for endpoint in command.endpoints]
     keys = {one.endpoint.key_variables[0]: one.key for one in upstreams if one.key is not None}
-    with open_route(models.address, trial_name(trial), upstreams, models.limits) as route:
+    terms = Terms(models.limits, _callable_models(command, models, trial), secrets or {}, carried)
+    with open_route(models.address, trial_name(trial), upstreams, terms) as route:
         connection = Connection(route, keys)
         try:
             yield connection
         finally:
             with contextlib.suppress(GatewayLost):
                 connection.close()
+
+
+def usage_notes(report: RouteReport) -> list[str]:
+    """What a reader of a result should know of how its usage was counted."""
+    notes = []
+    if report.unpriced:
+        notes.append(f"cost unknown: no price for {_names(report.unpriced)}; give one with --bench-prices")
+    if report.unfinished:
+        most = "" if report.at_most is None else f"; all calls together cost at most {report.at_most:.4f} USD"
+        notes.append(f"cost unknown: {report.unfinished} call(s) were not answered to the end{most}")
+    if report.refused:
+        notes.append(
+            f"not called, for this trial is not about it: {_names(report.refused)}; allow it with --bench-allow-model"
+        )
+    if report.changed:
+        numbers = ", ".join(map(str, report.changed[:10]))
+        notes.append(
+            f"{len(report.changed)} call(s) were answered from a recording of another request: {numbers}"
+        )
+    return notes
+
+
+def _names(models: Sequence[str]) -> str:
+    return ", ".join(clean(name, 100) for name in models[:10])
+
+
+def _callable_models(command: AgentCommand, models: Models, trial: Trial) -> tuple[str, ...]:
+    """Names of the models a trial may call; none at all where it is about none, as that of any command."""
+    about = command.models
+    if not about and trial.agent.model and trial.agent.name != COMMAND:
+        about = (trial.agent.model,)
+    return (*about, *models.allowed_models) if about else ()
 
 
 def trial_name(trial: Trial) -> str:

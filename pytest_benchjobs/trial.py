@@ -31,7 +31,7 @@ from .agents.protocol import PROBLEM_FILE, Agent, AgentCommand, AgentReading
 from .agents.usage import USAGE_DIRECTORY, USAGE_FILE, USAGE_LIMIT, USAGE_VARIABLE, said_usage
 from .artifacts import keep_artifacts
 from .cancellation import Cancellation, Cancelled
-from .connection import Connection, connected
+from .connection import Connection, connected, usage_notes
 from .decision import ending_of, failing, infrastructure_error
 from .hosting import HostShell
 from .limits import Limits
@@ -78,6 +78,7 @@ from .store.files import DISK_ERRORS, remove_tree, write_atomically, write_error
 from .store.log import CappedLog
 from .store.redact import Redactor
 from .store.text import clean, one_line
+from .store.totals import added
 
 _RETRY_PAUSE = 2.0
 _LOG_DIRECTORIES = ("/logs/agent", "/logs/artifacts", "/logs/verifier")
@@ -104,9 +105,10 @@ def run_trial(
     except InfrastructureError as error:
         return report.result(Outcome.ERROR, clock, failure=failure(error, "results"))
     tries = 0
+    attempt: _Try | None = None
     while True:
         tries += 1
-        attempt = _Try(trial, services, cancellation, directory, clock, limits, original)
+        attempt = _Try(trial, services, cancellation, directory, clock, limits, original, attempt)
         outcome = attempt.run()
         if not attempt.retryable or tries > services.config.retry_errors:
             break
@@ -193,6 +195,7 @@ class _Try:
         clock: float,
         limits: Limits,
         original: TrialResult | None,
+        before: _Try | None = None,
     ) -> None:
         self.trial = trial
         self.scenario = trial.scenario
@@ -215,7 +218,12 @@ class _Try:
         self.image: ImageRecord | None = None
         self.signature: Signature | None = None
         self.kept = None if original is None else original.kept
+        # What was used is used, whichever try it was.
         self.usage = Usage() if original is None else original.usage
+        self.models: Mapping[str, int] = {} if original is None else original.models
+        self._carried: Mapping[str, Any] | None = None
+        if before is not None:
+            self.usage, self.models, self._carried = before.usage, before.models, before._carried
         self.artifacts: list[str] = []
         self.notes: list[str] = []
         self.retryable = False
@@ -261,6 +269,7 @@ class _Try:
             "image": self.image,
             "signature": self.signature,
             "usage": self.usage,
+            "models": self.models,
             "kept": self.kept,
             "rescored": _origin(self.original),
             "artifacts": tuple(self.artifacts),
@@ -317,7 +326,14 @@ class _Try:
         works = None if self.original is not None else command
         self._tells_usage = works is not None and not works.endpoints and not agent.trusted
         with (
-            connected(works, self.services.models, self.trial, prepared.keys) as self._connection,
+            connected(
+                works,
+                self.services.models,
+                self.trial,
+                prepared.keys,
+                secrets=self._secrets,
+                carried=self._carried,
+            ) as self._connection,
             self._sandbox(works) as sandbox,
         ):
             if self._connection is not None:
@@ -558,11 +574,11 @@ class _Try:
             self.notes.append(f"nobody knows what the agent used: {clean(str(error), 300)}")
             return
         self.usage = report.usage.model_copy(update={"source": "gateway"})
+        self.models = {clean(name, 200): calls for name, calls in report.models.items()}
+        self._carried = report.carried
+        self.notes += usage_notes(report)
         if report.job_stopped is not None:
             self.services.on_spent(report.job_message or "a limit of the job was reached")
-        if report.unpriced:
-            names = ", ".join(clean(name, 100) for name in report.unpriced[:10])
-            self.notes.append(f"cost unknown: no price for {names}; give one with --bench-prices")
 
     def _read_usage(self, sandbox: Sandbox) -> None:
         """What an agent says it used that is reached by no route, and so counted by nobody."""
@@ -571,7 +587,10 @@ class _Try:
         try:
             content = sandbox.read(USAGE_FILE, limit=USAGE_LIMIT)
             if content is not None:
-                self.usage = said_usage(content)
+                said = said_usage(content)
+                self.usage = added(self.usage, said).model_copy(
+                    update={"source": said.source or self.usage.source}
+                )
         except (ValueError, InfrastructureError) as error:
             # Its work is done and paid for. An engine that is gone will be missed by what comes next.
             self.notes.append(

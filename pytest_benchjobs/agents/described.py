@@ -139,6 +139,7 @@ class DescribedAgent:
             identity=", ".join(map(str, packages)),
             mounts=(*(package.mount for package in packages), *self._authorities()),
             endpoints=() if target is None else (target.endpoint,),
+            models=() if target is None else self._models(target),
             read=reader_of(
                 description.reads,
                 agent=self.name,
@@ -159,6 +160,11 @@ class DescribedAgent:
             return target
         variables = (*endpoint.key_variables, *description.key_variables)
         return Target(endpoint.model_copy(update={"key_variables": variables}), target.model)
+
+    def _models(self, target: Target) -> tuple[str, ...]:
+        """Names of the models it may call."""
+        description = self.description
+        return (target.model, *description.aliases.get(target.model, ()), *description.helper_models)
 
     def _values(
         self, call: AgentCall, target: Target | None, packages: tuple[Package, ...]

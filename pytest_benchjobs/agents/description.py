@@ -150,6 +150,11 @@ class Description(Settings):
     """Who serves its models if nothing else is said. None: that is told by the name of the model."""
     key_variables: tuple[EnvName, ...] = ()
     """Variables that may hold the key of `provider`, beside the provider's own."""
+    helper_models: tuple[Text, ...] = ()
+    """Small models it calls beside the one it is asked for, such as for titles; `*` stands for anything. No others are
+    called."""
+    aliases: dict[Text, tuple[Text, ...]] = {}
+    """Short names of models it takes -> the models it then calls, as in `sonnet = ["claude-*sonnet*"]`."""
     capabilities: tuple[Capability, ...] | None = None
     """All it can do of what scenarios may require, such as `shell` and `vision`. None: nothing is known, and everything
     is assumed."""

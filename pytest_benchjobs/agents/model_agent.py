@@ -121,6 +121,7 @@ class ModelAgent:
         return AgentCommand(
             argv=(),
             endpoints=(target.endpoint,),
+            models=(target.model,),
             identity=f"model/{VERSION}",
             host=functools.partial(work, task),
             read=reader_of("model", version=VERSION, model=target.model),

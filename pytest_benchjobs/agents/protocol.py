@@ -93,6 +93,9 @@ class AgentCommand:
     """What is on this machine and the sandbox sees read-only, such as the agent's program."""
     endpoints: tuple[Endpoint, ...] = ()
     """Models it needs. It reaches each at `GATEWAY_URL`, with `PLACEHOLDER_KEY`, and nothing else for it."""
+    models: tuple[str, ...] = ()
+    """Models it may call, as their endpoint names them: the one it is asked for first, then small ones it uses beside
+    it; `*` stands for anything. None: only `AgentSpec.model`."""
     host: Callable[[Shell], int] | None = None
     """For an agent that runs on this machine instead of `argv`, in the thread of the trial: returns its exit status."""
     read: Callable[[Path, Path], AgentReading] | None = None

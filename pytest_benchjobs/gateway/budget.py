@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from ..model.usage import Usage
 from .client import Limits
@@ -11,8 +14,36 @@ from .prices import Tokens
 _COUNTS = ("input", "output", "cached", "cache_write", "reasoning")
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Doubt:
+    """What calls may have used that did not say what they used."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+    """USD."""
+    bounded: bool = True
+    """The cost can be no more. If not, one of them has no price."""
+
+    def plus(self, most: Doubt, tokens: int, cost: float) -> Doubt:
+        """With another one, less what it did report."""
+        return Doubt(
+            self.calls + most.calls,
+            self.tokens + max(most.tokens - tokens, 0),
+            self.cost + max(most.cost - cost, 0.0),
+            self.bounded and most.bounded,
+        )
+
+
 class Spending:
-    """Of a trial, or of a whole job."""
+    """Of a trial, or of a whole job.
+
+    Args:
+        whose: For messages.
+        limits: What may be spent.
+        spent: Before, by a job that is resumed.
+
+    """
 
     def __init__(self, whose: str, limits: Limits, spent: Usage | None = None) -> None:
         self._whose = whose
@@ -21,23 +52,26 @@ class Spending:
         self._tokens: dict[str, int | None] = {name: getattr(spent, f"{name}_tokens") for name in _COUNTS}
         self.calls = spent.calls or 0
         self.cost = spent.cost_usd or 0.0
+        """As far as it is known."""
         self.cost_known = True
+        self.doubtful = Doubt()
+        """Of calls that were sent and not answered to the end, what they may have used beside what they reported."""
         self.running = 0
         """Calls under way."""
         self._largest: tuple[float, int] | None = None
 
     @property
     def tokens(self) -> int:
-        """Sent and received."""
+        """Sent and received, as far as it is known."""
         return (self._tokens["input"] or 0) + (self._tokens["output"] or 0)
 
-    def add(self, tokens: Tokens, cost: float | None, complete: bool) -> None:
-        """A call was answered.
+    def add(self, tokens: Tokens, cost: float | None, most: Doubt | None = None) -> None:
+        """A call is over.
 
         Args:
             tokens: What was reported.
             cost: None if that is unknown.
-            complete: Whether it was answered to the end. Of one that was cut, what was reported is all there is.
+            most: All it can have used, if it was not answered to the end: then what was reported is not all there is.
 
         """
         self.calls += 1
@@ -45,10 +79,10 @@ class Spending:
             count = getattr(tokens, name)
             if count is not None:
                 self._tokens[name] = (self._tokens[name] or 0) + count
-        if cost is not None:
-            self.cost += cost
-        elif complete or tokens.total is not None:
-            self.cost_known = False
+        self.cost += cost or 0.0
+        self.cost_known &= cost is not None and most is None
+        if most is not None:
+            self.doubtful = self.doubtful.plus(most, tokens.total or 0, cost or 0.0)
         cost_before, tokens_before = self._largest or (0.0, 0)
         self._largest = max(cost_before, cost or 0.0), max(tokens_before, tokens.total or 0)
 
@@ -60,17 +94,39 @@ class Spending:
         cost = round(self.cost, 12) if self.cost_known else None
         return Usage(calls=self.calls, cost_usd=cost, **counts)
 
-    def known(self) -> Usage:
-        """All of it, with the cost as far as it is known."""
-        return self.usage().model_copy(update={"cost_usd": round(self.cost, 12)})
+    def counted(self) -> Usage:
+        """All that counts against limits, which includes what may have been used."""
+        cost = round(self.cost + self.doubtful.cost, 12)
+        return self.usage().model_copy(update={"cost_usd": cost})
+
+    def carried(self) -> dict[str, Any]:
+        """For `carry`, of the next try of the same trial."""
+        return {
+            "tokens": self._tokens,
+            "calls": self.calls,
+            "cost": self.cost,
+            "cost_known": self.cost_known,
+            "doubtful": dataclasses.asdict(self.doubtful),
+        }
+
+    def carry(self, before: Mapping[str, Any]) -> None:
+        """Go on from an earlier try: a trial has one limit, however often it is tried."""
+        self._tokens = {name: before["tokens"][name] for name in _COUNTS}
+        self.calls, self.cost, self.cost_known = before["calls"], before["cost"], before["cost_known"]
+        self.doubtful = Doubt(**before["doubtful"])
 
     def reached(self) -> str | None:
         """The limit that leaves nothing to spend, in words."""
-        limits = self.limits
-        if limits.max_cost_usd is not None and self.cost >= limits.max_cost_usd:
-            return f"the {self._whose}'s limit of {limits.max_cost_usd:g} USD is reached: {self.cost:.4f} USD spent"
-        if limits.max_tokens is not None and self.tokens >= limits.max_tokens:
-            return f"the {self._whose}'s limit of {limits.max_tokens} tokens is reached: {self.tokens} used"
+        limits, doubt = self.limits, self.doubtful
+        perhaps = f", as {doubt.calls} not answered to the end may have" if doubt.calls else ""
+        cost, tokens = self.cost + doubt.cost, self.tokens + doubt.tokens
+        if limits.max_cost_usd is not None and cost >= limits.max_cost_usd:
+            spent = f"{cost:.4f} USD spent{perhaps}"
+            return f"the {self._whose}'s limit of {limits.max_cost_usd:g} USD is reached: {spent}"
+        if limits.max_tokens is not None and tokens >= limits.max_tokens:
+            return (
+                f"the {self._whose}'s limit of {limits.max_tokens} tokens is reached: {tokens} used{perhaps}"
+            )
         if limits.max_calls is not None and self.calls >= limits.max_calls:
             return f"the {self._whose}'s limit of {limits.max_calls} calls is reached"
         return None
@@ -91,8 +147,10 @@ class Spending:
         if self._largest is None:
             return False
         cost, tokens = self._largest
-        return (limits.max_cost_usd is None or self.cost + self.running * cost < limits.max_cost_usd) and (
-            limits.max_tokens is None or self.tokens + self.running * tokens < limits.max_tokens
+        spent = self.cost + self.doubtful.cost
+        used = self.tokens + self.doubtful.tokens
+        return (limits.max_cost_usd is None or spent + self.running * cost < limits.max_cost_usd) and (
+            limits.max_tokens is None or used + self.running * tokens < limits.max_tokens
         )
 
 

@@ -181,8 +181,8 @@ class RouteReport:
     """How the agent's calls ended for good, if the last thing that happened to them was no answer."""
     message: str | None
     """What the endpoint, or a limit, said to that; one line, without secrets."""
-    models: tuple[str, ...]
-    """As the endpoints name them, first seen first."""
+    models: Mapping[str, int]
+    """Those that were called, as the endpoints name them, first seen first -> calls."""
     unpriced: tuple[str, ...]
     """Those of them without a price."""
     job_stopped: Ending | None
@@ -191,18 +191,42 @@ class RouteReport:
     """Why, in a line."""
     waited: float = 0.0
     """Seconds of silence of the endpoint in the last call, which the agent gave up. 0: it was answered since."""
+    refused: tuple[str, ...] = ()
+    """Models the agent wanted to call, and was not allowed to."""
+    unfinished: int = 0
+    """Calls that were sent, and not answered to the end: what they cost is not known."""
+    at_most: float | None = None
+    """USD of all calls, what the unfinished ones can have cost included; None: that has no bound."""
+    changed: tuple[int, ...] = ()
+    """Numbers of the calls that were answered from a recording of another request."""
+    carried: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
+    """For the route of the next try: usage and limits are of all tries."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Terms:
+    """What a trial may do over its route, and what is known of it."""
+
+    limits: Limits = Limits()
+    """Of all its tries together."""
+    models: Sequence[str] = ()
+    """It may call, the one it is about first; `*` stands for anything. None at all: every model."""
+    secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
+    """Name -> value of what must not be recorded, besides keys."""
+    carried: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
+    """Of the report of its last try."""
 
 
 def open_route(
-    address: str, trial: str, upstreams: Sequence[Upstream], limits: Limits, timeout: float = 15
+    address: str, trial: str, upstreams: Sequence[Upstream], terms: Terms, timeout: float = 15
 ) -> Route:
-    """Open a way to the endpoints for one trial.
+    """Open a route through the gateway at `address`.
 
     Args:
-        address: `Gateway.address`.
+        address: Path of its control socket.
         trial: Its name in recorded traffic, the same in every run of the job: `agent_model/scenario/attempt`.
         upstreams: One for each wire; the first of a wire counts.
-        limits: Of this trial.
+        terms: Of this trial.
         timeout: Seconds the gateway has to answer, which includes its start.
 
     Raises:
@@ -216,7 +240,10 @@ def open_route(
         request = {
             "trial": trial,
             "upstreams": [{"endpoint": one.endpoint.model_dump(), "key": one.key} for one in upstreams],
-            "limits": dataclasses.asdict(limits),
+            "limits": dataclasses.asdict(terms.limits),
+            "models": list(terms.models),
+            "secrets": dict(terms.secrets),
+            "carried": terms.carried,
         }
         connection.sendall(json.dumps(request).encode() + b"\n")
         return Route(address, connection, timeout)
@@ -457,15 +484,21 @@ def _written(settings: GatewaySettings) -> dict[str, Any]:
 
 
 def _report(said: Mapping[str, Any]) -> RouteReport:
+    doubtful, spent = said["doubtful"], said["carried"]["spending"]
     return RouteReport(
         usage=Usage.model_validate({**said["usage"], "source": "gateway"}),
         ending=said["ending"] and Ending(said["ending"]),
         message=said["message"],
-        models=tuple(said["models"]),
+        models=said["models"],
         unpriced=tuple(said["unpriced"]),
         job_stopped=said["job_stopped"] and Ending(said["job_stopped"]),
         job_message=said["job_message"],
         waited=said["waited"],
+        refused=tuple(said["refused"]),
+        unfinished=doubtful["calls"],
+        at_most=round(spent["cost"] + doubtful["cost"], 12) if doubtful["bounded"] else None,
+        changed=tuple(said["changed"]),
+        carried=said["carried"],
     )
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import Any
 
 from aiohttp import web
 from aiohttp.http import HttpVersion11
@@ -15,20 +13,33 @@ from ..model.ending import Ending
 from ..model.endpoint import Wire
 from ..store.text import one_line
 from . import failures
+from .budget import Doubt
 from .failures import Failure
 from .job import Job
 from .meter import Meter, Reading, UsageRemover
+from .outgoing import Outgoing, headers
+from .prices import Tokens
 from .record import NOBODY_WAITED, Recorded, Recording, Replay
 from .state import TrialState
 from .upstream import Answer, Asking, Cut, Target
 from .wires import Call, Kind, error_body
 
-_NO_RETRY = {"x-should-retry": "false"}
+NO_RETRY = {"x-should-retry": "false"}
 _LONGEST_MODEL = 200
 
 
 class Exchange:
-    """One request and its answer."""
+    """One request and its answer.
+
+    Args:
+        job: What all share.
+        state: Of the trial.
+        target: Whom to ask.
+        call: What for.
+        outgoing: What is asked.
+        request: Of the agent, whose body was read.
+
+    """
 
     def __init__(
         self,
@@ -36,31 +47,30 @@ class Exchange:
         state: TrialState,
         target: Target,
         call: Call,
-        body: bytes,
+        outgoing: Outgoing,
         request: web.BaseRequest,
     ) -> None:
         self._job = job
         self._state = state
         self._target = target
         self._call = call
-        self._body = body
+        self._outgoing = outgoing
         self._request = request
         self._keep: Callable[[Recorded], None] = lambda recorded: None  # noqa: ARG005
         self._recorded = False
-        self._asking: Asking | None = None
-        asked = _json(body) if call.metered else {}
-        model = call.model or asked.get("model")
-        self._model = model[:_LONGEST_MODEL] if isinstance(model, str) else None
-        self._sent = body
+        self._number = 0
+        self._model = outgoing.model and outgoing.model[:_LONGEST_MODEL]
+        self._body = self._sent = outgoing.content()
         self._adds_usage = False
-        options = asked.get("stream_options")
+        self._asking = Asking(job, target, call, headers(request.headers, body=call.method != "GET"))
+        options = outgoing.asked.get("stream_options")
         if (
             call.kind is Kind.CHAT
-            and asked.get("stream") is True
+            and outgoing.asked.get("stream") is True
             and not (isinstance(options, dict) and options.get("include_usage"))
         ):
             options = {**(options if isinstance(options, dict) else {}), "include_usage": True}
-            self._sent = json.dumps({**asked, "stream_options": options}, ensure_ascii=False).encode()
+            self._sent = outgoing.content(stream_options=options)
             self._adds_usage = True
 
     async def run(self, recording: Recording | None, replay: Replay | None) -> web.StreamResponse:
@@ -79,7 +89,7 @@ class Exchange:
         why = self._unlimitable() or await self._job.turnstile.enter(self._state.spending)
         if why is not None:
             self._state.failed(Failure(Ending.BUDGET, why))
-            return error(self._call.wire, 402, why, _NO_RETRY)
+            return error(self._call.wire, 402, why, NO_RETRY)
         try:
             return await self._exchange(replay)
         finally:
@@ -90,7 +100,7 @@ class Exchange:
         """Refuse to spend anything on traffic that would be lost."""
         self._state.fault = f"the traffic could not be recorded: {problem}"
         self._state.failed(Failure(Ending.ENDPOINT_DOWN, self._state.fault))
-        return error(self._call.wire, 500, self._state.fault, _NO_RETRY)
+        return error(self._call.wire, 500, self._state.fault, NO_RETRY)
 
     def _unlimitable(self) -> str | None:
         if self._state.unmeterable:
@@ -105,9 +115,12 @@ class Exchange:
             answer = await self._answer(replay)
         except asyncio.CancelledError:
             self._note_silence()
-            self._record(NOBODY_WAITED, {}, [], cut=True)
+            self._record(NOBODY_WAITED, {}, [], cut=self._asking.sent)
+            self._settle_unanswered(self._asking.unanswered + self._asking.sent)
             raise
+        self._settle_unanswered(self._asking.unanswered)
         if answer.status == NOBODY_WAITED:
+            self._settle_unanswered(int(self._asking.sent))
             self._hang_up()
             return web.Response()
         try:
@@ -125,13 +138,12 @@ class Exchange:
         return await self._asked()
 
     async def _asked(self) -> Answer:
-        asking = self._asking = Asking(self._job, self._target, self._call, self._request.headers)
         patient = not self._state.impatient
-        answer = await asking.answer(self._sent, patient)
+        answer = await self._asking.answer(self._sent, patient)
         # Some servers know no `stream_options`. Then there is no usage, but there is an answer.
         if self._adds_usage and answer.failure is not None and "stream_options" in answer.failure.message:
             self._adds_usage = False
-            return await asking.answer(self._body, patient)
+            return await self._asking.answer(self._body, patient)
         return answer
 
     def _replayed(self, replay: Replay) -> Answer:
@@ -142,6 +154,7 @@ class Exchange:
             recorded, lack = None, str(problem)
         if recorded is None:
             return Answer(410, {}, _pieces(()), Failure(Ending.ENDPOINT_DOWN, one_line(lack, 300)))
+        self._asking.sent = recorded.status == NOBODY_WAITED and recorded.cut
         failure = None
         if recorded.status >= 300:
             failure = failures.of_response(recorded.status, recorded.headers, b"".join(recorded.chunks), 0.0)
@@ -156,7 +169,7 @@ class Exchange:
         else:
             self._state.impatient |= failure.again
         # Neither do we want it to be tried again, nor the agent to wait for as long as we were told to.
-        ours = _NO_RETRY if failure.again or failure.ending is Ending.QUOTA else {}
+        ours = NO_RETRY if failure.again or failure.ending is Ending.QUOTA else {}
         body = b"".join([chunk async for chunk in answer.chunks])
         if not body or answer.status < 400:
             status = answer.status if answer.status >= 400 else 502
@@ -211,9 +224,21 @@ class Exchange:
             self._record(answer.status, answer.headers, chunks, cut=not whole)
         return response
 
+    def _settle_unanswered(self, count: int) -> None:
+        """Count requests that the endpoint has, and to which nobody heard an answer."""
+        for _ in range(count if self._call.metered else 0):
+            provider = self._target.endpoint.provider
+            self._state.answered(provider, None, self._model, Tokens(), self._most())
+
+    def _most(self) -> Doubt:
+        """All that a call can have used of which nobody knows what it did use."""
+        tokens, cost = self._outgoing.most(self._target.endpoint.provider, self._job.prices)
+        return Doubt(1, tokens, cost or 0.0, bounded=cost is not None)
+
     def _settle(self, reading: Reading, whole: bool, cut: str | None) -> None:
         tokens = reading.tokens(self._call.kind)
-        self._state.answered(self._target.endpoint.provider, reading.model, self._model, tokens, whole)
+        most = None if whole else self._most()
+        self._state.answered(self._target.endpoint.provider, reading.model, self._model, tokens, most)
         if cut is not None:
             message = f"the answer broke off: {one_line(cut, 200)}"
             self._state.failed(Failure(Ending.ENDPOINT_DOWN, message), for_good=False)
@@ -228,7 +253,7 @@ class Exchange:
 
     def _note_silence(self) -> None:
         """Note for how long the endpoint has kept an agent waiting that does not wait any longer."""
-        if self._call.metered and self._asking is not None:
+        if self._call.metered:
             self._state.gave_up(self._asking.silent())
 
     def _hang_up(self) -> None:
@@ -249,14 +274,6 @@ def error(
     """An answer of our own."""
     body = error_body(wire, status, message)
     return web.Response(status=status, body=body, content_type="application/json", headers=headers)
-
-
-def _json(body: bytes) -> dict[str, Any]:
-    try:
-        asked = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return asked if isinstance(asked, dict) else {}
 
 
 async def _pieces(chunks: Iterable[bytes], cut: bool = False) -> AsyncIterator[bytes]:

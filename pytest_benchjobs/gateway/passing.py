@@ -8,14 +8,18 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
+from ..model.ending import Ending
 from ..model.endpoint import Wire
 from ..store.text import one_line
-from .exchange import Exchange, error
+from .allowed import Allowed
+from .exchange import NO_RETRY, Exchange, error
+from .failures import Failure
 from .job import Job
+from .outgoing import Outgoing, Unreadable
 from .record import Recording, Replay
 from .state import TrialState
 from .upstream import Target
-from .wires import recognise, wire_of
+from .wires import Call, recognise, wire_of
 
 LARGEST_REQUEST = 32 << 20
 _LARGE = 1 << 20
@@ -30,12 +34,14 @@ class Passing:
         job: Job,
         state: TrialState,
         targets: Mapping[Wire, Target],
+        allowed: Allowed,
         recording: Recording | None,
         replay: Replay | None,
     ) -> None:
         self._job = job
         self._state = state
         self._targets = targets
+        self._allowed = allowed
         self._recording = recording
         self._replay = replay
         # A request is kept until it is answered, so that it can be made again.
@@ -44,22 +50,49 @@ class Passing:
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         call = recognise(request.method, request.raw_path)
-        if call is None:
-            what = one_line(f"{request.method} {request.path}", 200)
-            message = f"{what} is no call of a model; nothing else is reached here"
-            return error(wire_of(request.raw_path), 404, message)
-        target = self._targets.get(call.wire)
-        if target is None:
-            return error(call.wire, 404, f"this trial has no {call.wire} endpoint")
+        target = None if call is None else self._targets.get(call.wire)
+        if call is None or target is None or "Upgrade" in request.headers:
+            return _nothing_here(request, call)
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         async with self._large if _may_be_large(request) else contextlib.nullcontext():
             try:
                 body = await request.read()
+                outgoing = Outgoing(call, body, self._allowed.asked)
+                others = [model for model in outgoing.models() if not self._allowed.permits(model)]
             except web.HTTPRequestEntityTooLarge:
                 return error(call.wire, 413, f"the request is larger than {LARGEST_REQUEST >> 20} MiB")
-            exchange = Exchange(self._job, self._state, target, call, body, request)
+            except Unreadable as problem:
+                return self._refused(call, 400, f"this is not passed on: {problem}")
+            if others and call.metered:
+                self._state.refused(others[0])
+                return self._refused(call, 403, _not_asked_for(others[0]))
+            exchange = Exchange(self._job, self._state, target, call, outgoing, request)
             return await exchange.run(self._recording, self._replay)
+
+    def _refused(self, call: Call, status: int, message: str) -> web.Response:
+        """Answer what no endpoint will be asked. That is the agent's doing."""
+        if call.metered:
+            self._state.failed(Failure(Ending.REFUSED, message))
+        return error(call.wire, status, message, NO_RETRY)
+
+
+def _nothing_here(request: web.BaseRequest, call: Call | None) -> web.Response:
+    if call is None or "Upgrade" in request.headers:
+        what = one_line(f"{request.method} {request.path}", 200)
+        answer = error(
+            wire_of(request.raw_path), 404, f"{what} is no call of a model; nothing else is reached here"
+        )
+    else:
+        answer = error(call.wire, 404, f"this trial has no {call.wire} endpoint")
+    # Of a body nobody reads, nothing is taken for another request.
+    answer.force_close()
+    return answer
+
+
+def _not_asked_for(model: str) -> str:
+    name = one_line(model, 200)
+    return f"this trial is not about the model {name}; if it may be called, say --bench-allow-model {name}"
 
 
 def _may_be_large(request: web.BaseRequest) -> bool:

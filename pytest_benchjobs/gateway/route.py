@@ -16,6 +16,7 @@ from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
 from ..model.endpoint import Endpoint, Wire
+from .allowed import Allowed
 from .client import Limits
 from .handoff import take
 from .job import Job
@@ -46,16 +47,20 @@ class Route:
     ) -> None:
         self._say = say
         self._directory = directory
-        self._state = TrialState(job, Limits(**request["limits"]), lambda: say({"stop": True}))
+        self._state = TrialState(
+            job, Limits(**request["limits"]), lambda: say({"stop": True}), request["carried"]
+        )
         targets: dict[Wire, Target] = {}
         for one in request["upstreams"]:
             endpoint = Endpoint(**one["endpoint"])
             targets.setdefault(endpoint.wire, Target(endpoint, (one["key"] or "").strip() or None))
         keys = {target.endpoint.provider: target.key for target in targets.values() if target.key}
         trial = request["trial"]
-        recording = None if job.record is None else Recording(job.record, trial, {**job.secrets, **keys})
+        secrets = {**job.secrets, **request["secrets"], **keys}
+        recording = None if job.record is None else Recording(job.record, trial, secrets)
         replay = None if job.replay is None else Replay(job.replay, trial)
-        self._passing = Passing(job, self._state, targets, recording, replay)
+        allowed = Allowed(request["models"])
+        self._passing = Passing(job, self._state, targets, allowed, recording, replay)
         self._server = web.Server(
             self._handle,
             request_factory=_request,

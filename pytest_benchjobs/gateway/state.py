@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..model.ending import Ending
-from .budget import Spending
+from .budget import Doubt, Spending
 from .client import Limits
 from .failures import Failure
 from .job import Job
@@ -21,17 +22,32 @@ _STOPPING = frozenset(
 )
 
 
+@dataclasses.dataclass(slots=True)
+class _Model:
+    """One that was called."""
+
+    calls: int = 0
+    priced: bool = True
+
+
 class TrialState:
     """Of one route.
 
     Args:
         job: What it shares with others.
         limits: Its own.
+        carried: What an earlier try of the trial left, as `report` says it.
         on_stop: Called once, when the agent has to be ended.
 
     """
 
-    def __init__(self, job: Job, limits: Limits, on_stop: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        job: Job,
+        limits: Limits,
+        on_stop: Callable[[], None],
+        carried: Mapping[str, Any] | None = None,
+    ) -> None:
         self._job = job
         self._on_stop = on_stop
         self.spending = Spending("trial", limits)
@@ -45,22 +61,34 @@ class TrialState:
         """Why a limit cannot be kept."""
         self._waited = 0.0
         self._succeeded = False
-        self._models: dict[str, bool] = {}
+        self._models: dict[str, _Model] = {}
+        self._refused: dict[str, None] = {}
+        self.changed: list[int] = []
+        """Numbers of calls that were answered from a recording of another request."""
         self._grace: asyncio.TimerHandle | None = None
         self._late = False
         self._stopped = False
+        if carried is not None:
+            self.spending.carry(carried["spending"])
+            self._models = {name: _Model(**model) for name, model in carried["models"].items()}
+            self._refused = dict.fromkeys(carried["refused"])
 
     def answered(
-        self, provider: str, model: str | None, asked: str | None, tokens: Tokens, complete: bool
+        self,
+        provider: str,
+        model: str | None,
+        asked: str | None,
+        tokens: Tokens,
+        most: Doubt | None = None,
     ) -> None:
-        """A model answered.
+        """A call that was sent is over.
 
         Args:
             provider: Of the endpoint.
             model: As the endpoint names it.
             asked: As the agent named it.
             tokens: What was reported.
-            complete: To the end.
+            most: What it can have used at most, if it was not answered to the end.
 
         """
         names = [name[:_LONGEST_MODEL] for name in (model, asked) if name]
@@ -68,15 +96,20 @@ class TrialState:
             (c for name in names if (c := self._job.prices.cost(provider, name, tokens)) is not None), None
         )
         if names and (names[0] in self._models or len(self._models) < _MODELS):
-            self._models[names[0]] = self._models.get(names[0], True) and (
-                cost is not None or tokens.total is None
-            )
+            called = self._models.setdefault(names[0], _Model())
+            called.calls += 1
+            called.priced &= cost is not None or tokens.total is None
         for spending in (self.spending, self._job.spending):
-            spending.add(tokens, cost, complete)
+            spending.add(tokens, cost, most)
         self._job.note_spent()
         self._job.rates.of(provider).spend(tokens.total or 0)
-        if complete:
+        if most is None:
             self._check_meterable(tokens, cost, names[0] if names else "the model")
+
+    def refused(self, model: str) -> None:
+        """A model was not called, for this trial is not about it."""
+        if len(self._refused) < _MODELS:
+            self._refused[model[:_LONGEST_MODEL]] = None
 
     def _check_meterable(self, tokens: Tokens, cost: float | None, model: str) -> None:
         limits = (self.spending.limits, self._job.spending.limits)
@@ -152,8 +185,16 @@ class TrialState:
             "usage": self.spending.usage().model_dump(),
             "ending": self.ending,
             "message": self.message,
-            "models": list(self._models),
-            "unpriced": [model for model, priced in self._models.items() if not priced],
+            "models": {name: model.calls for name, model in self._models.items()},
+            "unpriced": [name for name, model in self._models.items() if not model.priced],
+            "refused": list(self._refused),
+            "doubtful": dataclasses.asdict(self.spending.doubtful),
+            "changed": self.changed,
+            "carried": {
+                "spending": self.spending.carried(),
+                "models": {name: dataclasses.asdict(model) for name, model in self._models.items()},
+                "refused": list(self._refused),
+            },
             "job_stopped": stopped,
             "job_message": why,
             "fault": self.fault,

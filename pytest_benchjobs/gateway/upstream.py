@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping
 
 import aiohttp
 import yarl
-from multidict import CIMultiDict, CIMultiDictProxy
+from multidict import CIMultiDict
 
 from ..model.endpoint import Endpoint
 from . import failures
@@ -30,15 +30,11 @@ _BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
 _EVENTS = (b"data:", b"event:", b"id:", b"retry:", b": ", b":\n")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 8.0
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
-# Hop by hop, or about the agent's connection; credentials and accounts of its own; what we decide.
+# Of an answer: hop by hop, or what we decide.
 _DROPPED = frozenset(
     [
-        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te"),
-        *("trailer", "transfer-encoding", "upgrade", "expect", "host"),
-        *("content-length", "content-encoding", "accept-encoding", "cookie", "set-cookie"),
-        *("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"),
-        *("authorization", "x-api-key", "x-goog-api-key", "api-key"),
-        *("x-goog-user-project", "openai-organization", "openai-project"),
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer", "upgrade"),
+        *("transfer-encoding", "content-length", "content-encoding", "set-cookie", "alt-svc"),
     ]
 )
 
@@ -139,20 +135,24 @@ class Asking:
         job: Its patience and its rates.
         target: Whom to ask.
         call: What.
-        headers: Of the agent's request.
+        headers: To be sent, without the key.
 
     """
 
-    def __init__(self, job: Job, target: Target, call: Call, headers: CIMultiDictProxy[str]) -> None:
+    def __init__(self, job: Job, target: Target, call: Call, headers: CIMultiDict[str]) -> None:
         self._job = job
         self._target = target
         self._call = call
         self._url = yarl.URL(target.endpoint.base_url.rstrip("/") + call.path, encoded=True)
-        self._headers = _outgoing(headers)
+        self._headers = headers
         for name, value in credentials(call.wire, target.key).items():
             self._headers[name] = ",".join([*self._headers.getall(name, ()), value])
         self._proxy = _proxy_for(self._url)
         self._pulse: Pulse | None = None
+        self.sent = False
+        """The endpoint has a request that it has not refused: whatever it does now may have to be paid."""
+        self.unanswered = 0
+        """Requests that the endpoint took, and said nothing to until we gave up."""
 
     def silent(self) -> float:
         """Seconds for which the endpoint has kept the call waiting; 0 while none is under way."""
@@ -203,15 +203,18 @@ class Asking:
                     allow_redirects=False,
                     proxy=self._proxy,
                     skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+                    trace_request_ctx=self,
                 )
+            self.sent = response.status < 300
             answer = await (self._refusal if response.status >= 300 else self._begun)(response, pulse)
         except (*_BROKEN, ValueError) as error:
+            self.unanswered += self.sent and isinstance(error, TimeoutError)
             answer = _no_answer(error)
         finally:
             if response is not None and (answer is None or answer.failure is not None):
                 response.close()
         if answer.failure is not None:
-            self._pulse = None
+            self._pulse, self.sent = None, False
         return answer
 
     async def _begun(self, response: aiohttp.ClientResponse, pulse: Pulse) -> Answer:
@@ -260,16 +263,6 @@ class Asking:
             for name, value in response.headers.items()
             if name.lower() not in _DROPPED | named and not (self._target.key and self._target.key in value)
         }
-
-
-def _outgoing(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
-    named = {word.strip().lower() for word in headers.get("Connection", "").split(",")}
-    kept = CIMultiDict(
-        (name, value) for name, value in headers.items() if name.lower() not in _DROPPED | named
-    )
-    # What is metered, recorded and replayed has to be readable.
-    kept["Accept-Encoding"] = "identity"
-    return kept
 
 
 def _proxy_for(url: yarl.URL) -> str | None:

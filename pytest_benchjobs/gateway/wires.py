@@ -42,7 +42,7 @@ class Call:
         return self.kind is not Kind.OTHER
 
 
-_NAME = r"[A-Za-z0-9._:@%+/-]+"
+_NAME = r"[A-Za-z0-9._:@+/-]+"
 _PREFIXES: dict[str, Wire] = {"/anthropic": "anthropic", "/openai/v1": "openai", "/google": "google"}
 _CALLS: dict[Wire, tuple[tuple[str, re.Pattern[str], Kind], ...]] = {
     "anthropic": (
@@ -65,24 +65,29 @@ _CALLS: dict[Wire, tuple[tuple[str, re.Pattern[str], Kind], ...]] = {
         ("GET", re.compile(rf"/v1(?:beta)?/models(/{_NAME})?"), Kind.OTHER),
     ),
 }
-_KEY_PARAMETERS = frozenset({"key", "api_key", "access_token"})
+_PARAMETERS: dict[Wire, frozenset[str]] = {
+    "anthropic": frozenset({"beta", "limit", "after_id", "before_id"}),
+    "openai": frozenset({"api-version", "client_version", "limit", "after", "order"}),
+    "google": frozenset({"alt", "pageSize", "pageToken"}),
+}
+"""Of a query, what is passed on. Others could leave usage out of an answer, or carry a key."""
+_VALUE = re.compile(r"[A-Za-z0-9._:@+/=~-]{1,500}")
+_ANSWERS = frozenset({"sse", "json"})
 
 
 def recognise(method: str, target: str) -> Call | None:
     """The call of a request line; None for everything that is not passed on."""
     path, _, query = target.partition("?")
-    if ".." in urllib.parse.unquote(path):
-        return None
     for prefix, wire in _PREFIXES.items():
         if not path.startswith(prefix + "/"):
             continue
-        rest = path[len(prefix) :]
+        rest = urllib.parse.unquote(path[len(prefix) :])
+        if any(part in ("", ".", "..") for part in rest.split("/")[1:]):
+            return None
         for known, pattern, kind in _CALLS[wire]:
             if method == known and (match := pattern.fullmatch(rest)):
-                model = match.groupdict().get("model")
-                return Call(
-                    wire, kind, method, rest + _without_key(query), model and urllib.parse.unquote(model)
-                )
+                passed_on = urllib.parse.quote(rest, safe="/:@+") + _query(wire, query)
+                return Call(wire, kind, method, passed_on, match.groupdict().get("model"))
     return None
 
 
@@ -91,11 +96,13 @@ def wire_of(target: str) -> Wire | None:
     return next((wire for prefix, wire in _PREFIXES.items() if target.startswith(prefix)), None)
 
 
-def _without_key(query: str) -> str:
+def _query(wire: Wire, query: str) -> str:
     kept = [
-        part for part in query.split("&") if part.partition("=")[0].lower() not in _KEY_PARAMETERS and part
+        (name, value)
+        for name, value in urllib.parse.parse_qsl(query)
+        if name in _PARAMETERS[wire] and _VALUE.fullmatch(value) and (name != "alt" or value in _ANSWERS)
     ]
-    return "?" + "&".join(kept) if kept else ""
+    return "?" + urllib.parse.urlencode(kept) if kept else ""
 
 
 _LOG_IN = "sk-ant-oat"

@@ -127,6 +127,10 @@ class JobConfig(Model):
     """The same for each trial."""
     trial_max_tokens: Positive | None = None
     trial_max_calls: Positive | None = None
+    allow_model: tuple[str, ...] = ()
+    """Models that agents may call besides the one they are asked for; `*` stands for anything."""
+    allow_key: tuple[str, ...] = ()
+    """Variables with keys of models that scorers may have in the container."""
     rpm: dict[str, Positive] = {}
     """Provider -> calls a minute, of the whole job; `*` for any that is not named."""
     tpm: dict[str, Positive] = {}

@@ -169,6 +169,9 @@ class TrialResult(Model):
     scorers: tuple[ScorerResult, ...] = ()
     agent_end: AgentEnd | None = None
     usage: Usage = Usage()
+    """Of all tries together."""
+    models: dict[str, int] = {}
+    """Models that were called through the gateway, as their endpoints name them -> calls, of all tries."""
     phases: tuple[Phase, ...] = ()
     started_at: AwareDatetime
     finished_at: AwareDatetime

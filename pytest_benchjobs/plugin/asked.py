@@ -59,6 +59,8 @@ _SAME_NAME = (
     "trial_max_cost",
     "trial_max_tokens",
     "trial_max_calls",
+    "allow_model",
+    "allow_key",
     "model_patience",
     "rpm",
     "tpm",

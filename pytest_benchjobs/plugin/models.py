@@ -109,16 +109,17 @@ def models(config: pytest.Config, gateway: str) -> Models:
         key_of=lambda variable: asked.secrets.get(variable) or lookup(variable),
         limits=Limits(job.trial_max_cost, job.trial_max_tokens, job.trial_max_calls),
         replayed=job.replay is not None,
+        allowed_models=job.allow_model,
         known_keys=known_keys(asked.secrets),
     )
 
 
 def why_stopped(gateway: Gateway) -> str | None:
     """The limit of the whole job that was reached, if one was. Workers do not say why they stopped; this does."""
-    from ..gateway.client import Limits, open_route
+    from ..gateway.client import Terms, open_route
     from ..model.errors import InfrastructureError
 
-    with contextlib.suppress(InfrastructureError), open_route(gateway.address, "end", (), Limits()) as route:
+    with contextlib.suppress(InfrastructureError), open_route(gateway.address, "end", (), Terms()) as route:
         report = route.close()
         if report.job_stopped is not None:
             return report.job_message or "a limit of the job was reached"

@@ -85,6 +85,18 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
     ("trial_max_cost", "USD", "what each trial may spend on models", "float"),
     ("trial_max_tokens", "N", "tokens each trial may use", "int"),
     ("trial_max_calls", "N", "calls of models each trial may make", "int"),
+    (
+        "allow_model",
+        "NAME",
+        "a model that agents may call besides the one they are asked for, * for any; repeatable",
+        "many",
+    ),
+    (
+        "allow_key",
+        "VARIABLE",
+        "a key of a model that scorers may have in the container, as for a judge; repeatable",
+        "many",
+    ),
     ("rpm", "[PROVIDER=]N", "calls a minute to a provider of models, or to each; repeatable", "many"),
     ("tpm", "[PROVIDER=]N", "tokens a minute, likewise", "many"),
     (

@@ -179,6 +179,13 @@ def _scenarios(texts: Iterable[str], blame: str, _name: str) -> list[str]:
     return [pattern for pattern in patterns if pattern]
 
 
+def _names(texts: Iterable[str], blame: str, _name: str) -> list[str]:
+    names = [part.strip() for text in texts for part in text.split(",")]
+    if not all(names):
+        raise pytest.UsageError(f"{blame}: a name is empty; leave it out")
+    return names
+
+
 def _params(texts: Iterable[str], blame: str, name: str) -> dict[str, Any]:
     return {key: read_value(value) for key, value in _pairs(texts, blame, name)}
 
@@ -213,6 +220,8 @@ _READ: dict[str, _Read] = {
     "build_arg": _table,
     "meta": _table,
     "scenario": _scenarios,
+    "allow_model": _names,
+    "allow_key": _names,
     "param": _params,
     "rpm": _rates,
     "tpm": _rates,

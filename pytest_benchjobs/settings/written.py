@@ -160,6 +160,10 @@ class Settings(WrittenBenchmark):
     """The same for each trial."""
     trial_max_tokens: Annotated[_Count, Field(ge=1)] | None = None
     trial_max_calls: Annotated[_Count, Field(ge=1)] | None = None
+    allow_model: _Scenarios | None = None
+    """Models that agents may call besides the one they are asked for."""
+    allow_key: _Scenarios | None = None
+    """Variables with keys of models that scorers may have in the container."""
     model_patience: _Duration | None = None
     rpm: dict[Text, Annotated[_Count, Field(ge=1)]] = {}
     """Provider, or `*` -> calls a minute."""

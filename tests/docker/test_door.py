@@ -14,7 +14,7 @@ import docker.types
 import pytest
 
 from pytest_benchjobs.gateway.client import Gateway as RealGateway
-from pytest_benchjobs.gateway.client import GatewaySettings, Limits, Upstream, open_route
+from pytest_benchjobs.gateway.client import GatewaySettings, Terms, Upstream, open_route
 from pytest_benchjobs.model.endpoint import Endpoint
 from pytest_benchjobs.model.errors import AgentSetupFailed, EnvironmentFailed
 from pytest_benchjobs.model.scenario import Environment, Network
@@ -261,7 +261,7 @@ def test_a_container_starts_again_after_its_route_was_closed(provider: DockerPro
     nowhere = Upstream(Endpoint(wire="openai", provider="openai", base_url="http://127.0.0.1:9/v1"), None)
     with (
         contextlib.closing(RealGateway.start(GatewaySettings())) as real,
-        open_route(real.address, "a/s/1", [nowhere], Limits()) as route,
+        open_route(real.address, "a/s/1", [nowhere], Terms()) as route,
         _sandbox(provider, Mount(route.socket, SOCKET)) as sandbox,
     ):
         request = "GET /nothing HTTP/1.1\\r\\nHost: gateway\\r\\nConnection: close\\r\\n\\r\\n"

@@ -17,7 +17,7 @@ from pathlib import Path
 import aiohttp
 from aiohttp import web
 
-from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Limits, Route, Upstream, open_route
+from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Route, Terms, Upstream, open_route
 from pytest_benchjobs.model.endpoint import Endpoint
 
 TRIALS = 50
@@ -171,7 +171,7 @@ def _routes(gateway: Gateway, upstream: str, count: int) -> Iterator[list[str]]:
     target = Upstream(Endpoint(wire="anthropic", provider="anthropic", base_url=upstream), "key")
     with contextlib.ExitStack() as stack:
         routes = [
-            stack.enter_context(open_route(gateway.address, f"trial/{number}", [target], Limits()))
+            stack.enter_context(open_route(gateway.address, f"trial/{number}", [target], Terms()))
             for number in range(count)
         ]
         yield [_hand_over(route) for route in routes]

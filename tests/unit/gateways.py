@@ -19,7 +19,15 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from pytest_benchjobs.gateway import client
-from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Limits, Route, Upstream, open_route
+from pytest_benchjobs.gateway.client import (
+    Gateway,
+    GatewaySettings,
+    Limits,
+    Route,
+    Terms,
+    Upstream,
+    open_route,
+)
 from pytest_benchjobs.model.endpoint import Endpoint
 
 from .. import forking
@@ -234,8 +242,8 @@ def running(tmp_path: Path, *, forks: bool = True, **settings: Any) -> Iterator[
 @contextlib.contextmanager
 def agent(gateway: Gateway, model: Model, trial: str = "a/s/1", **more: Any) -> Iterator[Agent]:
     """A route with an agent at its end."""
-    limits = Limits(**more.pop("limits", {}))
-    with open_route(gateway.address, trial, model.upstreams(**more), limits) as route:
+    terms = Terms(Limits(**more.pop("limits", {})), **more.pop("terms", {}))
+    with open_route(gateway.address, trial, model.upstreams(**more), terms) as route:
         yield Agent(route)
 
 

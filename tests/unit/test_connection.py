@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, Shell
 from pytest_benchjobs.cancellation import Cancellation
 from pytest_benchjobs.connection import Connection, Models, connected
-from pytest_benchjobs.gateway.client import Route, RouteReport, Upstream
+from pytest_benchjobs.gateway.client import Route, RouteReport, Terms, Upstream
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.endpoint import Endpoint
 from pytest_benchjobs.model.errors import AgentSetupFailed, GatewayLost
@@ -46,7 +46,7 @@ class FakeRoute:
             usage=Usage(),
             ending=None,
             message=f"no such key: {KEY}",
-            models=(),
+            models={},
             unpriced=(),
             job_stopped=None,
         )
@@ -64,7 +64,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Upstream]:
     seen: list[Upstream] = []
 
     @contextlib.contextmanager
-    def open_route(address: str, name: str, upstreams: Sequence[Upstream], *args: Any) -> Iterator[Route]:
+    def open_route(address: str, name: str, upstreams: Sequence[Upstream], terms: Terms) -> Iterator[Route]:
         seen.extend(upstreams)
         yield cast("Route", FakeRoute())
 

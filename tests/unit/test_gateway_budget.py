@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
 
-from pytest_benchjobs.gateway.budget import Spending, Turnstile
+from pytest_benchjobs.gateway.budget import Doubt, Spending, Turnstile
 from pytest_benchjobs.gateway.client import Limits
 from pytest_benchjobs.gateway.prices import Tokens
 from pytest_benchjobs.model.usage import Usage
@@ -21,8 +22,8 @@ def _trial(**limits: Any) -> Spending:
 
 def test_what_was_spent_adds_up() -> None:
     spending = _trial()
-    spending.add(Tokens(input=10, output=5, cached=3), 0.5, complete=True)
-    spending.add(Tokens(input=1, output=1, reasoning=1), 0.25, complete=True)
+    spending.add(Tokens(input=10, output=5, cached=3), 0.5)
+    spending.add(Tokens(input=1, output=1, reasoning=1), 0.25)
     assert spending.usage() == Usage(
         input_tokens=11, output_tokens=6, cached_tokens=3, reasoning_tokens=1, cost_usd=0.75, calls=2
     )
@@ -34,23 +35,50 @@ def test_without_calls_nothing_was_spent() -> None:
 
 def test_of_calls_without_usage_nothing_is_known() -> None:
     spending = _trial()
-    spending.add(Tokens(), None, complete=True)
+    spending.add(Tokens(), None)
     assert spending.usage() == Usage(calls=1)
 
 
 def test_one_call_of_unknown_cost_makes_the_whole_unknown() -> None:
     spending = _trial()
-    spending.add(CALL, 0.5, complete=True)
-    spending.add(CALL, None, complete=True)
+    spending.add(CALL, 0.5)
+    spending.add(CALL, None)
     assert spending.usage().cost_usd is None
     assert spending.usage().input_tokens == 180
 
 
-def test_an_answer_that_broke_off_before_it_reported_anything_only_counts() -> None:
-    spending = _trial()
-    spending.add(CALL, 0.5, complete=True)
-    spending.add(Tokens(), None, complete=False)
-    assert spending.usage() == Usage(input_tokens=90, output_tokens=10, cost_usd=0.5, calls=2)
+def test_an_answer_that_broke_off_makes_the_cost_unknown_and_counts_for_all_it_can_have_used() -> None:
+    spending = _trial(max_cost_usd=3.0, max_tokens=2000)
+    spending.add(CALL, 0.5)
+    spending.add(Tokens(input=40), 0.25, Doubt(1, 1000, 2.0))
+    assert spending.usage() == Usage(input_tokens=130, output_tokens=10, calls=2)
+    assert spending.doubtful == Doubt(1, 960, 1.75)
+    assert spending.counted().cost_usd == pytest.approx(2.5)
+    assert spending.reached() is None
+    spending.add(Tokens(), None, Doubt(1, 900, 0.5))
+    words = "the trial's limit of 3 USD is reached: 3.0000 USD spent, as 2 not answered to the end may have"
+    assert spending.reached() == words
+
+
+def test_what_may_have_been_used_counts_as_tokens_as_well() -> None:
+    spending = _trial(max_tokens=1000)
+    spending.add(Tokens(), None, Doubt(1, 1000, 0.0, bounded=False))
+    assert spending.reached() == (
+        "the trial's limit of 1000 tokens is reached: 1000 used, as 1 not answered to the end may have"
+    )
+    assert not spending.doubtful.bounded
+
+
+def test_the_next_try_of_a_trial_goes_on_where_the_last_one_ended() -> None:
+    first, second = _trial(max_calls=3), _trial(max_calls=3)
+    first.add(CALL, 0.5)
+    first.add(Tokens(), None, Doubt(1, 10, 0.1))
+    second.carry(json.loads(json.dumps(first.carried())))
+    second.add(CALL, 0.5)
+    assert second.usage() == Usage(input_tokens=180, output_tokens=20, calls=3)
+    assert second.cost == pytest.approx(1.0)
+    assert second.doubtful == first.doubtful
+    assert second.reached() == "the trial's limit of 3 calls is reached"
 
 
 @pytest.mark.parametrize(
@@ -63,9 +91,9 @@ def test_an_answer_that_broke_off_before_it_reported_anything_only_counts() -> N
 )
 def test_a_limit_that_is_reached_says_so(limits: dict[str, Any], words: str) -> None:
     spending = _trial(**limits)
-    spending.add(CALL, 0.5, complete=True)
+    spending.add(CALL, 0.5)
     assert spending.reached() is None
-    spending.add(CALL, 0.5, complete=True)
+    spending.add(CALL, 0.5)
     assert spending.reached() == words
 
 
@@ -88,7 +116,7 @@ async def _crowd(job: Spending, trials: list[Spending], each: int, cost: float) 
         made[at] += 1
         await asyncio.sleep(0)
         for spending in (trials[at], job):
-            spending.add(CALL, cost, complete=True)
+            spending.add(CALL, cost)
         turnstile.leave(trials[at])
 
     async with asyncio.timeout(10):

@@ -146,7 +146,7 @@ def test_each_wire_reaches_its_endpoint_with_the_real_key_only(
         cost_usd=report.usage.cost_usd,
         source="gateway",
     )
-    assert report.models == (name,)
+    assert report.models == {name: 1}
     assert (report.ending, report.message, report.unpriced, report.job_stopped) == (None, None, (), None)
 
 
@@ -300,7 +300,7 @@ def test_a_model_without_a_price_has_no_cost(gateway: Gateway, model: Model) -> 
         one.chat("other")
         report = one.route.close()
     assert report.usage == Usage(input_tokens=2000, output_tokens=200, calls=2, source="gateway")
-    assert report.models == ("m-1", "other-1")
+    assert report.models == {"m-1": 1, "other-1": 1}
     assert report.unpriced == ("other-1",)
 
 
@@ -312,7 +312,7 @@ def test_the_price_of_an_alias_counts_where_the_answer_names_something_else(
         one.chat("m-1")
         report = one.route.close()
     assert report.usage.cost_usd == pytest.approx(0.02)
-    assert report.models == ("internal-name",)
+    assert report.models == {"internal-name": 1}
 
 
 def test_a_client_that_hangs_up_ends_the_call_of_the_endpoint(gateway: Gateway, model: Model) -> None:
@@ -341,8 +341,11 @@ def test_a_client_that_hangs_up_ends_the_call_of_the_endpoint(gateway: Gateway, 
         connection.close()
         assert gone.wait(20)
         report = one.route.close()
-    assert report.usage == Usage(input_tokens=1000, calls=1, cost_usd=0.01, source="gateway")
+    assert report.usage == Usage(input_tokens=1000, calls=1, source="gateway")
     assert report.ending is None
+    assert report.unfinished == 1
+    # Of {"model":"m-1","stream":true} no byte is more than a token, and no model says more than 128,000.
+    assert report.at_most == pytest.approx(29 * 20 / 1e6 + 12.8)
 
 
 def test_an_agent_may_hang_up_as_soon_as_it_has_read_the_last_event(gateway: Gateway, model: Model) -> None:

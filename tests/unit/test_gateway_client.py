@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Limits, Upstream, open_route
+from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Terms, Upstream, open_route
 from pytest_benchjobs.model.errors import GatewayLost
 from tests.unit.gateways import KEY, Agent, Model, agent, chat_answer, hand_over, running, wait_until
 
@@ -83,7 +83,7 @@ def test_a_closed_route_says_the_same_again(gateway: Gateway, model: Model) -> N
 
 def test_the_door_is_open_for_one_listening_socket_of_a_loopback(gateway: Gateway, model: Model) -> None:
     model.says(chat_answer())
-    with open_route(gateway.address, "a/s/1", model.upstreams(), Limits()) as route:
+    with open_route(gateway.address, "a/s/1", model.upstreams(), Terms()) as route:
         assert route.pid() is None
         with (
             socket.socket() as silent,
@@ -135,7 +135,7 @@ def test_when_it_dies_nobody_waits(tmp_path: Path, model: Model) -> None:
         with pytest.raises(GatewayLost):
             one.route.post("http://127.0.0.1:4180/openai/v1/chat/completions", {}, 5)
         with pytest.raises(GatewayLost):
-            open_route(gateway.address, "a/s/1", [], Limits())
+            open_route(gateway.address, "a/s/1", [], Terms())
 
 
 def test_when_it_hangs_nobody_waits_for_long(tmp_path: Path, model: Model) -> None:
@@ -145,7 +145,7 @@ def test_when_it_hangs_nobody_waits_for_long(tmp_path: Path, model: Model) -> No
             with pytest.raises(TimeoutError, match="no answer from the model within"):
                 one.route.post("http://127.0.0.1:4180/openai/v1/chat/completions", {}, 0.05)
             with pytest.raises(GatewayLost, match=r"no answer within|timed out"):
-                open_route(gateway.address, "a/s/2", [], Limits(), timeout=0.05)
+                open_route(gateway.address, "a/s/2", [], Terms(), timeout=0.05)
         finally:
             os.kill(gateway.pid, signal.SIGCONT)
 
@@ -160,15 +160,15 @@ def test_its_last_words_are_passed_on(tmp_path: Path, model: Model) -> None:
 
 def test_where_none_was_started_there_is_none(tmp_path: Path) -> None:
     with pytest.raises(GatewayLost, match="No such file"):
-        open_route(str(tmp_path / "control"), "a/s/1", [], Limits())
+        open_route(str(tmp_path / "control"), "a/s/1", [], Terms())
 
 
 _PARENT = """
 import sys, time
 from pathlib import Path
-from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Limits, open_route
+from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Terms, open_route
 gateway = Gateway.start(GatewaySettings())
-open_route(gateway.address, "a/s/1", [], Limits())
+open_route(gateway.address, "a/s/1", [], Terms())
 print(gateway.pid, gateway.address, flush=True)
 time.sleep(60)
 """
@@ -203,7 +203,7 @@ def test_an_upstream_is_the_first_of_its_wire(gateway: Gateway, model: Model) ->
     try:
         model.says(chat_answer())
         upstreams: list[Upstream] = [*model.upstreams(), *other.upstreams()]
-        with open_route(gateway.address, "a/s/1", upstreams, Limits()) as route:
+        with open_route(gateway.address, "a/s/1", upstreams, Terms()) as route:
             assert Agent(route).chat().status == 200
         assert other.asked == []
     finally:

@@ -217,7 +217,7 @@ def test_a_stream_that_breaks_off_breaks_off_for_the_agent_too(gateway: Gateway,
         assert _broken(one, {"model": "m-1", "stream": True}) in (START[0], b"")
         assert not one.route.stop_asked()
         report = one.route.close()
-    assert report.usage == Usage(input_tokens=1000, calls=1, cost_usd=0.01, source="gateway")
+    assert report.usage == Usage(input_tokens=1000, calls=1, source="gateway")
     assert report.ending is Ending.ENDPOINT_DOWN
     assert "broke off" in (report.message or "")
 

@@ -256,9 +256,11 @@ def test_a_call_that_was_given_up_keeps_its_place(tmp_path: Path, model: Model) 
         wait_until(lambda: list(records.rglob("0001.json")))
         more.set()
         answer = one.chat()
-        assert one.route.close().usage.calls == 1
+        counted = one.route.close()
+        # It was sent, so somebody pays for it.
+        assert (counted.usage.calls, counted.usage.cost_usd, counted.unfinished) == (2, None, 1)
     with running(tmp_path, replay=records) as gateway, agent(gateway, model) as one:
         with pytest.raises(http.client.RemoteDisconnected):
             one.chat()
         assert one.chat().body == answer.body
-        assert one.route.close().usage.calls == 1
+        assert one.route.close().usage == counted.usage

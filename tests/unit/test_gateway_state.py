@@ -150,7 +150,7 @@ def test_a_limit_that_cannot_be_kept_is_said(
     limits: dict[str, Any], model: str, tokens: Tokens, words: str | None
 ) -> None:
     async def scenario(state: TrialState, stops: list[str]) -> None:
-        state.answered("openai", model, model, tokens, complete=True)
+        state.answered("openai", model, model, tokens)
         if words is None:
             assert state.unmeterable is None
         else:
@@ -162,7 +162,7 @@ def test_a_limit_that_cannot_be_kept_is_said(
 def test_an_agent_that_makes_up_models_does_not_fill_the_memory() -> None:
     async def scenario(state: TrialState, stops: list[str]) -> None:
         for number in range(1000):
-            state.answered("openai", f"{number}" * 1000, None, Tokens(input=1), complete=True)
+            state.answered("openai", f"{number}" * 1000, None, Tokens(input=1))
         report = state.report()
         assert len(report["models"]) < 100
         assert max(map(len, report["models"])) <= 200

@@ -1,0 +1,45 @@
+"""Which models a trial may call: the one it was asked for, and those that were allowed beside it."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Sequence
+
+_DATE = re.compile(r"[-@](\d{4}-\d{2}-\d{2}|\d{8}|\d{3,4}|latest)")
+_LONG_CONTEXT = "[1m]"
+
+
+class Allowed:
+    """Names of models; `*` in one stands for anything. None at all: every model.
+
+    A name stands for the dated ones of the same model too, and a dated one for the name without its date.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = [_plain(name) for name in names]
+
+    @property
+    def asked(self) -> str | None:
+        """The one the trial is about."""
+        return next((name for name in self._names if "*" not in name), None)
+
+    def permits(self, model: str) -> bool:
+        """Whether it may be called."""
+        called = _plain(model)
+        return not self._names or any(_same(name, called) for name in self._names)
+
+
+def _plain(model: str) -> str:
+    return model.removeprefix("models/").removesuffix(_LONG_CONTEXT)
+
+
+def _same(name: str, called: str) -> bool:
+    if "*" in name:
+        return fnmatch.fnmatchcase(called, name.replace("[", "[[]"))
+    longer, shorter = (name, called) if len(name) > len(called) else (called, name)
+    return longer == shorter or (
+        longer.startswith(shorter)
+        and _DATE.fullmatch(longer, len(shorter)) is not None
+        and _DATE.search(shorter) is None
+    )

@@ -1,0 +1,628 @@
+"""Agents that attack the gateway: their requests reach nobody else, and nothing they make an endpoint do is uncounted.
+
+Endpoints here are careless on purpose: they read no bodies, take what is left on a line for the next request, and
+say more than they were asked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.gateway.client import Gateway, Terms, Upstream, open_route
+from pytest_benchjobs.model.ending import Ending
+from pytest_benchjobs.model.endpoint import Endpoint
+from tests.unit.gateways import KEY, Agent, Model, Said, agent, chat_answer, running, wait_until
+
+CHAT = "/openai/v1/chat/completions"
+SMUGGLED = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Smuggled: 1\r\nContent-Length: 0\r\n\r\n"
+
+
+class Careless:
+    """An endpoint that reads no body: what follows a request's headers is its next request."""
+
+    def __init__(self, more: bytes = b"") -> None:
+        self.requests: list[bytes] = []
+        self.lines = 0
+        """Connections that were opened."""
+        self._more = more
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                line, _ = self._listening.accept()
+                self.lines += 1
+                threading.Thread(target=self._serve, args=(line,), daemon=True).start()
+
+    def _serve(self, line: socket.socket) -> None:
+        held = b""
+        with contextlib.suppress(OSError), line:
+            while True:
+                while b"\r\n\r\n" not in held:
+                    more = line.recv(65536)
+                    if not more:
+                        return
+                    held += more
+                request, held = held.split(b"\r\n\r\n", 1)
+                self.requests.append(request)
+                # Says who asked, so that an answer to another request shows.
+                mark = re.search(rb"x-request-id: (\w+)", request, re.IGNORECASE)
+                name = b"smuggled" if mark is None else mark[1]
+                usage = b'{"prompt_tokens": 1, "completion_tokens": 1}'
+                body = b'{"model": "m-%b", "choices": [], "data": [], "usage": %b}' % (name, usage)
+                head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+                line.sendall(head % len(body) + body + self._more)
+
+    @property
+    def smuggled(self) -> list[bytes]:
+        return [request for request in self.requests if b"x-request-id" not in request.lower()]
+
+    def upstreams(self) -> list[Upstream]:
+        return [
+            Upstream(Endpoint(wire=wire, provider="openai", base_url=self.url + version), KEY)
+            for wire, version in (("openai", "/v1"), ("anthropic", ""), ("google", ""))
+        ]
+
+    def close(self) -> None:
+        self._listening.close()
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with running(tmp_path_factory.mktemp("gateway")) as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    model = Model()
+    model.otherwise = chat_answer()
+    yield model
+    model.close()
+
+
+@pytest.fixture
+def careless() -> Iterator[Careless]:
+    endpoint = Careless()
+    yield endpoint
+    endpoint.close()
+
+
+@contextlib.contextmanager
+def attacker(gateway: Gateway, endpoint: Careless, **terms: Any) -> Iterator[Agent]:
+    with open_route(gateway.address, "a/s/1", endpoint.upstreams(), Terms(**terms)) as route:
+        yield Agent(route)
+
+
+def raw(one: Agent, data: bytes, seconds: float = 20) -> bytes:
+    """Everything the gateway says to these bytes until it closes the line."""
+    with socket.create_connection(("127.0.0.1", one.port), timeout=seconds) as line:
+        line.sendall(data)
+        said = b""
+        with contextlib.suppress(ConnectionError):
+            while more := line.recv(65536):
+                said += more
+        return said
+
+
+def request(
+    method: str, path: str, headers: dict[str, str] | None = None, body: bytes = b"", length: bool = True
+) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", "Host: x", "X-Request-Id: own", "Connection: close"]
+    lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
+    if length and body:
+        lines.append(f"Content-Length: {len(body)}")
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+def statuses(said: bytes) -> list[int]:
+    return [int(status) for status in re.findall(rb"HTTP/1\.[01] (\d{3}) ", said)]
+
+
+def refused(said: bytes) -> bool:
+    """Whether that was answered, and with nothing but refusals."""
+    return bool(statuses(said)) and set(statuses(said)) <= {400, 403, 404, 405, 413, 414, 431}
+
+
+# --- one trial answers for another -----------------------------------------------------------------------------------
+
+
+def test_what_an_endpoint_does_not_read_is_never_another_request(
+    gateway: Gateway, careless: Careless
+) -> None:
+    with attacker(gateway, careless) as one, attacker(gateway, careless) as neighbour:
+        for number in range(5):
+            for path in ("/openai/v1/models", "/anthropic/v1/models/x", "/google/v1beta/models"):
+                raw(one, request("GET", path, body=SMUGGLED))
+            mine = neighbour.call(CHAT, {"model": "m-1"}, {"X-Request-Id": f"n{number}"})
+            assert mine.json["model"] == f"m-n{number}"
+        assert one.route.close().usage.calls == 0
+        assert neighbour.route.close().usage.calls == 5
+    assert careless.smuggled == []
+    assert not any(b"X-Smuggled" in seen for seen in careless.requests)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model": "m-1",\r\n\r\n"a": 1}\r\n\r\n',
+        b'{"model": "m-1", "x": "' + SMUGGLED.replace(b"\r\n", b"\\r\\n") + b'"}\r\n\r\n',
+    ],
+    ids=["line breaks between keys", "a request as a text"],
+)
+def test_nothing_of_a_body_can_be_a_request(gateway: Gateway, careless: Careless, body: bytes) -> None:
+    with attacker(gateway, careless) as one:
+        for path in (CHAT, "/anthropic/v1/messages/count_tokens"):
+            assert statuses(raw(one, request("POST", path, body=body))) == [200]
+    assert len(careless.requests) == 2
+    assert careless.smuggled == []
+
+
+def test_a_body_that_is_no_json_is_passed_on_to_nobody(gateway: Gateway, careless: Careless) -> None:
+    with attacker(gateway, careless) as one:
+        for path in (CHAT, "/anthropic/v1/messages/count_tokens"):
+            for body in (SMUGGLED, b"[]", b"", b"\xff\xfe", b'{"model": "m-1"} ' + SMUGGLED):
+                assert statuses(raw(one, request("POST", path, body=body))) == [400]
+        report = one.route.close()
+    assert careless.requests == []
+    assert (report.usage.calls, report.ending) == (0, Ending.REFUSED)
+
+
+def test_what_an_endpoint_says_beyond_its_answer_answers_nobody(gateway: Gateway) -> None:
+    planted = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n" + b'{"model": "planted"}'
+    endpoint = Careless(planted)
+    try:
+        with attacker(gateway, endpoint) as one, attacker(gateway, endpoint) as other:
+            for number in range(4):
+                for each in (one, other):
+                    said = each.call(CHAT, {"model": "m-1"}, {"X-Request-Id": f"n{number}"})
+                    assert said.json["model"] == f"m-n{number}"
+    finally:
+        endpoint.close()
+
+
+def test_a_connection_to_an_endpoint_is_for_one_call(gateway: Gateway, careless: Careless) -> None:
+    with attacker(gateway, careless) as one, attacker(gateway, careless) as other:
+        for each in (one, other, one):
+            assert each.call(CHAT, {"model": "m-1"}, {"X-Request-Id": "x"}).status == 200
+    assert careless.lines == 3
+    assert all(b"connection: close" in seen.lower() for seen in careless.requests)
+
+
+def test_a_trial_reaches_no_other_trials_route(gateway: Gateway, careless: Careless) -> None:
+    with attacker(gateway, careless) as one, attacker(gateway, careless) as other:
+        for prefix in ("/r0", "/r1", "/../r0", "/control", "/host", "/door", f"/{other.route.socket}"):
+            assert statuses(raw(one, request("POST", prefix + CHAT, body=b'{"model": "m-1"}'))) == [404]
+        assert other.route.close().usage.calls == 0
+    assert careless.requests == []
+
+
+# --- how a request is framed -----------------------------------------------------------------------------------------
+
+_CHUNKED = b"5\r\nhello\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        "Content-Length: 5\r\nContent-Length: 80",
+        "Content-Length: 5, 5",
+        "Content-Length: +5",
+        "Content-Length: -5",
+        "Content-Length: 0x5",
+        "Content-Length: 5\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nContent-Length: 80",
+        "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+        "Transfer-Encoding: identity, chunked, identity",
+        "Transfer-Encoding: xchunked",
+        "Transfer-Encoding : chunked",
+        "Transfer-Encoding:\x0bchunked",
+        "X: y\r\n Transfer-Encoding: chunked",
+        "X: y\rTransfer-Encoding: chunked",
+        "X: y\x00z",
+        "X y: z",
+    ],
+)
+def test_a_request_that_can_be_framed_in_two_ways_is_refused(
+    gateway: Gateway, careless: Careless, headers: str
+) -> None:
+    head = f"POST {CHAT} HTTP/1.1\r\nHost: x\r\n{headers}\r\n\r\n".encode()
+    with attacker(gateway, careless) as one:
+        said = raw(one, head + _CHUNKED + SMUGGLED)
+        assert one.route.close().usage.calls == 0
+    assert refused(said)
+    assert careless.requests == []
+
+
+def test_a_chunked_body_is_passed_on_in_one_piece(gateway: Gateway, model: Model) -> None:
+    body = b'{"model": "m-1"}'
+    chunks = b"".join(b"1;x=%b\r\n%c\r\n" % (b"y" * 20, byte) for byte in body)
+    ending = b"0\r\nX-Trailer: 1\r\n\r\n"
+    with agent(gateway, model) as one:
+        data = request("POST", CHAT, {"Transfer-Encoding": "chunked", "Trailer": "X-Trailer"})
+        assert statuses(raw(one, data + chunks + ending)) == [200]
+    [asked] = model.asked
+    assert asked.body == b'{"model":"m-1"}'
+    assert asked.headers["content-length"] == str(len(asked.body))
+    assert not {"transfer-encoding", "trailer", "x-trailer"} & asked.headers.keys()
+
+
+def test_requests_in_a_row_are_each_counted_and_refused_like_any(gateway: Gateway, model: Model) -> None:
+    body = b'{"model": "m-1"}'
+    last = request("POST", CHAT, body=body)
+    one_request = last.replace(b"Connection: close\r\n", b"")
+    with agent(gateway, model, limits={"max_calls": 3}) as one:
+        said = raw(one, one_request * 5 + last)
+        report = one.route.close()
+    assert statuses(said)[:3] == [200, 200, 200]
+    assert 200 not in statuses(said)[3:]
+    assert len(model.asked) == 3
+    assert report.usage.calls == 3
+
+
+@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "DELETE", "PUT", "PATCH", "TRACE", "PROPFIND", "get"])
+def test_no_other_method_passes_with_or_without_a_body(
+    gateway: Gateway, careless: Careless, method: str
+) -> None:
+    with attacker(gateway, careless) as one:
+        for path in ("/openai/v1/models/x", CHAT):
+            said = raw(one, request(method, path, body=SMUGGLED) + SMUGGLED)
+            assert refused(said)
+    assert careless.requests == []
+
+
+def test_expectations_of_an_agent_end_at_the_gateway(gateway: Gateway, model: Model) -> None:
+    body = b'{"model": "m-1"}'
+    with agent(gateway, model) as one:
+        for expected, known in (("100-continue", [100, 200]), ("100-Continue", [100, 200])):
+            said = raw(one, request("POST", CHAT, {"Expect": expected}, body))
+            assert statuses(said) == known
+    assert not any("expect" in asked.headers for asked in model.asked)
+
+
+# --- where a request goes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "CONNECT 127.0.0.1:22",
+        "CONNECT /openai/v1/models",
+        "POST http://169.254.169.254/openai/v1/chat/completions",
+        "GET http://127.0.0.1/openai/v1/models",
+        "POST //openai/v1/chat/completions",
+        "POST /openai/v1//chat/completions",
+        "POST /openai/v1/./chat/completions",
+        "POST /openai/v1/x/../chat/completions",
+        "POST /openai/v1/%2e%2e/v1/chat/completions",
+        "POST /openai/v1/chat/completions/",
+        "POST /openai/v1/chat/completions%00",
+        "POST /openai/v1/chat/completions%0d%0aX:y",
+        "POST /openai/v1/chat/completions;x",
+        "POST /openai/v1/chat\\completions",
+        "GET /openai/v1/models/%252e%252e/files",
+        "GET /openai/v1/models/x%2f..%2f..%2ffiles",
+        "GET /openai/v1/models//files",
+        "GET /openai/v1/models/x%0d%0aHost:y",
+        "GET /openai/v1/responses/resp_1",
+        "GET /openai/v1/realtime?model=m-1",
+        "POST /openai/v1/realtime/sessions",
+        "POST /openai/v1/batches",
+        "POST /openai/v1/files",
+        "POST /openai/v1/embeddings",
+        "POST /openai/v1/completions",
+        "POST /anthropic/v1/messages/batches",
+        "POST /google/v1beta/models/m-1:batchGenerateContent",
+        "POST /google/v1beta/models/m-1:generateContent:x",
+        "POST /google/v1beta/models/../models/m-1:generateContent",
+        "POST /google/v1beta/cachedContents",
+        "POST /google/upload/v1beta/files",
+        "GET *",
+    ],
+)
+def test_only_calls_of_models_pass(gateway: Gateway, careless: Careless, line: str) -> None:
+    method, path = line.split(" ", 1)
+    with attacker(gateway, careless) as one:
+        said = raw(one, request(method, path, body=b'{"model": "m-1"}'))
+    assert refused(said)
+    assert careless.requests == []
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Key": "x",
+            "Sec-WebSocket-Version": "13",
+        },
+        {"Upgrade": "h2c", "Connection": "Upgrade, HTTP2-Settings", "HTTP2-Settings": "AAMAAABkAAQ"},
+        {"Upgrade": "TLS/1.2"},
+    ],
+)
+@pytest.mark.parametrize(("method", "path"), [("GET", "/openai/v1/models"), ("POST", CHAT)])
+def test_no_other_protocol_is_spoken(
+    gateway: Gateway, careless: Careless, method: str, path: str, headers: dict[str, str]
+) -> None:
+    with attacker(gateway, careless) as one:
+        data = request(method, path, headers, b'{"model": "m-1"}').replace(b"Connection: close\r\n", b"")
+        assert refused(raw(one, data + SMUGGLED))
+        assert one.route.close().usage.calls == 0
+    assert careless.requests == []
+
+
+# --- what a request carries ------------------------------------------------------------------------------------------
+
+
+def test_of_headers_only_those_pass_that_say_something_to_a_model(gateway: Gateway, model: Model) -> None:
+    headers = {
+        "Host": "elsewhere",
+        "X-HTTP-Method-Override": "DELETE",
+        "X-Goog-FieldMask": "candidates",
+        "X-Original-URL": "/v1/files",
+        "X-Forwarded-Host": "elsewhere",
+        "Helicone-Target-URL": "http://elsewhere",
+        "X-Portkey-Virtual-Key": "other",
+        "X-Portkey-Config": '{"override_params": {"model": "dear"}}',
+        "api-key": "mine",
+        "Authorization": "Bearer mine",
+        "x-api-key": "mine",
+        "Proxy-Authorization": "Basic x",
+        "Cookie": "a=b",
+        "OpenAI-Organization": "other",
+        "Content-Type": "text/plain; charset=utf-16",
+        # Named as about the connection only, our own would be dropped on the way.
+        "Connection": "authorization, x-api-key, content-length, content-type",
+        "Anthropic-Beta": "context-1m",
+    }
+    with agent(gateway, model) as one:
+        assert one.call(CHAT, {"model": "m-1"}, headers).status == 200
+    [asked] = model.asked
+    assert asked.headers == {
+        "host": model.url.removeprefix("http://"),
+        "accept-encoding": "identity",
+        "anthropic-beta": "context-1m",
+        "authorization": f"Bearer {KEY}",
+        "connection": "close",
+        "content-length": "15",
+        "content-type": "application/json",
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "passed"),
+    [
+        (f"{CHAT}?model=dear&api_key=x", "/v1/chat/completions"),
+        ("/anthropic/v1/messages?beta=true&model=dear", "/v1/messages?beta=true"),
+        (
+            "/google/v1beta/models/m-1:generateContent?fields=candidates&%24fields=x&%24httpMethod=GET&alt=media",
+            "/v1beta/models/m-1:generateContent",
+        ),
+        (
+            "/google/v1beta/models/m-1:streamGenerateContent?alt=sse&alt=proto&callback=x&KEY=x",
+            "/v1beta/models/m-1:streamGenerateContent?alt=sse",
+        ),
+        (
+            "/google/v1beta/models/m%2d1:generateContent?%61lt=json",
+            "/v1beta/models/m-1:generateContent?alt=json",
+        ),
+    ],
+)
+def test_of_a_query_nothing_passes_that_hides_usage_or_names_another_model(
+    gateway: Gateway, model: Model, path: str, passed: str
+) -> None:
+    with agent(gateway, model, terms={"models": ["m-1"]}) as one:
+        one.call(path, {"model": "m-1"})
+    assert {asked.path for asked in model.asked} == {passed}
+
+
+def test_giant_headers_are_refused(gateway: Gateway, model: Model) -> None:
+    with agent(gateway, model) as one:
+        for headers in ({"X-Big": "x" * (1 << 20)}, {f"X-{number}": "y" * 100 for number in range(20_000)}):
+            with contextlib.suppress(ConnectionError):
+                assert refused(raw(one, request("GET", "/openai/v1/models", headers)))
+        assert refused(raw(one, request("GET", "/openai/v1/models?" + "x" * (1 << 20))))
+        assert model.asked == []
+        assert one.chat().status == 200
+
+
+def test_a_body_that_never_ends_keeps_nobody_else_waiting(gateway: Gateway, model: Model) -> None:
+    start = request("POST", CHAT, {"Content-Length": "3000000"}) + b'{"model'
+    with agent(gateway, model) as one, agent(gateway, model) as other, contextlib.ExitStack() as lines:
+        for _ in range(8):
+            line = lines.enter_context(socket.create_connection(("127.0.0.1", one.port)))
+            line.sendall(start)
+        assert other.chat(x="y" * (2 << 20)).status == 200
+        assert one.chat().status == 200  # a small one, which waits for no large one
+        assert one.route.close().usage.calls == 1
+
+
+def _memory(gateway: Gateway) -> int:
+    status = Path(f"/proc/{gateway.pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) << 10
+
+
+def test_what_is_small_when_packed_does_not_fill_the_memory(gateway: Gateway, model: Model) -> None:
+    bomb = gzip.compress(bytes(400 << 20))
+    before = _memory(gateway)
+    with agent(gateway, model) as one:
+        said = raw(one, request("POST", CHAT, {"Content-Encoding": "gzip"}, bomb))
+        assert refused(said)
+        assert model.asked == []
+        for kind in ("application/json", "text/event-stream"):
+            model.says(Said(200, bomb, {"Content-Encoding": "gzip", "Content-Type": kind}))
+            with contextlib.suppress(Exception):
+                one.chat()
+        assert one.chat().status == 200
+    assert _memory(gateway) - before < 300 << 20
+
+
+# --- which model is called -------------------------------------------------------------------------------------------
+
+_ANTHROPIC, _RESPONSES = "/anthropic/v1/messages", "/openai/v1/responses"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (CHAT, b'{"model": "dear"}'),
+        (_RESPONSES, b'{"model": "dear"}'),
+        (_ANTHROPIC, b'{"model": "dear"}'),
+        ("/google/v1beta/models/dear:generateContent", b"{}"),
+        ("/google/v1beta/models/d%65ar:generateContent", b"{}"),
+        ("/google/v1beta/models/m-1:generateContent", b'{"model": "models/dear"}'),
+        (CHAT, b'{"model": "m-1", "model": "dear"}'),
+        (CHAT, b'{"model": "m-1", "mod\\u0065l": "dear"}'),
+        (CHAT, b'{"model": "m-1", "models": ["m-1", "dear"]}'),
+        (_RESPONSES, b'{"model": "m-1", "tools": [{"type": "image_generation", "model": "dear"}]}'),
+        (_ANTHROPIC, b'{"model": "m-1", "tools": [{"type": "advisor", "model": "dear"}]}'),
+        (CHAT, '{"model": "dear"}'.encode("utf-16")),
+        (CHAT, b'{"model": "m-1-large"}'),
+        (CHAT, b'{"model": "M-1"}'),
+        (CHAT, b'{"model": "m-1 "}'),
+    ],
+)
+def test_another_model_is_not_called(gateway: Gateway, careless: Careless, path: str, body: bytes) -> None:
+    with attacker(gateway, careless, models=["m-1"]) as one:
+        assert statuses(raw(one, request("POST", path, body=body))) == [403]
+        report = one.route.close()
+    assert careless.requests == []
+    assert (report.usage.calls, report.ending) == (0, Ending.REFUSED)
+    assert "--bench-allow-model" in (report.message or "")
+    assert len(report.refused) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model": "m-1", "Model": "dear"}',
+        b'{"model": "m-1", "MODELS": ["dear"]}',
+        '{"model": "m-1", "model\u017f": ["dear"]}'.encode(),
+        b'{"model": "m-1", "models": "dear"}',
+        b'{"model": "m-1", "tools": [{"Model": "dear"}]}',
+        b'{"model": ["dear"]}',
+        b'{"model": {"name": "dear"}}',
+        b'{"model": "m-1", "x": NaN}',
+        b'{"model": "m-1", "x": -Infinity}',
+        b'{"model": "m-1", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"model": "m-1", "x": ' + b"9" * 100_000 + b"}",
+    ],
+)
+def test_what_two_readers_could_read_in_two_ways_is_not_passed_on(
+    gateway: Gateway, careless: Careless, body: bytes
+) -> None:
+    with attacker(gateway, careless, models=["m-1"]) as one:
+        assert statuses(raw(one, request("POST", CHAT, body=body))) == [400]
+    assert careless.requests == []
+
+
+def test_of_two_models_in_one_body_the_one_that_was_looked_at_is_passed_on(
+    gateway: Gateway, model: Model
+) -> None:
+    with agent(gateway, model, terms={"models": ["m-1"]}) as one:
+        assert one.call(CHAT, b'{"model": "dear", "model": "m-1"}').status == 200
+        assert one.call(CHAT, b'{"messages": []}').status == 200
+        assert one.call(CHAT, b"\xef\xbb\xbf" + b'{"model": "m-1"}').status == 200
+        assert one.call("/openai/v1/models", method="GET").status == 200
+        assert one.route.close().refused == ()
+    bodies = [asked.body for asked in model.asked]
+    assert bodies == [b'{"model":"m-1"}', b'{"messages":[],"model":"m-1"}', b'{"model":"m-1"}', b""]
+
+
+# --- what is counted -------------------------------------------------------------------------------------------------
+
+
+def _hang_up_on(one: Agent, model: Model, seen: int) -> None:
+    body = b'{"model": "m-1", "max_tokens": 1000}'
+    with socket.create_connection(("127.0.0.1", one.port)) as line:
+        line.sendall(request("POST", CHAT, body=body))
+        wait_until(lambda: len(model.asked) > seen or b"402" in _peek(line))
+
+
+def _peek(line: socket.socket) -> bytes:
+    try:
+        return line.recv(100, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return b""
+
+
+@pytest.mark.parametrize(
+    ("limits", "calls"),
+    # Of one call that nobody heard the end of: at most 33 tokens sent and 1000 back, which is 0.10066 USD.
+    [({"max_calls": 2}, 2), ({"max_cost_usd": 0.25}, 3), ({"max_tokens": 2050}, 2)],
+)
+def test_who_hangs_up_early_has_called_all_the_same(
+    gateway: Gateway, model: Model, limits: dict[str, Any], calls: int
+) -> None:
+    never = threading.Event()
+    model.says(*[lambda handler: never.wait(20)] * 6)  # type: ignore[list-item]
+    try:
+        with agent(gateway, model, limits=limits) as one:
+            for number in range(calls):
+                _hang_up_on(one, model, number)
+            wait_until(lambda: one.chat().status == 402)
+            for _ in range(3):
+                _hang_up_on(one, model, calls)
+            report = one.route.close()
+    finally:
+        never.set()
+    assert len(model.asked) == calls
+    assert report.ending is Ending.BUDGET
+    assert (report.usage.calls, report.usage.cost_usd, report.unfinished) == (calls, None, calls)
+    assert report.at_most == pytest.approx(calls * (33 * 20 + 1000 * 100) / 1e6)
+    assert report.models == {"m-1": calls}
+
+
+def test_who_hangs_up_before_anything_is_sent_has_not_called(tmp_path: Path, model: Model) -> None:
+    with running(tmp_path, rates={"openai": (12, None)}) as gateway, agent(gateway, model) as one:
+        assert one.chat().status == 200
+        with socket.create_connection(("127.0.0.1", one.port)) as line:  # has to wait for its turn
+            line.sendall(request("POST", CHAT, body=b'{"model": "m-1"}'))
+        report = one.route.close()
+    assert len(model.asked) == 1
+    assert (report.usage.calls, report.unfinished) == (1, 0)
+    assert report.usage.cost_usd == pytest.approx(0.02)
+
+
+def test_a_new_try_of_a_trial_has_what_the_last_one_left_of_its_limits(
+    gateway: Gateway, model: Model
+) -> None:
+    with agent(gateway, model, limits={"max_calls": 3}, terms={"models": ["m-1"]}) as one:
+        assert [one.chat().status for _ in range(2)] == [200, 200]
+        assert one.chat("dear").status == 403
+        first = one.route.close()
+    again = {"models": ["m-1"], "carried": first.carried}
+    with agent(gateway, model, limits={"max_calls": 3}, terms=again) as one:
+        assert [one.chat().status for _ in range(2)] == [200, 402]
+        second = one.route.close()
+    assert first.usage.calls == 2
+    assert second.usage.calls == 3
+    assert second.usage.cost_usd == pytest.approx(0.06)
+    assert (second.models, second.refused) == ({"m-1": 3}, ("dear",))
+
+
+def test_what_a_try_left_unknown_stays_unknown(gateway: Gateway, model: Model) -> None:
+    never = threading.Event()
+    model.says(lambda handler: never.wait(20))  # type: ignore[arg-type]
+    with agent(gateway, model) as one:
+        _hang_up_on(one, model, 0)
+        wait_until(lambda: True)
+        first = one.route.close()
+    never.set()
+    with agent(gateway, model, terms={"carried": first.carried}) as one:
+        assert one.chat().status == 200
+        second = one.route.close()
+    assert (second.usage.calls, second.usage.cost_usd, second.unfinished) == (2, None, 1)
+    assert second.at_most == pytest.approx((33 * 20 + 1000 * 100) / 1e6 + 0.02)
