@@ -274,9 +274,9 @@ def test_links_pipes_and_hidden_files_stay_where_they_are(
     there: Path, here: Path, history: Import, merging: Merge, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret"
-    secret.write_text("key")
+    secret.write_text("the secret of another")
     (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "x").write_text("key")
+    (tmp_path / "outside" / "x").write_text("the secret of another")
     source = make(there, made("a"), made("b"))
     place = source.root / "trials/oracle/a/1"
     (place / "link").symlink_to(secret)
@@ -290,7 +290,7 @@ def test_links_pipes_and_hidden_files_stay_where_they_are(
     (source.root / ".flight" / "cancel").touch()
     assert merging.bring_in(source.root).trials == 2
     assert not any(path.is_symlink() or path.is_fifo() for path in here.rglob("*"))
-    assert b"key" not in b"".join(state(here).values())
+    assert b"the secret of another" not in b"".join(state(here).values())
     assert not (here / "jobs" / JOB / ".flight").exists()
     assert sorted(problem.rpartition("left out: ")[2] for problem in merging.problems) == [
         "link: is a link", "pipe: is no ordinary file", "summary.md: is a link", "up: is a link",
