@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..model.errors import InputError
+from ..sources.toml_data import load_toml
 from ..sources.toml_lines import toml_lines
 
 _MILLION = 1_000_000
@@ -133,7 +134,7 @@ class _Table:
     def __init__(self, path: Path, text: str) -> None:
         self._path = path
         try:
-            self._data = tomllib.loads(text)
+            self._data = load_toml(text)
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"not TOML: {error}", path=path) from None
         self._lines = toml_lines(text)

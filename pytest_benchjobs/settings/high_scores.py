@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 from ..model.comparison import HighScore
 from ..model.errors import InputError
 from ..sources import did_you_mean
+from ..sources.toml_data import load_toml
 
 _KEYS = ("score", "unit", "direction", "source")
 _SIZE_LIMIT = 1 << 20
@@ -35,7 +35,7 @@ def read_high_scores(path: Path) -> dict[str, HighScore]:
         raise InputError(f"{path}: larger than 1 MiB; high scores are a few lines a benchmark")
     try:
         text = content.decode("utf-8")
-        data: object = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        data: object = json.loads(text) if path.suffix == ".json" else load_toml(text)
     except (UnicodeError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: {error}") from None
     if not isinstance(data, Mapping):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 import re
 import stat
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from ..model.errors import InputError
 from .plain import MAX_DEPTH, Place, dotted, unfit
+from .toml_data import load_toml
 from .toml_lines import toml_lines
 from .yaml_data import YamlBuilder
 
@@ -95,15 +95,14 @@ def _table_expected(path: Path, data: object) -> InputError:
 
 def _read_toml(path: Path, text: str) -> Document:
     try:
-        data = tomllib.loads(text)
-    except RecursionError:
-        raise InputError("is nested too deeply", path=path) from None
+        data = load_toml(text)
     except ValueError as error:
         message = str(error)
         found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", message)
         line = (int(found[1]) if found[1] else text.count("\n") + 1) if found else None
         message = message.replace(found[0], "") if found else message[:200]
-        raise InputError(f"is not valid TOML: {message}", path=path, line=line) from None
+        wrong = "is nested too deeply" if message == "nested too deeply" else f"is not valid TOML: {message}"
+        raise InputError(wrong, path=path, line=line) from None
     lines: dict[Place, int] = {}
 
     def line_of(place: Place) -> int | None:

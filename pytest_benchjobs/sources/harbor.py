@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os.path
 import re
-import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from .documents import Document, read_document, read_text
 from .harbor_task import TaskFile
 from .plain import Place
 from .protocol import ScenarioRef, SourceWarning, Unsupported
+from .toml_data import load_toml
 
 TASK_FILE = "task.toml"
 DEFAULT_VERIFIER_TIMEOUT = 600.0
@@ -44,8 +44,8 @@ def is_task_directory(path: Path) -> bool:
         return True
     # Little beside it: ask the file.
     try:
-        data = tomllib.loads(read_text(task))
-    except (InputError, ValueError, RecursionError):
+        data = load_toml(read_text(task))
+    except (InputError, ValueError):
         return environment
     sections = {key for key in ("agent", "verifier", "environment") if isinstance(data.get(key), dict)}
     versioned = not data.keys().isdisjoint({"schema_version", "version"})

@@ -307,7 +307,7 @@ def _beside(final: Path, digest: str) -> Path:
 def _node_id(directory: Path) -> str | None:
     try:
         return str(json.loads((directory / RESULT).read_bytes())["node_id"])
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
 
 

@@ -1,0 +1,62 @@
+"""TOML of others is read within bounds: what would take minutes is refused before it is parsed."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.gateway.prices import load_prices
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.settings.high_scores import read_high_scores
+from pytest_benchjobs.sources.documents import read_document
+from pytest_benchjobs.sources.harbor import HarborTask
+from pytest_benchjobs.sources.plain import MAX_DEPTH
+from pytest_benchjobs.sources.toml_data import load_toml
+
+DEEP = 50_000
+KEYS = {
+    "bare": ".".join("a" * DEEP) + " = 1",
+    "spaced": " . ".join("a" * DEEP) + " = 1",
+    "quoted": ".".join(["'a b'", '"c\\" d"'] * DEEP) + " = 1",
+    "header": "[" + ".".join("a" * DEEP) + "]",
+    "tables": "[[" + ".".join("a" * DEEP) + "]]",
+    "inline": "x = {" + ".".join("a" * DEEP) + " = 1}",
+}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_a_key_of_many_parts_is_refused_unparsed(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tomllib, "loads", lambda text: pytest.fail("it is parsed"))
+    path = tmp_path / "task.toml"
+    path.write_text(f"\n\n{key}\n")
+    for read in (
+        lambda: read_document(path, keys="x.md"),
+        lambda: HarborTask(tmp_path).refs(),
+        lambda: load_prices(path),
+        lambda: read_high_scores(path),
+    ):
+        with pytest.raises(InputError, match="nested too deeply") as raised:
+            read()
+        assert "3" in str(raised.value)
+
+
+@pytest.mark.parametrize("value", ["[" * DEEP, "{a=" * DEEP])
+def test_a_value_that_is_nested_too_deeply_is_an_error(value: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(f"x = {value}")
+    for read in (lambda: read_document(path, keys="x.md"), lambda: load_prices(path)):
+        with pytest.raises(InputError, match="nested too deeply"):
+            read()
+
+
+def test_dots_in_values_are_no_keys() -> None:
+    numbers = ", ".join(["0.1"] * 1000)
+    dots = "." * 1000
+    words = ". ".join(["A whole sentence"] * 1000)
+    key = ".".join("a" * (MAX_DEPTH - 1))
+    text = f"numbers = [{numbers}]\ndots = '{dots}' # {dots}\nwords = '''\n{words}\n'''\n{key} = 1\n"
+    assert load_toml(text) == tomllib.loads(text)
