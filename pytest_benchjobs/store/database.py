@@ -14,9 +14,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from ..model.errors import InfrastructureError, InputError
+from ..model.errors import InfrastructureError, InputError, ResultsUnwritable
 from .files import write_error, writing
-from .filesystem import on_network, wal_works
+from .filesystem import on_network, wal_works, why_no_locks
 
 BUSY_SECONDS = 30.0
 """How long a connection waits for another one to finish writing."""
@@ -40,7 +40,7 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
     Raises:
         InputError: there is none (`readonly`), or an empty one beside jobs (likewise), it is no history, or a newer
             version wrote it; then it stays as it is.
-        DiskFull, ResultsUnwritable: the directory refuses writes.
+        DiskFull, ResultsUnwritable: the directory refuses writes, or knows no locks.
 
     """
     if not readonly:
@@ -49,6 +49,11 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
     elif not path.is_file():
         raise lost(path, "is not there") or InputError(
             "there is no history yet; run a benchmark first", path=path
+        )
+    if (why := why_no_locks(path.parent)) is not None:
+        raise ResultsUnwritable(
+            f"{path}: its file system gives no locks ({why}), which a history needs. Choose a --bench-dir on another "
+            "one, or start the lock service of this one"
         )
     _refuse_newer(path)
     deadline = time.monotonic() + BUSY_SECONDS

@@ -1,4 +1,4 @@
-"""What kind of file system a directory is on, and whether SQLite's write-ahead log works there.
+"""What kind of file system a directory is on, and whether locks and SQLite's write-ahead log work there.
 
 A log needs memory shared between all who have the file open. On network file systems that is reported to be there,
 works on one machine, and loses data with two.
@@ -7,6 +7,8 @@ works on one machine, and loses data with two.
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import re
 import secrets
@@ -22,6 +24,7 @@ _NETWORK = frozenset(
 )  # fmt: skip
 _LOCAL_FUSE = frozenset({"fuseblk", "fuse.fuse-overlayfs", "fuse.ntfs-3g"})
 _MOUNTS = Path("/proc/self/mountinfo")
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL})
 _OCTAL = re.compile(rb"\\([0-7]{3})")
 
 
@@ -62,6 +65,28 @@ def on_network(directory: Path) -> bool:
     if kind is None:
         return False
     return kind in _NETWORK or (kind.startswith("fuse") and kind not in _LOCAL_FUSE)
+
+
+def why_no_locks(directory: Path) -> str | None:
+    """The system's reason why files of a directory cannot be locked; None where they can, or nobody can tell.
+
+    SQLite takes it for a lock of somebody else, and waits.
+    """
+    # Not with the database itself: closing it would drop all locks which this process has on it.
+    probe = directory / f".lock-probe-{secrets.token_hex(4)}"
+    try:
+        descriptor = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return os.strerror(error.errno) if error.errno in _NO_LOCKS else None
+    finally:
+        os.close(descriptor)
+        with contextlib.suppress(OSError):
+            probe.unlink()
+    return None
 
 
 def wal_works(directory: Path) -> bool:
