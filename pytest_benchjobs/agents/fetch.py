@@ -188,6 +188,8 @@ def _lock(package: Package, on_progress: Progress) -> Iterator[None]:
         except BlockingIOError:
             on_progress(f"{package}: another process is fetching it")
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+        except OSError:
+            pass  # a file system without locks: what is installed is renamed into place, so two at once do no harm
         yield
     finally:
         os.close(descriptor)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -60,10 +59,11 @@ def planned(call: Call) -> tuple[Any, tuple[PlannedTrial, ...]]:
     from ..model.errors import InputError
     from ..model.job import JobConfig
     from ..report.documents.plan import PlannedTrial
+    from ..temporary import temporary_directory
     from .background import why_it_ended
 
-    with tempfile.TemporaryDirectory(prefix="benchjobs-plan-") as place:
-        out, log = Path(place, "plan.jsonl"), Path(place, "pytest.log")
+    with temporary_directory("plan") as place:
+        out, log = place / "plan.jsonl", place / "pytest.log"
         with log.open("wb") as file:
             status = subprocess.run(
                 [*call.command, "--bench-plan", *_alone(call)],

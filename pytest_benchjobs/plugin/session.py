@@ -33,6 +33,7 @@ from ..store.history import History
 from ..store.liveness import FLIGHT, join_crew, still
 from ..store.text import clean
 from ..store.totals import added, most, spent_by, totals
+from ..temporary import sweep
 from . import gate, models, rounds
 from .asked import asked as read
 from .beginning import Begun, begin
@@ -148,6 +149,7 @@ class BenchSession:
         session._spent_before = most(spent, ledger.noted(begun.bundle.root))
         session._start_gateway()
         session._open()
+        sweep()
         if session._provider is not None and session.engine_problem is None:
             with session._noting("clean-up of earlier jobs"):
                 session._provider.sweep()

@@ -19,7 +19,7 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
+import shutil
 from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from ..model.policy import EACH
+from ..temporary import hold, temporary_path
 from .interrupts import interrupts_of
 from .items import Ticket, TrialItem
 
@@ -227,7 +228,7 @@ class Controller:
 
     def __init__(self, config: pytest.Config, run: str) -> None:
         self.config = config
-        self.meeting = Path(tempfile.gettempdir()) / f"benchjobs-{os.getuid()}-{run}"
+        self.meeting = temporary_path(f"xdist-{run}")
         self.bench: BenchSession | None = None
         self._reported: set[str] = set()
         """Node ids of items."""
@@ -263,6 +264,7 @@ class Controller:
         from .selection import LEFT_OUT, NARROWED, PARTIAL
         from .session import BenchSession
 
+        hold(self.meeting)  # until this process ends
         word = json.loads((self.meeting / "collected.json").read_text("utf-8"))
         activate(self.config)
         self.config.stash[LEFT_OUT] = dict.fromkeys(
@@ -313,11 +315,7 @@ class Controller:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         """Leave no meeting place behind."""
-        for name in ("collected.json", "job.json"):
-            with contextlib.suppress(OSError):
-                (self.meeting / name).unlink()
-        with contextlib.suppress(OSError):
-            self.meeting.rmdir()
+        shutil.rmtree(self.meeting, ignore_errors=True)
 
     def lost(self, node: Node) -> tuple[set[str], int | None]:
         """Report, in place of a worker that died, the items it had trials of in flight.

@@ -26,6 +26,7 @@ from docker.utils.build import exclude_paths
 
 from ..model.environ import host_environment
 from ..model.errors import DiskFull, EngineLost, ImageBuildFailed
+from ..temporary import temporary_directory
 from .dockerfile import base_images, references, substitute
 from .engine import LABEL, Engine, disk_is_full
 from .library import BROKEN
@@ -256,8 +257,7 @@ def _buildx(
     Build arguments go by a file. On the command line everybody could read them, and in the environment they would be
     variables of this machine's programs: a `PATH`, `DOCKER_CONFIG` or `LD_PRELOAD` of a task would run code here.
     """
-    with tempfile.TemporaryDirectory(prefix="benchjobs-build-") as name:
-        directory = Path(name)
+    with temporary_directory("build") as directory:
         with tarfile.open(fileobj=archive) as tar:
             tar.extractall(directory / "context", **_AS_WRITTEN)  # noqa: S202  we wrote it ourselves
         (directory / "definition.json").write_text(json.dumps(_definition(recipe, tag)), "utf-8")

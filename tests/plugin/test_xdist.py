@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import os
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
+from ..support import until
 from .conftest import Bench
 
 # What each trial sees of how many run beside it.
@@ -225,3 +228,28 @@ def test_a_warning_of_a_manifest_reaches_the_controller(bench: Bench) -> None:
     result = bench.run("-n", "2")
     result.assert_outcomes(passed=1, warnings=2)
     result.stdout.fnmatch_lines(["*thresold: unknown key, ignored*"])
+
+
+def test_the_temporary_directory_of_a_killed_controller_goes_at_the_next_start(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setenv("TMPDIR", str(place))
+    bench.manifest({"slow": f"touch {bench.path}/runs; sleep 600; echo 1", "quick": "echo 1"})
+
+    def meetings() -> set[Path]:
+        return set(place.glob(f"benchjobs-{os.getuid()}-xdist-*"))
+
+    first = bench.start("-n", "1", "-k", "slow")
+    try:
+        until((bench.path / "runs").exists)
+        (meeting,) = meetings()
+        assert bench.run("-k", "quick").ret == 0
+        assert meetings() == {meeting}, "its process lives"
+    finally:
+        first.kill()
+        first.communicate()
+    assert meetings() == {meeting}
+    assert bench.run("-n", "1", "-k", "quick").ret == 0
+    assert meetings() == set()
