@@ -142,7 +142,8 @@ def _index_again(directory: Path, bundle: JobBundle) -> None:
 
     with History(directory / FILE) as history:
         index_job(bundle, history)
-    write_reports(bundle, bundle.read(), list(bundle.results()))
+    record = bundle.read()
+    write_reports(bundle, record, bundle.outlines(record.config))
 
 
 def _ask(bundle: JobBundle) -> None:
@@ -172,7 +173,7 @@ def _closed(directory: Path, bundle: JobBundle) -> JobRecord:
         bundle.write(record)
         history.save_job(record)
         history.add_event(record.id, "cancelled", record.message or "")
-    write_reports(bundle, record, list(bundle.results()))
+    write_reports(bundle, record, bundle.outlines(record.config))
     return record
 
 
@@ -195,7 +196,7 @@ def recover_jobs(directory: Path, stale_seconds: float) -> RecoverDocument:
         lines = recover_all(
             directory,
             history,
-            lambda bundle, record: write_reports(bundle, record, list(bundle.results())),
+            lambda bundle, record: write_reports(bundle, record, bundle.outlines(record.config)),
             stale_seconds,
         )
     recovered: list[RecoveredJob] = []

@@ -146,7 +146,7 @@ def _judged(
         raise click.ClickException(
             f"job {record.id} was merged without its files, and --profile publish looks at them"
         )
-    results = list(bundle.results())
+    results = bundle.outlines(record.config)
     return with_publishing(judged, record, results, at.date())
 
 
@@ -189,7 +189,7 @@ def _tell(
     if host is None and markdown is None and junit is None and metrics is None:
         return
     bundle = JobBundle(directory, record.id)
-    results = list(bundle.results())
+    results = bundle.outlines(record.config)
     if markdown is not None:
         text = comment(record, results, summary_markdown(record, results, judged.report), host)
         write_atomically(markdown, text.encode())

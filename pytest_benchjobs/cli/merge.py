@@ -175,7 +175,7 @@ def _write_reports(bundle: JobBundle, record: JobRecord) -> None:
     from ..report.ci import Host
 
     # Merged is what shards of a pipeline did.
-    write_reports(bundle, record, list(bundle.results()), host=Host.find("auto", os.environ))
+    write_reports(bundle, record, bundle.outlines(record.config), host=Host.find("auto", os.environ))
 
 
 def _lines(document: MergeDocument) -> Iterator[str]:

@@ -21,14 +21,15 @@ class Model(BaseModel):
 _Model = TypeVar("_Model", bound=Model)
 
 
-def trusted(model: type[_Model], values: dict[str, Any]) -> _Model:
+def trusted(model: type[_Model], values: dict[str, Any], names: set[str] | None = None) -> _Model:
     """An instance of values that are known to be right, all fields of it: a tenth of the steps of checking them.
 
     As `model_construct` does it, which looks through all that a model may have and takes longer than checking does.
+    `names` are those of the fields where many share one set of them, which is larger than all the rest.
     """
     made = model.__new__(model)
     object.__setattr__(made, "__dict__", values)
-    object.__setattr__(made, "__pydantic_fields_set__", set(values))
+    object.__setattr__(made, "__pydantic_fields_set__", set(values) if names is None else names)
     object.__setattr__(made, "__pydantic_extra__", None)
     object.__setattr__(made, "__pydantic_private__", None)
     return made

@@ -226,4 +226,4 @@ def _attempts(config: JobConfig) -> str:
 
 def _write_reports(bundle: JobBundle, record: JobRecord) -> None:
     """Write the reports of a job that was recovered, on what its bundle holds."""
-    write_reports(bundle, record, list(bundle.results()))
+    write_reports(bundle, record, bundle.outlines(record.config))

@@ -31,6 +31,7 @@ from ..store.files import check_room
 from ..store.gates import keep_gate
 from ..store.history import History
 from ..store.liveness import FLIGHT, join_crew, still
+from ..store.outline import whole
 from ..store.text import clean
 from ..store.totals import added, most, spent_by, totals
 from ..temporary import sweep
@@ -425,7 +426,7 @@ class BenchSession:
         self.bundle.sweep()
         shutil.rmtree(self.flight_directory, ignore_errors=True)
         warnings: list[object] = []
-        found = list(self.bundle.results(warnings, self._taken))  # type: ignore[arg-type]
+        found = self.bundle.outlines(self.job, warnings, self._taken)  # type: ignore[arg-type]
         homeless = {result.node_id: result for result in self._homeless}
         for result in found:
             homeless.pop(result.node_id, None)
@@ -454,7 +455,9 @@ class BenchSession:
             ledger.close(self.bundle.root)
             with self._noting("history"):
                 history.save_trials(
-                    result for result in self.results if self._saved.get(result.node_id) != result.finished_at
+                    whole(self.bundle.root, result)
+                    for result in self.results
+                    if self._saved.get(result.node_id) != result.finished_at
                 )
                 history.save_job(record)
             self.judged = gate.judge(record, self.results, begun.baseline)

@@ -34,7 +34,8 @@ def write_reports(
     from .json import report_json
     from .markdown import summary_markdown
 
-    write_atomically(bundle.root / "report.json", report_json(record, results, gate), durable=False)
+    content = report_json(record, results, gate, bundle.root)
+    write_atomically(bundle.root / "report.json", content, durable=False)
     summary = summary_markdown(record, results, gate).encode()
     write_atomically(bundle.root / "summary.md", summary, durable=False)
     # Last: where it is, all are, and nobody has to look for the reports of a job whose process was killed here.

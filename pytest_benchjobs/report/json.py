@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, from_json, to_json
 
 from ..analysis.verdict import verdicts
 from ..model.gate import GateReport
 from ..model.job import JobRecord
 from ..model.result import TrialResult
 from ..store.bundle import sound, stored
+from ..store.outline import Outline, whole
+from ..store.trials import RESULT
 from .known import known_records
 from .summary import by_agent, totals
 
@@ -21,8 +24,13 @@ SCHEMA_VERSION = 2
 _LOGS: Any = {"scorers": {"__all__": {"output"}}, "failure": {"detail"}}
 
 
-def report_json(record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None = None) -> bytes:
-    """The whole file, UTF-8."""
+def report_json(
+    record: JobRecord,
+    results: Sequence[TrialResult],
+    gate: GateReport | None = None,
+    root: Path | None = None,
+) -> Iterator[bytes]:
+    """The file in parts, UTF-8. Of outlines the whole is read from the bundle at `root`, one after the other."""
     told = verdicts(results, record.config)
     content = {
         "schema_version": SCHEMA_VERSION,
@@ -35,12 +43,32 @@ def report_json(record: JobRecord, results: Sequence[TrialResult], gate: GateRep
     }
     head = json.dumps(content, indent=1).removesuffix("\n}")
     # A line each, written by pydantic: indented by the standard library, 10,000 results take a second.
-    lines = ",\n  ".join(map(_line, results))
-    return f'{head},\n "results": [\n  {lines}\n ]\n}}\n'.encode()
+    yield f'{head},\n "results": ['.encode()
+    for number, result in enumerate(results):
+        yield b",\n  " if number else b"\n  "
+        line = _stored(root, result) if root is not None and isinstance(result, Outline) else None
+        yield line or _line(result)
+    yield b"\n ]\n}\n"
 
 
-def _line(result: TrialResult) -> str:
+def _line(result: TrialResult) -> bytes:
     try:
-        return result.model_dump_json(by_alias=True, exclude=_LOGS)
+        return result.model_dump_json(by_alias=True, exclude=_LOGS).encode()
     except (PydanticSerializationError, UnicodeError):
-        return sound(result).model_dump_json(by_alias=True, exclude=_LOGS)
+        return sound(result).model_dump_json(by_alias=True, exclude=_LOGS).encode()
+
+
+def _stored(root: Path, result: TrialResult) -> bytes | None:
+    """The line of a result from its file, which was checked when its outline was made; None if it is gone since."""
+    try:
+        with open(f"{root}/{result.path}/{RESULT}", "rb") as file:  # noqa: PTH123  there are many of them
+            content = from_json(file.read(), allow_inf_nan=False)
+        if content["schema_version"] != result.schema_version or result.schema_version != SCHEMA_VERSION:
+            return _line(whole(root, result))
+        for scorer in content["scorers"]:
+            scorer.pop("output", None)
+        if content["failure"] is not None:
+            content["failure"].pop("detail", None)
+        return to_json(content)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None

@@ -29,6 +29,7 @@ from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobConfig, JobRecord
 from ..model.result import Trial, TrialResult
 from .files import is_file, remove_tree, sync_directory, write_atomically, writing
+from .outline import outlined
 from .text import one_line
 from .trials import (
     RESULT,
@@ -238,6 +239,15 @@ class JobBundle:
 
         for _, result in genuine(read(), self.root, self.id, refuse):
             yield result
+
+    def outlines(
+        self,
+        config: JobConfig,
+        warnings: list[BundleWarning] | None = None,
+        written: Mapping[str, TrialResult] = MappingProxyType({}),
+    ) -> list[TrialResult]:
+        """Read them for reports and gates: whole where they are few, else without what only their files need."""
+        return outlined(self.results(warnings, written), details=config.attempt_policy.aggregates)
 
     def trial_directories(self, warnings: list[BundleWarning] | None = None) -> Iterator[Path]:
         """Directories of the trials that have ended. What cannot be listed goes to `warnings`."""

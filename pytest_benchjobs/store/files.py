@@ -8,7 +8,7 @@ import os
 import secrets
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,8 +75,8 @@ def writing(path: Path | str) -> Iterator[None]:
         raise write_error(path, error) from error
 
 
-def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Replace `path` by a file with `content`: readers see the old one or the new one, never a part.
+def write_atomically(path: Path, content: bytes | Iterable[bytes], *, durable: bool = True) -> None:
+    """Replace `path` by a file with `content`, whole or in parts: readers see the old one or the new one, never a part.
 
     `durable` waits until it is on the disk, so that it outlives a power cut as well as a killed process.
 
@@ -88,7 +88,7 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = True) -> Non
     with writing(path):
         try:
             with temporary.open("xb") as file:
-                file.write(content)
+                file.writelines((content,) if isinstance(content, bytes) else content)
                 if durable:
                     file.flush()
                     os.fsync(file.fileno())

@@ -234,7 +234,7 @@ def _reported(bundle: JobBundle, record: JobRecord, ended: Ended) -> str:
 
 
 def _closed(bundle: JobBundle, record: JobRecord, warnings: list[BundleWarning]) -> JobRecord:
-    results = list(bundle.results(warnings))
+    results = bundle.outlines(record.config, warnings)
     last = max((result.finished_at for result in results), default=record.created_at)
     began = record.status is JobStatus.RUNNING
     return record.model_copy(

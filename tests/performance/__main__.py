@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import sys
 
-from tests.performance import agents, calibration, comparing, engine, gateway, history, memory, plugin, reuse
+from tests.performance import (
+    agents,
+    calibration,
+    comparing,
+    engine,
+    gateway,
+    history,
+    memory,
+    plugin,
+    reports,
+    reuse,
+)
 
 MEASURES = {
     "agents": agents.measure,
@@ -15,6 +26,7 @@ MEASURES = {
     "history": history.measure,
     "memory": memory.measure,
     "plugin": plugin.measure,
+    "reports": reports.measure,
     "reuse": reuse.measure,
 }
 

@@ -159,7 +159,7 @@ def test_a_report_edited_by_hand_is_no_baseline(tmp_path: Path, changes: dict[st
     record = make_job(tmp_path, JOB, TWO)
     results = list(JobBundle.open(tmp_path, JOB).results())
     path = tmp_path / "report.json"
-    path.write_bytes(report_json(record, results))
+    path.write_bytes(b"".join(report_json(record, results)))
     report = json.loads(path.read_text())
     report["results"][0].update(changes)
     path.write_text(json.dumps(report, indent=1))

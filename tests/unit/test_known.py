@@ -408,7 +408,7 @@ def test_hostile_text_stays_text_in_every_report(tmp_path: Path) -> None:
     suite = ElementTree.fromstring(junit_xml(job, results))
     cases = [[child.tag for child in case if child.tag != "properties"] for case in suite.iter("testcase")]
     assert cases == [["skipped"], [], ["failure"], ["skipped"], ["error"]]
-    assert json.loads(report_json(job, results))["known"][0]["reason"] == HOSTILE
+    assert json.loads(b"".join(report_json(job, results)))["known"][0]["reason"] == HOSTILE
     for line in (known_line(tally_known(results)), *(line for line in lines)):
         assert "\x1b" not in line
 
