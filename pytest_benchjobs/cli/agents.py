@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import emit, output_option
+from .common import emit, output_option, say
 
 if TYPE_CHECKING:
     from ..agents.described import DescribedAgent
@@ -133,7 +133,7 @@ def _described(text: str) -> tuple[DescribedAgent, str | None]:
 
 
 def _say(line: str) -> None:
-    click.echo(line, err=True)
+    say(line, err=True)
 
 
 def _item(agent: Agent, version: str | None = None) -> AgentItem:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..model.baseline import DEFAULT_NAME
-from .common import death_of, directory_option, emit, output_option
+from .common import death_of, directory_option, emit, output_option, say
 from .table import Column, render, width
 from .units import counted
 
@@ -89,7 +89,7 @@ def list_(directory: Path, output: str) -> None:
             entries = tuple(history.baselines())
     emit(BaselinesDocument(baselines=entries), lambda: _table(entries), output)
     if not entries:
-        click.echo(f"no baselines are set in {directory}; `benchjobs baseline set JOB` sets one", err=True)
+        say(f"no baselines are set in {directory}; `benchjobs baseline set JOB` sets one", err=True)
 
 
 @baseline.command()
@@ -151,10 +151,10 @@ def export(name: str, to: Path, directory: Path) -> None:
     )
     write_atomically(to, baseline_json(content))
     for note in document.notes:
-        click.echo(note, err=True)
+        say(note, err=True)
     agents = {scenario.agent for scenario in document.scenarios}
     scenarios = {(scenario.benchmark, scenario.scenario) for scenario in document.scenarios}
-    click.echo(f"{to}: {counted(len(scenarios), 'scenario')}, {counted(len(agents), 'agent')}")
+    say(f"{to}: {counted(len(scenarios), 'scenario')}, {counted(len(agents), 'agent')}")
 
 
 def _set(
@@ -181,10 +181,10 @@ def _set(
         verdict = history.gate_verdict(job_id) if moving else None
         history.set_baseline(_entry(name, jobs, reason, git), moving=moving)
     for note in () if chosen is None else chosen.notes:
-        click.echo(note, err=True)
+        say(note, err=True)
     if moving and verdict != "regressed":
         said = "no gate has judged it" if verdict is None else f"the gate says {verdict} of it"
-        click.echo(f"job {job_id} was not regressed: {said}", err=True)
+        say(f"job {job_id} was not regressed: {said}", err=True)
     was = "" if before is None or before.jobs == jobs else f", was {_jobs(before.jobs)}"
     click.echo(f"baseline {name} is {_jobs(jobs)}{was}")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from .asking import Asked, VariadicCommand, ask, results_directory, run_options
-from .common import death_of, directory_option, emit, output_option
+from .common import death_of, directory_option, emit, output_option, say
 from .invoke import call_pytest
 from .table import Column, render, width
 
@@ -125,7 +125,7 @@ def compare(
         history.save_comparison(comparison)
     path = _write(comparison, out or directory / "comparisons")
     emit(comparison, lambda: comparison_lines(comparison), output)
-    click.echo(f"Wrote {os.path.relpath(path)}", err=output != "text")
+    say(f"Wrote {os.path.relpath(path)}", err=output != "text")
     return 0
 
 
@@ -250,7 +250,7 @@ def _stored(history: History, directory: Path, spec: str) -> tuple[Side, tuple[s
             raise InputError(f"{error}, and no baseline: {resolved.missing}") from None
         return resolved.side, resolved.notes
     if (death := death_of(directory, job)) is not None:
-        click.echo(death, err=True)
+        say(death, err=True)
     return side(spec, [(job, history.paired_rows(job))]), ()
 
 

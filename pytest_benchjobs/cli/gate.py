@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import death_of, directory_option, emit, output_option
+from .common import death_of, directory_option, emit, output_option, say
 from .gate_options import flag_of, gate_options, gate_settings
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _keep(report: GateReport, directory: Path) -> None:
         with History(directory / FILE) as history:
             history.save_gate(report)
     except BenchError as error:
-        click.echo(f"warning: this verdict is not kept: {error}", err=True)
+        say(f"warning: this verdict is not kept: {error}", err=True)
 
 
 def _tell(

@@ -42,7 +42,7 @@ def gc(all_kept: bool, older_than: float | None, directory: Path) -> None:
 
     _in_engine(lambda kept: _unneeded(kept, directory, all_kept=all_kept, older_than=older_than))
     if not (directory / "jobs").is_dir():
-        click.echo(f"no jobs in {directory}", err=True)
+        say(f"no jobs in {directory}", err=True)
         return
     if older_than is not None:
         removed = _remove_logs(directory, older_than)
@@ -66,7 +66,7 @@ def _in_engine(unneeded: Callable[[list[Kept]], list[Kept]]) -> None:
         wanted = unneeded(provider.kept())
         removed = [one for one in wanted if provider.forget_kept(one.reference)]
     except EngineUnavailable as error:
-        click.echo(f"containers were not looked at: {error}", err=True)
+        say(f"containers were not looked at: {error}", err=True)
         return
     finally:
         provider.close()

@@ -75,7 +75,7 @@ def logs(
     if not rows:
         click.echo(f"job {job_id} has no trials yet", err=True)
     elif output == "text":
-        click.echo(f"Copying logs of {_count(len(chosen), 'trial')} to {target}", err=True)
+        say(f"Copying logs of {_count(len(chosen), 'trial')} to {target}", err=True)
     places = _places(rows, record.config)
     signs = marks()
     copied = []

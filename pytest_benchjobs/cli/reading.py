@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import directory_option, emit, output_option
+from .common import directory_option, emit, output_option, say
 from .table import Cell, Column, render, width
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ def _read(directory: Path, page: Callable[[History], list[Any]]) -> list[Any]:
     from ..store.history import FILE, History
 
     if not (directory / FILE).is_file() and not (directory / "jobs").is_dir():
-        click.echo(f"there are no results in {directory}", err=True)
+        say(f"there are no results in {directory}", err=True)
         return []
     from ..store.find import refuse_without_jobs
 

@@ -67,7 +67,7 @@ def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsol
         stayed = False
     if not stayed:
         command = _command("watch", following.record, directory)
-        click.echo(f"The job goes on. `{command}` comes back to it.", err=True)
+        say(f"The job goes on. `{command}` comes back to it.", err=True)
         return _INTERRUPTED
     if output == "text":
         _print_results(directory, following)
@@ -175,7 +175,7 @@ def _print_results(directory: Path, following: Following) -> None:
     for line in summary_lines(document, width(), config=False):
         say(line)
     if document.totals.trials:
-        click.echo(f"Every scenario: `{_command('summary -e', record, directory)}`", err=True)
+        say(f"Every scenario: `{_command('summary -e', record, directory)}`", err=True)
 
 
 def _status(directory: Path, following: Following, fail_on_unsolved: bool) -> int:
@@ -192,13 +192,11 @@ def _status(directory: Path, following: Following, fail_on_unsolved: bool) -> in
     else:
         unsolved = following.unsolved() if fail_on_unsolved else 0
         if unsolved:
-            click.echo(
-                f"{unsolved} {'scenario was' if unsolved == 1 else 'scenarios were'} not passed", err=True
-            )
+            say(f"{unsolved} {'scenario was' if unsolved == 1 else 'scenarios were'} not passed", err=True)
         return 1 if unsolved else 0
     say(f"job {record.id} {why}", err=True)
     if record.status is not JobStatus.INITIALIZING and record.planned:
-        click.echo(f"`{_command('resume', record, directory)}` runs what is missing", err=True)
+        say(f"`{_command('resume', record, directory)}` runs what is missing", err=True)
     elif (log := following.log_file) is not None:
         say(f"what pytest printed is in {log}", err=True)
     return 1

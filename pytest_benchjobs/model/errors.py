@@ -21,6 +21,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
+from .escape import escaped
+
 
 class BenchError(Exception):
     """Base of every error this package raises on purpose."""
@@ -41,7 +43,8 @@ class InputError(BenchError):
     def __str__(self) -> str:
         if self.path is None:
             return self.message
-        where = f"{self.path}:{self.line}" if self.line else str(self.path)
+        path = escaped(str(self.path))
+        where = f"{path}:{self.line}" if self.line else path
         return f"{where}: {self.message}"
 
 

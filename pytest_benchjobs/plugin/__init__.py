@@ -12,7 +12,7 @@ import sys
 from collections.abc import Generator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -63,6 +63,12 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         "bench_known(reason, until, issue=None, mode='expected-fail', strict=False): the failure of a trial is known",
     )
+    if _is_odd(str(config.rootpath)):
+        from ..model.escape import escaped
+
+        # pytest shows node ids from the current directory, so the name of the rootdir comes into them.
+        relative = config.cwd_relative_nodeid
+        vars(config)["cwd_relative_nodeid"] = lambda nodeid: escaped(str(relative(nodeid)))
     if options.given(config):
         from .asked import asked
 
@@ -134,11 +140,30 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 @pytest.hookimpl(tryfirst=True)
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """A Harbor task directory is one collector: nothing inside it is an ordinary test."""
-    if not (path / "task.toml").is_file():
+    task = (path / "task.toml").is_file()
+    odd = _is_odd(path.name)
+    if not task and (not odd or (path / "__init__.py").is_file()):
         return None
-    from .collect import task_directory
+    from .collect import OddDirectory, task_directory
 
-    return task_directory(path, parent)
+    return (task_directory(path, parent) if task else None) or (
+        OddDirectory.from_parent(parent, path=path) if odd else None
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_header(config: pytest.Config) -> Generator[None, Any, Any]:
+    """Show the rootdir on one line, however it is called."""
+    found = yield
+    root = str(config.rootpath)
+    if not _is_odd(root):
+        return found
+    from ..model.escape import escaped
+
+    return [
+        [line.replace(root, escaped(root)) for line in lines] if isinstance(lines, list) else lines
+        for lines in found
+    ]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -147,3 +172,8 @@ def pytest_configure_node(node: Node) -> None:
     from .xdist import prepare_node
 
     prepare_node(node)
+
+
+def _is_odd(path: str) -> bool:
+    """Whether a path may not be shown as it is; see `model.escape`, which is not imported for others."""
+    return not path.isprintable() or "::" in path or "##" in path

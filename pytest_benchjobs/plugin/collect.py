@@ -6,14 +6,15 @@ import os
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
 from ..garbage import undisturbed
 from ..model.errors import InputError
+from ..model.escape import address, escaped
 from ..sources import did_you_mean, open_source
-from ..store.text import clean
+from ..store.text import clean, harmless
 from . import known as known_failures
 from . import options, selection
 from .asked import Asked, matches
@@ -58,7 +59,7 @@ class _Benchmark:
             self.config.stash[_PROBLEM] = str(error)
             if hasattr(self.config, "workerinput"):
                 _tell_controller(self.config, str(error))
-            raise self.CollectError(clean(str(error))) from None
+            raise self.CollectError(harmless(clean(str(error)))) from None
         except InputError as error:
             raise self.CollectError(in_words(self.config, error)) from None
         except BenchWarning as warning:
@@ -66,7 +67,28 @@ class _Benchmark:
         return items
 
 
-class BenchFile(_Benchmark, pytest.File):
+class _File(_Benchmark, pytest.File):
+    """Something on the disk, whose path is shown so that it stays on one line."""
+
+    @classmethod
+    def from_parent(cls, parent: Any, *, fspath: None = None, path: Path | None = None, **more: Any) -> Self:
+        """Make one, with the node id that pytest would give it where its path is an ordinary one."""
+        assert path is not None  # noqa: S101  files have one
+        return super().from_parent(parent, fspath=fspath, path=path, **{**_named(parent, path), **more})
+
+
+# It is final, but nothing else makes pytest show another name.
+class OddDirectory(pytest.Dir):  # type: ignore[misc]
+    """A directory whose name, printed as it is, would be several lines, or a command to a CI system."""
+
+    @classmethod
+    def from_parent(cls, parent: pytest.Collector, *, path: Path) -> Self:  # type: ignore[override]
+        """Make one."""
+        more: dict[str, Any] = {**_named(parent, path)}
+        return super(pytest.Dir, cls).from_parent(parent, path=path, **more)
+
+
+class BenchFile(_File):
     """A manifest."""
 
     @undisturbed()
@@ -76,7 +98,7 @@ class BenchFile(_Benchmark, pytest.File):
         return self._trials([source] if source else [])
 
 
-class TaskDirectory(_Benchmark, pytest.File):
+class TaskDirectory(_File):
     """A Harbor task directory."""
 
     @undisturbed()
@@ -95,6 +117,24 @@ class NamedBenchmark(_Benchmark, pytest.Collector):
     def collect(self) -> Iterable[TrialItem]:
         """The trials of all its manifests and task directories."""
         return self._trials(self.sources)
+
+
+def _named(parent: pytest.Collector, path: Path) -> dict[str, str]:
+    """Name and node id of a path that cannot be shown as it is."""
+    node_id = node_path(parent.config, path)
+    if node_id == _from_root(parent.config, path):
+        return {}
+    return {"name": address(path.name), "nodeid": node_id}
+
+
+def node_path(config: pytest.Config, path: Path) -> str:
+    """The path in the node ids of what is in a file or directory."""
+    return address(_from_root(config, path))
+
+
+def _from_root(config: pytest.Config, path: Path) -> str:
+    """A path from the rootdir."""
+    return Path(os.path.relpath(path, config.rootpath)).as_posix()
 
 
 def task_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
@@ -120,8 +160,8 @@ def refuse_to_start_inside_a_task(config: pytest.Config) -> None:
         inside = below.name in ("tests", "solution") and (parent / "task.toml").is_file()
         if inside and open_source(parent):
             raise pytest.UsageError(
-                f"{below} belongs to the task {parent}: its files are put into a container and graded there. "
-                f"Run: pytest {parent}"
+                f"{escaped(str(below))} belongs to the task {escaped(str(parent))}: its files are put into a container "
+                f"and graded there. Run: pytest {escaped(str(parent))}"
             )
         below = parent
 
@@ -159,7 +199,7 @@ def take_node_ids(config: pytest.Config) -> None:
             chosen.setdefault(place, set()).add(name)
             continue
         if found and path.is_dir() and is_task(path):
-            node_id = Path(os.path.relpath(path, config.rootpath)).as_posix()
+            node_id = node_path(config, path)
             chosen.setdefault(node_id, set()).add(name)
             argument = place
         if argument not in arguments:
@@ -178,7 +218,7 @@ def named_collectors(session: pytest.Session) -> list[pytest.Collector]:
             continue
         for source in sources:
             path = Path(source.path)
-            node_id = Path(os.path.relpath(path, session.config.rootpath)).as_posix()
+            node_id = node_path(session.config, path)
             kind = TaskDirectory if path.is_dir() else BenchFile
             collectors.setdefault(node_id, kind.from_parent(session, path=path, name=node_id, nodeid=node_id))
     return list(collectors.values())
@@ -357,4 +397,5 @@ def _check_scorers(config: pytest.Config, source: Source, ref: ScenarioRef) -> N
 
 def _warn(config: pytest.Config, message: str, path: Path, line: int | None) -> None:
     where = f"{shown(config, path)}:{line}" if line else shown(config, path)
-    warnings.warn_explicit(BenchWarning(clean(f"{where}: {message}")), None, str(path), line or 1)
+    told = BenchWarning(harmless(clean(f"{where}: {message}")))
+    warnings.warn_explicit(told, None, escaped(str(path)), line or 1)

@@ -163,5 +163,7 @@ class TrialItem(pytest.Item):
 
     def reportinfo(self) -> tuple[os.PathLike[str], int | None, str]:
         """Where the scenario is written."""
+        from ..model.escape import escaped
+
         line = self.ref.line
-        return Path(self.source.path), None if line is None else line - 1, self.name
+        return Path(escaped(str(self.source.path))), None if line is None else line - 1, self.name

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..model.errors import InputError, InputErrors
-from ..store.text import clean
+from ..model.escape import escaped
+from ..store.text import clean, harmless
 
 if TYPE_CHECKING:
     import pytest
@@ -22,12 +23,12 @@ def in_words(config: pytest.Config, error: InputError) -> str:
             continue
         where = shown(config, Path(each.path))
         lines.append(f"{where}:{each.line}: {each.message}" if each.line else f"{where}: {each.message}")
-    return clean("\n".join(lines))
+    return harmless(clean("\n".join(lines)))
 
 
 def shown(config: pytest.Config, path: Path) -> str:
     """A path as pytest shows it: from the rootdir, where it is below."""
     try:
-        return path.relative_to(config.rootpath).as_posix()
+        return escaped(path.relative_to(config.rootpath).as_posix())
     except ValueError:
-        return str(path)
+        return escaped(str(path))

@@ -10,6 +10,7 @@ import pytest
 
 from ..analysis.known import is_xfail, surprising, waived
 from ..analysis.verdict import verdicts
+from ..model.escape import escaped
 from ..report.console import describe, failure_text, number, render_table
 from ..report.properties import properties
 from ..report.summary import by_agent
@@ -48,7 +49,7 @@ def dress(item: TrialItem, report: pytest.TestReport) -> None:
             if isinstance(report.longrepr, tuple):
                 path, line, reason = report.longrepr
                 if result.outcome in ("skipped", "cancelled") and item.ref.line is not None:
-                    path, line = str(item.source.path), item.ref.line
+                    path, line = escaped(str(item.source.path)), item.ref.line
                 report.longrepr = (path, line, harmless(clean(reason)))
             elif report.longrepr is not None and not (hasattr(report, "wasxfail") or _is_surprise(report)):
                 report.longrepr = harmless(failure_text(result))
@@ -238,7 +239,7 @@ def summarise(bench: BenchSession, terminal: TerminalReporter) -> None:
         terminal.write_line(f"{_count(missing, 'trial')} not run", yellow=True)
     for trouble in bench.troubles:
         terminal.write_line(one_line(trouble, 1000), yellow=True)
-    terminal.write_line(f"results: {bench.bundle.root}")
+    terminal.write_line(f"results: {escaped(str(bench.bundle.root))}")
 
 
 def _list_reused(bench: BenchSession, terminal: TerminalReporter) -> None:

@@ -28,7 +28,9 @@ _OBEYING = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
 """Variables of the systems that take lines of output for commands."""
 # They obey `::name` at the beginning of a line (GitHub, which overlooks blanks before it; colours may yet be taken
 # out), `##[name]` anywhere in it (GitHub, Azure's `##vso[`, TeamCity's `##teamcity[`).
-_COMMANDS = re.compile(r"^(?:[^\S\n]|\x1b\[[\d;]*m)*:(?=:)|#(?=#\w*\[)", re.MULTILINE)
+_COMMANDS = re.compile(
+    r"(?:^|(?<=[\r\v\f\x1c-\x1e\x85\u2028\u2029]))(?:[^\S\n]|\x1b\[[\d;]*m)*:(?=:)|#(?=#\w*\[)", re.MULTILINE
+)
 
 
 def clean(text: str, limit: int | None = None) -> str:

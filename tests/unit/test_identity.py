@@ -220,3 +220,35 @@ def test_a_damaged_version_of_the_history_is_damage_with_the_cure(tmp_path: Path
     assert rebuild(tmp_path)[:2] == (1, 2)
     with History(tmp_path / FILE) as history:
         assert [row.scenario for row in history.trials(JOB)] == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["b\n::error::owned", "c\r::error::owned"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list",), ("runs",), ("baseline", "list"), ("logs", "last"), ("summary", "last"), ("gate", "last"), ("gc",),
+        ("db", "rebuild"), ("recover",), ("export", "last"), ("watch", "last"), ("summary", "nothing"),
+        ("baseline", "export", "last", "--to", "{dir}/baseline.json"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+@pytest.mark.parametrize("empty", [False, True], ids=["job", "no job"])
+def test_no_command_prints_the_name_of_a_directory_as_a_line_of_its_own(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    arguments: tuple[str, ...],
+    empty: bool,
+) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.chdir(tmp_path)
+    directory = tmp_path / name
+    if not empty:
+        make_job(directory, JOB, TWO)
+        shutil.copytree(directory / "jobs" / JOB, directory / "jobs/copy")
+        edit(place(directory, "a"), score=None)
+    run(*(argument.format(dir=directory) for argument in arguments), "--dir", directory)
+    out, err = capsys.readouterr()
+    assert out + err
+    assert not [line for line in (out + err).splitlines() if line.startswith("::error::owned")]

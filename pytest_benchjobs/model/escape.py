@@ -1,0 +1,34 @@
+"""Names of files as they are shown: a directory may be called whatever its maker likes, and its name is printed."""
+
+from __future__ import annotations
+
+import re
+
+# Control characters, other ends of lines, changes of direction, half characters; what CI systems take for a command:
+# `::name` at the beginning of a line, where any part of a path may come to stand, `##[name]` and `##name[` anywhere.
+_ODD = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+    r"|(?<![^/]):(?=:)|#(?=#\w*\[)"
+)
+_SEPARATOR = re.compile(r":(?=:)")
+
+
+def escaped(path: str) -> str:
+    r"""A path on one line, which no terminal or CI system obeys: what is odd in it becomes `\n` or `\x1b`."""
+    return path if path.isascii() and path.isprintable() and _plain(path) else _ODD.sub(_code, path)
+
+
+def address(path: str) -> str:
+    """A path as the first part of a node id, which ends at the first `::`."""
+    return _SEPARATOR.sub(_code, escaped(path))
+
+
+def _plain(path: str) -> bool:
+    return "##" not in path and "::" not in path
+
+
+def _code(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return {10: r"\n", 13: r"\r", 9: r"\t"}.get(code) or (
+        rf"\x{code:02x}" if code < 256 else rf"\u{code:04x}"
+    )
