@@ -7,7 +7,6 @@ fresh attempts alone: the ones that made it look so would be counted twice.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
 from ..model.gate import Change, GateConfig, GatePolicy, GateVerdict, RoundReport, Rule, RuleReport
@@ -82,15 +81,12 @@ def _look(
             else "scenarios of one cluster: all rounds run"
         )
         return RoundReport.model_validate({**about, "p_value": 1, "boundary": 0, "stop": None, "why": why})
-    inverse = [1 / len(scores) for scores in measured.attempts[0]]
     seen = look(
-        measured.differences(),
+        *measured.attempts,
         round=number,
         rounds=rounds,
         alpha=rule.alpha / comparisons,
         tolerance=tolerated(rule, mean(measured.before), one.benchmark, config.noise),
-        baseline=measured.before,
-        baseline_attempts=len(inverse) / math.fsum(inverse),
     )
     stop = None if seen.stop is None else GateVerdict(seen.stop)
     return RoundReport.model_validate(

@@ -246,7 +246,7 @@ class RuleReport(Model, defer_build=True):
     p_value: float | None = None
     """One-sided, adjusted for the number of comparisons the rule makes."""
     test: str | None = None
-    """`sign-flip`, `mcnemar`, `fisher`, `rule`, ..."""
+    """`permutation`, `sign-flip`, `mcnemar`, `fisher`, `rule`, ..."""
     detectable: float | None = None
     """The smallest drop it would have seen four times of five."""
     scenarios: int = 0

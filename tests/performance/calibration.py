@@ -1,18 +1,20 @@
 """Whether the statistics keep what they promise: false alarms, power, attempts saved, on simulated benchmarks.
 
-A scenario passes an attempt with a chance that is drawn from Beta(1/2, 1/2): most are nearly always or nearly never solved. A
-drop takes the same from every scenario's chance, but no more than it has, and as much as makes the mean fall by so
+Unless a setting says otherwise, a scenario passes an attempt with a chance that is drawn from Beta(1/2, 1/2): most are
+nearly always or nearly never solved. A drop takes the same from every scenario's chance, but no more than it has, and as much as makes the mean fall by so
 many points. Figures are percentages of repetitions; the seed is fixed, so that they are the same each time.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 import random
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Literal
 
 from pytest_benchjobs.analysis.statistics import (
     benjamini_hochberg,
@@ -25,6 +27,7 @@ from pytest_benchjobs.analysis.statistics import (
     mcnemar,
     mean_interval,
     non_inferiority,
+    permutation,
     sign_flip,
     wilson,
 )
@@ -32,7 +35,6 @@ from pytest_benchjobs.analysis.statistics import (
 ALPHA = 0.05
 BUDGET_SECONDS = 0.5
 ROUNDS = 5
-MOST_ALARMS_SKEWED = 0.08  # see docs/statistics.md: where attempts differ in number and nearly all fail
 MOST_ALARMS, LEAST_SAVED, LEAST_SAVED_BY_A_DROP = 0.05, 0.4, 0.5
 
 # Power for a drop of ten points, in percent: scenarios, attempts now, in the baseline. These were measured before this
@@ -43,13 +45,93 @@ POINTS = 3
 FEW = 14  # differences
 
 Rates = Sequence[float]
+Sides = tuple[list[list[float]], list[list[float]]]
+"""Scores of the attempts at each scenario: before, and now."""
 
 
-def difficulties(chance: random.Random, scenarios: int, hard: bool = False) -> list[float]:
-    """Pass rates from Beta(1/2, 1/2), the arcsine distribution; hard ones from Beta(1, 4), of which 20 % pass."""
-    if hard:
-        return [chance.betavariate(1, 4) for _ in range(scenarios)]
-    return [math.sin(chance.random() * math.pi / 2) ** 2 for _ in range(scenarios)]
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setting:
+    """A kind of benchmark in which nothing changed."""
+
+    name: str
+    scenarios: int
+    now: int
+    before: int
+    rate: Callable[[random.Random], float]
+    """Of passing, of one scenario."""
+    partial: bool = False
+    """What passes has a score from 0 to 1."""
+    size: int = 1
+    """Scenarios of a cluster."""
+    shared: Literal["side", "attempt"] | None = None
+    """What scenarios of a cluster share: their luck on a side, or in an attempt; eight times of ten."""
+    level: float = 0.95
+
+    def sides(self, chance: random.Random) -> Sides:
+        """Make one."""
+        rates = [self.rate(chance) for _ in range(self.scenarios)]
+        return self._side(chance, rates, self.before), self._side(chance, rates, self.now)
+
+    def _side(self, chance: random.Random, rates: Rates, attempts: int) -> list[list[float]]:
+        luck: dict[tuple[int, int], float] = {}
+        found = []
+        for place, rate in enumerate(rates):
+            scores = []
+            for attempt in range(attempts):
+                drawn = chance.random()
+                if self.shared is not None and chance.random() < 0.8:
+                    drawn = luck.setdefault((place // self.size, attempt * (self.shared == "attempt")), drawn)
+                score = chance.random() if self.partial else 1.0
+                scores.append(score if drawn < rate else 0.0)
+            found.append(scores)
+        return found
+
+    @property
+    def clusters(self) -> list[int] | None:
+        """As they are declared."""
+        return [place // self.size for place in range(self.scenarios)] if self.size > 1 else None
+
+
+def _unequal() -> Iterator[Setting]:
+    for n in (20, 89):
+        for level in (0.95, 0.99):
+            at = f" @{100 * level:.0f}" if level > 0.95 else ""
+            yield Setting(f"all pass 5 %{at}", n, 1, 15, lambda _: 0.05, level=level)
+        yield Setting("Beta(1, 9)", n, 1, 15, lambda chance: chance.betavariate(1, 9))
+        yield Setting("Beta(1, 4)", n, 1, 5, lambda chance: chance.betavariate(1, 4))
+        yield Setting("Beta(.5, .5)", n, 3, 15, half)
+        yield Setting("rare partial scores", n, 1, 5, lambda _: 0.1, partial=True)
+        yield Setting("rare partial scores", n, 1, 15, lambda _: 0.1, partial=True)
+        yield Setting("all pass 95 %", n, 5, 1, lambda _: 0.95)
+        yield Setting("Beta(9, 1)", n, 5, 1, lambda chance: chance.betavariate(9, 1))
+
+
+def _clustered() -> Iterator[Setting]:
+    for n, size in ((20, 5), (40, 5), (88, 4)):
+        shares: tuple[Literal["side", "attempt"], ...] = ("side", "attempt")
+        for shared in shares:
+            for now, before in ((1, 1), (3, 3), (1, 5)):
+                yield Setting("Beta(.5, .5)", n, now, before, half, size=size, shared=shared)
+
+
+def half(chance: random.Random) -> float:
+    """Pass rate from Beta(1/2, 1/2), the arcsine distribution."""
+    return math.sin(chance.random() * math.pi / 2) ** 2
+
+
+UNEQUAL, CLUSTERED = tuple(_unequal()), tuple(_clustered())
+
+
+def alarms_in(setting: Setting, repetitions: int, *, declared: bool = True, seed: int = 1) -> float:
+    """Share of comparisons that are called regressed though nothing changed."""
+    chance = random.Random(seed)
+    clusters = setting.clusters if declared else None
+    alpha = 1 - setting.level
+    found = 0
+    for _ in range(repetitions):
+        test = permutation(*setting.sides(chance), clusters=clusters, resamples=4000, alpha=alpha)
+        found += test.p_value < alpha
+    return found / repetitions
 
 
 @functools.cache
@@ -64,21 +146,26 @@ def shift(drop: float) -> float:
     return low
 
 
-def rates_of(chance: random.Random, rates: Rates, attempts: int) -> list[float]:
-    """Share of so many attempts that pass."""
-    return [sum(chance.random() < rate for _ in range(attempts)) / attempts for rate in rates]
+def made(chance: random.Random, rates: Rates, attempts: int) -> list[list[float]]:
+    """So many attempts at each scenario."""
+    return [[float(chance.random() < rate) for _ in range(attempts)] for rate in rates]
 
 
-def flipped(differences: Sequence[float]) -> float:
+def dealt(before: Sequence[Sequence[float]], now: Sequence[Sequence[float]]) -> float:
     """P of a drop, as this package has it."""
-    return sign_flip(differences, resamples=4000).p_value
+    return permutation(before, now, resamples=4000).p_value
 
 
-def by_signs(differences: Sequence[float]) -> float:
-    """P of a drop, by how many got worse and how many better where few differ."""
+def by_signs(before: Sequence[Sequence[float]], now: Sequence[Sequence[float]]) -> float:
+    """P of a drop, by how many got worse and how many better where few differ; else by flipped signs."""
+    differences = [
+        statistics.fmean(new) - statistics.fmean(old) for old, new in zip(before, now, strict=True)
+    ]
     worse = sum(one < 0 for one in differences)
     better = sum(one > 0 for one in differences)
-    return mcnemar(worse, better) if worse + better <= FEW else flipped(differences)
+    if worse + better <= FEW:
+        return mcnemar(worse, better)
+    return sign_flip(differences, resamples=4000).p_value
 
 
 def alarms(
@@ -88,48 +175,42 @@ def alarms(
     drop: float,
     repetitions: int,
     seed: int = 1,
-    hard: bool = False,
-    test: Callable[[Sequence[float]], float] = flipped,
+    test: Callable[[Sequence[Sequence[float]], Sequence[Sequence[float]]], float] = dealt,
 ) -> float:
     """Share of comparisons that are called regressed, all attempts having been run."""
     chance = random.Random(seed)
     found = 0
     for _ in range(repetitions):
-        rates = difficulties(chance, scenarios, hard)
+        rates = [half(chance) for _ in range(scenarios)]
         later = [max(0.0, rate - shift(drop)) for rate in rates]
-        pairs = zip(rates_of(chance, later, now), rates_of(chance, rates, before), strict=True)
-        found += test([one - other for one, other in pairs]) < ALPHA
+        attempts = made(chance, later, now)
+        found += test(made(chance, rates, before), attempts) < ALPHA
     return found / repetitions
 
 
 def until_decided(
-    scenarios: int, before: int, drop: float, repetitions: int, seed: int = 1
+    scenarios: int,
+    before: int,
+    drop: float,
+    repetitions: int,
+    seed: int = 1,
+    rate: Callable[[random.Random], float] = half,
 ) -> tuple[float, float, float]:
     """Of comparisons in rounds: share called regressed, share of attempts saved, share called so had all been run."""
     chance = random.Random(seed)
     found = rounds = fixed = 0
     for _ in range(repetitions):
-        rates = difficulties(chance, scenarios)
+        rates = [rate(chance) for _ in range(scenarios)]
         later = [max(0.0, rate - shift(drop)) for rate in rates]
-        baseline = rates_of(chance, rates, before)
-        passed = [0] * scenarios
-        stop = None
+        baseline = made(chance, rates, before)
+        now = made(chance, later, ROUNDS)
         for done in range(1, ROUNDS + 1):
-            passed = [count + (chance.random() < rate) for count, rate in zip(passed, later, strict=True)]
-            differences = [count / done - was for count, was in zip(passed, baseline, strict=True)]
-            if stop is None:
-                seen = look(
-                    differences,
-                    round=done,
-                    rounds=ROUNDS,
-                    alpha=ALPHA,
-                    baseline=baseline,
-                    baseline_attempts=before,
-                )
-                stop = seen.stop
-                rounds += 1
-        found += stop == "regressed"
-        fixed += flipped(differences) < ALPHA
+            seen = look(baseline, [some[:done] for some in now], round=done, rounds=ROUNDS, alpha=ALPHA)
+            rounds += 1
+            if seen.stop is not None:
+                break
+        found += seen.stop == "regressed"
+        fixed += dealt(baseline, now) < ALPHA
     return found / repetitions, 1 - rounds / repetitions / ROUNDS, fixed / repetitions
 
 
@@ -142,7 +223,7 @@ def everything(scenarios: int, attempts: int) -> Callable[[], None]:
     clusters = [place // 5 for place in range(scenarios)]
 
     def compute() -> None:
-        sign_flip(differences)
+        permutation(before, now)
         non_inferiority(differences, 0.05)
         bootstrap_mean(differences)
         bootstrap_mean(differences, clusters=clusters)
@@ -156,6 +237,29 @@ def everything(scenarios: int, attempts: int) -> Callable[[], None]:
             wilson(1, attempts)
 
     return compute
+
+
+def _settings(repetitions: int) -> Iterator[tuple[str, float, str, str]]:
+    """False alarms where attempts are unequal, and where scenarios depend on each other."""
+    for setting in UNEQUAL:
+        found, most = alarms_in(setting, repetitions), 1 - setting.level
+        name = f"alarms, {setting.name}, n = {setting.scenarios}, k = {setting.now}, {setting.before} before"
+        yield name, found / most, f"<= {most:.0%}", f"{found:.1%} of {repetitions}"
+    for setting in CLUSTERED:
+        found, undeclared = (alarms_in(setting, repetitions, declared=declared) for declared in (True, False))
+        name = f"alarms, clusters of {setting.size} by {setting.shared}, n = {setting.scenarios}, k = {setting.now}, {setting.before} before"
+        yield (
+            name,
+            found / MOST_ALARMS,
+            f"<= {MOST_ALARMS:.0%}",
+            f"{found:.1%} of {repetitions}; {undeclared:.1%} undeclared",
+        )
+    for scenarios in (20, 89):
+        found, _, fixed = until_decided(
+            scenarios, ROUNDS, 0.0, repetitions, rate=lambda chance: chance.betavariate(1, 4)
+        )
+        detail = f"{found:.1%} regressed in rounds, {fixed:.1%} by all {ROUNDS}"
+        yield f"rounds, Beta(1, 4), n = {scenarios}", found / MOST_ALARMS, f"<= {MOST_ALARMS:.0%}", detail
 
 
 def measure(repetitions: int = 2000) -> Iterator[tuple[str, float, str, str]]:
@@ -184,14 +288,7 @@ def measure(repetitions: int = 2000) -> Iterator[tuple[str, float, str, str]]:
                 f"<= {MOST_ALARMS:.0%}",
                 f"{found:.1%} of {repetitions}",
             )
-    for scenarios in (20, 89):
-        found = alarms(scenarios, 1, 5, 0.0, repetitions, hard=True)
-        yield (
-            f"alarms, hard, n = {scenarios}, k = 1, 5 before",
-            found / MOST_ALARMS_SKEWED,
-            f"<= {MOST_ALARMS_SKEWED:.0%}",
-            f"{found:.1%} of {repetitions}: attempts differ in number, differences are skewed",
-        )
+    yield from _settings(repetitions)
     for (scenarios, now, before), percent in POWER.items():
         found = alarms(scenarios, now, before, 0.1, repetitions)
         yield (

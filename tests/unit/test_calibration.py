@@ -17,6 +17,27 @@ def test_no_change_is_called_a_regression_in_one_of_twenty_at_most(scenarios: in
     assert calibration.alarms(scenarios, attempts, attempts, 0.0, 1000) <= calibration.MOST_ALARMS
 
 
+def allowed(most: float, repetitions: int) -> float:
+    """What a share that is `most` may be by chance, in one of a thousand simulations."""
+    return most + 3.1 * (most * (1 - most) / repetitions) ** 0.5
+
+
+@pytest.mark.parametrize(
+    "setting", calibration.UNEQUAL, ids=lambda one: f"{one.name}, {one.scenarios}, {one.now}-{one.before}"
+)
+def test_unequal_attempts_and_skewed_scores_make_no_more_false_alarms(setting: calibration.Setting) -> None:
+    assert calibration.alarms_in(setting, 200) <= allowed(1 - setting.level, 200)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    calibration.CLUSTERED,
+    ids=lambda one: f"{one.scenarios} by {one.size}, {one.shared}, {one.now}-{one.before}",
+)
+def test_scenarios_that_depend_on_each_other_make_no_more_false_alarms(setting: calibration.Setting) -> None:
+    assert calibration.alarms_in(setting, 200) <= allowed(1 - setting.level, 200)
+
+
 @pytest.mark.parametrize("size", [(20, 1, 1), (20, 5, 5), (89, 3, 3)])
 def test_a_drop_is_found_as_often_as_it_should(size: tuple[int, int, int]) -> None:
     found = calibration.alarms(*size, 0.1, 300)

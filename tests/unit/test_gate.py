@@ -193,7 +193,7 @@ def test_one_scenario_is_inconclusive_at_most_unless_many_attempts_show_it() -> 
         INCONCLUSIVE,
         0,
         0.5,
-        "fisher",
+        "mcnemar",
     )
     assert (found.low, found.detectable) == (None, None)
     assert found.advice == "1 scenario can hardly show a regression at 95 %: 5 or more can"
@@ -212,7 +212,7 @@ def test_sides_with_different_numbers_of_attempts() -> None:
     found = only(report)
     assert found.before == pytest.approx(0.8)
     assert found.now == pytest.approx(2 / 12)
-    assert found.test == "sign-flip"
+    assert found.test == "permutation"
     assert judged(side([[1]] * 12), before, "mean:5pp").verdict is OK
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from pathlib import Path
@@ -14,7 +15,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis.statistics import boundaries, look, sequential, sign_flip
+from pytest_benchjobs.analysis.statistics import boundaries, look, permutation, sequential
 
 from .examples import at_most
 
@@ -90,34 +91,49 @@ def test_boundaries_are_those_of_the_documentation() -> None:
 
 
 def test_what_looks_say() -> None:
-    def said(values: list[float], done: int = 1, **more: object) -> tuple[str | None, str]:
-        found = look(values, round=done, rounds=5, **more)
+    def said(
+        rates: list[float], done: int = 1, before: list[list[float]] | None = None, **more: float
+    ) -> tuple[str | None, str]:
+        """The share of the attempts so far that passed, of each scenario."""
+        was = before or [[1.0]] * len(rates)
+        now = [[1.0] * round(rate * done) + [0.0] * (done - round(rate * done)) for rate in rates]
+        found = look(was, now, round=done, rounds=5, **more)
         assert (found.round, found.rounds) == (done, 5)
-        assert found.p_value == sign_flip(values).p_value
+        assert found.p_value == permutation(was, now).p_value
         return found.stop, found.reason
 
-    drop = [0.0, -1.0] * 10
-    stop, reason = said(drop)
+    half = [1.0, 0.0] * 10
+    stop, reason = said(half)
     assert stop == "regressed"
-    assert reason.startswith("p = 0.00098, and 0.005 is enough in round 1")
+    assert reason.startswith("p = 0.00098, and 0.021 is enough in round 1")
     # Such a drop is real, and tolerated.
-    assert said(drop, tolerance=0.9)[0] == "ok"
-    assert said(drop, 5, tolerance=0.5)[0] == "ok"
+    assert said(half, tolerance=0.9)[0] == "ok"
+    assert said(half, 5, tolerance=0.5)[0] == "ok"
     # A hint is followed up, until there are no rounds left.
-    hint = [-1.0] * 4 + [0.0] * 16
-    assert said(hint)[0] is said(hint, 4)[0] is None
-    assert said(hint, 5) == ("ok", "the last round, and no drop beyond what chance and the tolerance explain")
+    hint = [0.0] * 4 + [1.0] * 16
+    assert said(hint, before=[[1.0] * 5] * 20)[0] == "regressed"
+    unsure = [[1.0, 0.0, 1.0]] * 20
+    assert said([0.0] * 9 + [1.0] * 11, before=unsure)[0] is None
+    last = said([0.4] * 10 + [0.6] * 10, 5, before=unsure)
+    assert last == ("ok", "the last round, and no drop beyond what chance and the tolerance explain")
     # Nothing is to be expected.
-    assert said([0.2] * 10 + [-0.2] * 6)[1].startswith("the chance that further rounds show a drop is ")
-    assert said([0.0] * 20) == ("ok", "no scenario differs from the baseline")
-    # Four scenarios never are enough for alpha; nor is a baseline that leaves no room to fall; nor nothing.
+    futile = said([1.0] * 16 + [0.0] * 4, before=unsure)
+    assert futile[0] == "ok"
+    assert futile[1].startswith("the chance that further rounds show a drop is ")
+    assert said([1.0] * 20) == ("ok", "no scenario differs from the baseline")
+    # One scenario of one attempt is never enough for alpha; nor is a baseline that leaves no room to fall; nor nothing.
     certain = ("ok", "whatever the attempts to come give, it cannot be called regressed")
-    assert said([-1.0] * 4) == said([]) == said([0.0] * 20, baseline=[0.0] * 20) == certain
-    assert said([-0.2, 0.1] * 10, baseline=[0.2, 0.0] * 10, tolerance=0.15) == certain
-    # Six of twelve have fallen so far that they cannot rise again, and the others cannot rise: soon enough, not yet.
-    fallen = [-1.0] * 6 + [0.0] * 6
-    late = look(fallen, round=3, rounds=5, baseline=[1.0] * 12)
-    assert late.boundary_p < late.p_value == 1 / 64
+    assert said([0.0], before=[[1.0]]) == said([]) == certain
+    assert said([0.0] * 20, before=[[0.0]] * 20) == certain
+    assert said([0.0, 1.0] * 10, before=[[0.2], [0.0]] * 10, tolerance=0.15) == certain
+
+
+def test_a_drop_that_the_attempts_to_come_cannot_undo_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = boundaries.boundaries(5, 0.05, sequential.SHAPE, 15)
+    strict = (*plan[:3], dataclasses.replace(plan[3], p_value=1e-9), plan[4])
+    monkeypatch.setattr(sequential, "boundaries", lambda *_: strict)
+    late = look([[1.0] * 15] * 2, [[0.0] * 4] * 2, round=4, rounds=5)
+    assert late.boundary_p < late.p_value
     assert (late.stop, late.reason) == (
         "regressed",
         "whatever the attempts to come give, the last round will call it so",
@@ -125,23 +141,15 @@ def test_what_looks_say() -> None:
 
 
 @at_most(150)
-@given(
-    st.integers(1, 9), st.integers(2, 4), st.integers(0, 2**32), st.sampled_from([0.0, 0.1]), st.booleans()
-)
-def test_what_is_certain_comes_true(
-    scenarios: int, rounds: int, seed: int, tolerance: float, with_baseline: bool
-) -> None:
+@given(st.integers(1, 9), st.integers(2, 4), st.integers(0, 2**32), st.sampled_from([0.0, 0.1]))
+def test_what_is_certain_comes_true(scenarios: int, rounds: int, seed: int, tolerance: float) -> None:
     chance = random.Random(seed)
-    baseline = [chance.choice([0.0, 0.25, 0.5, 1.0]) for _ in range(scenarios)]
+    baseline = [[float(chance.random() < 0.6) for _ in range(4)] for _ in range(scenarios)]
     rate = chance.choice([0.0, 0.1, 0.5, 1.0])
     scores = [[float(chance.random() < rate) for _ in range(rounds)] for _ in range(scenarios)]
 
     def seen(done: int, of: list[list[float]]) -> sequential.Look:
-        values = [sum(some[:done]) / done - was for some, was in zip(of, baseline, strict=True)]
-        known = baseline if with_baseline else None
-        return look(
-            values, round=done, rounds=rounds, tolerance=tolerance, baseline=known, baseline_attempts=4
-        )
+        return look(baseline, [some[:done] for some in of], round=done, rounds=rounds, tolerance=tolerance)
 
     for done in range(1, rounds):
         found = seen(done, scores)

@@ -16,8 +16,9 @@ import scipy.stats
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from pytest_benchjobs.analysis import attempts as attempts_of
 from pytest_benchjobs.analysis import statistics as ours
-from pytest_benchjobs.analysis.statistics import paired
+from pytest_benchjobs.analysis.statistics import paired, shuffling
 from pytest_benchjobs.analysis.statistics.student import t_cdf, t_quantile
 
 from .examples import at_most
@@ -98,7 +99,8 @@ def test_a_rise_is_a_drop_of_all_negated(values: list[float], rates: bool, shift
         values = [round(one * 5) / 5 for one in values]
     found = ours.sign_flip(values, shift=shift, resamples=300)
     negated = ours.sign_flip([-one for one in values], shift=-shift, resamples=300)
-    assert (found.p_value, found.rise) == (negated.rise, negated.p_value)
+    within = 1e-12 if found.exact else 0.15  # 300 random deals tell it to six hundredths or so
+    assert (found.p_value, found.rise) == pytest.approx((negated.rise, negated.p_value), abs=within)
     assert not found.exact or found.p_value + found.rise > 1 - 1e-12  # both have this very sum
 
 
@@ -116,31 +118,193 @@ def test_sign_flip_is_the_permutation_test_of_scipy(values: list[float]) -> None
     assert close(ours.sign_flip(values).p_value, theirs.pvalue)
 
 
-@at_most(10)
-@given(some(paired._MOST_ENUMERATED + 1, 60, ["differences of scores"]), st.integers(0, 5))
-def test_sampled_sign_flips_are_near_those_of_scipy(values: list[float], seed: int) -> None:
-    assume(paired._in_units([one for one in values if one]) is None)
-    assume(sum(abs(one) > 1e-12 for one in values) > paired._MOST_ENUMERATED)
-    found = ours.sign_flip(values, seed=seed)
-    assert (found.exact, found.resamples) == (False, 20_000)
-    assert found == ours.sign_flip(values, seed=seed)
-    theirs = scipy.stats.permutation_test(
-        (numpy.array(values),), rounded_sum, permutation_type="samples", alternative="less",
-        n_resamples=2000, vectorized=True, rng=numpy.random.default_rng(seed),
-    )  # fmt: skip
-    p = theirs.pvalue
-    assert abs(found.p_value - p) < 6 * math.sqrt(p * (1 - p) / 2000 + p * (1 - p) / 20_000) + 1e-3
+def attempts(n: int, kind: str, seed: int, most: int = 3) -> tuple[list[list[float]], list[list[float]]]:
+    """Attempts at so many scenarios on both sides, one to `most` of each."""
+    chance = random.Random(seed)
+    make = {
+        "passes": lambda: float(chance.random() < 0.5),
+        "thirds": lambda: chance.randint(0, 3) / 3,
+        "scores": chance.random,
+    }[kind]
+    one, other = ([[make() for _ in range(chance.randint(1, most))] for _ in range(n)] for _ in range(2))
+    return one, other
 
 
-@given(some(30, 200, RATES))
-@at_most(100)
-def test_sampled_signs_agree_with_counted_ones(values: list[float]) -> None:
-    units = paired._in_units([one for one in values if one]) if any(values) else None
-    assume(units is not None)
-    assert units is not None
-    drawn = paired._sample(units, 0, random.Random(1), 4000)
-    for exact, sampled in zip(paired._count_sums(units), drawn, strict=True):
-        assert abs(sampled / 4000 - exact) < 6 * math.sqrt(exact * (1 - exact) / 4000) + 1e-3
+SORTS = st.sampled_from(["passes", "thirds", "scores"])
+
+
+def deals(before: Sequence[Sequence[float]], now: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """By the definition: all ways to deal the attempts of each scenario to its sides."""
+    sums = numpy.zeros(1)
+    for old, new in zip(before, now, strict=True):
+        pool = numpy.array([*new, *old])
+        drawn = itertools.combinations(range(len(pool)), len(new))
+        means = numpy.array([pool[list(some)].mean() - numpy.delete(pool, some).mean() for some in drawn])
+        sums = numpy.add.outer(sums, means).ravel()
+    seen = sum(numpy.mean(new) - numpy.mean(old) for old, new in zip(before, now, strict=True))
+    return float((sums <= seen + 1e-11).mean()), float((sums >= seen - 1e-11).mean())
+
+
+@MANY
+@given(st.integers(1, 4), SORTS, seeds)
+def test_deals_are_counted_as_by_their_definition(n: int, kind: str, seed: int) -> None:
+    before, now = attempts(n, kind, seed)
+    found = ours.permutation(before, now)
+    assert (found.exact, found.resamples) == (True, 0)
+    assert numpy.allclose([found.p_value, found.rise], deals(before, now), rtol=0, atol=1e-9)
+    back = ours.permutation(now, before)
+    assert (found.p_value, found.rise) == pytest.approx((back.rise, back.p_value), abs=1e-12)
+
+
+@SOME
+@given(st.integers(1, 4), SORTS, seeds)
+def test_random_deals_and_moments_are_near_the_exact_ones(n: int, kind: str, seed: int) -> None:
+    before, now = attempts(n, kind, seed)
+    parts = [part for pair in zip(before, now, strict=True) if (part := shuffling.dealt(*pair))]
+    assume(parts)
+    exact = ours.permutation(before, now)
+    low, high, drawn = shuffling._sampled(parts, shuffling._unit(parts), random.Random(seed), 20_000)
+    assert drawn in (shuffling._FIRST, 20_000)
+    assert low / drawn == pytest.approx(exact.p_value, abs=0.045)
+    assert high / drawn == pytest.approx(exact.rise, abs=0.045)
+    for part in parts:
+        gains = [(gain, ways) for gain, ways in shuffling._listed(part) or ()]
+        values, ways = map(numpy.array, zip(*gains, strict=True))
+        mean = numpy.average(values, weights=ways)
+        moments = [numpy.average((values - mean) ** power, weights=ways) for power in (2, 3, 4)]
+        assert numpy.allclose(shuffling._moments(part), [mean, *moments], atol=1e-9)
+        assert shuffling.variance(part) == pytest.approx(moments[0])
+
+
+@at_most(40)
+@given(seeds, st.integers(60, 200), st.integers(1, 15), st.integers(2, 5), st.sampled_from([0.0, 0.05, 0.1]))
+def test_the_expansion_of_many_parts_is_near_the_exact_count(
+    seed: int, n: int, a: int, b: int, drop: float
+) -> None:
+    chance = random.Random(seed)
+    rates = [chance.random() for _ in range(n)]
+    before = [[float(chance.random() < rate) for _ in range(a)] for rate in rates]
+    now = [[float(chance.random() < rate - drop) for _ in range(b)] for rate in rates]
+    parts = [part for pair in zip(before, now, strict=True) if (part := shuffling.dealt(*pair))]
+    unit = shuffling._unit(parts)
+    assert unit is not None
+    expanded = shuffling._expanded(parts, unit, 20_000)
+    exact = shuffling._counted([shuffling._in_units(part, unit) for part in parts], 1 << 30)
+    assume(expanded is not None)
+    assert expanded is not None
+    assert exact is not None
+    for one, other in zip(expanded, exact, strict=True):
+        assert one == pytest.approx(other, rel=0.06, abs=6e-5)
+
+
+def test_what_is_neither_counted_nor_smooth_is_drawn() -> None:
+    chance = random.Random(3)
+    scores = [[[chance.random() for _ in range(k)] for _ in range(40)] for k in (3, 2)]
+    found = ours.permutation(*scores)
+    assert not found.exact
+    assert found.resamples in (shuffling._FIRST, 20_000)
+    assert found == ours.permutation(*scores)
+    assert ours.permutation(*scores, seed=1) != found
+    # A clear p takes fewer deals, and one that decides takes all.
+    lower = [[0.8 * one for one in some] for some in scores[1]]
+    assert ours.permutation(scores[0], lower).resamples == 20_000
+    # Few scores between among passes: the sum comes in clumps, and no expansion sees those.
+    clumped = [[[float(chance.random() < 0.5)] for _ in range(80)] + [[chance.random()]] for _ in range(2)]
+    found = ours.permutation(*clumped)
+    assert found.resamples > 0
+    unequal = ours.permutation([[0.0, 1.0]] * 90, [[1 / 3, 0.5, chance.random()] for _ in range(90)])
+    assert (unequal.exact, unequal.resamples) == (False, 0)
+
+
+def test_permutation_is_mcnemar_and_fisher_and_sign_flips() -> None:
+    chance = random.Random(8)
+    for _ in range(50):
+        before, now = ([[float(chance.random() < rate)] for _ in range(30)] for rate in (0.6, 0.4))
+        pairs = [(old[0], new[0]) for old, new in zip(before, now, strict=True)]
+        expected = ours.mcnemar(pairs.count((1.0, 0.0)), pairs.count((0.0, 1.0)))
+        assert close(ours.permutation(before, now).p_value, expected)
+        one, other = ([float(chance.random() < 0.5) for _ in range(chance.randint(1, 9))] for _ in range(2))
+        expected = ours.fisher(round(sum(one)), len(one), round(sum(other)), len(other))
+        assert close(ours.permutation([one], [other]).p_value, expected)
+        values = [(chance.random(), chance.random()) for _ in range(12)]
+        flips = ours.sign_flip([new - old for old, new in values])
+        assert close(ours.permutation([[old] for old, _ in values], [[new] for _, new in values]).p_value, flips.p_value)  # fmt: skip
+
+
+@SOME
+@given(st.integers(1, 5), seeds)
+def test_a_lower_score_now_never_makes_p_higher(n: int, seed: int) -> None:
+    before, now = attempts(n, "thirds", seed)
+    chance = random.Random(seed)
+    lower = [[max(0.0, one - chance.choice([0, 0, 1]) / 3) for one in some] for some in now]
+    assert ours.permutation(before, lower).p_value <= ours.permutation(before, now).p_value + 1e-12
+
+
+@SOME
+@given(st.integers(1, 4), seeds, st.sampled_from([attempts_of.pass_at_k, attempts_of.pass_hat_k]))
+def test_estimates_of_several_attempts_are_dealt_too(
+    n: int, seed: int, estimate: Callable[..., float]
+) -> None:
+    before, now = attempts(n, "passes", seed, most=4)
+    found = ours.permutation(before, now, worth=lambda of, passed: estimate(of, passed, 1))
+    plain = ours.permutation(before, now)
+    assert (found.p_value, found.rise) == pytest.approx((plain.p_value, plain.rise), abs=1e-9)
+    two = [[*some, 1.0] for some in before], [[*some, 0.0] for some in now]
+    found = ours.permutation(*two, worth=lambda of, passed: estimate(of, passed, 2))
+
+    def worth(scores: Sequence[float]) -> float:
+        return estimate(len(scores), round(sum(scores)), 2)
+
+    sums = numpy.zeros(1)
+    for old, new in zip(*two, strict=True):
+        pool = [*new, *old]
+        drawn = itertools.combinations(range(len(pool)), len(new))
+        some = [worth([pool[at] for at in of]) - worth([pool[at] for at in range(len(pool)) if at not in of]) for of in drawn]  # fmt: skip
+        sums = numpy.add.outer(sums, some).ravel()
+    seen = sum(worth(new) - worth(old) for old, new in zip(*two, strict=True))
+    assert found.p_value == pytest.approx((sums <= seen + 1e-9).mean(), abs=1e-9)
+
+
+def test_sides_of_a_cluster_are_exchanged_as_a_whole() -> None:
+    clusters = [place // 5 for place in range(40)]
+    fell = ours.permutation([[1.0]] * 40, [[0.0]] * 40, clusters=clusters)
+    assert (fell.p_value, fell.rise) == (0.5**8, 1.0)
+    assert ours.permutation([[1.0] * 3] * 40, [[0.0] * 3] * 40, clusters=clusters).p_value == 0.5**8
+    # With more attempts before, their own luck must explain it no better.
+    uneven = ours.permutation([[1.0] * 3] * 40, [[0.0]] * 40, clusters=clusters)
+    assert uneven.p_value == 0.5**8
+    skewed = ours.permutation([[1.0] + [0.0] * 14] * 40, [[0.0]] * 40, clusters=clusters)
+    assert skewed.p_value == pytest.approx((15 / 16) ** 8)
+    # One of each cluster is as if none were declared.
+    scores = attempts(20, "scores", 1)
+    assert ours.permutation(*scores, clusters=range(20)) == ours.permutation(*scores)
+    # Those alone in their cluster are dealt as ever.
+    alone = ours.permutation([[1.0] * 3] * 12, [[0.0] * 3] * 12, clusters=[*range(10), 10, 10])
+    assert alone.p_value == pytest.approx(0.05**10 / 2)
+
+
+def test_of_few_clusters_all_must_have_fallen() -> None:
+    clusters = [place // 5 for place in range(15)]
+    fell = [[0.0] * 5] * 15
+    assert ours.permutation([[1.0] * 5] * 15, fell, clusters=clusters).p_value == pytest.approx(1 / 252**3)
+    assert ours.permutation(fell, [[1.0] * 5] * 15, clusters=clusters).rise == pytest.approx(1 / 252**3)
+    assert (
+        ours.permutation([[1.0] * 5] * 15, [*fell[:10], *[[1.0] * 5] * 5], clusters=clusters).p_value == 0.25
+    )
+    assert ours.permutation([[1.0]] * 15, [[0.0]] * 15, clusters=clusters).p_value == 0.125
+
+
+@MANY
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=5), seeds)
+def test_attempts_of_a_cluster_keep_their_means(sizes: list[int], seed: int) -> None:
+    chance = random.Random(seed)
+    scenarios = [[chance.random() for _ in range(size)] for size in sizes]
+    found = paired._together(scenarios)
+    assert len(found) == min(sizes)
+    assert math.fsum(found) / len(found) == pytest.approx(
+        sum(math.fsum(some) / len(some) for some in scenarios)
+    )
+    assert found == sorted(found)
 
 
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=40), st.integers(0, 2**32))
@@ -153,20 +317,49 @@ def test_sums_added_up_bit_by_bit_are_those_of_the_drawn_magnitudes(magnitudes: 
         sum(one for one, signs in zip(magnitudes, drawn, strict=True) if signs >> place & 1)
         for place in range(size)
     ]
-    sums = paired._added(magnitudes, random.Random(seed), size)
+    columns: list[list[int]] = [[] for _ in range(max(magnitudes).bit_length())]
+    for one, bits in zip(magnitudes, drawn, strict=True):
+        for weight, column in enumerate(columns):
+            if one >> weight & 1:
+                column.append(bits)
+    sums = shuffling._added(columns)
     assert expected == [
         sum((bits >> place & 1) << weight for weight, bits in enumerate(sums)) for place in range(size)
     ]
     for limit in (-1, 0, *expected[:5], expected[0] - 1, sum(magnitudes), 2 * sum(magnitudes) + 9):
-        assert paired._up_to(limit, sums, size) == sum(one <= limit for one in expected)
+        assert shuffling._up_to(limit, sums, size) == sum(one <= limit for one in expected)
 
 
-def test_samples_of_very_many_are_drawn_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paired, "_MOST_BITS", 1)
-    units = [(-1) ** place * (place % 7 + 1) for place in range(60)]
-    drawn = paired._sample(units, 0, random.Random(1), 1300)
-    for exact, sampled in zip(paired._count_sums(units), drawn, strict=True):
-        assert abs(sampled / 1300 - exact) < 6 * math.sqrt(exact * (1 - exact) / 1300)
+def test_the_order_of_attempts_makes_no_difference_to_random_deals() -> None:
+    before, now = attempts(30, "scores", 5)
+    found = ours.permutation(before, now)
+    assert found.resamples > 0
+    assert found == ours.permutation([some[::-1] for some in before], [some[::-1] for some in now])
+
+
+def test_every_deal_of_a_pool_is_as_likely() -> None:
+    size = 30_000
+    pool = shuffling._pool(6, 2, random.Random(1), size)
+    found = {
+        pair: (pool[pair[0]] & pool[pair[1]]).bit_count() / size
+        for pair in itertools.combinations(range(6), 2)
+    }
+    assert sum(found.values()) == pytest.approx(1)  # two of each
+    assert all(abs(share - 1 / 15) < 5 * math.sqrt(1 / 15 / size) for share in found.values())
+    reached = shuffling._reached(pool[:3])
+    assert sum(bits.bit_count() for bits in reached) == sum(bits.bit_count() for bits in pool[:3])
+    assert reached[2] == 0
+
+
+def test_random_deals_of_very_many_are_made_block_by_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, now = attempts(30, "passes", 4)
+    parts = [part for pair in zip(before, now, strict=True) if (part := shuffling.dealt(*pair))]
+    exact = ours.permutation(before, now).p_value
+    monkeypatch.setattr(shuffling, "_MOST_BITS", 700 * sum(map(len, (*before, *now))))
+    monkeypatch.setattr(shuffling, "_CLEAR", 10**9)
+    low, _, drawn = shuffling._sampled(parts, shuffling._unit(parts), random.Random(1), 5000)
+    assert drawn == 5000
+    assert low / drawn == pytest.approx(exact, abs=0.04)
 
 
 @MANY
@@ -358,7 +551,7 @@ def test_what_cannot_be_known_is_none_and_what_says_nothing_is_one() -> None:
     assert ours.sign_flip([-0.4]).p_value == 0.5
     chance = random.Random(1)
     large = ours.sign_flip([chance.uniform(-1e200, 1e200) for _ in range(40)])  # whole numbers, of 660 bits
-    assert (large.exact, large.resamples) == (False, 20_000)
+    assert not large.exact
     assert ours.sign_flip([-1.0] * 4).p_value == 0.0625
     assert ours.mcnemar(0, 0) == ours.fisher(0, 0, 0, 0) == ours.fisher(3, 3, 0, 0) == 1.0
     assert ours.fisher(3, 3, 0, 3) == 0.05
@@ -396,8 +589,9 @@ def test_what_cannot_be_known_is_none_and_what_says_nothing_is_one() -> None:
         ours.mean_interval,
         lambda values: ours.detectable_drop([values] * 20, [values] * 20),
         lambda values: ours.needed(values[0], scenarios=1, attempts=1, detectable=0.1),
-        lambda values: ours.look(values, round=1, rounds=5),
-        lambda values: ours.look([0.1], round=1, rounds=5, baseline=values[:1]),
+        lambda values: ours.look([values], [[0.5]], round=1, rounds=5),
+        lambda values: ours.look([[0.5]], [values], round=1, rounds=5),
+        lambda values: ours.permutation([values], [[0.5]]),
     ],
 )
 def test_what_is_not_a_number_is_refused(use: Callable[[Any], object], bad: float) -> None:
@@ -422,11 +616,13 @@ def test_what_is_not_a_number_is_refused(use: Callable[[Any], object], bad: floa
         (lambda: ours.detectable_drop([[1.0]], []), "compared in pairs"),
         (lambda: ours.detectable_drop([[1.0]], [[1.0]], alpha=5), "both are between 0 and 1"),
         (lambda: ours.needed(0, scenarios=1, attempts=1, detectable=0.1), "must be positive"),
-        (lambda: ours.look([0.1], round=6, rounds=5), "round 6 of 5"),
-        (lambda: ours.look([0.1], round=1, rounds=5, alpha=0), "alpha 0"),
-        (lambda: ours.look([1.5], round=1, rounds=5), r"within \[-1, 1\]"),
-        (lambda: ours.look([0.1], round=1, rounds=5, baseline=[]), "0 scenarios of the baseline"),
-        (lambda: ours.look([0.1], round=1, rounds=5, baseline_attempts=0), "0 attempts in the baseline"),
+        (lambda: ours.look([[0.1]], [[0.1]], round=6, rounds=5), "round 6 of 5"),
+        (lambda: ours.look([[0.1]], [[0.1]], round=1, rounds=5, alpha=0), "alpha 0"),
+        (lambda: ours.look([[1.5]], [[0.1]], round=1, rounds=5), r"within \[0, 1\]"),
+        (lambda: ours.look([], [[0.1]], round=1, rounds=5), "0 scenarios before and 1 now"),
+        (lambda: ours.look([[]], [[0.1]], round=1, rounds=5), "without attempts on a side"),
+        (lambda: ours.permutation([[0.1]], []), "1 scenarios before and 0 now"),
+        (lambda: ours.permutation([[0.1]], [[0.2]], clusters=["a", "b"]), "1 scenarios in 2 clusters"),
     ],
 )
 def test_what_makes_no_sense_is_refused(use: Callable[[], object], says: str) -> None:

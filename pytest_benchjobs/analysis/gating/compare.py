@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 from ...model.gate import GateConfig, GatePolicy, GateVerdict, Rule, RuleReport, Unit
@@ -142,13 +143,20 @@ class _Judged:
 
     @property
     def _enough(self) -> bool:
-        """Whether there are enough differences for their signs to mean anything."""
-        return self.measured.units >= self._least
+        """Whether there are enough scenarios and attempts for any drop to be called a regression."""
+        return self.measured.least_p < self.measured.rule.alpha / self.comparisons
 
     @property
     def _least(self) -> int:
-        alpha, least = self.measured.rule.alpha / self.comparisons, 2
-        while 0.5**least > alpha:
+        """Scenarios, or clusters, of as many attempts that are enough."""
+        measured = self.measured
+        one = (
+            2
+            if measured.clusters is not None
+            else math.comb(2 * measured.typical_attempts, measured.typical_attempts)
+        )
+        alpha, least = measured.rule.alpha / self.comparisons, 1
+        while one**-least >= alpha:
             least += 1
         return least
 

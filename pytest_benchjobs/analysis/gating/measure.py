@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 import operator
 from collections.abc import Callable, Hashable, Sequence
@@ -16,16 +15,16 @@ from ..sides import Cell
 from ..statistics import (
     Interval,
     detectable_drop,
-    fisher,
-    holm,
     mcnemar,
     mean_interval,
     non_inferiority,
-    sign_flip,
+    permutation,
 )
 from .words import UNITS
 
 Values = Sequence[float]
+Worth = Callable[[int, int], float]
+"""What so many attempts are worth, of which so many passed."""
 _ROUNDING = 1e-9
 _PASS_OR_FAIL = frozenset((0.0, 1.0))
 
@@ -50,7 +49,7 @@ class Measured:
     before: Values
     now: Values
     attempts: tuple[Sequence[Values], Sequence[Values]]
-    """What the values are means of, before and now."""
+    """What the values are of, before and now: their means, or by `worth`."""
     clusters: list[Hashable] | None
     """Which scenarios depend on each other; None when none do."""
 
@@ -79,7 +78,9 @@ class Measured:
     @property
     def ratios(self) -> bool:
         """Whether ratios are compared: one long scenario must not decide alone whether all became 20 % slower."""
-        return self.spent and self.rule.unit is Unit.RELATIVE and min(*self.before, *self.now, 1) > 0
+        if not self.spent or self.rule.unit is not Unit.RELATIVE:
+            return False
+        return all(min(values) > 0 for side in self.attempts for values in side)
 
     @property
     def binary(self) -> bool:
@@ -89,23 +90,30 @@ class Measured:
         return all(all(map(_PASS_OR_FAIL.issuperset, side)) for side in self.attempts)
 
     @property
+    def worth(self) -> Worth | None:
+        """Of pass@K and pass^K: the estimate of so many attempts, of which so many passed."""
+        return _estimate(self.rule)
+
+    @property
     def single(self) -> bool:
         """Whether each scenario has one attempt on either side."""
         return all(set(map(len, side)) == {1} for side in self.attempts)
 
     def test(self) -> Tested:
         """Whether it became worse, or better, by the test that fits the values."""
-        binary = self.binary
-        if binary and 0.5**self.units > self.rule.alpha:
-            # So few signs cannot tell; attempts can, where there are enough of them.
-            before, now = self.attempts
-            return Tested(_fisher(before, now), _fisher(now, before), "fisher")
-        if binary and self.single and self.clusters is None:
+        if self.clusters is None and self.single and self.binary:
             changes = self.differences()
             broke, fixed = changes.count(-1.0), changes.count(1.0)
             return Tested(mcnemar(broke, fixed), mcnemar(fixed, broke), "mcnemar")
-        found = sign_flip(self.merits(), clusters=self.clusters)
-        return Tested(found.p_value, found.rise, "sign-flip")
+        before, now = self.attempts if not self.spent else map(self._saved, self.attempts)
+        found = permutation(before, now, clusters=self.clusters, worth=self.worth, alpha=self.rule.alpha)
+        return Tested(found.p_value, found.rise, "sign-flip" if self.single else "permutation")
+
+    def _saved(self, side: Sequence[Values]) -> list[Values]:
+        """Amounts turned round, so that more is better; of ratios the logarithms."""
+        if self.ratios:
+            return [[-math.log(one) for one in values] for values in side]
+        return [[-one for one in values] for values in side]
 
     def shown_within(self, tolerance: float, before: float) -> bool:
         """Whether it is shown, at the rule's level, that it became worse by less than the tolerance."""
@@ -122,10 +130,25 @@ class Measured:
 
     def detectable(self, comparisons: int) -> float | None:
         """The smallest worsening that would be found four times of five, at the level of so many comparisons."""
-        found = detectable_drop(*self.attempts, alpha=self.rule.alpha / comparisons)
+        sides = self.attempts
+        if self.worth is not None:
+            sides = [[one] for one in self.before], [[one] for one in self.now]
+        found = detectable_drop(*sides, alpha=self.rule.alpha / comparisons)
         if found is not None and found <= _ROUNDING * max(mean(self.before), mean(self.now)):
             return None  # nothing varied but the last digits
         return found
+
+    @property
+    def least_p(self) -> float:
+        """The smallest p there can be: of scenarios, or clusters, that all fell as far as they can."""
+        sizes: dict[Hashable, tuple[int, int]] = {}
+        for place, (old, new) in enumerate(zip(*self.attempts, strict=True)):
+            cluster = place if self.clusters is None else self.clusters[place]
+            least = sizes.get(cluster, (len(old), len(new)))
+            sizes[cluster] = min(least[0], len(old)), min(least[1], len(new))
+        if self.clusters is not None and 0.5 ** len(sizes) <= self.rule.alpha:
+            return 0.5 ** len(sizes)
+        return 1 / math.prod(math.comb(a + b, b) for a, b in sizes.values())
 
     @property
     def typical_attempts(self) -> int:
@@ -136,20 +159,21 @@ class Measured:
 
 def measure(rule: Rule, pairs: Sequence[Pair]) -> Measured:
     """The values of the rule's metric; a scenario that has none on a side is left out."""
-    read = _reader(rule)
+    read, worth = _READERS[rule.metric], _estimate(rule)
+    value = mean if worth is None else lambda passed: worth(len(passed), round(math.fsum(passed)))
     kept: list[Pair] = []
     before: list[float] = []
     now: list[float] = []
     attempts: tuple[list[Values], list[Values]] = ([], [])
     for pair in pairs:
         old, new = read(pair.before), read(pair.now)
-        if not old or not new:
+        if min(len(old), len(new)) < (rule.k or 1):
             continue
         kept.append(pair)
         attempts[0].append(old)
         attempts[1].append(new)
-        before.append(old[0] if len(old) == 1 else mean(old))
-        now.append(new[0] if len(new) == 1 else mean(new))
+        before.append(value(old))
+        now.append(value(new))
     clusters = clusters_of([pair.now for pair in kept])
     return Measured(rule, kept, len(pairs) - len(kept), before, now, attempts, clusters)
 
@@ -167,34 +191,24 @@ def clusters_of(cells: Sequence[Cell]) -> list[Hashable] | None:
     return [(cell.scenario,) if cell.cluster is None else cell.cluster for cell in cells]
 
 
-def _fisher(before: Sequence[Values], now: Sequence[Values]) -> float:
-    found = [
-        fisher(round(math.fsum(old)), len(old), round(math.fsum(new)), len(new))
-        for old, new in zip(before, now, strict=True)
-    ]
-    return min(holm(found))
-
-
 def passes(cell: Cell) -> Values:
     """1 for each attempt that passed, 0 for each that did not."""
     return [1.0] * cell.passed + [0.0] * (len(cell.scores) - cell.passed)
 
 
-def _reader(rule: Rule) -> Callable[[Cell], Values]:
-    """What gives the values of attempts; of pass@K and pass^K, the estimate of all attempts together."""
-    if rule.k is not None:
-        estimate = pass_at_k if rule.metric == "pass@K" else pass_hat_k
-        return functools.partial(_estimated, estimate, rule.k)
-    readers: dict[str, Callable[[Cell], Values]] = {
-        "mean": operator.attrgetter("scores"),
-        "pass_rate": passes,
-        "cost": operator.attrgetter("costs"),
-        "tokens": lambda cell: [float(one) for one in cell.tokens],
-        "duration": operator.attrgetter("seconds"),
-    }
-    return readers[rule.metric]
+def _estimate(rule: Rule) -> Worth | None:
+    if rule.k is None:
+        return None
+    estimate, k = pass_at_k if rule.metric == "pass@K" else pass_hat_k, rule.k
+    return lambda attempts, passed: estimate(attempts, passed, k) or 0.0
 
 
-def _estimated(estimate: Callable[[int, int, int], float | None], k: int, cell: Cell) -> Values:
-    found = estimate(len(cell.scores), cell.passed, k)
-    return () if found is None else (found,)
+_READERS: dict[str, Callable[[Cell], Values]] = {
+    "mean": operator.attrgetter("scores"),
+    "pass_rate": passes,
+    "pass@K": passes,
+    "pass^K": passes,
+    "cost": operator.attrgetter("costs"),
+    "tokens": lambda cell: [float(one) for one in cell.tokens],
+    "duration": operator.attrgetter("seconds"),
+}

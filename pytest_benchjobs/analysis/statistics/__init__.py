@@ -7,10 +7,11 @@ from .intervals import (
     mean_interval,
 )
 from .multiple import benjamini_hochberg, holm
-from .paired import Test, mcnemar, non_inferiority, sign_flip
+from .paired import mcnemar, non_inferiority, permutation, sign_flip
 from .power import detectable_drop, needed
 from .rates import fisher, wilson
 from .sequential import Look, look
+from .shuffling import Test
 
 __all__ = [
     "Interval",
@@ -27,6 +28,7 @@ __all__ = [
     "mean_interval",
     "needed",
     "non_inferiority",
+    "permutation",
     "sign_flip",
     "wilson",
 ]

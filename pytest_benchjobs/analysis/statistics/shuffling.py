@@ -1,0 +1,482 @@
+"""Distribution of a sum when each of its parts is dealt anew: the engine of every permutation test here.
+
+A *part* is what one scenario, or one cluster, adds to the sum. If nothing changed, its attempts might as well have been
+on the other side: which of them are "now" is drawn at random, in each part for itself. How often is the sum then
+as low as the one seen, and how often as high?
+
+- Counted, where all amounts are multiples of one unit, as pass rates are: the product of one polynomial for each part.
+- By an Edgeworth expansion, where that would take long, and sixty parts or more make the sum nearly normal.
+- Counted half by half, where there are few deals of amounts of any size.
+- Otherwise by random deals, always the same ones.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import dataclasses
+import functools
+import itertools
+import math
+import operator
+import random
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import ClassVar, NamedTuple
+
+from .rates import normal_cdf
+
+NOTHING = 1e-12  # smaller than any difference of scores: what is left of rounding
+_FINEST = 10_000  # parts of one unit looked for; pass rates of a few attempts have far fewer
+_COARSEST = 1 << 32  # units in an amount: all large numbers have a common unit, and none that helps
+_LITTLE_WORK = 1 << 22  # bytes moved by the exact count: some milliseconds
+_MOST_WORK = 1 << 26  # below a tenth of a second, where nothing else will do
+_MOST_LISTED = 300  # deals of one part that are listed one by one
+_MOST_ENUMERATED = 1 << 28  # deals of all parts that are counted half by half
+_FIXED_POINT = 1 << 16  # parts of the largest amount, for those that have no common unit
+_MOST_BITS = 1 << 26  # random bits held at a time, of all deals that are added up together
+_FIRST = 4096  # random deals after which a p is clear that is
+_CLEAR = 400  # of them as low, and as high: p is neither below 0.1 nor above 0.9
+_EXCHANGES = 24  # rounds of them, after which any deal is as likely as any other
+_MANY_PARTS = 60
+_NEARLY_NORMAL = 0.1  # skewness and excess of a sum up to which its expansion holds to a hundredth
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Test:
+    """What a test found."""
+
+    __test__: ClassVar[bool] = False  # to pytest: this is not a test class
+
+    p_value: float
+    exact: bool
+    """Counted over all deals rather than over a random sample of them, or by an expansion."""
+    resamples: int
+    """Size of that sample; 0 when there is none."""
+    rise: float = 1.0
+    """p of the opposite, that the mean is above: what the same test says of all scores negated."""
+
+
+class Counted(NamedTuple):
+    """A part whose attempts have one of two values; or both sides of one, which are exchanged."""
+
+    attempts: int
+    """Of both sides."""
+    drawn: int
+    """Those that are now."""
+    ones: int
+    """Those of both sides that have the higher value."""
+    rises: tuple[float, ...]
+    """What the sum gains for each further one of them that is now, from the fewest that can be to the most."""
+    seen: int
+    """How many of `rises` the part really has."""
+
+
+class Scored(NamedTuple):
+    """A part whose attempts have values of any kind."""
+
+    gains: tuple[float, ...]
+    """What the sum gains by each attempt that is now, the lowest 0."""
+    drawn: int
+    seen: float
+    """What it really gains."""
+
+
+Part = Counted | Scored
+
+
+def flipped(difference: float) -> Counted | None:
+    """A part whose sides are exchanged as a whole; None: it makes no difference."""
+    if abs(difference) <= NOTHING:
+        return None
+    return Counted(2, 1, 1, (2 * abs(difference),), int(difference > 0))
+
+
+def dealt(before: Sequence[float], now: Sequence[float]) -> Part | None:
+    """A part whose attempts are dealt anew to the sides; it adds the mean now less that before. None: all are alike."""
+    values = {*before, *now}
+    lowest = min(values)
+    a, b = len(before), len(now)
+    each = 1 / a + 1 / b
+    if len(values) == 2:
+        rise = (max(values) - lowest) * each
+        has = b - now.count(lowest)
+        ones = has + a - before.count(lowest)
+        fewest, most = max(0, ones - a), min(b, ones)
+        return Counted(a + b, b, ones, (rise,) * (most - fewest), has - fewest) if rise > NOTHING else None
+    if max(values) - lowest <= NOTHING:
+        return None
+    # Sorted, so that the order in which attempts ended makes no difference to random deals.
+    gains = [(one - lowest) * each for one in (*sorted(now), *sorted(before))]
+    return Scored(tuple(gains), b, math.fsum(gains[:b]))
+
+
+def counted(
+    before: Sequence[float], now: Sequence[float], values: tuple[Sequence[float], Sequence[float]]
+) -> Part | None:
+    """A part whose sides are worth what `values` has for so many attempts of 1: before, and now."""
+    was, is_now = values
+    a, b, passed = len(before), len(now), round(math.fsum(now))
+    ones = passed + round(math.fsum(before))
+    worth = [is_now[some] - was[ones - some] for some in range(max(0, ones - a), min(b, ones) + 1)]
+    rises = tuple(next_ - one for one, next_ in itertools.pairwise(worth))
+    if sum(rises) <= NOTHING:
+        return None
+    return Counted(a + b, b, ones, rises, passed - max(0, ones - a))
+
+
+def tails(parts: Sequence[Part], *, seed: int = 0, resamples: int = 20_000) -> Test:
+    """Share of all deals whose sum is as low as the one seen, and as high. 1 where nothing could be otherwise."""
+    if not parts:
+        return Test(1.0, exact=True, resamples=0)
+    unit = _unit(parts)
+    whole = [] if unit is None else [_in_units(part, unit) for part in parts]
+    if whole and (found := _counted(whole, _LITTLE_WORK)) is not None:
+        return Test(found[0], exact=True, resamples=0, rise=found[1])
+    if len(parts) >= _MANY_PARTS and (found := _expanded(parts, unit, resamples)) is not None:
+        return Test(found[0], exact=False, resamples=0, rise=found[1])
+    if (whole and (found := _counted(whole, _MOST_WORK)) is not None) or (found := _enumerated(parts)):
+        return Test(found[0], exact=True, resamples=0, rise=found[1])
+    low, high, drawn = _sampled(parts, unit, random.Random(seed), resamples)  # noqa: S311 - a simulation
+    drop, rise = ((some + 1) / (drawn + 1) for some in (low, high))
+    return Test(drop, exact=False, resamples=drawn, rise=rise)
+
+
+def variance(part: Part) -> float:
+    """Variance of what a part adds, over all its deals."""
+    return _moments(part)[1]
+
+
+# All amounts are multiples of one unit
+
+
+def _unit(parts: Sequence[Part]) -> float | None:
+    """The largest common unit of all amounts. None: they have none that is coarse enough to matter."""
+    amounts: set[float] = set()
+    for part in parts:
+        amounts.update(part[3] if isinstance(part, Counted) else part[0])
+        if len(amounts) > _FINEST:
+            return None
+    denominator = 1
+    for amount in amounts:
+        near = Fraction(amount).limit_denominator(_FINEST)
+        if abs(float(near) - amount) > NOTHING * max(1.0, amount):
+            return None
+        denominator = math.lcm(denominator, near.denominator)
+        if denominator > _FINEST:
+            return None
+    multiples = [round(amount * denominator) for amount in amounts]
+    common = math.gcd(*multiples)
+    return common / denominator if max(multiples) // common <= _COARSEST else None
+
+
+class _Whole(NamedTuple):
+    """A part in units: how many of its deals gain so many."""
+
+    ways: dict[int, int]
+    seen: int
+
+
+def _in_units(part: Part, unit: float) -> _Whole | None:
+    """None: there are too many deals to list."""
+    if isinstance(part, Counted):
+        ways = _hypergeometric(part.attempts, part.drawn, part.ones)
+        if part.rises.count(part.rises[0]) == len(part.rises):
+            step = round(part.rises[0] / unit)
+            return _Whole({place * step: some for place, some in enumerate(ways)}, part.seen * step)
+        sums = [0, *itertools.accumulate(round(rise / unit) for rise in part.rises)]
+        return _Whole(dict(zip(sums, ways, strict=True)), sums[part.seen])
+    gains = [round(gain / unit) for gain in part.gains]
+    if len(gains) * sum(gains) > _FINEST:
+        return None
+    return _Whole(_subsets(tuple(sorted(gains)), part.drawn), sum(gains[: part.drawn]))
+
+
+@functools.lru_cache(maxsize=4096)
+def _hypergeometric(attempts: int, drawn: int, ones: int) -> tuple[int, ...]:
+    """How many deals have so many ones, from the fewest to the most; without common factors."""
+    fewest, most = max(0, ones + drawn - attempts), min(drawn, ones)
+    ways = [
+        math.comb(ones, some) * math.comb(attempts - ones, drawn - some) for some in range(fewest, most + 1)
+    ]
+    common = math.gcd(*ways)
+    return tuple(some // common for some in ways)
+
+
+@functools.lru_cache(maxsize=4096)
+def _subsets(gains: tuple[int, ...], drawn: int) -> dict[int, int]:
+    """How many ways to draw so many of the gains have each sum."""
+    sums: list[collections.Counter[int]] = [collections.Counter() for _ in range(drawn + 1)]
+    sums[0][0] = 1
+    for done, gain in enumerate(gains):
+        for size in range(min(done + 1, drawn), 0, -1):
+            for total, ways in sums[size - 1].items():
+                sums[size][total + gain] += ways
+    common = math.gcd(*sums[drawn].values())
+    return {total: ways // common for total, ways in sums[drawn].items()}
+
+
+def _counted(parts: Sequence[_Whole | None], most_work: int) -> tuple[float, float] | None:
+    """Shares of all deals whose sum is as low as the one seen, and as high; None: it would take too long.
+
+    One long integer holds how many deals have each sum, as digits that are wide enough for the number of all deals; a
+    part multiplies it, which is a few shifts and additions (the shift algorithm of Pagano and Tritchler).
+    """
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    known.sort(key=lambda part: len(part.ways))
+    lows = [min(part.ways) for part in known]
+    span = sum(max(part.ways) for part in known) - sum(lows)
+    total = math.prod(sum(part.ways.values()) for part in known)
+    width = total.bit_length() + 1
+    if sum(len(part.ways) for part in known) * span * width // 32 > most_work:
+        return None
+    below = sum(part.seen for part in known) - sum(lows)
+    mirrored = 2 * below > span  # the shorter tail is counted
+    most = span - below if mirrored else below
+    mask = (1 << ((most + 1) * width)) - 1
+    counts = 1
+    for part, low in zip(known, lows, strict=True):
+        start = max(part.ways) if mirrored else low
+        before, counts = counts, 0
+        for place, ways in part.ways.items():
+            shifted = before << (abs(place - start) * width)
+            counts += shifted if ways == 1 else shifted * ways
+        counts &= mask
+    # The sum of all digits in base 2^width is the number modulo 2^width - 1, as nines are cast out.
+    tail = counts % ((1 << width) - 1)
+    rest = total - tail + (counts >> (most * width))  # the other tail has the deals of this very sum as well
+    return (rest / total, tail / total) if mirrored else (tail / total, rest / total)
+
+
+# Few deals
+
+
+def _listed(part: Part) -> list[tuple[float, int]] | None:
+    """What a part may gain, and in how many ways; None: there are too many."""
+    if isinstance(part, Counted):
+        ways = _hypergeometric(part.attempts, part.drawn, part.ones)
+        return list(zip(itertools.accumulate(part.rises, initial=0.0), ways, strict=True))
+    if math.comb(len(part.gains), part.drawn) > _MOST_LISTED:
+        return None
+    return [(math.fsum(some), 1) for some in itertools.combinations(part.gains, part.drawn)]
+
+
+def _enumerated(parts: Sequence[Part]) -> tuple[float, float] | None:
+    """The same of amounts of any size, where there are few deals; None: there are too many.
+
+    All sums of either half, sorted, and how many pairs of them are as low.
+    """
+    if len(parts) > _MOST_ENUMERATED.bit_length() or any(
+        isinstance(part, Scored) and math.comb(len(part.gains), part.drawn) > _MOST_LISTED for part in parts
+    ):
+        return None
+    lists = sorted((listed for part in parts if (listed := _listed(part)) is not None), key=len)
+    if math.prod(map(len, lists)) > _MOST_ENUMERATED:
+        return None
+    halves: list[list[tuple[float, int]]] = [[(0.0, 1)], [(0.0, 1)]]
+    for listed in reversed(lists):
+        halves.sort(key=len)
+        halves[0] = [(total + gain, ways * some) for total, ways in halves[0] for gain, some in listed]
+    left, right = map(sorted, halves)
+    seen = math.fsum(_seen(part) for part in parts)
+    slack = NOTHING * max(1.0, math.fsum(abs(listed[-1][0]) for listed in lists))
+    sums = [total for total, _ in right]
+    ways = [0, *itertools.accumulate(some for _, some in right)]
+    low = sum(some * ways[bisect.bisect_right(sums, seen + slack - one)] for one, some in left)
+    lower = sum(some * ways[bisect.bisect_left(sums, seen - slack - one)] for one, some in left)
+    total = ways[-1] * sum(some for _, some in left)
+    return low / total, (total - lower) / total
+
+
+def _seen(part: Part) -> float:
+    return math.fsum(part.rises[: part.seen]) if isinstance(part, Counted) else part.seen
+
+
+# Many parts
+
+
+@functools.lru_cache(maxsize=4096)
+def _moments(part: Part) -> tuple[float, float, float, float]:
+    """Mean, and second to fourth central moment, of what a part gains."""
+    if isinstance(part, Counted):
+        ways = _hypergeometric(part.attempts, part.drawn, part.ones)
+        gains = list(itertools.accumulate(part.rises, initial=0.0))
+        total = sum(ways)
+        mean = math.fsum(map(operator.mul, gains, ways)) / total
+        two, three, four = (
+            math.fsum((gain - mean) ** power * some for gain, some in zip(gains, ways, strict=True)) / total
+            for power in (2, 3, 4)
+        )
+        return mean, two, three, four
+    n, b = len(part.gains), part.drawn
+    middle = math.fsum(part.gains) / n
+    off = [gain - middle for gain in part.gains]
+    squares = math.fsum([one * one for one in off])
+    cubes = math.fsum([one**3 for one in off])
+    fourths = math.fsum([one**4 for one in off])
+    # Chance that one, two, three and four given attempts are all drawn: those of drawing without putting back.
+    one = b / n
+    pair = one * (b - 1) / (n - 1)
+    triple = pair * (b - 2) / (n - 2)
+    four_of = triple * (b - 3) / (n - 3) if n > 3 else 0.0
+    return (
+        b * middle,
+        squares * (one - pair),
+        cubes * (one - 3 * pair + 2 * triple),
+        fourths * (one - 7 * pair + 12 * triple - 6 * four_of)
+        + squares**2 * 3 * (pair - 2 * triple + four_of),
+    )
+
+
+def _expanded(parts: Sequence[Part], unit: float | None, resamples: int) -> tuple[float, float] | None:
+    """Both tails by the Edgeworth expansion of the sum; None: it is not near enough to normal, or not smooth."""
+    moments = list(map(_moments, parts))
+    two = math.fsum(of[1] for of in moments)
+    if unit is None:
+        coarse = math.fsum(
+            of[1] for part, of in zip(parts, moments, strict=True) if isinstance(part, Counted)
+        )
+        if coarse > two / 2:
+            return None
+    deviation = math.sqrt(two)
+    skew = math.fsum(of[2] for of in moments) / two**1.5
+    excess = math.fsum(of[3] - 3 * of[1] ** 2 for of in moments) / two**2
+    if max(abs(skew), abs(excess)) > _NEARLY_NORMAL:
+        return None
+    off = math.fsum(_seen(part) - of[0] for part, of in zip(parts, moments, strict=True))
+    half = 0.0 if unit is None else unit / 2
+    least = 1 / (resamples + 1)  # the expansion does not hold in the far tails
+
+    def below(at: float, skewed: float) -> float:
+        z = at / deviation
+        hermite = skewed / 6 * (z * z - 1) + excess / 24 * (z**3 - 3 * z)
+        hermite += skewed**2 / 72 * (z**5 - 10 * z**3 + 15 * z)
+        density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+        return min(1.0, max(least, normal_cdf(z) - density * hermite))
+
+    return below(off + half, skew), below(half - off, -skew)
+
+
+# Random deals
+
+
+def _sampled(
+    parts: Sequence[Part], unit: float | None, chance: random.Random, resamples: int
+) -> tuple[int, int, int]:
+    """Of so many random deals, those whose sum is as low as the one seen, those as high; and how many were made.
+
+    All deals are made at once: each bit of a long integer is one of them. A p that is clear after the first few
+    thousand is left at that (Besag and Clifford 1991).
+    """
+    amounts = [part.rises if isinstance(part, Counted) else part.gains for part in parts]
+    scale = 1 / unit if unit is not None else _FIXED_POINT / max(map(max, amounts))
+    whole = [[round(one * scale) for one in some] for some in amounts]
+    seen = sum(
+        sum(some[: part.seen if isinstance(part, Counted) else part.drawn])
+        for part, some in zip(parts, whole, strict=True)
+    )
+    # Sums that differ by no more than rounding did are taken for equal.
+    slack = 0 if unit is not None else sum(map(len, whole)) // 2
+    size = max(1, min(resamples, _MOST_BITS // sum(map(len, whole))))
+    low = high = done = 0
+    while done < resamples:
+        now = min(size, resamples - done, _FIRST if not done else resamples)
+        columns = _columns(parts, whole, chance, now)
+        low += _up_to(seen + slack, columns, now)
+        high += now - _up_to(seen - slack - 1, columns, now)
+        done += now
+        if min(low, high) >= _CLEAR and done <= _FIRST:
+            break
+    return low, high, done
+
+
+def _columns(
+    parts: Sequence[Part], amounts: Sequence[Sequence[int]], chance: random.Random, size: int
+) -> list[int]:
+    """So many random sums. Each number holds one bit of all of them, the lowest first."""
+    columns: list[list[int]] = [[] for _ in range(max(map(max, amounts)).bit_length())]
+    pools: dict[tuple[int, int], list[int]] = {}
+    full = (1 << size) - 1
+    for part, some in zip(parts, amounts, strict=True):
+        attempts = part.attempts if isinstance(part, Counted) else len(part.gains)
+        if attempts == 2:
+            drawn = [chance.getrandbits(size)]
+            drawn.append(full ^ drawn[0])
+        else:
+            key = attempts, part.drawn
+            if key not in pools:
+                pools[key] = _pool(*key, chance, size)
+            # A pool serves many parts: its attempts are renamed, and its deals begin elsewhere.
+            turn = chance.randrange(size)
+            drawn = [
+                (one << turn | one >> (size - turn)) & full for one in chance.sample(pools[key], attempts)
+            ]
+        if isinstance(part, Counted):
+            drawn = _reached(drawn[: part.ones])[max(0, part.ones + part.drawn - attempts) :]
+        for amount, bits in zip(some, drawn, strict=False):
+            for weight, column in enumerate(columns):
+                if amount >> weight & 1:
+                    column.append(bits)
+    return _added(columns)
+
+
+def _pool(attempts: int, drawn: int, chance: random.Random, size: int) -> list[int]:
+    """So many random deals: for each attempt the deals in which it is drawn. By a network of random exchanges."""
+    columns = [(1 << size) - 1] * drawn + [0] * (attempts - drawn)
+    for _ in range(_EXCHANGES):
+        order = chance.sample(range(attempts), attempts)
+        for one, other in zip(order[::2], order[1::2], strict=False):
+            swapped = (columns[one] ^ columns[other]) & chance.getrandbits(size)
+            columns[one] ^= swapped
+            columns[other] ^= swapped
+    return columns
+
+
+def _reached(drawn: Sequence[int]) -> list[int]:
+    """In which deals one or more of the attempts are drawn, two or more, and so on."""
+    reached: list[int] = []
+    for bits in drawn:
+        carried = bits
+        for place, some in enumerate(reached):
+            reached[place], carried = some | carried, some & carried
+        reached.append(carried)
+    return reached
+
+
+def _added(columns: list[list[int]]) -> list[int]:
+    """Sums of numbers of which each column holds the bits of one weight, the lowest first; for all deals at once.
+
+    As a processor adds: three bits of the same weight are one of it, and a carry.
+    """
+    sums = []
+    for weight, column in enumerate(columns):
+        total = 0
+        carries: list[int] = []
+        rest = iter(column)
+        for one in rest:
+            other = next(rest, 0)
+            either = one ^ other
+            carries.append(one & other | either & total)
+            total ^= either
+        sums.append(total)
+        if len(columns) > weight + 1:
+            columns[weight + 1] += carries
+        elif any(carries):
+            columns.append(carries)
+    return sums
+
+
+def _up_to(limit: int, sums: Sequence[int], size: int) -> int:
+    """How many of the sums are no higher than the limit."""
+    if limit < 0 or limit.bit_length() > len(sums):
+        return 0 if limit < 0 else size
+    equal, below = (1 << size) - 1, 0
+    for weight in range(len(sums) - 1, -1, -1):
+        if limit >> weight & 1:
+            below |= equal & ~sums[weight]
+            equal &= sums[weight]
+        else:
+            equal &= ~sums[weight]
+    return (below | equal).bit_count()
