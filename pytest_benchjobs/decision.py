@@ -29,11 +29,19 @@ ERRORS: dict[Ending, type[InfrastructureError]] = {
 }
 """Endings that are not the agent's doing. The trial has no score then."""
 _FAILURES: dict[Ending, tuple[FailureClass, str]] = {
+    Ending.NO_LAST_WORD: (FailureClass.AGENT_CRASHED, "the agent did not end in order"),
     Ending.TURN_LIMIT: (FailureClass.TURN_LIMIT, "the agent reached its limit of turns"),
-    Ending.REFUSED: (FailureClass.MODEL_REFUSED, "the model refused what the agent sent"),
+    Ending.REFUSED: (
+        FailureClass.MODEL_REFUSED,
+        "the model, or its endpoint, would not do what the agent asked for",
+    ),
     Ending.CRASHED: (FailureClass.AGENT_CRASHED, "the agent did not end in order"),
     Ending.KILLED: (FailureClass.AGENT_CRASHED, "the agent was killed"),
 }
+
+
+_UNLESS_PASSED = frozenset({Ending.NO_LAST_WORD, Ending.REFUSED})
+"""Endings with which a full score passes, when the exit status is 0."""
 
 
 def ending_of(
@@ -53,13 +61,15 @@ def ending_of(
         return Ending.ENDPOINT_DOWN, waited
     if result.timed_out:
         return Ending.TIMED_OUT, None
-    if seen is not None and said is not Ending.SUCCESS:
+    if seen is not None and (said is not Ending.SUCCESS or seen is Ending.REFUSED):
         return seen, about
     if result.exit_status == _KILLED:
         return Ending.KILLED, None
     if said in ERRORS and report is not None:
         # It would be a way out of a failure: who says that the world is to blame, and nobody saw it, has failed.
         return Ending.CRASHED, f"it ended with {said}, of which the gateway saw nothing"
+    if said is Ending.NO_LAST_WORD and reading is not None and result.exit_status:
+        return Ending.CRASHED, reading.message
     if said is not None and reading is not None:
         return said, reading.message
     return (
@@ -85,9 +95,14 @@ def infrastructure_error(ending: Ending | None, message: str | None) -> Infrastr
 
 
 def failing(
-    end: AgentEnd | None, *, trusted: bool, agent_timeout: float, silent_timeout: float | None
+    end: AgentEnd | None,
+    *,
+    passed: bool,
+    trusted: bool,
+    agent_timeout: float,
+    silent_timeout: float | None,
 ) -> tuple[FailureClass, str] | None:
-    """Why a trial has failed whatever its score, if it has."""
+    """Why a trial has failed by how its agent ended, if it has. `passed`: the score alone would do."""
     if end is None:
         return None
     if end.limit is not None:
@@ -96,7 +111,7 @@ def failing(
         return FailureClass.AGENT_TIMEOUT, f"the agent printed nothing for {silent_timeout or 0:g} s"
     if end.timed_out:
         return FailureClass.AGENT_TIMEOUT, f"the agent did not end within {agent_timeout:g} s"
-    if trusted or end.ending is None:
+    if trusted or end.ending is None or (passed and end.ending in _UNLESS_PASSED and end.exit_status == 0):
         return None
     found = _FAILURES.get(end.ending)
     return None if found is None else (found[0], end.message or found[1])

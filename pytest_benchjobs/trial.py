@@ -714,6 +714,7 @@ class _Try:
         threshold = self.limits.threshold
         verdict = failing(
             end,
+            passed=score >= threshold,
             trusted=agent.trusted,
             agent_timeout=self.limits.agent_timeout,
             silent_timeout=self.limits.silent_timeout,

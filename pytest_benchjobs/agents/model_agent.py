@@ -187,7 +187,7 @@ def work(task: Task, shell: Shell) -> int:
     except Ended as end:
         said = {"message": one_line(end.message, 1000), "status": end.status}
         _log(shell, "end", reason=end.reason, **{name: value for name, value in said.items() if value})
-        return 0 if end.reason in ("done", "gave_up") else 1
+        return 0 if end.reason in ("done", "gave_up", "refused") else 1
 
 
 def _converse(task: Task, shell: Shell) -> NoReturn:
@@ -224,7 +224,7 @@ def _finished(answer: Answer) -> Ended:
     if answer.finish_reason == "length":
         return Ended("gave_up", "its last answer was cut off at its limit of tokens")
     if answer.finish_reason == "content_filter":
-        return Ended("gave_up", "its last answer was held back by a filter")
+        return Ended("refused", "its last answer was held back by a filter")
     return Ended("done")
 
 

@@ -248,6 +248,9 @@ class Exchange:
         elif reading.hollow:
             failure = failures.of_rubbish(200, "nothing is answered")
             self._state.failed(failure, for_good=False)
+        elif reading.refused is not None and whole:
+            message = f"the model would not answer: {reading.refused}"
+            self._state.failed(Failure(Ending.REFUSED, message), for_good=False)
         elif whole:
             self._state.succeeded()
 

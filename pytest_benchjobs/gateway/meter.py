@@ -18,6 +18,7 @@ _TELLING = (
     b"usage",
     b'"error"',
     b"message_st",
+    b"refusal",
     b"response.",
     b"[DONE]",
     *(b"finishReason", b"blockReason"),
@@ -39,6 +40,8 @@ class Reading:
     """It said that it is complete."""
     ended: bool = False
     """It said why it ends, which is enough where `finished` does not follow."""
+    refused: str | None = None
+    """The wire's word for it, when the model or a filter would not answer."""
     hollow: bool = False
     """It came in one piece, and nothing is answered in it."""
     error: Mapping[str, Any] | None = None
@@ -183,10 +186,31 @@ def _note(reading: Reading, source: Mapping[str, Any], model: str, usage: str) -
         reading.error = source["error"]
 
 
+_REFUSALS = frozenset(
+    [
+        "refusal",
+        "content_filter",
+        "SAFETY",
+        "PROHIBITED_CONTENT",
+        "BLOCKLIST",
+        "SPII",
+        "RECITATION",
+        "IMAGE_SAFETY",
+    ]
+)
+
+
+def _refuse(reading: Reading, why: object) -> None:
+    if isinstance(why, str) and why in _REFUSALS:
+        reading.refused = why
+
+
 def _read_messages(event: dict[str, Any], reading: Reading) -> None:
     kind = event.get("type")
     _note(reading, _part(event, "message") if kind == "message_start" else event, "model", "usage")
     reading.finished |= kind == "message_stop"
+    for part in (event, _part(event, "delta"), _part(event, "message")):
+        _refuse(reading, part.get("stop_reason"))
 
 
 def _read_chat(event: dict[str, Any], reading: Reading) -> None:
@@ -194,6 +218,9 @@ def _read_chat(event: dict[str, Any], reading: Reading) -> None:
     choices = event.get("choices")
     for choice in choices if isinstance(choices, list) else []:
         reading.ended |= isinstance(choice, dict) and bool(choice.get("finish_reason"))
+        if isinstance(choice, dict):
+            said = _part(choice, "delta").get("refusal") or _part(choice, "message").get("refusal")
+            _refuse(reading, "refusal" if said else choice.get("finish_reason"))
     if "usage" not in event:
         _note(reading, _part(event, "x_groq"), "model", "usage")
 
@@ -202,6 +229,10 @@ def _read_responses(event: dict[str, Any], reading: Reading) -> None:
     kind = event.get("type")
     _note(reading, _part(event, "response") if "response" in event else event, "model", "usage")
     reading.finished |= kind in _ENDS
+    response = _part(event, "response") or event
+    _refuse(reading, _part(response, "incomplete_details").get("reason"))
+    if "response.refusal" in str(kind) or '"type": "refusal"' in json.dumps(response.get("output")):
+        reading.refused = "refusal"
     if kind == "error" and reading.error is None:
         reading.error = event
 
@@ -211,7 +242,9 @@ def _read_generate(event: dict[str, Any], reading: Reading) -> None:
     candidates = event.get("candidates")
     for candidate in candidates if isinstance(candidates, list) else []:
         reading.finished |= isinstance(candidate, dict) and bool(candidate.get("finishReason"))
-    reading.finished |= bool(_part(event, "promptFeedback").get("blockReason"))
+        _refuse(reading, candidate.get("finishReason") if isinstance(candidate, dict) else None)
+    if blocked := _part(event, "promptFeedback").get("blockReason"):
+        reading.finished, reading.refused = True, str(blocked)[:50]
 
 
 _READERS = {

@@ -3,9 +3,10 @@
     ending           outcome                  class
     success          graded
     gave_up          graded
+    no_last_word     graded, else failed      agent_crashed     no final event, and exit status 0: what it did may be enough
+    refused          graded, else failed      model_refused     the model, or its endpoint (400, 413, 422), would not do it
     turn_limit       failed                   turn_limit
-    refused          failed                   model_refused     the model refused what the agent sent (400, 413, 422)
-    crashed          failed                   agent_crashed     also: no final event, whatever the exit status
+    crashed          failed                   agent_crashed     also: no final event, and another exit status
     killed           failed                   agent_crashed
     timed_out        failed                   agent_timeout
     budget           error                    budget            a limit on money, tokens or calls cut it short
@@ -15,7 +16,8 @@
     rate_limited     error, worth a new try   rate_limited
     endpoint_down    error, worth a new try   endpoint_down
 
-What is graded passes or fails by its score.
+What is graded passes or fails by its score. `graded, else failed`: it passes by its score when the exit status is 0, and
+has the class when it does not pass.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ class Ending(enum.StrEnum):
 
     SUCCESS = "success"
     GAVE_UP = "gave_up"
+    NO_LAST_WORD = "no_last_word"
     TURN_LIMIT = "turn_limit"
     REFUSED = "refused"
     CRASHED = "crashed"

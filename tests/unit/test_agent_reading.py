@@ -110,12 +110,12 @@ def test_the_same_work_is_the_same_trajectory_whoever_did_it(tmp_path: Path, age
 
 
 @pytest.mark.parametrize("agent", PUBLIC)
-def test_without_its_final_event_an_agent_has_crashed(tmp_path: Path, agent: str) -> None:
+def test_without_its_final_event_an_agent_has_no_last_word(tmp_path: Path, agent: str) -> None:
     (sample,) = [one for one in SAMPLES if (one.agent, one.case) == (agent, "two commands and an answer")]
     lines = sample.log.splitlines()
     last = max(number for number, line in enumerate(lines) if line.startswith("{"))
     reading, _ = read(tmp_path, agent, "\n".join(lines[:last]))
-    assert reading.ending is Ending.CRASHED
+    assert reading.ending is Ending.NO_LAST_WORD
     assert "without its final event" in (reading.message or "")
 
 
@@ -123,9 +123,9 @@ def test_without_its_final_event_an_agent_has_crashed(tmp_path: Path, agent: str
 @pytest.mark.parametrize(
     "log", ["", "\n\n", "Segmentation fault (core dumped)\n", '{"type": "unheard of"}\n']
 )
-def test_nothing_to_read_is_a_crash(tmp_path: Path, agent: str, log: str) -> None:
+def test_nothing_to_read_is_no_last_word(tmp_path: Path, agent: str, log: str) -> None:
     reading, _ = read(tmp_path, agent, log)
-    assert reading.ending is Ending.CRASHED
+    assert reading.ending is Ending.NO_LAST_WORD
     assert ("Segmentation" in (reading.message or "")) == ("Segmentation" in log)
 
 

@@ -40,9 +40,10 @@ def ended(
     return ending_of(result, reading, report)[0]
 
 
-def fails(ending: Ending | None, **end: object) -> str | None:
+def fails(ending: Ending | None, passed: bool = True, **end: object) -> str | None:
     found = failing(
         AgentEnd.model_validate({"exit_status": 0, "ending": ending, **end}),
+        passed=passed,
         trusted=False,
         agent_timeout=60,
         silent_timeout=None,
@@ -57,6 +58,10 @@ def test_every_row_of_the_table_is_what_is_done() -> None:
     for name, outcome, *rest in rows:
         ending = Ending(name)
         outcome = outcome.rstrip(",")
+        if outcome == "graded" and rest[:2] == ["else", "failed"]:
+            assert fails(ending) is infrastructure_error(ending, None) is None
+            assert fails(ending, exit_status=1) == fails(ending, passed=False) == rest[2]
+            continue
         error = infrastructure_error(ending, None)
         if outcome == "error":
             assert isinstance(error, InfrastructureError)
@@ -135,15 +140,26 @@ def test_who_was_kept_waiting_by_a_silent_endpoint_is_not_to_blame(
     assert ended(0, said=Ending.SUCCESS, seconds=seconds, waited=waited) is Ending.SUCCESS
 
 
+def test_without_a_last_word_the_exit_status_counts() -> None:
+    assert ended(0, said=Ending.NO_LAST_WORD) is Ending.NO_LAST_WORD
+    assert ended(1, said=Ending.NO_LAST_WORD) is Ending.CRASHED
+    assert ended(0, said=Ending.NO_LAST_WORD, seen=Ending.ENDPOINT_DOWN) is Ending.ENDPOINT_DOWN
+
+
+@pytest.mark.parametrize("said", [Ending.SUCCESS, Ending.GAVE_UP, Ending.REFUSED, Ending.CRASHED])
+def test_a_refusal_is_one_whatever_the_agent_makes_of_it(said: Ending) -> None:
+    assert ended(0, said=said, seen=Ending.REFUSED) is Ending.REFUSED
+
+
 def test_nothing_an_author_wrote_fails_by_its_ending() -> None:
     end = AgentEnd(exit_status=3, ending=Ending.CRASHED)
-    assert failing(end, trusted=True, agent_timeout=1, silent_timeout=None) is None
-    assert failing(None, trusted=False, agent_timeout=1, silent_timeout=None) is None
+    assert failing(end, passed=True, trusted=True, agent_timeout=1, silent_timeout=None) is None
+    assert failing(None, passed=True, trusted=False, agent_timeout=1, silent_timeout=None) is None
 
 
 def test_messages_name_the_time_or_the_agents_own_words() -> None:
     def message(end: AgentEnd) -> str:
-        found = failing(end, trusted=False, agent_timeout=60, silent_timeout=5)
+        found = failing(end, passed=True, trusted=False, agent_timeout=60, silent_timeout=5)
         assert found is not None
         return found[1]
 

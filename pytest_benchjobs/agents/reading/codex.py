@@ -56,7 +56,7 @@ class Codex:
         for item in self._begun.values():
             self._item(item, complete=False)
         if self._said is None and self._error:
-            return Ending.CRASHED, f"it ended without its final event; its last error: {self._error}"
+            return Ending.NO_LAST_WORD, f"it ended without its final event; its last error: {self._error}"
         return self._said
 
     def _item(self, item: Mapping[str, Any], *, complete: bool) -> None:

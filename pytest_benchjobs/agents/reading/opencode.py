@@ -69,7 +69,9 @@ class OpenCode:
         )
         if reason == "stop":
             self._said = Ending.SUCCESS, None
-        elif reason in ("length", "content-filter"):
+        elif reason == "content-filter":
+            self._said = Ending.REFUSED, "the model would not do it"
+        elif reason == "length":
             self._said = Ending.GAVE_UP, f"its last answer ended for the reason {reason!r}"
         else:
             self._said = None  # more has to come

@@ -11,6 +11,7 @@ from .values import added, count_at, items_at, text_at
 _REASONS = {
     "done": Ending.SUCCESS,
     "gave_up": Ending.GAVE_UP,
+    "refused": Ending.REFUSED,
     "turn_limit": Ending.TURN_LIMIT,
     "stopped": Ending.TIMED_OUT,
     "endpoint_down": Ending.ENDPOINT_DOWN,

@@ -48,7 +48,8 @@ def read_log(
 ) -> AgentReading:
     """Read `log` and write `trajectory`.
 
-    Without a final event the agent has crashed, whatever its exit status. A trajectory that cannot be written is left
+    Without a final event its exit status and its score have to tell whether it has crashed: some programs lose what is
+    in their pipe when they end. A trajectory that cannot be written is left
     out: the reading counts.
     """
     try:
@@ -84,4 +85,4 @@ def _read(log: Path, reader: Reader, trajectory: Trajectory) -> Said:
         return said
     words = telling or last
     missing = "it ended without its final event"
-    return Ending.CRASHED, f"{missing}; it last said: {words}" if words else missing
+    return Ending.NO_LAST_WORD, f"{missing}; it last said: {words}" if words else missing
