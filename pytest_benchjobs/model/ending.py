@@ -3,8 +3,8 @@
     ending           outcome                  class
     success          graded
     gave_up          graded
-    no_last_word     graded, else failed      agent_crashed     no final event, and exit status 0: what it did may be enough
-    refused          graded, else failed      model_refused     the model, or its endpoint (400, 413, 422), would not do it
+    no_last_word     graded, else failed      agent_crashed     no final event, and exit status 0
+    refused          graded, else failed      model_refused     by the model, or its endpoint (400, 413, 422)
     turn_limit       failed                   turn_limit
     crashed          failed                   agent_crashed     also: no final event, and another exit status
     killed           failed                   agent_crashed
@@ -16,8 +16,8 @@
     rate_limited     error, worth a new try   rate_limited
     endpoint_down    error, worth a new try   endpoint_down
 
-What is graded passes or fails by its score. `graded, else failed`: it passes by its score when the exit status is 0, and
-has the class when it does not pass.
+What is graded passes or fails by its score. `graded, else failed`: it passes by its score when the exit status is 0,
+and has the class when it does not pass.
 """
 
 from __future__ import annotations

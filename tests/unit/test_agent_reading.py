@@ -260,7 +260,7 @@ def test_a_result_that_comes_late_is_kept(tmp_path: Path) -> None:
 def test_a_command_that_never_ended_is_a_call_without_a_result(tmp_path: Path) -> None:
     item = {"id": "1", "type": "command_execution", "command": "sleep 99", "status": "in_progress"}
     reading, (_, step, _) = read(tmp_path, "codex", json.dumps({"type": "item.started", "item": item}))
-    assert reading.ending is Ending.CRASHED
+    assert reading.ending is Ending.NO_LAST_WORD
     assert step["tool_calls"][0]["arguments"] == {"command": "sleep 99"}
     assert "observation" not in step
 

@@ -262,3 +262,44 @@ def test_an_answer_that_breaks_off_is_not_the_gateways_fault(gateway: Gateway, m
 def test_what_is_an_answer(kind: Kind, answer: bytes) -> None:
     assert flaw(kind, answer) is None
     assert flaw(kind, answer[:-1]) is not None
+
+
+REFUSALS = {
+    "/anthropic/v1/messages": {"content": [], "stop_reason": "refusal"},
+    "/openai/v1/chat/completions": {
+        "choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]
+    },
+    "/openai/v1/chat/completions#": {
+        "choices": [{"message": {"refusal": "I will not."}, "finish_reason": "stop"}]
+    },
+    "/openai/v1/responses": {"output": [], "incomplete_details": {"reason": "content_filter"}},
+    "/openai/v1/responses#": {"output": [{"content": [{"type": "refusal", "refusal": "I will not."}]}]},
+    "/google/v1beta/models/m-1:generateContent": {"candidates": [{"finishReason": "SAFETY"}]},
+    "/google/v1beta/models/m-1:generateContent#": {"promptFeedback": {"blockReason": "OTHER"}},
+}
+
+
+@pytest.mark.parametrize("path", REFUSALS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_refusal_is_seen_on_every_wire_and_forgotten_when_another_call_is_answered(
+    gateway: Gateway, model: Model, path: str, stream: bool
+) -> None:
+    answer: dict[str, Any] = {"model": "m-1", **REFUSALS[path]}
+    path = path.rstrip("#")
+    if stream:
+        event = {"type": "response.incomplete", "response": answer} if "responses" in path else answer
+        if "messages" in path:
+            event = {"type": "message_delta", "delta": answer}
+        said = Said(200, b"", SSE, chunks=(*events(event), *events({"type": "message_stop"}, b"[DONE]")))
+        if "generateContent" in path:
+            path = path.replace("generateContent", "streamGenerateContent") + "?alt=sse"
+    else:
+        said = Said(200, json.dumps(answer).encode())
+    model.says(said, said, chat_answer())
+    with agent(gateway, model) as one:
+        assert one.call(path, STREAM).status == 200
+        assert one.route.close().ending is Ending.REFUSED
+    with agent(gateway, model) as one:
+        one.call(path, STREAM)
+        one.chat()
+        assert one.route.close().ending is None
