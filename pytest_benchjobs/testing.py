@@ -273,6 +273,9 @@ class FakeSandbox:
         for group in list(self._groups):
             send(group, signal.SIGKILL)
 
+    def settle(self) -> None:
+        """Nothing: programs are yours."""
+
     def restore_programs(self) -> tuple[str, ...]:
         """None were changed: they are yours."""
         return ()

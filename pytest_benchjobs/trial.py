@@ -67,6 +67,7 @@ from .model.scenario import Network
 from .model.usage import Usage
 from .preparation import Prepared, Services, prepare
 from .sandbox.door import DOOR_FAILED, door_file, through_door
+from .sandbox.loading import Restoring
 from .sandbox.protocol import ExecResult, File, Mount, Sandbox, SandboxSpec, Stopping
 from .scoring.commands import Tail
 from .scoring.grade import combine, describe, failure, make_context, run_scorer
@@ -391,6 +392,9 @@ class _Try:
             image_map=self.config.image_map,
             build_args=self.config.build_args,
             mounts=self._mounts(command),
+            restoring=Restoring(
+                packages=any(scorer.type == "harbor" for scorer in scenario.scorers),
+            ),
             kept=None if self.original is None else self.original.kept,
         )
         self.cancellation.check()
@@ -430,6 +434,8 @@ class _Try:
                     raise EnvironmentFailed(
                         f"set-up step exited with status {result.exit_status}: {step[:200]}\n{tail.text()[-1000:]}"
                     )
+        if environment.setup:
+            sandbox.settle()
         if environment.healthcheck is not None:
             self._enter("healthcheck")
             self._wait_until_healthy(sandbox)

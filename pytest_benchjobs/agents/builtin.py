@@ -48,9 +48,15 @@ class Oracle:
         env = fill(reference.env, HOST)
         if reference.solution is not None:
             return AgentCommand(
-                argv=shell(f"chmod +x {SOLUTION_DIRECTORY}/solve.sh; {SOLUTION_DIRECTORY}/solve.sh"),
+                argv=shell(f"{SOLUTION_DIRECTORY}/solve.sh"),
                 env={"DEBIAN_FRONTEND": "noninteractive", **env},
-                files=(File(SOLUTION_DIRECTORY, source=reference.solution),),
+                files=(
+                    File(SOLUTION_DIRECTORY, source=reference.solution, readable=True),
+                    # Whatever its mode in the repository, and whoever runs it.
+                    File(
+                        f"{SOLUTION_DIRECTORY}/solve.sh", source=reference.solution / "solve.sh", mode=0o755
+                    ),
+                ),
             )
         if reference.patch is not None:
             return AgentCommand(

@@ -59,7 +59,7 @@ def _add(tar: tarfile.TarFile, file: File, name: str) -> None:
         member.size = len(file.content)
         tar.addfile(member, io.BytesIO(file.content))
     elif file.source is not None:
-        tar.add(file.source.resolve(), name, filter=_as_root(name, file.mode))
+        tar.add(file.source.resolve(), name, filter=_as_root(name, file))
     else:
         member = _member(name, 0o755 if file.mode is None else file.mode)
         member.type = tarfile.DIRTYPE
@@ -73,7 +73,7 @@ def _member(name: str, mode: int) -> tarfile.TarInfo:
     return member
 
 
-def _as_root(top: str, mode: int | None) -> Callable[[tarfile.TarInfo], tarfile.TarInfo | None]:
+def _as_root(top: str, file: File) -> Callable[[tarfile.TarInfo], tarfile.TarInfo | None]:
     def adapt(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
         if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
             return None
@@ -81,8 +81,10 @@ def _as_root(top: str, mode: int | None) -> Callable[[tarfile.TarInfo], tarfile.
             return None
         member.uid = member.gid = 0
         member.uname = member.gname = ""
-        if mode is not None and member.name == top:
-            member.mode = mode
+        if file.readable:
+            member.mode |= 0o555 if member.isdir() else 0o444
+        if file.mode is not None and member.name == top:
+            member.mode = file.mode
         return member
 
     return adapt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import posixpath
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,8 +25,9 @@ from ..model.result import ImageRecord
 from ..model.scenario import Network
 from .images import ResolvedImage
 from .keeping import commit
+from .loading import Places
 from .mountpoints import check_mount_points, lost, moved
-from .programs import restore
+from .programs import changes_of, is_below, restore
 from .protocol import ExecResult, Fetched, File, SandboxSpec, Sink, Stopping
 from .running import Running
 from .signals import send
@@ -90,6 +92,7 @@ class DockerSandbox:
         self._limit: str | None = None
         self._stream: Any = None
         self._tampered: tuple[str, ...] | None = None
+        self._settled: frozenset[str] = frozenset()
 
     @property
     def id(self) -> str:
@@ -259,9 +262,10 @@ class DockerSandbox:
                     raise
             client, mounts = self._engine.client, self._spec.mounts
             try:
-                self._tampered = restore(client, self._id, self._image, self._labels)
+                changes = changes_of(client, self._id)
+                self._tampered = self._restore(changes)
                 if mounts:
-                    check_mount_points(client, self._id, mounts)
+                    check_mount_points(client, self._id, mounts, changes)
                 client.start(self._id)
             except docker.errors.APIError as error:
                 if mounts and lost(error, mounts):
@@ -272,8 +276,25 @@ class DockerSandbox:
         """Put back shells, interpreters and loaders which were changed since the start; returns their paths."""
         if self._tampered is None:
             with self._calling():
-                self._tampered = restore(self._engine.client, self._id, self._image, self._labels)
+                self._tampered = self._restore(changes_of(self._engine.client, self._id))
         return self._tampered
+
+    def settle(self) -> None:
+        """Take what differs from the image now for the scenario's own: it is not undone later."""
+        with self._calling():
+            changed = changes_of(self._engine.client, self._id)
+        above = {posixpath.dirname(path) for path in changed}
+        self._settled = frozenset(changed) - above
+
+    def _restore(self, changes: Mapping[str, int]) -> tuple[str, ...]:
+        places = Places.of(self._image.env, self._workdir, self._spec.restoring)
+        given = {posixpath.normpath(posixpath.join(self._workdir, file.path)) for file in self._spec.files}
+        own = {
+            path: kind
+            for path, kind in changes.items()
+            if path not in self._settled and not is_below(path, given)
+        }
+        return restore(self._engine.client, self._id, self._image, self._labels, places, own)
 
     def set_network(self, network: Network) -> None:
         """Switch between `public` and `none` while running."""

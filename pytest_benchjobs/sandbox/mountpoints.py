@@ -7,33 +7,34 @@ that; or it would find a file where a directory has to be, and refuse.
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 
 import docker
 import docker.errors
 
 from ..model.errors import EnvironmentFailed
+from .original import LINK, kind_of, stat_of
 from .protocol import Mount
 
-_LINK_MODE = 1 << 27
 
+def check_mount_points(
+    client: docker.APIClient, container: str, mounts: Iterable[Mount], changes: Mapping[str, int]
+) -> None:
+    """Look at a container that is not running. Costs a call for each directory that was made for a mount.
 
-def check_mount_points(client: docker.APIClient, container: str, mounts: Iterable[Mount]) -> None:
-    """Look at a container that is not running. Costs a call, and one for each directory that was made for a mount.
+    `changes` are the paths that differ from its image.
 
     Raises:
         EnvironmentFailed: a mount would come back elsewhere.
         docker.errors.APIError: the engine refuses, among other things because a mount could not come back.
 
     """
-    changed = {change["Path"] for change in client.diff(container) or []}
     targets = [PurePosixPath(mount.target) for mount in mounts]
     on_the_way = {str(path) for target in targets for path in (target, *target.parents)}
-    for path in sorted(on_the_way & changed):
-        if _is_link(client, container, path):
+    for path in sorted(on_the_way & changes.keys()):
+        # What is not there is made anew, or the engine says why not when the container starts.
+        if kind_of(stat_of(client, container, path)) == LINK:
             raise moved(f"{path} is a link now")
 
 
@@ -49,16 +50,3 @@ def lost(error: docker.errors.APIError, mounts: Iterable[Mount]) -> bool:
     text = str(error.explanation).lower()
     signs = ("not a directory", "is a directory", "could not find the file")
     return any(sign in text for sign in signs) and all(mount.source.exists() for mount in mounts)
-
-
-def _is_link(client: docker.APIClient, container: str, path: str) -> bool:
-    answer = client.head(
-        f"{client.base_url}/v{client.api_version}/containers/{container}/archive",
-        params={"path": path},
-        timeout=client.timeout,
-    )
-    if not answer.ok:
-        # It is made anew, or the engine says why not when the container starts.
-        return False
-    stat = json.loads(base64.b64decode(answer.headers["X-Docker-Container-Path-Stat"]))
-    return bool(stat["mode"] & _LINK_MODE)

@@ -15,6 +15,7 @@ from typing import Protocol
 from ..model.job import JobConfig
 from ..model.result import ImageRecord
 from ..model.scenario import Environment, Network, Scenario
+from .loading import Restoring
 
 BYTECODE = "__pycache__"
 """Such a directory below the `source` of a `File` is not put in: Python leaves it behind here, with paths of here."""
@@ -32,6 +33,8 @@ class File:
     """Permission bits; default: 0644 for content, the source's own for files of the host."""
     clean: bool = False
     """Remove whatever is at `path` first. The engine does it: nothing in the sandbox is asked."""
+    readable: bool = False
+    """Everybody can read it, and enter its directories, whatever the permission bits of the source."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,6 +74,8 @@ class SandboxSpec:
     image_map: Mapping[str, str] = dataclasses.field(default_factory=dict)
     build_args: Mapping[str, str] = dataclasses.field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
+    restoring: Restoring = dataclasses.field(default_factory=Restoring)
+    """How much of what an agent does to programs is undone."""
     kept: str | None = None
     """Start from what `Sandbox.keep` returned instead of the environment's image. All else is as it would be."""
 
@@ -185,8 +190,11 @@ class Sandbox(Protocol):
     def end_processes(self) -> None:
         """Kill every process there is, with no help from inside, and be ready for `exec` again."""
 
+    def settle(self) -> None:
+        """Take all there is now for the scenario's own, which `restore_programs` does not undo."""
+
     def restore_programs(self) -> tuple[str, ...]:
-        """Put back shells, interpreters and loaders which were changed since the start; returns their paths."""
+        """Put back programs and what they load by themselves, as `SandboxSpec.restoring` says; returns the paths."""
 
     def set_network(self, network: Network) -> None:
         """Switch between `public` and `none` while running."""

@@ -14,11 +14,15 @@ from xml.etree import ElementTree
 
 from ..model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
 from ..sandbox.protocol import File
+from ..sources.documents import has_windows_line_ends
 from .commands import Tail, run_shell
 from .protocol import Graded, Scorer, ScoringContext
+from .pytest_runner import pytest_command
 
 TESTS_DIRECTORY = "/tests"
 VERIFIER_DIRECTORY = "/logs/verifier"
+TEST_SCRIPT = "test.sh"
+_BYTE_ORDER_MARK = "\ufeff"
 _REPORT_LIMIT = 8 * 1024 * 1024
 _LOGS_LIMIT = 64 * 1024 * 1024
 _REWARD_LIMIT = 1024 * 1024
@@ -104,19 +108,19 @@ def score_tests(context: ScoringContext) -> Graded:
     target = f"{TESTS_DIRECTORY}/{spec.path.name}" if single else TESTS_DIRECTORY
     files = [File(VERIFIER_DIRECTORY, clean=True, mode=0o777)]
     if single:
-        files += [File(TESTS_DIRECTORY, clean=True), File(target, source=spec.path)]
+        files += [File(TESTS_DIRECTORY, clean=True), File(target, source=spec.path, readable=True)]
     else:
-        files += [File(TESTS_DIRECTORY, source=spec.path, clean=True)]
+        files += _tests_directory(spec.path)
     context.sandbox.put(files)
-    own_runner = spec.command is not None or (not single and (spec.path / "test.sh").is_file())
+    own_runner = spec.command is not None or (not single and (spec.path / TEST_SCRIPT).is_file())
     if spec.command is not None:
         command = spec.command
     elif own_runner:
-        command = f"chmod +x {TESTS_DIRECTORY}/test.sh; {TESTS_DIRECTORY}/test.sh"
+        command = f"{TESTS_DIRECTORY}/{TEST_SCRIPT}"
     else:
-        command = f'python3 -m pytest -q -p no:cacheprovider --junitxml="$BENCH_JUNIT" {target}'
+        command = pytest_command(spec.path, target)
     result, output = run_shell(context, command)
-    _refuse_unrunnable(context, result.exit_status, output)
+    _refuse_unrunnable(context, result.exit_status, output, hint=line_ends_hint(spec.path))
     counts = _read_reports(context)
     if counts is not None:
         passed, total = counts
@@ -139,26 +143,25 @@ def score_tests(context: ScoringContext) -> Graded:
 def score_harbor(context: ScoringContext) -> Graded:
     """`harbor`: runs tests/test.sh, whose exit status says nothing; reads /logs/verifier/reward.json, else .txt."""
     spec = context.spec
-    context.sandbox.put(
-        [
-            File(VERIFIER_DIRECTORY, clean=True, mode=0o777),
-            File(TESTS_DIRECTORY, source=spec.path, clean=True),
-        ]
-    )
-    result, output = run_shell(
-        context, f"chmod +x {TESTS_DIRECTORY}/test.sh; {TESTS_DIRECTORY}/test.sh", signals_matter=False
-    )
+    files = [File(VERIFIER_DIRECTORY, clean=True, mode=0o777)]
+    if spec.path is not None:  # else they are in the image
+        files += _tests_directory(spec.path)
+    context.sandbox.put(files)
+    result, output = run_shell(context, f"{TESTS_DIRECTORY}/{TEST_SCRIPT}", signals_matter=False)
     if result.exit_status == _SIGKILL:
         raise ScorerCrashed(f"scorer {spec.name!r} was killed, so what it wrote may be half a verdict")
     kept = context.directory / "verifier"
     context.sandbox.fetch(VERIFIER_DIRECTORY, kept, limit=_LOGS_LIMIT)
-    return parse_reward(_text(kept / "reward.json"), _text(kept / "reward.txt"), output)
+    try:
+        return parse_reward(_text(kept / "reward.json"), _text(kept / "reward.txt"), output)
+    except ScoreMissing as error:
+        raise ScoreMissing(f"{error}{line_ends_hint(spec.path)}") from None
 
 
 def parse_reward(reward_json: str | None, reward_text: str | None, output: str = "") -> Graded:
     """The score in Harbor's reward files; `reward.json` wins.
 
-    A JSON object may hold several numbers: `reward` is the score if it is there, else the mean of all.
+    A JSON object may hold more: `reward` alone is the score if it is there, else the mean of all numbers in it.
 
     Raises:
         ScoreMissing: neither file, or an empty one.
@@ -166,29 +169,14 @@ def parse_reward(reward_json: str | None, reward_text: str | None, output: str =
 
     """
     if reward_json is not None:
-        if not reward_json.strip():
-            raise ScoreMissing("reward.json is empty")
-        try:
-            value = json.loads(reward_json)
-        except (ValueError, RecursionError) as error:
-            raise ScoreInvalid(f"reward.json is not JSON: {str(error)[:200]}") from None
-        if not isinstance(value, dict):
-            return Graded(checked(value, "reward.json"), output)
-        if not value:
-            raise ScoreMissing("reward.json holds no reward")
-        rewards = {
-            str(key)[:100]: checked(number, f"reward.json, key {str(key)[:100]!r},")
-            for key, number in value.items()
-        }
-        score = rewards["reward"] if "reward" in rewards else math.fsum(rewards.values()) / len(rewards)
-        shown = dict(itertools.islice(rewards.items(), _REWARDS_SHOWN))
-        return Graded(min(score, 1.0), output, {"rewards": shown})
+        return _reward_of_json(reward_json.removeprefix(_BYTE_ORDER_MARK), output)
     if reward_text is None:
         last = output.strip().splitlines()[-1:] or ["nothing"]
         raise ScoreMissing(
             "the tests left neither /logs/verifier/reward.json nor reward.txt; "
             f"the last thing they printed: {last[0][:200]}"
         )
+    reward_text = reward_text.removeprefix(_BYTE_ORDER_MARK)
     if not reward_text.strip():
         raise ScoreMissing("reward.txt is empty")
     try:
@@ -198,8 +186,30 @@ def parse_reward(reward_json: str | None, reward_text: str | None, output: str =
     return Graded(checked(number, "reward.txt"), output)
 
 
+def _reward_of_json(text: str, output: str) -> Graded:
+    if not text.strip():
+        raise ScoreMissing("reward.json is empty")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ScoreInvalid(f"reward.json is not JSON: {str(error)[:200]}") from None
+    if not isinstance(value, dict):
+        return Graded(checked(value, "reward.json"), output)
+    if not value:
+        raise ScoreMissing("reward.json holds no reward")
+    if "reward" in value:
+        # What else is there is for people to read.
+        score = checked(value["reward"], "reward.json, key 'reward',")
+    else:
+        numbers = [checked(number, f"reward.json, key {key[:100]!r},") for key, number in value.items()]
+        score = min(math.fsum(numbers) / len(numbers), 1.0)
+    shown = {key[:100]: kept for key, kept in itertools.islice(value.items(), _REWARDS_SHOWN)}
+    return Graded(score, output, {"rewards": shown})
+
+
 def parse_junit(text: str) -> tuple[int, int] | None:
     """(passed, total) of a JUnit report, leaving out skipped tests; None when it is not one."""
+    text = text.removeprefix(_BYTE_ORDER_MARK)
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         return None
     try:
@@ -220,7 +230,7 @@ def parse_junit(text: str) -> tuple[int, int] | None:
 def parse_ctrf(text: str) -> tuple[int, int] | None:
     """(passed, total) of a CTRF report, leaving out skipped tests; None when it is not one."""
     try:
-        tests: Any = json.loads(text)["results"]["tests"]
+        tests: Any = json.loads(text.removeprefix(_BYTE_ORDER_MARK))["results"]["tests"]
         states = [test["status"] for test in tests if test["status"] not in ("skipped", "pending")]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
@@ -249,11 +259,31 @@ def _read_reports(context: ScoringContext) -> tuple[int, int] | None:
     return None
 
 
-def _refuse_unrunnable(context: ScoringContext, status: int | None, output: str) -> None:
+def _tests_directory(path: Path) -> list[File]:
+    """The directory at its place; whoever the scorer runs as can read it, and run its `test.sh`."""
+    script = path / TEST_SCRIPT
+    files = [File(TESTS_DIRECTORY, source=path, clean=True, readable=True)]
+    if script.is_file():
+        # Most repositories have it with mode 0644, and root alone could change that inside.
+        files.append(File(f"{TESTS_DIRECTORY}/{TEST_SCRIPT}", source=script, mode=0o755))
+    return files
+
+
+def line_ends_hint(path: Path | None) -> str:
+    """Why a `test.sh` may not run, if that is how its lines end; else nothing."""
+    if path is None or not has_windows_line_ends(path / TEST_SCRIPT):
+        return ""
+    return (
+        f". {TEST_SCRIPT} has the line ends of Windows (CRLF), which shells cannot run: convert it (sed -i 's/\\r$//' "
+        f"{TEST_SCRIPT}), and write `*.sh text eol=lf` into .gitattributes"
+    )
+
+
+def _refuse_unrunnable(context: ScoringContext, status: int | None, output: str, *, hint: str = "") -> None:
     if status in (_NOT_EXECUTABLE, _NOT_EXECUTABLE + 1):
         raise ScorerCrashed(
             f"scorer {context.spec.name!r} could not be run (exit status {status}): "
-            f"{output[-300:].strip() or 'it printed nothing'}"
+            f"{output[-300:].strip() or 'it printed nothing'}{hint}"
         )
 
 

@@ -83,6 +83,17 @@ def read_text(path: Path, *, limit: int = MAX_BYTES) -> str:
         raise InputError("is not UTF-8 text; save it as UTF-8", path=path, line=line) from None
 
 
+def has_windows_line_ends(path: Path) -> bool:
+    """Tell whether the first line of a file ends with CRLF. Shells cannot run such a script."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return False
+        with path.open("rb") as file:
+            return file.readline(4096).endswith(b"\r\n")
+    except OSError:
+        return False
+
+
 def _table_expected(path: Path, data: object) -> InputError:
     found = "a list" if isinstance(data, list) else "a single value"
     return InputError(

@@ -18,7 +18,7 @@ from ..model.base import Name
 from ..model.errors import InputError, InputErrors
 from ..model.scenario import ArtifactSpec, Environment, HealthCheck, Network, Reference, Scenario, ScorerSpec
 from .complaints import Complaints
-from .documents import Document, read_document, read_text
+from .documents import Document, has_windows_line_ends, read_document, read_text
 from .harbor_task import TaskFile
 from .plain import Place
 from .protocol import ScenarioRef, SourceWarning, Unsupported
@@ -244,6 +244,11 @@ def _check_sense(directory: Path, task: TaskFile, complaints: Complaints) -> Non
     if version is not None and version not in _KNOWN_VERSIONS:
         key = "schema_version" if task.schema_version else "version"
         complaints.odd((key,), f"{version!r} is not a known version of the format (1.0 to 1.4); read as 1.4")
+    for script in ("tests/test.sh", "solution/solve.sh"):
+        if has_windows_line_ends(directory / script):
+            complaints.odd(
+                (), f"{script} has the line ends of Windows (CRLF), and will not run: convert it to LF"
+            )
     if (directory / "solution").is_dir() and not (directory / "solution" / "solve.sh").is_file():
         complaints.odd(("solution",), "solution/ has no solve.sh: the oracle cannot solve this task")
 

@@ -145,8 +145,11 @@ def test_oracle_applies_the_patch_of_the_reference(tmp_path: Path) -> None:
 
 def test_oracle_runs_the_solution_of_a_task_directory(tmp_path: Path) -> None:
     command = _prepared(Oracle().prepare(_call(reference=Reference(solution=tmp_path, env={"A": "b"}))))
-    assert command.files == (File("/solution", source=tmp_path),)
-    assert command.argv[-1].endswith("/solution/solve.sh")
+    assert command.files == (
+        File("/solution", source=tmp_path, readable=True),
+        File("/solution/solve.sh", source=tmp_path / "solve.sh", mode=0o755),
+    )
+    assert command.argv[-1] == "/solution/solve.sh"
     assert command.env == {"DEBIAN_FRONTEND": "noninteractive", "A": "b"}
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from hypothesis import given
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 from pytest_benchjobs.model.errors import InfrastructureError, ScoreInvalid, ScoreMissing
 from pytest_benchjobs.model.result import Failure, ScorerResult
 from pytest_benchjobs.model.scenario import Environment, ScorerSpec
-from pytest_benchjobs.sandbox.protocol import SandboxSpec
+from pytest_benchjobs.sandbox.protocol import File, SandboxSpec
 from pytest_benchjobs.scoring.builtin import (
     checked,
     parse_ctrf,
@@ -21,9 +24,12 @@ from pytest_benchjobs.scoring.builtin import (
     parse_reward,
     parse_score,
     score_harbor,
+    score_tests,
 )
 from pytest_benchjobs.scoring.grade import combine, make_context, run_scorer
-from pytest_benchjobs.testing import FakeProvider
+from pytest_benchjobs.scoring.protocol import Scorer
+from pytest_benchjobs.scoring.pytest_runner import pytest_command
+from pytest_benchjobs.testing import FakeProvider, FakeSandbox
 
 from .records import OWNER, trial
 
@@ -70,6 +76,15 @@ def test_whatever_a_script_prints_is_a_score_or_a_clear_error(output: str) -> No
         ("0.5", None, 0.5),
         ('{"speed": 0.5, "correct": 1}', None, 0.75),
         ('{"reward": 0.25, "correct": 1}', None, 0.25),
+        ('{"reward": 1, "tests_passed": 12}', None, 1.0),
+        (
+            '{"reward": 0.5, "cases": [{"name": "a", "ok": true}], "note": null, "deep": {"x": {"y": -3}}}',
+            None,
+            0.5,
+        ),
+        ('\ufeff{"reward": 1}', None, 1.0),
+        (None, "\ufeff0.5\n", 0.5),
+        ('{"a": 1, "b": 0}', None, 0.5),
         (None, "1\n", 1.0),
         (None, " 0.5 ", 0.5),
     ],
@@ -91,7 +106,11 @@ def test_harbor_reward_files(reward_json: str | None, reward_text: str | None, s
         ('{"reward": "1"}', None, ScoreInvalid),
         ('{"reward": true}', None, ScoreInvalid),
         ('{"reward": 1.5}', None, ScoreInvalid),
-        ('{"reward": 1, "other": -1}', None, ScoreInvalid),
+        ('{"reward": null, "other": 1}', None, ScoreInvalid),
+        ('{"a": 1, "b": -1}', None, ScoreInvalid),
+        ('{"a": 1, "b": null}', None, ScoreInvalid),
+        ('{"a": 1, "b": {"c": 1}}', None, ScoreInvalid),
+        ("\ufeff", None, ScoreMissing),
         ("NaN", None, ScoreInvalid),
         ("1" + "0" * 400, None, ScoreInvalid),
         ("1e999", None, ScoreInvalid),
@@ -174,20 +193,106 @@ def test_a_reward_of_very_many_numbers_shows_a_hundred() -> None:
     assert len(graded.details["rewards"]) == 100
 
 
-def _harbor(tmp_path: Path, script: str) -> ScorerResult:
-    """The result of a Harbor scorer whose test.sh is `script`, in a directory that plays the container."""
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test.sh").write_text(f"#!/bin/sh\ncd $(dirname $BENCH_JUNIT)\n{script}\n")
-    spec = ScorerSpec(name="harbor", type="harbor", path=tmp_path / "tests")
+def _score(
+    tmp_path: Path,
+    kind: str,
+    scorer: Scorer,
+    workdir: Mapping[str, str] = MappingProxyType({}),
+    **spec: object,
+) -> tuple[ScorerResult, FakeSandbox]:
+    """The result of a scorer for the files in `tests`, in a directory that plays the container."""
+    told = ScorerSpec.model_validate({"name": kind, "type": kind, "path": tmp_path / "tests", **spec})
     environment = Environment(image="x", workdir="/app")
     sandbox = FakeProvider(OWNER).start(SandboxSpec(environment, {}, "none", 60), on_phase=lambda phase: None)
+    sandbox.put([File(name, content=text.encode()) for name, text in workdir.items()])
     try:
         context = make_context(
-            trial().scenario, spec, sandbox, timeout=20, env={}, directory=tmp_path / "trial"
+            trial().scenario, told, sandbox, timeout=20, env={}, directory=tmp_path / "trial"
         )
-        return run_scorer(context, score_harbor, lambda text: text)
+        return run_scorer(context, scorer, lambda text: text), sandbox
     finally:
         sandbox.remove()
+
+
+def _harbor(tmp_path: Path, script: str) -> ScorerResult:
+    """The result of a Harbor scorer whose test.sh is `script`."""
+    _write_script(tmp_path, f"#!/bin/sh\ncd $(dirname $BENCH_JUNIT)\n{script}\n")
+    return _score(tmp_path, "harbor", score_harbor)[0]
+
+
+def _write_script(tmp_path: Path, text: str) -> None:
+    (tmp_path / "tests").mkdir(exist_ok=True)
+    (tmp_path / "tests" / "test.sh").write_bytes(text.encode())
+    (tmp_path / "tests" / "test.sh").chmod(0o644)
+
+
+def test_a_report_may_begin_with_a_byte_order_mark() -> None:
+    assert parse_junit("\ufeff<testsuite><testcase/></testsuite>") == (1, 1)
+    assert parse_ctrf('\ufeff{"results": {"tests": [{"status": "failed"}]}}') == (0, 1)
+
+
+@pytest.mark.parametrize(("kind", "scorer"), [("harbor", score_harbor), ("tests", score_tests)])
+def test_a_script_with_the_line_ends_of_windows_is_an_error_that_says_so(
+    tmp_path: Path, kind: str, scorer: Scorer
+) -> None:
+    _write_script(tmp_path, "#!/bin/sh\r\necho 1 > $(dirname $BENCH_JUNIT)/reward.txt\r\n")
+    result, _ = _score(tmp_path, kind, scorer)
+    assert result.score is None
+    assert result.error is not None
+    assert "line ends of Windows (CRLF)" in result.error.message
+    assert "eol=lf" in result.error.message
+
+
+def test_a_script_runs_whatever_its_mode_is(tmp_path: Path) -> None:
+    _write_script(tmp_path, "#!/bin/sh\nexit 0\n")
+    result, _ = _score(tmp_path, "tests", score_tests)
+    assert (result.score, result.error) == (1.0, None)
+
+
+def test_tests_with_neither_a_script_nor_a_command_are_run_by_pytest(tmp_path: Path) -> None:
+    """What the agent wrote can be imported, and gets in front of nothing."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text(
+        "import answer\n\n\ndef test_right():\n    assert answer.VALUE == 1\n\n\n"
+        "def test_wrong():\n    assert answer.VALUE == 2\n"
+    )
+    result, _ = _score(
+        tmp_path,
+        "tests",
+        score_tests,
+        {
+            "answer.py": "VALUE = 1\n",
+            "pytest.py": "raise SystemExit(0)\n",
+            "pathlib.py": "raise SystemExit(0)\n",
+            "conftest.py": "raise SystemExit(0)\n",
+            "pytest.ini": "[pytest]\naddopts = --co\n",
+            "evil-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: evil\nVersion: 1\n",
+            "evil-1.dist-info/entry_points.txt": "[pytest11]\nevil = conftest\n",
+        },
+        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"},
+    )
+    assert (result.score, result.error, result.details) == (0.5, None, {"passed": 1, "total": 2})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "used"),
+    [
+        ("pytest.ini", "[pytest]\n", True),
+        ("pyproject.toml", "[tool.pytest.ini_options]\n", True),
+        ("setup.cfg", "[tool:pytest]\n", True),
+        ("tox.ini", "[tox]\n", False),
+        ("pyproject.toml", "[project]\n", False),
+    ],
+)
+def test_pytest_is_configured_by_what_comes_with_the_tests_and_nothing_above_them(
+    tmp_path: Path, name: str, text: str, *, used: bool
+) -> None:
+    (tmp_path / name).write_text(text)
+    command = pytest_command(tmp_path, "/tests")
+    assert (f" -c /tests/{name} " in command) is used
+    assert (" -c /dev/null " in command) is not used
+    assert "--rootdir=/tests --confcutdir=/tests" in command
+    assert " -c /dev/null --rootdir=/tests " in pytest_command(tmp_path / name, f"/tests/{name}")
 
 
 @pytest.mark.parametrize(

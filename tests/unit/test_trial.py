@@ -189,6 +189,7 @@ def test_scorers_go_in_only_after_every_process_of_the_agent_is_dead(bench: Benc
     assert bench.provider.calls == [
         "start",
         "exec true",
+        "settle",
         "limit_hit",
         "exec echo right > out.txt",
         "limit_hit",
@@ -197,8 +198,8 @@ def test_scorers_go_in_only_after_every_process_of_the_agent_is_dead(bench: Benc
         "restore_programs",
         "read",
         "fetch",
-        "put /logs/verifier /tests",
-        "exec chmod +x /tests/test.sh; /tests/test.sh",
+        "put /logs/verifier /tests /tests/test.sh",
+        "exec /tests/test.sh",
         "read",
         "read",
         "remove",

@@ -182,6 +182,9 @@ class LocalSandbox:
     def end_processes(self) -> None:
         """There are none."""
 
+    def settle(self) -> None:
+        """Nothing: programs here are read-only."""
+
     def restore_programs(self) -> tuple[str, ...]:
         """None can be changed: they are this machine's, and read-only."""
         return ()

@@ -1,0 +1,187 @@
+"""What becomes of files that an agent changed or added where programs load from. Pure: no engine."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from pytest_benchjobs.sandbox.loader_cache import leads_elsewhere, libraries
+from pytest_benchjobs.sandbox.loading import Fate, Places, Restoring
+from pytest_benchjobs.sandbox.programs import _without_plugins
+
+LIB = "/usr/lib/python3.11"
+LOCAL = "/usr/local/lib/python3.11/dist-packages"
+
+
+def _places(
+    *, packages: bool = False, keep: tuple[str, ...] = (), workdir: str = "/app", path: str = ""
+) -> Places:
+    env = {"PATH": path} if path else {}
+    return Places.of(env, workdir, Restoring(keep, packages))
+
+
+@pytest.mark.parametrize(
+    ("path", "strict", "contract"),
+    [
+        ("/usr/bin/bash", True, True),
+        ("/usr/bin/git", True, False),
+        ("/bin", True, True),
+        (f"{LIB}/pathlib.py", True, True),
+        (f"{LIB}/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so", True, True),
+        ("/usr/lib/python3/dist-packages/_pytest/main.py", True, True),
+        ("/usr/lib/python3/dist-packages/numpy/core.py", True, False),
+        ("/usr/lib/x86_64-linux-gnu/libc.so.6", True, True),
+        ("/usr/lib/x86_64-linux-gnu/libssl.so.3", True, False),
+        ("/usr/share/perl/5.36.0/strict.pm", True, False),
+        ("/etc/python3.11/sitecustomize.py", True, True),
+        ("/etc/ld.so.preload", True, True),
+        ("/etc/alternatives/awk", True, True),
+        ("/etc/alternatives/java", True, False),
+        ("/etc/profile", True, False),
+        ("/root/.bashrc", True, False),
+        ("/root/.gitconfig", True, False),
+        ("/root/notes.txt", False, False),
+        ("/etc/nginx/nginx.conf", False, False),
+        ("/usr/share/nginx/html/index.html", False, False),
+        ("/var/lib/dpkg/status", False, False),
+        ("/app/run.sh", False, False),
+    ],
+)
+def test_what_the_image_has_comes_back_where_grading_depends_on_it(
+    path: str, *, strict: bool, contract: bool
+) -> None:
+    assert _places().is_restored(path) is strict
+    assert _places(packages=True).is_restored(path) is contract
+
+
+@pytest.mark.parametrize(
+    ("path", "strict", "contract"),
+    [
+        ("/app/pytest.py", Fate.LEAVE, Fate.LEAVE),
+        ("/app/venv/lib/python3.11/site-packages/x.pth", Fate.LEAVE, Fate.LEAVE),
+        ("/conftest.py", Fate.REMOVE, Fate.REMOVE),
+        ("/pyproject.toml", Fate.REMOVE, Fate.REMOVE),
+        ("/hello.py", Fate.REMOVE_IF_IN_FRONT, Fate.REMOVE_IF_IN_FRONT),
+        ("/usr/sbin/nginx", Fate.LINK_IF_IN_FRONT, Fate.LEAVE),
+        ("/usr/local/bin/grep", Fate.LINK_IF_IN_FRONT, Fate.LINK_IF_IN_FRONT),
+        ("/etc/nginx/nginx.conf", Fate.LEAVE, Fate.LEAVE),
+        ("/etc/profile.d/go.sh", Fate.EMPTY, Fate.LEAVE),
+        ("/etc/ld.so.cache", Fate.CHECK_CACHE, Fate.CHECK_CACHE),
+        ("/etc/ld.so.preload", Fate.EMPTY, Fate.EMPTY),
+        ("/etc/ld-musl-x86_64.path", Fate.REMOVE, Fate.REMOVE),
+        ("/root/.bashrc", Fate.EMPTY, Fate.LEAVE),
+        ("/node_modules/left-pad/index.js", Fate.REMOVE_TOP, Fate.LEAVE),
+        (f"{LOCAL}/x.pth", Fate.EMPTY, Fate.EMPTY),
+        (f"{LOCAL}/__editable__.mine-1.pth", Fate.EMPTY, Fate.LEAVE),
+        (f"{LOCAL}/sitecustomize.py", Fate.EMPTY, Fate.EMPTY),
+        (f"{LOCAL}/usercustomize/__init__.py", Fate.EMPTY, Fate.EMPTY),
+        (f"{LOCAL}/usercustomize.cpython-311-x86_64-linux-gnu.so", Fate.REMOVE, Fate.REMOVE),
+        (f"{LOCAL}/mine-1.dist-info/entry_points.txt", Fate.STRIP_PLUGINS, Fate.STRIP_PLUGINS),
+        (f"{LOCAL}/mine-1.dist-info", Fate.REMOVE_IF_LINK, Fate.REMOVE_IF_LINK),
+        (f"{LOCAL}/mine-1.dist-info/RECORD", Fate.LEAVE, Fate.LEAVE),
+        (f"{LOCAL}/numpy/__init__.py", Fate.REMOVE_IF_IN_FRONT, Fate.REMOVE_IF_IN_FRONT),
+        (f"{LOCAL}/numpy/data.csv", Fate.LEAVE, Fate.LEAVE),
+        (f"{LIB}/__pycache__/os.cpython-311.pyc", Fate.COMPILED, Fate.COMPILED),
+        ("/usr/lib/python311.zip", Fate.REMOVE, Fate.REMOVE),
+        ("/usr/pyvenv.cfg", Fate.REMOVE, Fate.REMOVE),
+        ("/usr/bin/pybuilddir.txt", Fate.REMOVE, Fate.REMOVE),
+        ("/root/.local/lib/python3.11", Fate.REMOVE_IF_LINK, Fate.REMOVE_IF_LINK),
+        ("/root/.local", Fate.REMOVE_IF_LINK, Fate.REMOVE_IF_LINK),
+        ("/etc/perl/strict.pm", Fate.REMOVE_IF_IN_FRONT, Fate.REMOVE_IF_IN_FRONT),
+        ("/usr/local/share/perl/5.36.0/sitecustomize.pl", Fate.EMPTY, Fate.EMPTY),
+        ("/usr/local/lib/libssl.so.3", Fate.REMOVE_IF_IN_FRONT, Fate.LEAVE),
+        ("/usr/local/lib/libc.so.6", Fate.REMOVE_IF_IN_FRONT, Fate.REMOVE_IF_IN_FRONT),
+        ("/usr/lib/x86_64-linux-gnu/gconv/gconv-modules.d/x.conf", Fate.EMPTY, Fate.EMPTY),
+        ("/usr/lib/nginx/modules/x.so", Fate.REMOVE_IF_IN_FRONT, Fate.LEAVE),
+        ("/var/www/html/index.html", Fate.LEAVE, Fate.LEAVE),
+    ],
+)
+def test_what_was_added_stays_unless_it_is_picked_up_unasked(path: str, strict: Fate, contract: Fate) -> None:
+    assert _places().fate(path) is strict
+    assert _places(packages=True).fate(path) is contract
+
+
+def test_what_the_author_calls_part_of_the_answer_is_left_alone() -> None:
+    places = _places(keep=("/usr/lib/python3/dist-packages/numpy*", "/etc/profile.d"))
+    assert not places.is_restored("/usr/lib/python3/dist-packages/numpy/core/x.py")
+    assert places.fate("/etc/profile.d/go.sh") is Fate.LEAVE
+    assert places.is_restored("/usr/lib/python3/dist-packages/pandas/x.py")
+
+
+def test_the_libraries_of_a_python_on_the_path_count_wherever_it_is() -> None:
+    places = _places(path="/opt/conda/bin:/app/.venv/bin:/usr/bin")
+    assert places.is_restored("/opt/conda/lib/python3.12/json/__init__.py")
+    assert places.is_restored("/app/.venv/lib/python3.12/site-packages/pytest/__init__.py")
+    assert places.fate("/app/.venv/lib/python3.12/site-packages/x.pth") is Fate.EMPTY
+    assert not _places().is_restored("/opt/conda/lib/python3.12/json/__init__.py")
+
+
+def test_in_a_workdir_that_is_the_root_files_of_the_root_are_the_agents() -> None:
+    assert _places(workdir="/").fate("/conftest.py") is Fate.LEAVE
+
+
+@pytest.mark.parametrize(
+    ("path", "behind"),
+    [
+        ("/usr/local/bin/grep", "/usr/bin/grep"),
+        (f"{LOCAL}/pytest.py", "/usr/lib/python3/dist-packages/pytest"),
+        (f"{LOCAL}/pathlib.py", f"{LIB}/pathlib.py"),
+        (f"{LIB}/pathlib/__init__.py", f"{LIB}/pathlib.py"),
+        (f"{LIB}/json/decoder.cpython-311-x86_64-linux-gnu.so", f"{LIB}/json/decoder.py"),
+        (f"{LOCAL}/_pytest", "/usr/lib/python3/dist-packages/_pytest"),
+        ("/etc/perl/File/Find.pm", "/usr/share/perl/5.36/File/Find.pm"),
+        ("/usr/lib/x86_64-linux-gnu/perl-base/strict.pmc", "/usr/lib/x86_64-linux-gnu/perl-base/strict.pm"),
+        ("/usr/local/lib/libc.so.6", "/usr/lib/x86_64-linux-gnu/libc.so.6"),
+        ("/usr/lib/x86_64-linux-gnu/glibc-hwcaps/x86-64-v3/libc.so.6", "/usr/lib/x86_64-linux-gnu/libc.so.6"),
+        ("/json.py", f"{LIB}/json"),
+    ],
+)
+def test_what_something_may_have_got_in_front_of_is_known(path: str, behind: str) -> None:
+    assert behind in set(_places().counterparts(path, "python3.11"))
+
+
+def test_by_contract_a_package_may_replace_one_of_the_image_but_not_the_runner() -> None:
+    places = _places(packages=True)
+    assert "/usr/lib/python3/dist-packages/numpy" not in set(
+        places.counterparts(f"{LOCAL}/numpy/__init__.py")
+    )
+    assert "/usr/lib/python3/dist-packages/pytest" in set(places.counterparts(f"{LOCAL}/pytest/__init__.py"))
+
+
+def test_of_entry_points_only_those_of_pytest_go() -> None:
+    text = b"[console_scripts]\nrun = mine:run\n\n[pytest11]\nmine = mine.plugin\n\n[other]\na = b\n"
+    assert _without_plugins(text) == b"[console_scripts]\nrun = mine:run\n\n[other]\na = b\n"
+    assert _without_plugins(b"[ pytest11 ]\nx = y\n") == b""
+    assert _without_plugins(b"[console_scripts]\na = b\n") == b"[console_scripts]\na = b\n"
+
+
+def _cache(**files: str) -> bytes:
+    """A cache of the loader in which `libc_so_6="/lib/libc.so.6"` is one library."""
+    names = [(name.replace("_", "."), file) for name, file in files.items()]
+    start = 48 + 24 * len(names)
+    entries, strings = b"", b""
+    for name, file in names:
+        key = start + len(strings)
+        strings += name.encode() + b"\0"
+        entries += struct.pack("<iIIIQ", 3, key, start + len(strings), 0, 0)
+        strings += file.encode() + b"\0"
+    head = b"glibc-ld.so.cache1.1" + struct.pack("<II", len(names), len(strings)) + bytes(20)
+    return head + entries + strings
+
+
+def test_the_cache_of_the_loader_may_get_new_libraries_but_not_new_places() -> None:
+    original = _cache(libssl_so_3="/usr/lib/libssl.so.3")
+    assert libraries(original) == {"libssl.so.3": {"/usr/lib/libssl.so.3"}}
+    more = _cache(libssl_so_3="/usr/lib/libssl.so.3", libmine_so_1="/usr/local/lib/libmine.so.1")
+    assert not leads_elsewhere(more, original)
+    assert not leads_elsewhere(original, None)
+    assert leads_elsewhere(_cache(libssl_so_3="/opt/libssl.so.3"), original)
+    assert leads_elsewhere(_cache(libc_so_6="/opt/libc.so.6"), None)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"ld.so-1.7.0", _cache(libx_so_1="/x")[:60], b"glibc-ld.so.cache1.1" + b"\xff" * 60]
+)
+def test_a_cache_that_cannot_be_read_leads_elsewhere(content: bytes) -> None:
+    assert leads_elsewhere(content, None)
