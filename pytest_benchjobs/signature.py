@@ -91,7 +91,13 @@ def parts_of(
         "environment": _digest(
             [environment | {"env": _from_host(scenario.environment.env, secrets)}, bool(keeps)]
         ),
-        "scorers": _digest([_VERSION, *(_scorer(one, scorers, secrets) for one in scenario.scorers)]),
+        "scorers": _digest(
+            [
+                _VERSION,
+                *(_scorer(one, scorers, secrets) for one in scenario.scorers),
+                *_where_graded(scenario, secrets),
+            ]
+        ),
         "agent": _digest(
             [
                 spec.model_dump(mode="json", exclude={"params"}),
@@ -193,6 +199,19 @@ def _scorer(spec: ScorerSpec, scorers: Mapping[str, Scorer], secrets: Mapping[st
         _from_host(spec.env, secrets),
         source,
     ]
+
+
+def _where_graded(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
+    """What is graded, where that is not all there is in the agent's own container."""
+    fresh = scenario.fresh_container
+    where: list[Any] = [["keep_changes", *scenario.keep_changes]] if scenario.keep_changes else []
+    if fresh is not None:
+        where.append(fresh.model_dump(mode="json", exclude={"environment"}))
+        if (own := fresh.environment) is not None:
+            where.append(own.model_dump(mode="json", exclude={"env", "dockerfile", "context"}))
+            where.append(_from_host(own.env, secrets))
+            where += [content_of(path) for path in (own.dockerfile, own.context) if path is not None]
+    return where
 
 
 def _source(thing: object) -> str | None:

@@ -20,9 +20,10 @@ import platform
 import re
 import shutil
 import signal
+import tarfile
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from .model.endpoint import GATEWAY_PORT
@@ -31,9 +32,21 @@ from .model.errors import AgentSetupFailed, ImageMissing
 from .model.job import JobConfig, Owner
 from .model.result import ImageRecord
 from .model.scenario import Environment, Network, Scenario
+from .sandbox.carrying import take
 from .sandbox.door import DOOR, DOOR_FAILED, SOCKET
 from .sandbox.local import LocalCommand, LocalDoor, send
-from .sandbox.protocol import BYTECODE, ExecResult, Fetched, File, Kept, SandboxSpec, Sink, Stopping
+from .sandbox.protocol import (
+    BYTECODE,
+    Changed,
+    ExecResult,
+    Fetched,
+    File,
+    Kept,
+    SandboxSpec,
+    Sink,
+    Stopping,
+    Taken,
+)
 
 _WORKDIR = "/app"
 _TOPS = frozenset({"app", "bench", "logs", "solution", "tests"})
@@ -258,6 +271,35 @@ class FakeSandbox:
             tuple(file.relative_to(destination).as_posix() for file in files),
             sum(file.stat().st_size for file in files),
         )
+
+    def take(
+        self, paths: Mapping[str, tuple[str, ...]], *, limit: int, only: frozenset[str] | None = None
+    ) -> Taken:
+        """Pack files of yours."""
+
+        @contextlib.contextmanager
+        def opened(path: str) -> Iterator[tuple[str, tarfile.TarFile] | None]:
+            source = self._host(path)
+            if not source.exists():
+                yield None
+                return
+            with tempfile.TemporaryFile() as file:
+                with tarfile.open(fileobj=file, mode="w") as tar:
+                    tar.add(source.resolve(), source.name)
+                file.seek(0)
+                with tarfile.open(fileobj=file) as tar:
+                    yield path, tar
+
+        return take(opened, paths, limit=limit, only=only)
+
+    def give(self, taken: Taken) -> None:
+        """Unpack what another had."""
+        with tarfile.open(fileobj=taken.archive) as tar:
+            tar.extractall(self.root, filter="tar")
+
+    def changed(self, directory: str) -> Changed:
+        """All there is: it does not know what was there before."""
+        return Changed(tuple(f"{directory}/{path.name}" for path in self._host(directory).iterdir()), ())
 
     def signal(self, pid: int, name: str) -> None:
         """Send a signal to what was started here."""

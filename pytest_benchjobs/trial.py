@@ -33,6 +33,7 @@ from .artifacts import keep_artifacts
 from .cancellation import Cancellation, Cancelled
 from .connection import Connection, connected, usage_notes
 from .decision import ending_of, failing, infrastructure_error
+from .fresh import collect, deliver
 from .hosting import HostShell
 from .limits import Limits
 from .model.agent import COMMAND
@@ -63,7 +64,7 @@ from .model.result import (
     Trial,
     TrialResult,
 )
-from .model.scenario import Network
+from .model.scenario import FreshContainer, HealthCheck, Network
 from .model.usage import Usage
 from .preparation import Prepared, Services, prepare
 from .sandbox.door import DOOR_FAILED, door_file, through_door
@@ -354,6 +355,8 @@ class _Try:
             self._keep_artifacts(sandbox)
             if self.agent_end is not None and self.agent_end.limit is not None:
                 self.score = 0.0
+            elif self.scenario.fresh_container is not None:
+                self._grade_afresh(sandbox, self.scenario.fresh_container)
             else:
                 self._grade(sandbox)
             outcome = self._decide(agent)
@@ -393,6 +396,7 @@ class _Try:
             build_args=self.config.build_args,
             mounts=self._mounts(command),
             restoring=Restoring(
+                scenario.keep_changes,
                 packages=any(scorer.type == "harbor" for scorer in scenario.scorers),
             ),
             kept=None if self.original is None else self.original.kept,
@@ -438,10 +442,9 @@ class _Try:
             sandbox.settle()
         if environment.healthcheck is not None:
             self._enter("healthcheck")
-            self._wait_until_healthy(sandbox)
+            self._wait_until_healthy(sandbox, environment.healthcheck)
 
-    def _wait_until_healthy(self, sandbox: Sandbox) -> None:
-        check = self.scenario.environment.healthcheck
+    def _wait_until_healthy(self, sandbox: Sandbox, check: HealthCheck | None) -> None:
         if check is None:
             return
         started = time.monotonic()
@@ -685,8 +688,55 @@ class _Try:
         self.artifacts += kept
         self.notes += notes
 
+    def _grade_afresh(self, sandbox: Sandbox, fresh: FreshContainer) -> None:
+        """Grade in a container that the agent has never been in."""
+        self._enter_unless_cancelled("carry")
+        carried = collect(sandbox, fresh)
+        self.notes += carried.taken.notes
+        with contextlib.closing(carried.taken.archive):
+            # Its memory and its processors are for the next one.
+            sandbox.remove()
+            with self._fresh_sandbox(fresh) as grader:
+                if fresh.environment is None:
+                    self._set_up(grader)
+                else:
+                    self._wait_until_healthy(grader, fresh.environment.healthcheck)
+                self._enter_unless_cancelled("carry")
+                deliver(carried, grader)
+                self._grade(grader)
+
+    @contextlib.contextmanager
+    def _fresh_sandbox(self, fresh: FreshContainer) -> Iterator[Sandbox]:
+        scenario = self.scenario
+        environment = fresh.environment or scenario.environment
+        files = [File(path, mode=0o777) for path in _LOG_DIRECTORIES]
+        if fresh.environment is None:
+            files += [File(path, source=source) for path, source in scenario.files.items()]
+        spec = SandboxSpec(
+            environment=environment.model_copy(update={"env": fill(environment.env, HOST)}),
+            labels={
+                "job": self.services.bundle.id,
+                "trial": self.trial.node_id,
+                "bundle": str(self.services.bundle.root.absolute()),
+            },
+            network=environment.network,
+            deadline=self.limits.deadline,
+            files=tuple(files),
+            image_map=self.config.image_map,
+            build_args=self.config.build_args,
+        )
+        grader = self.services.provider.start(spec, lambda _: self._enter_unless_cancelled("fresh"))
+        self._network = environment.network
+        try:
+            with self.cancellation.interrupting(grader.kill):
+                self.cancellation.check()
+                yield grader
+        finally:
+            self.notes += grader.notes
+            grader.remove()
+
     def _grade(self, sandbox: Sandbox) -> None:
-        for spec in self.scenario.scorers:
+        for number, spec in enumerate(self.scenario.scorers, 1):
             self._enter_unless_cancelled(f"score:{spec.name}")
             self._switch_network(sandbox, spec.network)
             context = make_context(
@@ -702,10 +752,15 @@ class _Try:
             graded = run_scorer(context, scorer, self._redactor.redact_text)
             self.scores.append(graded)
             self.cancellation.check()
-            if graded.error is not None and graded.error.class_ == ScorerTimeout.code:
-                # It runs on, and would meddle with the next.
-                sandbox.end_processes()
+            if number < len(self.scenario.scorers):
+                self._end_scorer(sandbox, graded)
         self.score = combine(self.scores)
+
+    def _end_scorer(self, sandbox: Sandbox, graded: ScorerResult) -> None:
+        """Whatever a scorer started, or the agent's code that it ran, would meddle with the next."""
+        timed_out = graded.error is not None and graded.error.class_ == ScorerTimeout.code
+        if timed_out or (not self._keeps_processes() and sandbox.processes()):
+            sandbox.end_processes()
 
     def _decide(self, agent: Agent) -> Outcome:
         """Score and ending -> outcome."""

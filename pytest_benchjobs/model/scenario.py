@@ -113,6 +113,23 @@ class ArtifactSpec(Model):
     exclude: tuple[str, ...] = ()
 
 
+class CarriedPath(Model):
+    """A file or directory that comes along into the container for grading. Relative ones start at the workdir."""
+
+    source: str = Field(min_length=1)
+    exclude: tuple[str, ...] = ()
+
+
+class FreshContainer(Model):
+    """Grade in a container of its own: what the agent left comes along as files, and nothing else of it does."""
+
+    paths: tuple[CarriedPath, ...] = ()
+    patch: bool = False
+    """What the agent changed, added or deleted below the workdir comes along, without `.git`."""
+    environment: Environment | None = None
+    """What the container is like; default: as the agent's, set up the same way."""
+
+
 class Requires(Model):
     """What must be there before anything is spent."""
 
@@ -156,6 +173,10 @@ class Scenario(Model):
     agent_network: Network | None = None
     scorer_timeout: Seconds = DEFAULT_SCORER_TIMEOUT
     scorers: tuple[ScorerSpec, ...] = Field(min_length=1)
+    fresh_container: FreshContainer | None = None
+    """Where it is graded; default: in the container that the agent worked in."""
+    keep_changes: tuple[str, ...] = ()
+    """Patterns of paths of programs, and of what they load, which are part of the answer: not undone before grading."""
     artifacts: tuple[ArtifactSpec, ...] = ()
     requires: Requires = Requires()
     source: Path

@@ -27,8 +27,8 @@ from .images import ResolvedImage
 from .keeping import commit
 from .loading import Places
 from .mountpoints import check_mount_points, lost, moved
-from .programs import changes_of, is_below, restore
-from .protocol import ExecResult, Fetched, File, SandboxSpec, Sink, Stopping
+from .programs import changed_below, changes_of, is_below, restore
+from .protocol import Changed, ExecResult, Fetched, File, SandboxSpec, Sink, Stopping, Taken
 from .running import Running
 from .signals import send
 from .stream import Drained
@@ -217,6 +217,24 @@ class DockerSandbox:
     ) -> Fetched | None:
         """Copy a file or directory out, safely. None: not there."""
         return self._transfer.fetch(path, destination, limit=limit, exclude=exclude)
+
+    def take(
+        self, paths: Mapping[str, tuple[str, ...]], *, limit: int, only: frozenset[str] | None = None
+    ) -> Taken:
+        """Take files and directories (path -> patterns of what is left out of it), to give them to another sandbox."""
+        return self._transfer.take(paths, limit=limit, only=only)
+
+    def give(self, taken: Taken) -> None:
+        """Put in what was taken from another sandbox."""
+        self._transfer.give(taken.archive)
+
+    def changed(self, directory: str) -> Changed | None:
+        """What is not as in the image below a directory; None: it began with what was kept."""
+        if self._spec.kept is not None:
+            return None
+        with self._calling():
+            changes = changes_of(self._engine.client, self._id)
+        return changed_below(changes, directory)
 
     def signal(self, pid: int, name: str) -> None:
         """Send a signal to the process group `pid`, as the sandbox numbers it. Never raises."""

@@ -49,6 +49,7 @@ _PYTHON_LAYOUT = ("pyvenv.cfg", "pybuilddir.txt")
 _PERL = re.compile(
     r"(/etc/perl|/usr(/local)?/(share|lib)(/[^/]+-linux[^/]*)?/(perl5?|perl-base|site_perl)(/[0-9.]+)?)/(?P<rest>.+)"
 )
+_PERL_CORE = re.compile(r"/usr/(share|lib/[^/]+-linux[^/]*)/(perl|perl-base)(/.*)?")
 _RUNNERS = re.compile(r"(pytest|_pytest|pluggy|iniconfig|py)(\.py|/.*|-[^/]+\.(dist|egg)-info/.*)?")
 _MODULE = re.compile(r"(?P<stem>[^./]+)(\.[^/]*)?\.(py|pyc|so)")
 _ABOVE_TESTS = re.compile(
@@ -273,6 +274,8 @@ class Places:
                 not (python["packages"] or "").endswith("-packages")
                 or _RUNNERS.fullmatch(python["rest"]) is not None
             )
+        if self._is_way_to_python(path) or _PERL_CORE.fullmatch(path):
+            return True
         if _LIBRARIES.fullmatch(directory) and _LIBRARY.fullmatch(name):
             return True
         if directory == "/etc/alternatives":

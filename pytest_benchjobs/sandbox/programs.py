@@ -27,8 +27,9 @@ from .images import ResolvedImage
 from .loader_cache import leads_elsewhere
 from .loading import DEFAULT_PATH, LOADER_CACHE, Fate, Places
 from .original import DIRECTORY, LINK, Original, kind_of, stat_of
+from .protocol import Changed
 
-__all__ = ["DEFAULT_PATH", "changes_of", "is_below", "restore"]
+__all__ = ["DEFAULT_PATH", "changed_below", "changes_of", "is_below", "restore"]
 
 _CHANGED, _ADDED, _DELETED = 0, 1, 2
 _SPOOL = 8 * 1024 * 1024
@@ -41,6 +42,18 @@ _PYTHON3 = re.compile(r"python3\.[0-9]+")
 def changes_of(client: docker.APIClient, container: str) -> dict[str, int]:
     """Path -> how it differs from the image. The engine looks through all of its files for it."""
     return {str(change["Path"]): int(change["Kind"]) for change in client.diff(container) or []}
+
+
+def changed_below(changes: Mapping[str, int], directory: str) -> Changed:
+    """What of `changes` is below a directory: of what is new or gone as a whole, only the top."""
+    below = {path: kind for path, kind in changes.items() if path.startswith(f"{directory.rstrip('/')}/")}
+    inner = {parent for path in below for parent in _above(path)}
+    new = {path for path, kind in below.items() if kind == _ADDED}
+    there = {path for path in new if posixpath.dirname(path) not in new}
+    there |= {path for path, kind in below.items() if kind == _CHANGED and path not in inner}
+    return Changed(
+        tuple(sorted(there)), tuple(sorted(path for path, kind in below.items() if kind == _DELETED))
+    )
 
 
 def restore(

@@ -10,7 +10,7 @@ import dataclasses
 import datetime
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import IO, Protocol
 
 from ..model.job import JobConfig
 from ..model.result import ImageRecord
@@ -126,6 +126,24 @@ class Kept:
     created: datetime.datetime
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Taken:
+    """Files of one sandbox on their way into another."""
+
+    archive: IO[bytes]
+    """Relative to the root. Close it after use."""
+    notes: tuple[str, ...] = ()
+    """What was left out, and why."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Changed:
+    """How a directory differs from the image's. Absolute paths; of a directory that is new or gone, only itself."""
+
+    there: tuple[str, ...]
+    gone: tuple[str, ...]
+
+
 Sink = Callable[[bytes], None]
 """Takes output as it comes, stdout and stderr merged. Must be quick; caps are its own affair."""
 
@@ -180,6 +198,23 @@ class Sandbox(Protocol):
         self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
     ) -> Fetched | None:
         """Copy a file or directory out: no links outside, no devices, at most `limit` bytes. None: not there."""
+
+    def take(
+        self, paths: Mapping[str, tuple[str, ...]], *, limit: int, only: frozenset[str] | None = None
+    ) -> Taken:
+        """Take files and directories (path -> patterns of what is left out of it), to give them to another sandbox.
+
+        `only`: of these, what is one of `only` or below it.
+
+        Owners and permission bits stay, but nobody gets rights of another by them. Links stay if they lead to
+        something that is taken. At most `limit` bytes.
+        """
+
+    def give(self, taken: Taken) -> None:
+        """Put in what was taken from another sandbox."""
+
+    def changed(self, directory: str) -> Changed | None:
+        """What is not as in the image below a directory; None: it cannot be told, for it began with what was kept."""
 
     def signal(self, pid: int, name: str) -> None:
         """Send a signal (`INT`, `TERM`) to the process group `pid`, as the sandbox numbers it. Never raises."""

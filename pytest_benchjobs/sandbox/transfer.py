@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import tarfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import docker.errors
 
 from ..model.errors import EngineLost
 from .archive import open_stream, pack, unpack
+from .carrying import take
 from .engine import Engine
-from .protocol import Fetched, File
+from .protocol import Fetched, File, Taken
 
 # Bits of Go's os.FileMode, which the engine describes files with.
 _LINK = 1 << 27
@@ -64,6 +65,29 @@ class Transfer:
                     continue
                 return unpack(tar(), destination, limit=limit, exclude=exclude)
         return None
+
+    def take(self, paths: Mapping[str, tuple[str, ...]], *, limit: int, only: frozenset[str] | None) -> Taken:
+        """Files and directories, for another container."""
+        return take(self._open, paths, limit=limit, only=only)
+
+    def give(self, archive: IO[bytes]) -> None:
+        """Put in what was taken from another container. One round trip."""
+        with self._calling():
+            self._engine.client.put_archive(self._container, "/", archive)
+
+    @contextlib.contextmanager
+    def _open(self, path: str) -> Iterator[tuple[str, tarfile.TarFile] | None]:
+        """Where a path leads, and the archive of that."""
+        for _ in range(2):
+            with self._archive(path) as (stat, tar):
+                if stat is None:
+                    break
+                if stat["mode"] & _LINK and stat.get("linkTarget") not in (None, "", path):
+                    path = stat["linkTarget"]
+                    continue
+                yield path, tar()
+                return
+        yield None
 
     @contextlib.contextmanager
     def _archive(self, path: str) -> Iterator[tuple[dict[str, Any] | None, Callable[[], tarfile.TarFile]]]:

@@ -6,7 +6,16 @@ import os.path
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from ..model.scenario import ArtifactSpec, Environment, HealthCheck, Reference, Requires, Scenario, ScorerSpec
+from ..model.scenario import (
+    ArtifactSpec,
+    Environment,
+    FreshContainer,
+    HealthCheck,
+    Reference,
+    Requires,
+    Scenario,
+    ScorerSpec,
+)
 from .complaints import misspelt
 from .documents import read_text
 from .plain import Place
@@ -34,6 +43,7 @@ def find_faults(written: WrittenScenario, directory: Path, given: Collection[str
         yield ("context",), "has no use without dockerfile"
     yield from _faults_of_networks(written)
     yield from _faults_of_scorers(written, given)
+    yield from _faults_of_fresh_container(written)
     yield from _faults_of_reference(written.reference)
     yield from _faults_of_container_paths(written)
     yield from _missing_paths(written, directory)
@@ -71,6 +81,25 @@ def _faults_of_scorers(written: WrittenScenario, given: Collection[str]) -> Iter
                 ("scorers", index),
                 f"{needed}: is required but missing for a scorer of type {scorer.type!r}",
             )
+
+
+def _faults_of_fresh_container(written: WrittenScenario) -> Iterator[_Fault]:
+    fresh = written.fresh_container
+    if fresh is None:
+        return
+    if bool(fresh.paths) is fresh.patch:
+        found = "both are given" if fresh.patch else "neither is given"
+        yield ("fresh_container",), f"paths: [PATH, ...] or patch: true is expected, {found}"
+    if fresh.patch and written.workdir == "/":
+        yield ("fresh_container", "patch"), "needs a workdir that is not /: what is in it comes along"
+    for index, carried in enumerate(fresh.paths):
+        if ".." in carried.source.split("/"):
+            yield (
+                ("fresh_container", "paths", index, "source"),
+                "'..' is not allowed; write the path absolute",
+            )
+    if written.keep_processes:
+        yield ("keep_processes",), "has no effect with fresh_container: no process comes along"
 
 
 def _faults_of_reference(reference: WrittenReference | None) -> Iterator[_Fault]:
@@ -161,6 +190,10 @@ def assemble(written: WrittenScenario, header: WrittenHeader, path: Path, line: 
             )
             for scorer in written.scorers
         ),
+        fresh_container=None
+        if written.fresh_container is None
+        else FreshContainer.model_validate(written.fresh_container.model_dump()),
+        keep_changes=tuple(written.keep_changes),
         artifacts=tuple(ArtifactSpec.model_validate(artifact.model_dump()) for artifact in written.artifacts),
         requires=Requires.model_validate(written.requires.model_dump() if written.requires else {}),
         source=path,

@@ -99,7 +99,8 @@ class Complaints:
     def odd(self, place: Place, message: str) -> None:
         """Note something that is no mistake."""
         line = self._document.line(place)
-        self.warnings.append(SourceWarning(f"{dotted(place)}: {message}", self._document.path, line))
+        text = f"{dotted(place)}: {message}" if place else message
+        self.warnings.append(SourceWarning(text, self._document.path, line))
 
     def raise_errors(self) -> None:
         """Raise what was found, if anything was.

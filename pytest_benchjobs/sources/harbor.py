@@ -16,10 +16,19 @@ from pydantic import TypeAdapter, ValidationError
 
 from ..model.base import Name
 from ..model.errors import InputError, InputErrors
-from ..model.scenario import ArtifactSpec, Environment, HealthCheck, Network, Reference, Scenario, ScorerSpec
+from ..model.scenario import (
+    ArtifactSpec,
+    Environment,
+    HealthCheck,
+    Network,
+    Reference,
+    Scenario,
+    ScorerSpec,
+)
 from .complaints import Complaints
 from .documents import Document, has_windows_line_ends, read_document, read_text
-from .harbor_task import TaskFile
+from .harbor_task import AgentTable, EnvironmentTable, TaskFile, VerifierTable
+from .harbor_verifier import brings_tests, fresh_container, has_own_dockerfile
 from .plain import Place
 from .protocol import ScenarioRef, SourceWarning, Unsupported
 from .toml_data import load_toml
@@ -134,7 +143,9 @@ def _check(directory: Path, scenario_id: str, document: Document, complaints: Co
     _refuse_unsupported(directory, scenario_id, document, complaints)
     steps = bool(document.data.get("steps")) or (directory / "steps").is_dir()
     if not steps:
-        for name in ("instruction.md", "tests/test.sh"):
+        # An image of the verifier's own may bring the tests along.
+        bundled = task is not None and brings_tests(directory, task)
+        for name in ("instruction.md", *(() if bundled else ("tests/test.sh",))):
             if not (directory / name).is_file():
                 complaints.wrong((), f"{name} is missing beside task.toml")
     if not (directory / "environment").is_dir():
@@ -184,25 +195,27 @@ def _find_unsupported(
         refuse((), "steps/: multi-step tasks are")
     if at("multi_step_reward_strategy") is not None and not at("steps"):
         complaints.odd(("multi_step_reward_strategy",), "has no effect without steps")
-    if at("verifier", "environment") is not None:
-        refuse(("verifier", "environment"), "a separate verifier environment is")
-    elif at("verifier", "environment_mode") == "separate":
-        refuse(("verifier", "environment_mode"), "a separate verifier environment is")
-    if (directory / "environment" / "docker-compose.yaml").exists():
-        refuse((), "environment/docker-compose.yaml: services of Docker Compose are")
+    for compose in ("environment/docker-compose.yaml", "tests/docker-compose.yaml"):
+        if (directory / compose).exists():
+            refuse((), f"{compose}: services of Docker Compose are")
     if (directory / "trajectory.json").exists():
         refuse((), "trajectory.json: context from an earlier session is")
-    for key, what in (("mcp_servers", "MCP servers are"), ("skills_dir", "skills are"), ("tpu", "TPUs are")):
-        if at("environment", key):
-            refuse(("environment", key), what)
-    gpus = at("environment", "gpus")
-    if isinstance(gpus, int) and gpus > 0:
-        refuse(("environment", "gpus"), "GPUs are")
-    if at("environment", "os") == "windows":
-        refuse(("environment", "os"), "Windows containers are")
-    for section in ("environment", "agent", "verifier"):
-        if at(section, "network_mode") == "allowlist":
-            refuse((section, "network_mode"), "a network with an allowlist is")
+    for table in (("environment",), ("verifier", "environment")):
+        for key, what in (
+            ("mcp_servers", "MCP servers are"),
+            ("skills_dir", "skills are"),
+            ("tpu", "TPUs are"),
+        ):
+            if at(*table, key):
+                refuse((*table, key), what)
+        gpus = at(*table, "gpus")
+        if isinstance(gpus, int) and gpus > 0:
+            refuse((*table, "gpus"), "GPUs are")
+        if at(*table, "os") == "windows":
+            refuse((*table, "os"), "Windows containers are")
+    for section in (("environment",), ("agent",), ("verifier",), ("verifier", "environment")):
+        if at(*section, "network_mode") == "allowlist":
+            refuse((*section, "network_mode"), "a network with an allowlist is")
     lists: tuple[tuple[Place, Any], ...] = (
         (("artifacts",), at("artifacts")),
         (("verifier", "collect"), at("verifier", "collect")),
@@ -219,20 +232,22 @@ def _check_sense(directory: Path, task: TaskFile, complaints: Complaints) -> Non
         complaints.wrong(
             ("environment",), "has neither docker_image nor a file environment/Dockerfile beside task.toml"
         )
-    for legacy, key in (
-        ("memory", "memory_mb"),
-        ("storage", "storage_mb"),
-        ("allow_internet", "network_mode"),
-    ):
-        old, new = getattr(environment, legacy), getattr(environment, key)
-        if old is None or new is None:
-            continue
-        same = (_NETWORKS[new] == "public") is old if legacy == "allow_internet" else old == new * _MEBIBYTE
-        if not same:
-            complaints.wrong(("environment", legacy), f"contradicts {key}; remove it")
-    for section, owner in (("environment", environment), ("agent", task.agent), ("verifier", task.verifier)):
+    verifier = task.verifier
+    if verifier.environment is not None and verifier.environment_mode == "shared":
+        complaints.wrong(
+            ("verifier", "environment_mode"), "'shared' contradicts [verifier.environment]; remove one"
+        )
+    tables: list[tuple[Place, EnvironmentTable]] = [(("environment",), environment)]
+    if verifier.environment is not None:
+        tables.append((("verifier", "environment"), verifier.environment))
+    for place, table in tables:
+        _check_legacy(place, table, complaints)
+    owners: list[tuple[Place, EnvironmentTable | AgentTable | VerifierTable]] = [
+        *tables, (("agent",), task.agent), (("verifier",), verifier)
+    ]  # fmt: skip
+    for place, owner in owners:
         if owner.allowed_hosts and owner.network_mode != "allowlist":
-            complaints.wrong((section, "allowed_hosts"), "has no effect without network_mode = 'allowlist'")
+            complaints.wrong((*place, "allowed_hosts"), "has no effect without network_mode = 'allowlist'")
     for index, artifact in enumerate(task.artifacts):
         for key in ("source", "destination"):
             value = getattr(artifact, key)
@@ -273,6 +288,10 @@ def _network(mode: str | None) -> Network | None:
 
 def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile, statement: str) -> Scenario:
     verifier, solution = task.verifier, directory / "solution"
+    fresh = fresh_container(directory, task, _environment)
+    alone = None if fresh is None or fresh.environment is None else fresh.environment.network
+    tests = directory / "tests"
+    own_tests = (tests / "test.sh").is_file() and not (has_own_dockerfile(directory, task))
     solved = (solution / "solve.sh").is_file()
     return Scenario(
         id=scenario_id,
@@ -281,7 +300,7 @@ def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile,
         problem_statement=statement,
         tags=_tags(task.metadata),
         metadata=task.metadata,
-        environment=_environment(directory, task),
+        environment=_environment(task.environment, directory / "environment" / "Dockerfile"),
         reference=Reference(solution=solution, env=task.solution.env) if solved else None,
         agent_timeout=task.agent.timeout_sec,
         agent_user=task.agent.user,
@@ -290,16 +309,17 @@ def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile,
             ScorerSpec(
                 name="reward",
                 type="harbor",
-                path=directory / "tests",
+                path=tests if own_tests else None,
                 timeout=verifier.timeout_sec or DEFAULT_VERIFIER_TIMEOUT,
                 user=verifier.user,
                 env=verifier.env,
-                network=_network(verifier.network_mode),
+                network=_network(verifier.network_mode) or alone,
                 params={"collect": [command.model_dump(exclude={"service"}) for command in verifier.collect]}
                 if verifier.collect
                 else {},
             ),
         ),
+        fresh_container=fresh,
         artifacts=tuple(
             ArtifactSpec(
                 source=artifact.source, destination=artifact.destination, exclude=tuple(artifact.exclude)
@@ -311,9 +331,21 @@ def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile,
     )
 
 
-def _environment(directory: Path, task: TaskFile) -> Environment:
-    written = task.environment
-    dockerfile = directory / "environment" / "Dockerfile"
+def _check_legacy(place: Place, table: EnvironmentTable, complaints: Complaints) -> None:
+    for legacy, key in (
+        ("memory", "memory_mb"),
+        ("storage", "storage_mb"),
+        ("allow_internet", "network_mode"),
+    ):
+        old, new = getattr(table, legacy), getattr(table, key)
+        if old is None or new is None:
+            continue
+        same = (_NETWORKS[new] == "public") is old if legacy == "allow_internet" else old == new * _MEBIBYTE
+        if not same:
+            complaints.wrong((*place, legacy), f"contradicts {key}; remove it")
+
+
+def _environment(written: EnvironmentTable, dockerfile: Path) -> Environment:
     built = dockerfile.is_file()
     offline = written.allow_internet is False
     health = written.healthcheck

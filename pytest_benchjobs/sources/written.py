@@ -158,6 +158,25 @@ class WrittenArtifact(Written):
     exclude: list[Text] = []
 
 
+class WrittenCarriedPath(Written):
+    """A file or directory of the agent's that is graded."""
+
+    source: Text
+    exclude: list[Text] = []
+
+
+class WrittenFreshContainer(Written):
+    """Grade in a container of its own, which gets these files of the agent; `paths` or `patch`."""
+
+    paths: Annotated[
+        list[WrittenCarriedPath],
+        BeforeValidator(sources, json_schema_input_type=list[str | WrittenCarriedPath]),
+    ] = []
+    """Files and directories; relative ones start at the workdir."""
+    patch: Flag = False
+    """All that the agent changed, added or deleted below the workdir, without `.git`."""
+
+
 class WrittenRequires(Written):
     """What must be there before anything is spent."""
 
@@ -202,6 +221,10 @@ class WrittenDefaults(WrittenEnvironment):
     scorer_timeout: Duration | None = None
     """Seconds; default 1800."""
     scorers: list[WrittenScorer] = []
+    fresh_container: WrittenFreshContainer | None = None
+    """Grade in a container of its own, where what the agent left is data."""
+    keep_changes: list[ContainerPath] = []
+    """Patterns of paths of programs and libraries which are part of the answer: not put back before grading."""
     artifacts: Annotated[
         list[WrittenArtifact], BeforeValidator(sources, json_schema_input_type=list[str | WrittenArtifact])
     ] = []

@@ -79,9 +79,14 @@ def _harbor(directory: Path) -> None:
     _write(task / "tests" / "test_out.py", CHECK)
     _write(
         task / "tests" / "test.sh",
-        "#!/bin/bash\nperl -Mstrict -e 1; awk 'BEGIN { exit 0 }'\ncd /app\n"
-        "if python3 -P -m pytest -q /tests/test_out.py && grep -qx right /app/out.txt; then echo 1; else echo 0; fi "
-        "> /logs/verifier/reward.txt\n",
+        """\
+#!/bin/bash
+perl -Mstrict -e 1; awk 'BEGIN { exit 0 }'
+cd /app
+reward=0
+python3 -P -m pytest -q /tests/test_out.py && grep -qx right /app/out.txt && reward=1
+echo $reward > /logs/verifier/reward.txt
+""",
     )
 
 

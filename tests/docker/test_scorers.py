@@ -231,3 +231,39 @@ def test_an_image_without_bash_is_graded_by_sh(tmp_path: Path) -> None:
         """,
     )
     assert _kind(found["sh"]) == ("passed", None, 1.0), found["sh"]
+
+
+def test_what_a_scorer_leaves_running_is_dead_before_the_next_begins(tmp_path: Path) -> None:
+    found = _run(
+        tmp_path,
+        """\
+        - id: lingering
+          problem_statement: Nothing.
+          reference: "true"
+          scorers:
+            - {name: first, type: command, command: "setsid sh -c 'sleep 2; touch /app/late' >/dev/null 2>&1 & true"}
+            - {name: second, type: command, command: "sleep 3; test ! -e /app/late"}
+        """,
+    )
+    assert _kind(found["lingering"]) == ("passed", None, 1.0), found["lingering"]
+
+
+def test_tests_of_mode_0600_run_as_any_user(tmp_path: Path) -> None:
+    _write(
+        tmp_path / "own" / "test.sh",
+        '#!/bin/sh\ntest "$(id -un)" = nobody && grep -q right "$BENCH_TESTS_DIR/data"\n',
+    )
+    _write(tmp_path / "own" / "data", "right\n")
+    for path in (tmp_path / "own").iterdir():
+        path.chmod(0o600)
+    (tmp_path / "own").chmod(0o700)
+    found = _run(
+        tmp_path,
+        """\
+        - id: closed
+          problem_statement: Nothing.
+          reference: "true"
+          scorers: [{name: own, type: tests, path: own/, user: nobody}]
+        """,
+    )
+    assert _kind(found["closed"]) == ("passed", None, 1.0), found["closed"]

@@ -9,7 +9,9 @@ import pytest
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.scenario import (
     ArtifactSpec,
+    CarriedPath,
     Environment,
+    FreshContainer,
     HealthCheck,
     Reference,
     Scenario,
@@ -233,3 +235,79 @@ def test_an_instruction_of_nothing_but_a_canary_is_an_error(tmp_path: Path) -> N
     task = write(tmp_path / "t", "", **{"instruction.md": "<!-- canary -->\n"})
     with pytest.raises(InputError, match=r"instruction\.md: is empty"):
         HarborTask(task).load("t")
+
+
+SEPARATE = 'artifacts = ["out.txt", {source = "/data", exclude = ["*.tmp"]}]\n[environment]\ndocker_image = "agent:1"\n'
+CARRIED = (
+    CarriedPath(source="out.txt"),
+    CarriedPath(source="/data", exclude=("*.tmp",)),
+    CarriedPath(source="/logs/artifacts"),
+)
+
+
+def test_a_separate_verifier_gets_the_artifacts_in_a_container_made_like_the_agents(tmp_path: Path) -> None:
+    task = write(tmp_path / "t", SEPARATE + '[verifier]\nenvironment_mode = "separate"\n')
+    source = HarborTask(task)
+    source.refs()
+    scenario = source.load("t")
+    assert scenario.fresh_container == FreshContainer(paths=CARRIED)
+    assert scenario.scorers[0].path == task / "tests"
+
+
+def test_a_separate_verifier_may_be_built_from_the_tests_which_are_in_its_image_then(tmp_path: Path) -> None:
+    task = write(
+        tmp_path / "t",
+        SEPARATE + '[verifier.environment]\nnetwork_mode = "no-network"\nmemory_mb = 64\n',
+        **{"tests/Dockerfile": "FROM y\n"},
+    )
+    scenario = HarborTask(task).load("t")
+    assert scenario.fresh_container == FreshContainer(
+        paths=CARRIED,
+        environment=Environment(
+            dockerfile=task / "tests" / "Dockerfile",
+            context=task / "tests",
+            network="none",
+            memory=64 << 20,
+            keep_entrypoint=True,
+        ),
+    )
+    assert scenario.scorers[0].path is None
+    assert scenario.scorers[0].network == "none"
+
+
+def test_an_image_of_the_verifier_may_bring_the_tests_along(tmp_path: Path) -> None:
+    task = write(tmp_path / "t", SEPARATE + '[verifier.environment]\ndocker_image = "judge:2"\n')
+    assert HarborTask(task).load("t").scorers[0].path == task / "tests"
+    (task / "tests" / "test.sh").unlink()
+    source = HarborTask(task)
+    source.refs()
+    scenario = source.load("t")
+    assert scenario.scorers[0].path is None
+    assert scenario.fresh_container is not None
+    assert scenario.fresh_container.environment is not None
+    assert scenario.fresh_container.environment.image == "judge:2"
+
+
+def test_limits_of_a_verifier_hold_in_the_image_of_the_agent_where_it_names_none(tmp_path: Path) -> None:
+    task = write(tmp_path / "t", SEPARATE + '[verifier.environment]\nmemory_mb = 64\nenv = { A = "b" }\n')
+    fresh = HarborTask(task).load("t").fresh_container
+    assert fresh is not None
+    assert fresh.environment is not None
+    assert (fresh.environment.image, fresh.environment.memory, fresh.environment.env) == (
+        "agent:1",
+        64 << 20,
+        {"A": "b"},
+    )
+
+
+def test_scripts_with_the_line_ends_of_windows_are_warned_of(tmp_path: Path) -> None:
+    task = write(tmp_path / "t")
+    (task / "tests" / "test.sh").write_bytes(b"#!/bin/bash\r\necho\r\n")
+    (task / "solution" / "solve.sh").write_bytes(b"#!/bin/bash\r\n")
+    source = HarborTask(task)
+    source.refs()
+    assert [warning.message.partition(" has")[0] for warning in source.warnings] == [
+        "tests/test.sh",
+        "solution/solve.sh",
+    ]
+    assert all("CRLF" in warning.message for warning in source.warnings)

@@ -66,6 +66,8 @@ def _lacks(scenario: Scenario, config: JobConfig) -> Iterator[str]:
         yield "needs sudo, and nothing gains privileges in a local sandbox"
     if environment.keep_processes or config.keeps_processes(scenario.id):
         yield "keeps processes running, and in a local sandbox they end with the command that started them"
+    if scenario.fresh_container is not None:
+        yield "is graded in a container of its own, and there is no Docker"
     if environment.healthcheck is not None:
         yield "waits for a service, and in a local sandbox none runs on after the command that started it"
     written = (*scenario.files, *([environment.workdir] if environment.workdir else ()))

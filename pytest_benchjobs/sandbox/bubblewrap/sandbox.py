@@ -15,7 +15,7 @@ from ...model.result import ImageRecord
 from ...model.scenario import Network
 from ..door import DOOR
 from ..local import LocalCommand
-from ..protocol import ExecResult, Fetched, File, SandboxSpec, Sink, Stopping
+from ..protocol import ExecResult, Fetched, File, SandboxSpec, Sink, Stopping, Taken
 from . import transfer
 from .fitness import is_root, not_enforced
 from .namespaces import HOSTNAME, PATH, Contained, Tree
@@ -167,6 +167,33 @@ class LocalSandbox:
         """Copy a file or directory out, safely. None: not there."""
         source = posixpath.join(self._workdir, path)
         return transfer.fetch(self._transferring, source, destination, limit=limit, exclude=exclude)
+
+    def take(
+        self,
+        paths: Mapping[str, tuple[str, ...]],  # noqa: ARG002
+        *,
+        limit: int,  # noqa: ARG002
+        only: frozenset[str] | None = None,  # noqa: ARG002
+    ) -> Taken:
+        """Not done: scenarios which need it are not run here.
+
+        Raises:
+            EngineError: always.
+
+        """
+        raise EngineError("a local sandbox hands nothing on to another")
+
+    def give(self, taken: Taken) -> None:  # noqa: ARG002
+        """Not done.
+
+        Raises:
+            EngineError: always.
+
+        """
+        raise EngineError("a local sandbox takes nothing from another")
+
+    def changed(self, directory: str) -> None:
+        """It cannot tell."""
 
     def signal(self, pid: int, name: str) -> None:
         """Send a signal to the command that runs; there is one at a time. Never raises."""

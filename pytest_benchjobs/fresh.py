@@ -1,0 +1,88 @@
+"""Grading in a container of its own: what the agent left comes along as files, and nothing else of it does."""
+
+from __future__ import annotations
+
+import dataclasses
+import posixpath
+from collections.abc import Iterator, Sequence
+
+from .model.errors import EnvironmentFailed, ImageMissing
+from .model.scenario import FreshContainer
+from .sandbox.protocol import Sandbox, Taken
+from .scoring.commands import Tail
+
+CARRIED_LIMIT = 2 << 30
+"""Bytes that come along at most."""
+_ARGUMENTS = 50_000
+_REMOVAL_TIMEOUT = 300.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Carried:
+    """What an agent left that is graded."""
+
+    taken: Taken
+    gone: tuple[str, ...] = ()
+    """Paths of the image that are not there any more."""
+
+
+def collect(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
+    """Take along what a scenario says. Close `taken.archive` after use.
+
+    Raises:
+        ImageMissing: a patch is wanted of a container that was kept, of which nobody knows how it began.
+        InfrastructureError: the engine failed.
+
+    """
+    if not fresh.patch:
+        paths = {
+            posixpath.normpath(posixpath.join(sandbox.workdir, carried.source)): carried.exclude
+            for carried in fresh.paths
+        }
+        return Carried(sandbox.take(paths, limit=CARRIED_LIMIT))
+    workdir = posixpath.normpath(sandbox.workdir)
+    changed = sandbox.changed(workdir)
+    if changed is None:
+        raise ImageMissing(
+            "it is graded by what the agent changed, and of a container that was kept nobody knows what that is. "
+            "Give `fresh_container` paths instead of `patch`, or run the trial again"
+        )
+    there = frozenset(path for path in changed.there if not _of_git(path))
+    gone = tuple(path for path in changed.gone if not _of_git(path))
+    taken = sandbox.take({workdir: (".git",)} if there else {}, limit=CARRIED_LIMIT, only=there)
+    return Carried(taken, gone)
+
+
+def deliver(carried: Carried, sandbox: Sandbox) -> None:
+    """Put into a container what was collected from another.
+
+    Raises:
+        EnvironmentFailed: what is gone cannot be removed there.
+        InfrastructureError: the engine failed.
+
+    """
+    for paths in _batches(carried.gone):
+        tail = Tail()
+        result = sandbox.exec(("rm", "-rf", "--", *paths), timeout=_REMOVAL_TIMEOUT, sink=tail, user="root")
+        if result.exit_status != 0:
+            raise EnvironmentFailed(
+                f"files cannot be removed in the container for grading: {tail.text()[-500:]}"
+            )
+    sandbox.give(carried.taken)
+
+
+def _of_git(path: str) -> bool:
+    return ".git" in path.split("/")
+
+
+def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for path in paths:
+        size += len(path.encode("utf-8", "replace")) + 1
+        if batch and size > _ARGUMENTS:
+            yield batch
+            batch, size = [], len(path)
+        batch.append(path)
+    if batch:
+        yield batch

@@ -1,0 +1,78 @@
+"""Grading in a container of its own: what the agent left is data there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support import IMAGE, by_agent, results, run
+
+pytestmark = pytest.mark.docker
+
+MANIFEST = f"""\
+benchmark: fresh
+defaults:
+  image: {IMAGE}
+  workdir: /app
+  network: none
+  agent_timeout: 120
+  files: {{given.txt: given.txt, sub/old.txt: given.txt}}
+  setup: mkdir -p /srv/made
+  reference: echo right > out.txt; rm given.txt; mkdir new; echo 1 > new/file; echo more >> sub/old.txt
+scenarios:
+  - id: paths
+    problem_statement: Write right to out.txt.
+    fresh_container: {{paths: [out.txt]}}
+    scorers:
+      - {{name: right, type: command, command: "grep -qx right out.txt && test -d /srv/made && test -f given.txt && test ! -e new"}}
+  - id: patch
+    problem_statement: Write right to out.txt.
+    fresh_container: {{patch: true}}
+    scorers:
+      - {{name: right, type: command, command: "grep -qx right out.txt && test $(cat new/file) = 1 && grep -q more sub/old.txt"}}
+"""
+EVERYWHERE = (
+    "cp /bin/true /usr/bin/grep; cp /bin/true /usr/local/bin/test; echo 'echo right > /app/out.txt' >> /etc/profile; "
+    "echo x > /etc/ld.so.preload; mkdir -p /logs/verifier; mkfifo out.txt; "
+    "(while :; do echo 1 > /logs/verifier/reward.txt; sleep 0.01; done) >/dev/null 2>&1 &"
+)
+TO_THE_TESTS = "ln -s /tests/expected.txt out.txt"
+IN_THE_WAY = "rm -rf given.txt sub out.txt; mkdir given.txt out.txt; echo x > sub; echo 1 > given.txt/x"
+
+
+def test_only_files_come_along(tmp_path: Path) -> None:
+    (tmp_path / "given.txt").write_text("given\n")
+    (tmp_path / "fresh.bench.yaml").write_text(MANIFEST)
+    attacks = [f"--bench-agent=command:{script}" for script in (EVERYWHERE, TO_THE_TESTS, IN_THE_WAY)]
+    done = run(tmp_path, "fresh.bench.yaml", "--bench-agent=oracle", "--bench-agent=nop", *attacks)
+    found = by_agent(tmp_path)
+    assert [(result["outcome"], result["score"]) for result in found["oracle"]] == [("passed", 1.0)] * 2, (
+        done.stdout
+    )
+    assert [(result["outcome"], result["score"]) for result in found["nop"]] == [("failed", 0.0)] * 2
+    for result in found["command"]:
+        assert (result["outcome"], result["score"]) == ("failed", 0.0), result
+    linked = [result for result in found["command"] if result["agent"]["model"] == TO_THE_TESTS]
+    assert all(any("not carried" in note for note in result["notes"]) for result in linked), linked
+    phases = [phase["name"] for phase in found["oracle"][0]["phases"]]
+    assert phases[phases.index("carry") :] == ["carry", "fresh", "setup", "carry", "score:right", "remove"]
+
+
+def test_the_separate_verifier_of_a_harbor_task(tmp_path: Path) -> None:
+    task = tmp_path / "tasks" / "apart"
+    for name, text in {
+        "task.toml": f'artifacts = ["/app/out.txt"]\n[environment]\ndocker_image = "{IMAGE}"\nworkdir = "/app"\n'
+        "[verifier.environment]\n",
+        "instruction.md": "Write right to /app/out.txt.\n",
+        "environment/.keep": "",
+        "solution/solve.sh": "#!/bin/bash\necho right > /app/out.txt\necho note > /logs/artifacts/note.txt\n",
+        "tests/Dockerfile": f"FROM {IMAGE}\nCOPY test.sh /tests/test.sh\nRUN chmod +x /tests/test.sh; touch /judge\n",
+        "tests/test.sh": "#!/bin/bash\ntest -e /judge && grep -qx right /app/out.txt && grep -q note /logs/artifacts/note.txt "
+        "&& echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n",
+    }.items():
+        (task / name).parent.mkdir(parents=True, exist_ok=True)
+        (task / name).write_text(text)
+    done = run(tmp_path, "tasks", "--bench-agent=oracle", "--bench-agent=nop")
+    found = {result["agent"]["name"]: (result["outcome"], result["score"]) for result in results(tmp_path)}
+    assert found == {"oracle": ("passed", 1.0), "nop": ("failed", 0.0)}, done.stdout
