@@ -7,6 +7,10 @@ import signal
 
 import pytest
 
+from .limits import pytest_runtest_protocol
+
+__all__ = ["pytest_runtest_protocol"]
+
 # A job that a shell started in the background, as CI often is, ignores Ctrl-C, and so does every process it starts.
 # Tests which send it must mean something there too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

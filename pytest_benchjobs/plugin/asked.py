@@ -410,6 +410,13 @@ def _paths(config: pytest.Config, merged: Merged, names: Iterable[str]) -> dict[
     for name, is_there in (("prices", Path.is_file), ("replay", Path.is_dir)):
         if name in found and not is_there(found[name]):
             raise pytest.UsageError(f"{merged.origin(name)}: {found[name]} is not there")
+    if "prices" in found:
+        from ..gateway.prices import load_prices
+
+        try:
+            load_prices(found["prices"])
+        except InputError as error:
+            raise pytest.UsageError(f"{merged.origin('prices')}: {error}") from None
     return found
 
 

@@ -324,6 +324,26 @@ def test_a_branch_is_its_jobs_from_before_this_one_left_it(
     assert "branch mian" in str(missing.missing)
 
 
+def test_of_a_branch_the_job_that_fits_best_is_taken_though_others_are_newer(
+    reports: Path, history: History
+) -> None:
+    both = {"oracle": {"a": "P", "b": "P"}, "nop": {"a": "F", "b": "F"}}
+    one_agent = {"oracle": {"a": "P", "b": "P"}}
+    make_job(reports, ONE, both, hours_ago=9, **at(None))
+    make_job(reports, TWO, one_agent, hours_ago=8, **at(None))
+    make_job(reports, THREE, both, hours_ago=7, partial=True, **at(None))
+    judged = make_job(reports, FIVE, both, hours_ago=5, **at(None, "topic"))
+    assert jobs_of(found("branch:main", history, judged, reports)) == (THREE,)
+    with History(reports / FILE) as other:
+        other.forget(THREE)
+    assert jobs_of(found("branch:main", history, judged, reports)) == (ONE,)
+    with History(reports / FILE) as other:
+        other.forget(ONE)
+    resolved = found("branch:main", history, judged, reports)
+    assert jobs_of(resolved) == (TWO,)
+    assert any("has not all agents" in note for note in resolved.notes)
+
+
 def test_a_branch_without_anything_better_is_what_there_is(
     reports: Path, history: History, repository: tuple[Path, list[str]]
 ) -> None:

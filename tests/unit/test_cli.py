@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from pytest_benchjobs.cli import main
+from pytest_benchjobs.cli.commands import benchjobs
 from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.job import Owner
 from pytest_benchjobs.report.documents import DOCUMENTS
@@ -28,6 +30,16 @@ def run(*arguments: object) -> int:
         main([str(argument) for argument in arguments])
     assert isinstance(ended.value.code, int)
     return ended.value.code
+
+
+def test_help_names_every_command_and_each_has_help_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--help") == 0
+    listed = capsys.readouterr().out.partition("Commands:")[2]
+    commands = benchjobs.list_commands(click.Context(benchjobs))
+    assert [line.split()[0] for line in listed.splitlines() if re.match(r"  \S", line)] == commands
+    for name in commands:
+        assert run(name, "--help") == 0
+        assert f"Usage: benchjobs {name}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -120,10 +120,12 @@ sys.path.insert(0, sys.argv[2])
 from tests.unit.records import record, result, trial
 from pytest_benchjobs.store.history import History
 path, name = Path(sys.argv[1]), sys.argv[3]
+number = 0
 with History(path) as history:
     history.save_job(record(path.parent, id=name))
-    for number in range(100):
-        history.save_trial(result(trial(f"s{number}"), job=name))
+    while number < 100 or not (path.parent / "enough").exists():
+        history.save_trial(result(trial(f"s{number % 100}"), job=name))
+        number += 1
 """
 
 
@@ -132,17 +134,22 @@ def test_two_processes_write_while_others_read(path: Path) -> None:
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(path), root, name]) for name in ("one", "two")
     ]
-    seen = 0
-    while any(writer.poll() is None for writer in writers):
+    reads: list[tuple[int, int]] = []
+    # They write until both were seen at it, and read twenty times more.
+    while sum(all(read) for read in reads) < 20 and all(writer.poll() is None for writer in writers):
         if path.is_file():
             try:
                 with History.open_readonly(path) as reader:
-                    seen = max(seen, len(reader.trials("one")))
+                    reads.append((len(reader.trials("one")), len(reader.trials("two"))))
             except InputError as error:
                 # Only before the first writer has made the tables.
                 assert "older version" in str(error)
-                assert seen == 0
-    assert [writer.returncode for writer in writers] == [0, 0]
+                assert reads == []
+    (path.parent / "enough").touch()
+    assert [writer.wait() for writer in writers] == [0, 0]
+    assert sum(all(read) for read in reads) == 20
+    for counts in zip(*reads, strict=True):
+        assert list(counts) == sorted(counts), "what was read once is there ever after"
     with History.open_readonly(path) as reader:
         assert [len(reader.trials(name)) for name in ("one", "two")] == [100, 100]
 

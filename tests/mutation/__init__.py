@@ -1,0 +1,1 @@
+"""A sample of mutants: small changes of the code that some test should notice."""

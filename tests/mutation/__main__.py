@@ -1,0 +1,176 @@
+"""`python -m tests.mutation map`, then `run ROOM ...`: whether tests notice small changes of the code.
+
+`map` runs the unit tests once, and notes which of them call which function. `run` draws mutants with a fixed seed from the
+modules whose path begins with a ROOM, such as `store/` or `decision.py`, and runs the tests of the function on each, in a copy
+of the tree. What survives is printed: whether it matters, a person has to say. Never a test: it takes an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mutation.mutate import Mutant, mutants
+
+TREE = Path(__file__).parents[2]
+PACKAGE = "pytest_benchjobs"
+_MAP = "mutation-map.json"
+_COPIED = (PACKAGE, "tests", "pyproject.toml", "conftest_examples", "docs", "CHANGELOG.md", "README.md")
+_MOST_TESTS = 120
+
+
+class Recorder:
+    """Notes which test calls which function, by the file and first line of the function."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = f"{root / PACKAGE}/"
+        self._test = ""
+        self._ran: dict[Any, set[str]] = collections.defaultdict(set)
+        self.seconds: dict[str, float] = {}
+
+    def _called(self, frame: Any, event: str, _: object) -> None:
+        if event == "call":
+            self._ran[frame.f_code].add(self._test)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
+        """Record one test, its fixtures included."""
+        self._test = item.nodeid
+        began = time.perf_counter()
+        threading.setprofile(self._called)
+        sys.setprofile(self._called)
+        try:
+            return (yield)
+        finally:
+            sys.setprofile(None)
+            threading.setprofile(None)  # type: ignore[arg-type]
+            self.seconds[item.nodeid] = time.perf_counter() - began
+
+    def found(self) -> dict[str, dict[str, list[str]]]:
+        """Module -> first line of a function -> its tests."""
+        modules: dict[str, dict[str, list[str]]] = {}
+        for code, tests in self._ran.items():
+            if code.co_filename.startswith(self._root):
+                lines = modules.setdefault(code.co_filename.removeprefix(self._root), {})
+                known = lines.get(str(code.co_firstlineno), [])
+                lines[str(code.co_firstlineno)] = sorted({*known, *tests})
+        return modules
+
+
+def copy_tree(to: Path) -> None:
+    """Copy what tests need."""
+    for name in _COPIED:
+        source = TREE / name
+        if source.is_dir():
+            shutil.copytree(source, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+        elif source.exists():
+            shutil.copy(source, to / name)
+
+
+def in_copy(copy: Path, arguments: list[str], limit: float, recorder: Recorder | None = None) -> int | None:
+    """Run pytest in a copy, in a fork of this process, which has imported it; its status, or None after the limit."""
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        os.chdir(copy)
+        sys.path.insert(0, str(copy))
+        for name in [name for name in sys.modules if name.split(".")[0] in (PACKAGE, "tests")]:
+            del sys.modules[name]
+        log = os.open(copy / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        options = ["-q", "-p", "no:cacheprovider", "-p", "no:randomly", f"--basetemp={copy / 'tmp'}"]
+        status = int(pytest.main([*options, *arguments], plugins=[recorder] if recorder else []))
+        if recorder is not None:
+            (copy / _MAP).write_text(json.dumps({"tests": recorder.found(), "seconds": recorder.seconds}))
+        os._exit(status)
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return None
+
+
+def make_map(out: Path, tests: list[str]) -> None:
+    """Run the tests once and write which function is called by which."""
+    with tempfile.TemporaryDirectory() as name:
+        copy_tree(Path(name))
+        status = in_copy(Path(name), tests, 3600, Recorder(Path(name)))
+        print((Path(name) / "log.txt").read_text()[-300:], f"status {status}")
+        shutil.copy(Path(name) / _MAP, out)
+
+
+def sample(rooms: list[str], count: int, seed: int) -> list[tuple[str, Mutant]]:
+    """Draw mutants of the modules of some rooms, in a random order that depends on the seed alone."""
+    found = []
+    for path in sorted((TREE / PACKAGE).rglob("*.py")):
+        module = path.relative_to(TREE / PACKAGE).as_posix()
+        if any(module.startswith(room) for room in rooms):
+            found += [(module, mutant) for mutant in mutants(path.read_text("utf-8"))]
+    return random.Random(seed).sample(found, min(count, len(found)))
+
+
+def judge(copy: Path, module: str, mutant: Mutant, found: dict[str, Any], limit: float) -> str:
+    """Say what became of a mutant: killed, survived, or that no test of the map calls its function."""
+    tests = found["tests"].get(module, {}).get(str(mutant.function), [])
+    if not tests:
+        return "uncovered"
+    tests = sorted(tests, key=lambda test: found["seconds"].get(test, 0))[:_MOST_TESTS]
+    path = copy / PACKAGE / module
+    original = path.read_text("utf-8")
+    path.write_text(mutant.source, "utf-8")
+    try:
+        expected = sum(found["seconds"].get(test, 0) for test in tests)
+        return "survived" if in_copy(copy, ["-x", *tests], limit + 3 * expected) == 0 else "killed"
+    finally:
+        path.write_text(original, "utf-8")
+
+
+def main() -> None:
+    """Make the map, or run a sample."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation")
+    parser.add_argument("what", choices=["map", "run"])
+    parser.add_argument("names", nargs="*", help="tests for the map, or rooms to draw from")
+    parser.add_argument("--map", type=Path, default=Path(tempfile.gettempdir()) / _MAP)
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--limit", type=float, default=60, help="seconds for the tests of a mutant")
+    parser.add_argument("--part", default="1/1", help="N/M: the N-th of M processes")
+    asked = parser.parse_args()
+    if asked.what == "map":
+        make_map(asked.map, asked.names or ["tests/unit"])
+        return
+    part, parts = map(int, asked.part.split("/"))
+    found = json.loads(asked.map.read_text())
+    counts: collections.Counter[str] = collections.Counter()
+    with tempfile.TemporaryDirectory() as name:
+        copy_tree(Path(name))
+        for module, mutant in sample(asked.names, asked.count, asked.seed)[part - 1 :: parts]:
+            verdict = judge(Path(name), module, mutant, found, asked.limit)
+            counts[verdict] += 1
+            key = zlib.crc32(f"{module}{mutant.line}{mutant.after}".encode())
+            change = f"{mutant.before[:110]}  ->  {mutant.after[:110]}" if verdict != "killed" else ""
+            print(f"{verdict:9} {key:08x} {module}:{mutant.line} {mutant.kind}  {change}", flush=True)
+    print(dict(counts))
+
+
+if __name__ == "__main__":
+    main()

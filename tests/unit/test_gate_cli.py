@@ -1,0 +1,62 @@
+"""`benchjobs gate`: each of its options by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from junitparser import JUnitXml
+
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.gates import kept_gates
+from pytest_benchjobs.store.history import FILE, History
+
+from .jobs import make_job, run
+from .records import JOB
+
+FILES = {"--junit": "all.xml", "--metrics": "metrics.txt", "--markdown": "gate.md"}
+
+
+@pytest.fixture(autouse=True)
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GITHUB_ACTIONS", "GITLAB_CI", "TF_BUILD", "JENKINS_URL"):
+        monkeypatch.delenv(name, raising=False)
+    make_job(tmp_path, JOB, {"oracle": {"a": "P", "b": "F", "c": "E"}})
+
+
+@pytest.mark.parametrize("option", FILES)
+def test_each_file_is_written_where_it_alone_is_asked_for(tmp_path: Path, option: str) -> None:
+    out = tmp_path / FILES[option]
+    assert run("gate", JOB, "--min-score", "0.4", option, out, "--dir", tmp_path, "--ci", "off") in (0, 12)
+    assert [name for name in FILES.values() if (tmp_path / name).exists()] == [out.name]
+    content = out.read_text()
+    if option == "--junit":
+        suites = list(JUnitXml.fromfile(str(out)))
+        assert [suite.tests for suite in suites] == [3]
+        assert 'name="bench_gate"' in content
+    elif option == "--metrics":
+        assert "agent=" in content
+    else:
+        assert "gate" in content.lower()
+
+
+def test_the_verdict_is_kept_with_the_job_and_in_the_history(tmp_path: Path) -> None:
+    run("gate", JOB, "--min-score", "0.4", "--dir", tmp_path, "--ci", "off")
+    kept = list(kept_gates(JobBundle.open(tmp_path, JOB).root))
+    with History(tmp_path / FILE) as history:
+        assert [report.verdict for report in kept] == [history.gate_verdict(JOB)]
+
+
+def test_a_verdict_that_cannot_be_kept_stands_nevertheless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        from pytest_benchjobs.model.errors import ResultsUnwritable
+
+        raise ResultsUnwritable("no room")
+
+    status = run("gate", JOB, "--min-score", "0.4", "--dir", tmp_path, "--ci", "off")
+    monkeypatch.setattr("pytest_benchjobs.store.gates.keep_gate", refuse)
+    capsys.readouterr()
+    assert run("gate", JOB, "--min-score", "0.4", "--dir", tmp_path, "--ci", "off") == status
+    assert "warning: this verdict is not kept: no room" in capsys.readouterr().err
