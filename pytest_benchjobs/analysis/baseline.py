@@ -36,7 +36,7 @@ from ..store.history import History
 from ..store.text import one_line
 from .baseline_file import side_of_file
 from .baseline_jobs import branch_jobs, last_job, why_incomplete
-from .sides import Side, side
+from .sides import Side, doubled, side, two_tasks
 
 _BRANCH = re.compile(r"^(?P<branch>[^~^:\s\\?*\[]+)(?:~(?P<pool>[0-9]{1,4}))?$")
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
@@ -246,6 +246,9 @@ def _pooled(spec: str, jobs: Sequence[str], history: History, notes: Iterable[st
     for job, listed in rows:
         if (why := why_incomplete(history, job, len(listed))) is not None:
             return Resolved(None, f"job {job} cannot be a baseline: {why}", tuple(notes), lost=True)
+        if names := doubled(listed):
+            why = f"job {job} cannot be a baseline: {two_tasks(names)}"
+            return Resolved(None, why, tuple(notes), lost=True)
     return of_side(side(spec, rows), notes)
 
 

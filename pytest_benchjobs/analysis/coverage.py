@@ -105,7 +105,7 @@ def _report(lost: Sequence[Key], before: Side, what: str, cure: str) -> RuleRepo
         why=f"{what}. If that is on purpose, say --bench-allow-missing {cure}, or set the baseline anew",
         now=1 - len(lost) / len(before.cells),
         tolerance=1.0,
-        test=COVERAGE,
+        test="floor",
         scenarios=len({key[:2] for key in lost}),
     )
 

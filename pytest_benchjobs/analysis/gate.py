@@ -268,7 +268,9 @@ def _hidden(
         "Run them again: benchjobs rerun --errors"
     )
     return [
-        RuleReport(rule=Rule(text=HIDDEN, metric=HIDDEN), verdict=verdict, why=why, scenarios=len(broken))
+        RuleReport(
+            rule=Rule(text=HIDDEN, metric=HIDDEN), verdict=verdict, why=why, test="floor", scenarios=len(broken)
+        )
     ]
 
 

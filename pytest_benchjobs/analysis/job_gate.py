@@ -16,7 +16,7 @@ from ..store.text import one_line
 from .baseline import Resolved
 from .gate import exit_status, judge
 from .pairing import match_agents
-from .sides import Key, Side, side
+from .sides import Key, Side, doubled, side, two_tasks
 
 INVALID = 12
 """Exit status of a job that cannot be judged."""
@@ -65,7 +65,8 @@ def judge_job(
         raise InputError(f"job {record.id} is {record.status.value}; it can be judged when it has ended")
     rows = list(rows)
     missing = (record.planned or 0) - len(rows)
-    whole = record.status is JobStatus.COMPLETED and missing <= 0
+    twice = doubled(rows)
+    whole = record.status is JobStatus.COMPLETED and missing <= 0 and not twice
     if only is not None:
         rows = [row for row in rows if row.agent == only]
     under_test, chance = _without_chance(rows)
@@ -99,7 +100,7 @@ def judge_job(
     if not whole:
         # What a limit has stopped has an exit status of its own, unless there is more that is wrong.
         status = BUDGET_SPENT if record.status is JobStatus.BUDGET and status != INVALID else INVALID
-        why = _why_not_whole(record, missing)
+        why = f"invalid: {two_tasks(twice)}" if twice else _why_not_whole(record, missing)
         notes = report.notes
         if report.verdict is not GateVerdict.OK:
             notes = (f"what ran is {report.why}", *notes)

@@ -14,6 +14,7 @@ from ..garbage import undisturbed
 from ..model.known import KnownMode
 from ..model.result import Outcome
 from ..store.rows import PairRow
+from ..store.text import one_line
 
 Key = tuple[str, str, str]
 """Benchmark, scenario, label of the agent."""
@@ -79,6 +80,24 @@ class Side:
     def agents(self) -> tuple[str, ...]:
         """Labels, in the order they first appear."""
         return tuple(dict.fromkeys(map(operator.itemgetter(2), self.cells)))
+
+
+def doubled(rows: Iterable[PairRow]) -> list[str]:
+    """Names of scenarios that two different tasks of a job have, as `benchmark/scenario`."""
+    met: dict[tuple[str, str, str, int], str | None] = {}
+    twice: dict[str, None] = {}
+    for row in rows:
+        if (key := row[:4]) not in met:
+            met[key] = row.comparable
+        elif None not in (row.comparable, met[key]) and row.comparable != met[key]:
+            twice[f"{row.benchmark}/{row.scenario}"] = None
+    return list(twice)
+
+
+def two_tasks(names: Sequence[str]) -> str:
+    """What is wrong with a job that has such names."""
+    more = f", as {len(names) - 1} more" if len(names) > 1 else ""
+    return f"two different tasks in it are called {one_line(names[0], 200)}{more}"
 
 
 def side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 _SIZE = re.compile(r"(?i)^\s*(\d+(?:\.\d+)?)\s*([kmgt])?(?:i?b)?\s*$")
 _SIZE_UNIT = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -65,6 +66,33 @@ Score = Annotated[float, Field(ge=0, le=1)]
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._+=-]*$")]
 """An identifier that is safe in node ids, labels and file names."""
+
+
+def is_name_character(char: str) -> bool:
+    """Whether it may stand in the name of a scenario: a letter or digit of any script, or one of `._+=-`."""
+    return char in "._+=-" or (char.isalnum() if char.isascii() else unicodedata.category(char)[0] in "LMN")
+
+
+def _any_script(text: str) -> str:
+    """The name in its one form: a letter with a mark is one character, whatever the file system made of it."""
+    if text.isascii():
+        return text
+    if not all(map(is_name_character, text)) or unicodedata.category(text[0])[0] == "M":
+        raise ValueError("only letters, digits, '.', '_', '+', '=' and '-' are allowed")
+    return unicodedata.normalize("NFC", text)
+
+
+ScenarioName = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=200,
+        # What of ASCII is not allowed, since `\w` means other characters in other readers of a schema.
+        pattern=r"^[^\x00-/:-@\[-`{-\xa0][^\x00-*,/:-<>-@\[-^`{-\xa0]*$",
+    ),
+    AfterValidator(_any_script),
+]
+"""Likewise of a scenario or benchmark, with letters and digits of any script."""
 
 Capability = Annotated[str, Field(max_length=60, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """Something an agent can do, in a word: `vision`, `mcp`."""

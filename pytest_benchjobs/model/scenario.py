@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from .base import Capability, Model, Name, Score, Seconds, Size
+from .base import Capability, Model, Name, ScenarioName, Score, Seconds, Size
 
 DEFAULT_AGENT_TIMEOUT = 7200.0
 DEFAULT_SCORER_TIMEOUT = 1800.0
@@ -152,7 +152,7 @@ class Validation(enum.StrEnum):
 class Scenario(Model):
     """One task: what to do, where, and how it is graded."""
 
-    id: Name
+    id: ScenarioName
     benchmark: str
     benchmark_version: str | None = None
     problem_statement: str = Field(min_length=1)

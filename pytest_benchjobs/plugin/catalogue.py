@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,11 +24,15 @@ class _Entry:
     paths: tuple[Path, ...]
     """Several manifests may say that they are of one benchmark."""
     version: str | None = None
+    name: str | None = None
+    """Of the benchmark that task directories at or directly under the paths are."""
 
     def sources(self) -> list[Source]:
-        return [source for path in self.paths for source in _sources(path)]
+        return [source for path in self.paths for source in _sources(path, self.name)]
 
 
+_NAMES = pytest.StashKey[dict[str, str]]()
+"""Directory -> name of the benchmark it was given."""
 _Broken = list[tuple["Source", InputError]]
 _SHOWN = 3
 
@@ -90,9 +95,15 @@ def registered(config: pytest.Config) -> tuple[dict[str, _Entry], _Broken]:
         if root.is_dir():
             for source in _sources(root):
                 _add_manifest(known, broken, source)
+    return known | _given(config), broken
+
+
+def _given(config: pytest.Config) -> dict[str, _Entry]:
+    """Benchmarks that a hook or the ini file names."""
+    known: dict[str, _Entry] = {}
     for added in config.hook.pytest_benchjobs_benchmarks(config=config):
         for name, path in named("pytest_benchjobs_benchmarks", added, is_path, "paths").items():
-            known[name] = _Entry((config.rootpath / path,))
+            known[name] = _Entry((config.rootpath / path,), None, name)
     for line in options.ini(config, "bench_benchmarks"):
         name, equals, path = line.partition("=")
         if not equals or not name.strip() or not path.strip():
@@ -100,8 +111,24 @@ def registered(config: pytest.Config) -> tuple[dict[str, _Entry], _Broken]:
                 f"ini key bench_benchmarks: {line!r} is not of the form NAME[@VERSION] = PATH"
             )
         name, _, version = name.strip().partition("@")
-        known[name] = _Entry((config.rootpath / path.strip(),), version or None)
-    return known, broken
+        known[name] = _Entry((config.rootpath / path.strip(),), version or None, name)
+    return known
+
+
+def name_of(config: pytest.Config, task: Path) -> str | None:
+    """Name of the benchmark a task directory was given by a hook or the ini file: its own, or that of its parent.
+
+    Raises:
+        pytest.UsageError: a line of the ini file is none.
+    """
+    if _NAMES not in config.stash:
+        config.stash[_NAMES] = {
+            os.path.abspath(path): name  # noqa: PTH100  keeps links
+            for name, entry in _given(config).items()
+            for path in entry.paths
+        }
+    names = config.stash[_NAMES]
+    return names.get(str(task)) or names.get(str(task.parent)) if names else None
 
 
 def _add_manifest(known: dict[str, _Entry], broken: _Broken, source: Source) -> None:
@@ -136,8 +163,8 @@ def _versions(entry: _Entry, sources: list[Source]) -> set[str]:
         raise pytest.UsageError(f"--bench: {error}") from None
 
 
-def _sources(path: Path) -> list[Source]:
+def _sources(path: Path, benchmark: str | None = None) -> list[Source]:
     try:
-        return find_sources(path)
+        return find_sources(path, benchmark)
     except InputError as error:
         raise pytest.UsageError(f"--bench: {error}") from None

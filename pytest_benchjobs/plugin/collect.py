@@ -104,7 +104,9 @@ class TaskDirectory(_File):
     @undisturbed()
     def collect(self) -> Iterable[TrialItem]:
         """Its trials; nothing else in it is for pytest."""
-        source = open_source(self.path)
+        from .catalogue import name_of
+
+        source = open_source(self.path, name_of(self.config, self.path))
         return self._trials([source] if source else [])
 
 
@@ -239,6 +241,8 @@ def problem(session: pytest.Session) -> str | None:
         return None
     if (missing := selection.not_found(session)) is not None:
         return missing
+    if (twice := selection.same_name(session)) is not None:
+        return twice
     asked = read(config)
     if not trials and (left_out := selection.all_left_out(config)):
         return left_out

@@ -235,6 +235,29 @@ def not_found(session: pytest.Session) -> str | None:
     return next((f"not found: {node_id}" for node_id in wanted if node_id not in present), None)
 
 
+def same_name(session: pytest.Session) -> str | None:
+    """Two different tasks of one name: to the history and to gates they would be one, and hide each other."""
+    trials = [item for item in session.items if isinstance(item, TrialItem)]
+    if len({id(item.source) for item in trials}) < 2:
+        return None
+    names: dict[tuple[str, str], TrialItem] = {}
+    for item in trials:
+        first = names.setdefault((item.source.benchmark, item.ref.id), item)
+        if first.source is not item.source and not _same_place(first, item):
+            root = session.config.rootpath
+            here, there = (os.path.relpath(one.source.path, root) for one in (first, item))
+            return (
+                f"scenario {item.ref.id!r} of benchmark {item.source.benchmark!r} is in {here} and in {there}: in "
+                "results the two could not be told apart. Rename one, or name the directory of one of them by the ini "
+                "key bench_benchmarks (NAME = PATH)"
+            )
+    return None
+
+
+def _same_place(one: TrialItem, other: TrialItem) -> bool:
+    return os.path.realpath(one.source.path) == os.path.realpath(other.source.path)
+
+
 class Filters:
     """`--bench-filter`, and what it met."""
 

@@ -30,25 +30,27 @@ def open_source(path: Path, benchmark: str | None = None) -> Source | None:
     return Manifest(path) if is_manifest(path) and path.is_file() else None
 
 
-def find_sources(path: Path) -> list[Source]:
+def find_sources(path: Path, benchmark: str | None = None) -> list[Source]:
     """Every source at or under `path`, in order of name; task directories are not looked into.
+
+    `benchmark` is what a task directory at or directly under it belongs to.
 
     Raises:
         InputError: there is nothing at `path`, a directory cannot be read, or a file is no source.
     """
     from ..model.errors import InputError
 
-    source = open_source(path)
+    source = open_source(path, benchmark)
     if source is not None:
         return [source]
     if path.is_dir():
-        return list(_sources_under(path, MAX_DEPTH))
+        return list(_sources_under(path, MAX_DEPTH, benchmark))
     if not path.exists():
         raise InputError("no such file or directory", path=path)
     raise InputError("is no benchmark: neither *.bench.yaml, *.bench.toml nor a task directory", path=path)
 
 
-def _sources_under(directory: Path, depth: int) -> Iterable[Source]:
+def _sources_under(directory: Path, depth: int, benchmark: str | None = None) -> Iterable[Source]:
     from ..model.errors import InputError
 
     try:
@@ -58,7 +60,7 @@ def _sources_under(directory: Path, depth: int) -> Iterable[Source]:
     for child in children:
         if child.name.startswith(".") or child.name in _NEVER:
             continue
-        source = open_source(child) if child.name != "task.toml" else None
+        source = open_source(child, benchmark) if child.name != "task.toml" else None
         if source is not None:
             yield source
         elif depth > 0 and child.is_dir():

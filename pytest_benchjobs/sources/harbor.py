@@ -6,15 +6,17 @@ recognised and refused with the line that asks for it (`Unsupported`); a task is
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os.path
-import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..model.base import Name
+from ..model.base import ScenarioName, is_name_character
 from ..model.errors import InputError, InputErrors
 from ..model.scenario import (
     ArtifactSpec,
@@ -38,7 +40,9 @@ DEFAULT_VERIFIER_TIMEOUT = 600.0
 _KNOWN_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4")
 _NETWORKS: dict[str, Network] = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
 _MEBIBYTE = 1 << 20
-_name: TypeAdapter[str] = TypeAdapter(Name)
+_READABLE = 180
+"""Characters of a name that cannot be an id which are kept before its digest."""
+_name: TypeAdapter[str] = TypeAdapter(ScenarioName)
 
 
 def is_task_directory(path: Path) -> bool:
@@ -115,9 +119,17 @@ class HarborTask:
             raise InputError(str(error), path=self.path / TASK_FILE) from None
 
     def _id(self) -> str:
-        name = re.sub(r"[^A-Za-z0-9._+=-]+", "-", self.path.name).lstrip("._+=-")[:200].rstrip("-")
-        try:
+        """The name of the directory, else one made of it that no other name makes."""
+        name = self.path.name
+        with contextlib.suppress(ValidationError, UnicodeError):
             return _name.validate_python(name)
+        kept = "".join(char if is_name_character(char) else " " for char in name)
+        readable = "-".join(kept.split()).lstrip("._+=-")[:_READABLE].rstrip("-")
+        digest = hashlib.sha256(
+            unicodedata.normalize("NFC", name).encode("utf-8", "surrogatepass")
+        ).hexdigest()
+        try:
+            return _name.validate_python(f"{readable}-{digest[:8]}" if readable else "")
         except ValidationError:
             message = "the name of a task directory must have a letter or digit; rename the directory"
             raise InputError(message, path=self.path) from None

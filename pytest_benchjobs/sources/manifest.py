@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..model.base import Name
+from ..model.base import ScenarioName
 from ..model.errors import InputError
 from ..model.scenario import Scenario
 from .assemble import assemble, find_faults
@@ -35,7 +35,7 @@ _INSTEAD = {
 }
 """A scenario's key -> keys of `defaults` which it makes void."""
 _ENVIRONMENT = frozenset(WrittenEnvironment.model_fields)
-_name: TypeAdapter[str] = TypeAdapter(Name)
+_name: TypeAdapter[str] = TypeAdapter(ScenarioName)
 _Table = Mapping[str, Any]
 _Layers = tuple[tuple[Place, _Table], ...]
 """Where a scenario is written: its table, and that of its variant."""
@@ -210,7 +210,8 @@ class _Reading:
         try:
             scenario_id = _name.validate_python(written_id)
         except ValidationError:
-            self.scenario(index)  # says what is wrong with the id, and with the rest
+            if self.scenario(index) is not None:  # says what is wrong with the id, and with the rest
+                raise AssertionError("unreachable: an id is left out without a word") from None
             return
         first = self.ids.setdefault(scenario_id, index)
         if first != index:

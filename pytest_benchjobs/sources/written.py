@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
-from ..model.base import Capability, Name, parse_size
+from ..model.base import Capability, Name, ScenarioName, parse_size
 from ..model.scenario import EnvName, Network, Validation
 from .complaints import Written
 
@@ -234,14 +234,14 @@ class WrittenDefaults(WrittenEnvironment):
 class WrittenVariant(WrittenDefaults):
     """What is different in one variant of a scenario."""
 
-    id: Name
+    id: ScenarioName
     """Comes after the scenario's own and a point: `count.long`."""
 
 
 class WrittenScenario(WrittenDefaults):
     """One scenario."""
 
-    id: Name
+    id: ScenarioName
     variants: Annotated[list[WrittenVariant], Field(min_length=1)] | None = None
     """In place of the scenario, one for each of these."""
 
@@ -249,7 +249,7 @@ class WrittenScenario(WrittenDefaults):
 class WrittenHeader(Written):
     """The top of a manifest, without its scenarios."""
 
-    benchmark: Name
+    benchmark: ScenarioName
     version: Text | None = None
     description: str | None = None
     metadata: dict[str, Any] = {}

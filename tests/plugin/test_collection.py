@@ -5,6 +5,7 @@ import json
 import pytest
 
 from .conftest import Bench
+from .test_run import benchjobs
 
 
 def ids(result: pytest.RunResult) -> list[str]:
@@ -445,3 +446,82 @@ def test_several_manifests_may_be_of_one_benchmark(bench: Bench) -> None:
         assert {result["scenario"] for result in bench.results()} == expected
     done = bench.run("--bench", "both@3")
     done.stderr.fnmatch_lines(["ERROR: --bench: both is registered version 1, 2, not '3'"])
+
+
+def tasks(bench: Bench, *places: str) -> None:
+    for place in places:
+        bench.write(f"{place}/task.toml", TASK)
+        bench.write(f"{place}/instruction.md", f"Do it, as {place} has it.\n")
+        bench.write(f"{place}/environment/Dockerfile", "FROM debian\n")
+        bench.write(f"{place}/tests/test.sh", "echo 1 > /logs/verifier/reward.txt\n")
+
+
+BOTH = ("sets/alpha/tasks/hello", "sets/beta/tasks/hello")
+
+
+@pytest.mark.parametrize("more", [(), ("-n2",), ("--bench", "sets"), ("--bench-scenario", "hello")])
+def test_two_tasks_of_one_name_are_not_one(bench: Bench, more: tuple[str, ...]) -> None:
+    tasks(bench, *BOTH, "sets/beta/tasks/other")
+    result = bench.run(*(() if "--bench" in more else ("sets",)), *more)
+    assert result.ret == 4, result.stdout.str()
+    (line,) = [line for line in result.errlines if "hello" in line]
+    assert f"scenario 'hello' of benchmark 'tasks' is in {BOTH[0]} and in {BOTH[1]}" in line
+    assert not (bench.path / "reports" / "jobs").exists()
+    # Each alone is no mistake, nor is the same one given twice.
+    for one in (
+        (BOTH[0],),
+        (BOTH[1], BOTH[1]),
+        ("sets/beta", "sets/beta/tasks/hello"),
+        ("sets", "-k", "other"),
+    ):
+        assert bench.run("--collect-only", "-q", *one).ret == 0
+
+
+def test_directories_of_tasks_get_names_by_the_ini_file(bench: Bench) -> None:
+    tasks(bench, *BOTH)
+    bench.write(
+        "pytest.ini",
+        "[pytest]\nbench_sandbox = fake\nbench_benchmarks =\n    alpha = sets/alpha/tasks\n    single = sets/beta/tasks/hello\n",
+    )
+    for call in (("sets",), ("-n2", "sets"), ("--bench", "alpha", "--bench", "single"), (BOTH[0], BOTH[1])):
+        result = bench.run(*call, "--bench-agent", "nop")
+        assert result.ret in (0, 1), result.stdout.str()
+        assert sorted((one["benchmark"], one["scenario"]) for one in bench.results()) == [
+            ("alpha", "hello"),
+            ("single", "hello"),
+        ]
+
+
+def test_two_manifests_with_one_name_and_id_are_not_one(bench: Bench) -> None:
+    def manifest(place: str, *ids: str) -> None:
+        bench.manifest(dict.fromkeys(ids, "echo 1"), "x.bench.yaml")
+        bench.write(place, (bench.path / "x.bench.yaml").read_text("utf-8"))
+        (bench.path / "x.bench.yaml").unlink()
+
+    manifest("one/x.bench.yaml", "a")
+    manifest("two/x.bench.yaml", "b")
+    assert bench.run("--collect-only", "-q", "one", "two").ret == 0
+    manifest("two/x.bench.yaml", "a", "b")
+    result = bench.run("one", "two")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(
+        ["*scenario 'a' of benchmark 'x' is in one/x.bench.yaml and in two/x.bench.yaml*"]
+    )
+
+
+def test_names_of_any_script_go_the_whole_way(bench: Bench) -> None:
+    bench.manifest({"日本語": "echo 1", "Übung": "echo 1", "bung": "echo 0"}, "日本.bench.yaml")
+    result = bench.run("日本.bench.yaml", "--bench-agent", "nop", "-n2")
+    assert result.ret == 1
+    assert sorted(one["scenario"] for one in bench.results()) == ["bung", "Übung", "日本語"]
+    assert all(path.as_posix().isascii() for path in bench.bundle().glob("trials/*/*"))
+    assert (
+        bench.run("--bench-agent", "nop", "--bench-scenario", "日本語", "--bench-baseline", "last").ret == 0
+    )
+    assert [one["scenario"] for one in bench.results()] == ["日本語"]
+    assert bench.run("日本.bench.yaml::Übung[oracle]", "--collect-only", "-q").ret == 0
+    assert bench.run("-k", "日本語", "--collect-only", "-q").ret == 0
+    exported = benchjobs(bench, "baseline", "export", "job:last~1", "--to", "b.json")
+    assert exported.returncode == 0, exported.stderr
+    again = bench.run("日本.bench.yaml", "--bench-agent", "nop", "--bench-baseline", "file:b.json")
+    assert again.ret == 0, again.stdout.str()

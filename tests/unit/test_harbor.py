@@ -175,15 +175,31 @@ def test_odd_things_warn_with_a_line(tmp_path: Path) -> None:
     task = write(tmp_path / "my task!", 'schema_version = "9"\n[agent]\ntimeout_sce = 5\n[agent2]\n')
     (task / "solution" / "solve.sh").unlink()
     source = HarborTask(task)
-    assert [ref.id for ref in source.refs()] == ["my-task"]
+    assert [ref.id for ref in source.refs()] == ["my-task-425f0f52"]
     assert sorted(str(warning).removeprefix(f"{task}") for warning in source.warnings) == [
         "/task.toml: solution: solution/ has no solve.sh: the oracle cannot solve this task",
         "/task.toml:1: schema_version: '9' is not a known version of the format (1.0 to 1.4); read as 1.4",
         "/task.toml:3: agent.timeout_sce: unknown key, ignored. did you mean 'timeout_sec'?",
         "/task.toml:4: agent2: unknown key, ignored. did you mean 'agent'?",
-        ": the directory name is not a scenario id (letters, digits, . _ + = -); 'my-task' is used",
+        ": the directory name is not a scenario id (letters, digits, . _ + = -); 'my-task-425f0f52' is used",
     ]
-    assert source.load("my-task").id == "my-task"
+    assert source.load("my-task-425f0f52").id == "my-task-425f0f52"
+
+
+def test_different_directories_have_different_ids_that_stay(tmp_path: Path) -> None:
+    names = ["has space", "has-space", "has  space", "has_space", "Übung", "bung", "日本語", "日本", "a b", "a-b",
+             "-x", "x", ".x-", "x-", "x" * 201, "x" * 202, "ü-1", "é", "é!", "Hello", "hello", "a'b", "…a"]  # fmt: skip
+    ids = {name: HarborTask(write(tmp_path / name, "")).refs()[0].id for name in names}
+    assert len(set(ids.values())) == len(names), ids
+    for name in ("has-space", "bung", "Übung", "日本語", "Hello", "é", "ü-1", "x-"):
+        assert ids[name] == name
+    assert ids["has space"] == "has-space-47b5c36f"
+    # As some file systems write the same letter.
+    decomposed = HarborTask(write(tmp_path / "other" / "U\u0308bung", ""))
+    assert [ref.id for ref in decomposed.refs()] == ["Übung"]
+    for bad in ("---", "…", " "):
+        with pytest.raises(InputError, match="must have a letter or digit"):
+            HarborTask(write(tmp_path / bad, "")).refs()
 
 
 def test_an_unwanted_task_is_not_read(tmp_path: Path) -> None:

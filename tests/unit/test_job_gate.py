@@ -275,6 +275,21 @@ def test_results_that_are_gone_make_it_invalid() -> None:
     assert judge_job(record(), rows(ten), floor, None, at=AT).status == 0
 
 
+def test_two_tasks_of_one_name_are_not_taken_for_one() -> None:
+    ten: list[float | None] = [1.0] * 10
+    other = [row._replace(comparable="other", score=0.0, outcome="failed") for row in rows(ten[:2])]
+    judged = judge_job(record(planned=12), [*rows(ten), *other], ASKED, baseline(ten), at=AT)
+    assert (judged.status, judged.report.why) == (
+        12,
+        "invalid: two different tasks in it are called b/s0, as 1 more",
+    )
+    # Another attempt at what changed in between is none.
+    later = [row._replace(attempt=2) for row in other]
+    assert judge_job(record(planned=12), [*rows(ten), *later], ASKED, baseline(ten), at=AT).status == 0
+    same = rows(ten[:2])
+    assert judge_job(record(planned=12), [*rows(ten), *same], ASKED, baseline(ten), at=AT).status == 0
+
+
 def test_of_a_job_of_two_agents_one_is_judged() -> None:
     ten: list[float | None] = [1.0] * 10
     both = [*rows(ten, agent="a"), *rows([0.0] * 10, agent="b")]
