@@ -269,7 +269,11 @@ def _hidden(
     )
     return [
         RuleReport(
-            rule=Rule(text=HIDDEN, metric=HIDDEN), verdict=verdict, why=why, test="floor", scenarios=len(broken)
+            rule=Rule(text=HIDDEN, metric=HIDDEN),
+            verdict=verdict,
+            why=why,
+            test="floor",
+            scenarios=len(broken),
         )
     ]
 
