@@ -101,12 +101,14 @@ def failing(
     trusted: bool,
     agent_timeout: float,
     silent_timeout: float | None,
+    memory: int | None = None,
 ) -> tuple[FailureClass, str] | None:
     """Why a trial has failed by how its agent ended, if it has. `passed`: the score alone would do."""
     if end is None:
         return None
     if end.limit is not None:
-        return FailureClass.LIMIT_EXCEEDED, f"the agent exceeded its {end.limit} limit"
+        bound = f" of {memory / (1 << 20):g} MiB" if memory and end.limit == "memory" else ""
+        return FailureClass.LIMIT_EXCEEDED, f"the agent exceeded its {end.limit} limit{bound}"
     if end.silent:
         return FailureClass.AGENT_TIMEOUT, f"the agent printed nothing for {silent_timeout or 0:g} s"
     if end.timed_out:

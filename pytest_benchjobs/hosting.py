@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from .agents.builtin import shell
+from .agents.protocol import PROBLEM_VARIABLE
 from .gateway.client import Route
 from .model.errors import GatewayLost
 from .sandbox.protocol import File, Sandbox
@@ -63,7 +64,7 @@ class HostShell:
         )
         if result.timed_out:
             # It runs on, and would be in the way of what comes next.
-            self._sandbox.end_processes()
+            self._sandbox.end_commands(PROBLEM_VARIABLE)
         return result.exit_status, tail.text()
 
     def write(self, path: str, content: bytes) -> None:

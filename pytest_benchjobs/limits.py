@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from .model.job import JobConfig
-from .model.scenario import DEFAULT_AGENT_TIMEOUT, Scenario, ScorerSpec
+from .model.scenario import DEFAULT_AGENT_TIMEOUT, Grading, Scenario, ScorerSpec
 
 _GRACE = 300.0
 
@@ -46,17 +46,22 @@ class Limits:
         return own * self.config.timeout_multiplier
 
     @property
+    def grading(self) -> Grading:
+        """What lives on while it is graded."""
+        return self.config.grading_of(self.scenario.id, self.scenario.environment.grading)
+
+    @property
     def deadline(self) -> float:
         """After which the container ends itself: everything it may take, and some grace."""
         environment = self.scenario.environment
         health = environment.healthcheck
         multiplier = self.config.timeout_multiplier
-        # One more for the owner of the files.
-        steps = self.setup_timeout * (len(environment.setup) + 1)
+        # Two more, for the ENTRYPOINT and the owner of the files. What serves is started again before grading.
+        steps = 2 * self.setup_timeout * (len(environment.setup) + 2)
         waiting = pauses = 0.0
         if health is not None:
-            waiting = (health.start_period + health.timeout * (health.retries + 1)) * multiplier
-            pauses = health.start_interval + health.interval * health.retries
+            waiting = 2 * (health.start_period + health.timeout * (health.retries + 1)) * multiplier
+            pauses = 2 * (health.start_interval + health.interval * health.retries)
         collecting = multiplier * sum(
             float(hook["timeout_sec"])
             for spec in self.scenario.scorers

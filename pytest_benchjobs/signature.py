@@ -32,7 +32,7 @@ from .scoring.protocol import Scorer
 from .sources.template import fill
 from .store.redact import looks_secret
 
-_VERSION = 1
+_VERSION = 2
 """Counted up when the same content is graded in another way: nothing from before is reused then."""
 _CHUNK = 1 << 20
 _IMAGE_OR_LIMIT = {
@@ -73,7 +73,6 @@ def parts_of(
 
     """
     config = limits.config
-    keeps = scenario.environment.keep_processes or config.keeps_processes(scenario.id)
     environment = scenario.environment.model_dump(mode="json", exclude=_IMAGE_OR_LIMIT)
     return {
         "scenario": _digest(
@@ -89,7 +88,7 @@ def parts_of(
             ]
         ),
         "environment": _digest(
-            [environment | {"env": _from_host(scenario.environment.env, secrets)}, bool(keeps)]
+            [environment | {"env": _from_host(scenario.environment.env, secrets), "grading": limits.grading}]
         ),
         "scorers": _digest(
             [

@@ -310,6 +310,15 @@ class FakeSandbox:
         """None: it does not look."""
         return ()
 
+    def adopt_processes(self) -> tuple[str, ...]:
+        """None: it does not look."""
+        return ()
+
+    def end_commands(self, variable: str) -> tuple[str, ...]:  # noqa: ARG002  all were given it
+        """Kill every process group that was started here."""
+        self.end_processes()
+        return ()
+
     def end_processes(self) -> None:
         """Kill every process group that was started here."""
         for group in list(self._groups):

@@ -20,19 +20,19 @@ import datetime
 import hashlib
 import json
 import os
-import shlex
 import time
 import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .agents.builtin import shell
-from .agents.protocol import PROBLEM_FILE, Agent, AgentCommand, AgentReading
+from .agents.protocol import PROBLEM_FILE, PROBLEM_VARIABLE, Agent, AgentCommand, AgentReading
 from .agents.usage import USAGE_DIRECTORY, USAGE_FILE, USAGE_LIMIT, USAGE_VARIABLE, said_usage
 from .artifacts import keep_artifacts
 from .cancellation import Cancellation, Cancelled
 from .connection import Connection, connected, usage_notes
 from .decision import ending_of, failing, infrastructure_error
+from .ending import Ended, end_agent
 from .fresh import collect, deliver
 from .hosting import HostShell
 from .limits import Limits
@@ -46,9 +46,8 @@ from .model.errors import (
     ImageMissing,
     InfrastructureError,
     InputError,
-    OutOfMemory,
     ScorerCrashed,
-    ScorerTimeout,
+    Ungradable,
 )
 from .model.job import Keep
 from .model.result import (
@@ -64,14 +63,15 @@ from .model.result import (
     Trial,
     TrialResult,
 )
-from .model.scenario import FreshContainer, HealthCheck, Network
+from .model.scenario import FreshContainer, Grading, Network
 from .model.usage import Usage
 from .preparation import Prepared, Services, prepare
+from .readiness import Readiness
 from .sandbox.door import DOOR_FAILED, door_file, through_door
 from .sandbox.loading import Restoring
 from .sandbox.protocol import ExecResult, File, Mount, Sandbox, SandboxSpec, Stopping
 from .scoring.commands import Tail
-from .scoring.grade import combine, describe, failure, make_context, run_scorer
+from .scoring.grade import SCORER_VARIABLE, combine, describe, failure, make_context, run_scorer
 from .secrecy import env_file_secrets, redact_files, redacted, secrets_of, split, together
 from .signature import graded_anew, signature
 from .sources.template import fill
@@ -216,6 +216,7 @@ class _Try:
         self.failure: Failure | None = None
         self.scores: list[ScorerResult] = []
         self.agent_end: AgentEnd | None = None
+        self.ended = Ended()
         self.phases: list[Phase] = []
         self.image: ImageRecord | None = None
         self.signature: Signature | None = None
@@ -245,6 +246,11 @@ class _Try:
             return Outcome.CANCELLED
         except KeyboardInterrupt:
             raise
+        except Ungradable as error:
+            if not self.cancellation.requested:
+                return self._ungradable(str(error))
+            self._drop_kept()
+            return Outcome.CANCELLED
         except BaseException as error:  # agents and scorers of others may call pytest.skip or sys.exit
             # A sandbox that is killed to stop a trial fails in whatever call it was: that is no error.
             if self.cancellation.requested:
@@ -285,6 +291,14 @@ class _Try:
         self.original = self.kept = None
         self.usage = Usage()
         return Outcome.SKIPPED
+
+    def _ungradable(self, why: str) -> Outcome:
+        """It is the agent's doing that nothing can be graded."""
+        self.score = 0.0
+        self.failure = Failure(
+            class_=FailureClass.UNGRADABLE, message=clean(one_line(why, 2000)), phase=self._reached
+        )
+        return Outcome.FAILED
 
     def _explain(self, error: BaseException) -> Failure:
         phase = self._reached
@@ -342,11 +356,12 @@ class _Try:
                 self._secrets = together(self._secrets, self._connection.keys)
                 self._redactor = Redactor(self._secrets)
             self.signature = signature(prepared.parts, sandbox.image.key)
+            readiness = Readiness(sandbox, self.scenario, self.limits, self.cancellation, self._enter)
             if self.original is None:
-                self._set_up(sandbox)
+                readiness.begin()
                 self.services.check_room()
                 self._run_agent(sandbox, prepared)
-                self._end_agent(sandbox, agent)
+                self._end_agent(sandbox, readiness)
                 self._read_usage(sandbox)
                 self._keep(sandbox)
             else:
@@ -358,7 +373,7 @@ class _Try:
             elif self.scenario.fresh_container is not None:
                 self._grade_afresh(sandbox, self.scenario.fresh_container)
             else:
-                self._grade(sandbox)
+                self._grade(sandbox, readiness)
             outcome = self._decide(agent)
             if outcome is Outcome.PASSED and self.config.keep is Keep.FAILED:
                 self._drop_kept()
@@ -383,7 +398,9 @@ class _Try:
                 files.append(File(USAGE_DIRECTORY, mode=0o777))
         environment = scenario.environment
         spec = SandboxSpec(
-            environment=environment.model_copy(update={"env": fill(environment.env, HOST)}),
+            environment=environment.model_copy(
+                update={"env": fill(environment.env, HOST), "setup_timeout": self.limits.setup_timeout}
+            ),
             labels={
                 "job": self.services.bundle.id,
                 "trial": self.trial.node_id,
@@ -419,51 +436,6 @@ class _Try:
         connection = self._connection
         return (*command.mounts, *([connection.mount] if connection and command.host is None else ()))
 
-    def _set_up(self, sandbox: Sandbox) -> None:
-        environment = self.scenario.environment
-        owner = self._agent_user()
-        chown = []
-        if owner not in (None, "root", "0") and self.scenario.files:
-            chown = [f"chown -R {owner} -- " + " ".join(shlex.quote(path) for path in self.scenario.files)]
-        for user, steps in (("root", chown), (environment.user, environment.setup)):
-            for step in steps:
-                self._enter("setup")
-                self.cancellation.check()
-                tail = Tail()
-                timeout = self.limits.setup_timeout
-                result = sandbox.exec(shell(step), timeout=timeout, sink=tail, user=user)
-                if result.timed_out:
-                    raise EnvironmentFailed(f"set-up step did not end within {timeout:g} s: {step[:200]}")
-                if result.exit_status != 0:
-                    raise EnvironmentFailed(
-                        f"set-up step exited with status {result.exit_status}: {step[:200]}\n{tail.text()[-1000:]}"
-                    )
-        if environment.setup:
-            sandbox.settle()
-        if environment.healthcheck is not None:
-            self._enter("healthcheck")
-            self._wait_until_healthy(sandbox, environment.healthcheck)
-
-    def _wait_until_healthy(self, sandbox: Sandbox, check: HealthCheck | None) -> None:
-        if check is None:
-            return
-        started = time.monotonic()
-        failures = 0
-        multiplier = self.config.timeout_multiplier
-        while True:
-            self.cancellation.check()
-            tail = Tail()
-            result = sandbox.exec(shell(check.command), timeout=check.timeout * multiplier, sink=tail)
-            if result.exit_status == 0:
-                return
-            starting = time.monotonic() - started < check.start_period * multiplier
-            failures += not starting
-            if failures >= check.retries:
-                raise EnvironmentFailed(
-                    f"health check failed {failures} times: {check.command[:200]}\n{tail.text()[-1000:]}"
-                )
-            self.cancellation.wait(check.start_interval if starting else check.interval)
-
     def _run_agent(self, sandbox: Sandbox, prepared: Prepared) -> None:
         agent, command = prepared.agent, prepared.command
         self._switch_network(sandbox, self.scenario.agent_network)
@@ -491,6 +463,8 @@ class _Try:
         if report is not None and result.exit_status == DOOR_FAILED and pid is None:
             raise GatewayLost(log.tail(500).strip() or "the agent could not reach the gateway")
         ending, message = ending_of(result, reading, report)
+        if limit is None and result.oom_kills and result.exit_status != 0:
+            limit = "memory"
         self.agent_end = AgentEnd(
             exit_status=result.exit_status,
             timed_out=result.timed_out and not result.stopped,
@@ -504,13 +478,6 @@ class _Try:
         error = infrastructure_error(ending, self.agent_end.message)
         if error is not None:
             raise error
-        if result.oom_kills and result.exit_status != 0 and limit is None:
-            memory = self.scenario.environment.memory
-            bound = f" of {memory / (1 << 20):g} MiB" if memory else ""
-            raise OutOfMemory(
-                f"the container reached its memory limit{bound} and the kernel killed {result.oom_kills} process(es). "
-                "Raise `memory` if the task needs more"
-            )
 
     def _work_there(
         self,
@@ -619,34 +586,23 @@ class _Try:
         given = {name: value for name, value in about.items() if value is not None}
         if self._tells_usage:
             given[USAGE_VARIABLE] = USAGE_FILE
-        return {"BENCH_PROBLEM_FILE": PROBLEM_FILE, **given}
+        return {PROBLEM_VARIABLE: PROBLEM_FILE, **given}
 
     def _params(self) -> dict[str, Any]:
         """Parameters of the job, and of this cell of the matrix."""
         return {**self.config.params, **self.trial.agent.params}
 
-    def _end_agent(self, sandbox: Sandbox, agent: Agent) -> None:
-        """Nothing the agent started may see, or touch, how it is graded."""
-        if self.agent_end is None:
-            return
+    def _end_agent(self, sandbox: Sandbox, readiness: Readiness) -> None:
+        """Nothing the agent started may see, or touch, how it is graded, but for what the grading lets live on."""
         self._enter_unless_cancelled("end")
-        end = self.agent_end
-        forced = end.timed_out or end.limit is not None
-        leftovers = () if forced else sandbox.processes()
-        keep = not forced and self._keeps_processes()
-        tampered: tuple[str, ...] = ()
-        # What the author wrote is trusted not to hide, so nothing left running means nothing to kill. Anything else may
-        # have got into the container's own first process: only a new process namespace is clean.
-        if not keep and (forced or leftovers or not agent.trusted):
-            sandbox.end_processes()
-        if not agent.trusted:
-            tampered = sandbox.restore_programs()
-        if leftovers:
-            fate = "kept" if keep else "killed"
-            self.notes.append(f"{fate} {len(leftovers)} process(es) the agent had left running")
-        self.agent_end = end.model_copy(
-            update={"leftovers": tuple(clean(name, 200) for name in leftovers[:50]), "tampered": tampered}
-        )
+        self.ended = end_agent(sandbox, self.limits.grading)
+        self.notes += self.ended.notes
+        if self.agent_end is not None:
+            self.agent_end = self.agent_end.model_copy(update=dataclasses.asdict(self.ended))
+            if self.agent_end.limit is not None:
+                return
+        if self.limits.grading is Grading.STRICT:
+            self.notes += (clean(one_line(note, 500)) for note in readiness.again())
 
     def _keep(self, sandbox: Sandbox) -> None:
         """Keep what the agent left, before anything is graded. Whether the trial passes is not known yet."""
@@ -677,7 +633,7 @@ class _Try:
                 )
                 if result.exit_status != 0:
                     self.notes.append(f"collect command failed: {str(hook['command'])[:200]}")
-                if result.timed_out and not self._keeps_processes():
+                if result.timed_out and self.limits.grading is Grading.STRICT:
                     sandbox.end_processes()
         kept, notes = keep_artifacts(
             sandbox,
@@ -697,13 +653,14 @@ class _Try:
             # Its memory and its processors are for the next one.
             sandbox.remove()
             with self._fresh_sandbox(fresh) as grader:
-                if fresh.environment is None:
-                    self._set_up(grader)
-                else:
-                    self._wait_until_healthy(grader, fresh.environment.healthcheck)
+                scenario = self.scenario
+                if fresh.environment is not None:
+                    scenario = scenario.model_copy(update={"environment": fresh.environment, "files": {}})
+                readiness = Readiness(grader, scenario, self.limits, self.cancellation, self._enter)
+                readiness.begin()
                 self._enter_unless_cancelled("carry")
                 deliver(carried, grader)
-                self._grade(grader)
+                self._grade(grader, readiness)
 
     @contextlib.contextmanager
     def _fresh_sandbox(self, fresh: FreshContainer) -> Iterator[Sandbox]:
@@ -735,7 +692,7 @@ class _Try:
             self.notes += grader.notes
             grader.remove()
 
-    def _grade(self, sandbox: Sandbox) -> None:
+    def _grade(self, sandbox: Sandbox, readiness: Readiness) -> None:
         for number, spec in enumerate(self.scenario.scorers, 1):
             self._enter_unless_cancelled(f"score:{spec.name}")
             self._switch_network(sandbox, spec.network)
@@ -753,14 +710,16 @@ class _Try:
             self.scores.append(graded)
             self.cancellation.check()
             if number < len(self.scenario.scorers):
-                self._end_scorer(sandbox, graded)
+                self._end_scorer(sandbox, readiness)
         self.score = combine(self.scores)
 
-    def _end_scorer(self, sandbox: Sandbox, graded: ScorerResult) -> None:
+    def _end_scorer(self, sandbox: Sandbox, readiness: Readiness) -> None:
         """Whatever a scorer started, or the agent's code that it ran, would meddle with the next."""
-        timed_out = graded.error is not None and graded.error.class_ == ScorerTimeout.code
-        if timed_out or (not self._keeps_processes() and sandbox.processes()):
+        if self.limits.grading is Grading.CONTRACT:
+            sandbox.end_commands(SCORER_VARIABLE)
+        elif sandbox.processes():
             sandbox.end_processes()
+            self.notes += (clean(one_line(note, 500)) for note in readiness.again())
 
     def _decide(self, agent: Agent) -> Outcome:
         """Score and ending -> outcome."""
@@ -779,12 +738,14 @@ class _Try:
             trusted=agent.trusted,
             agent_timeout=self.limits.agent_timeout,
             silent_timeout=self.limits.silent_timeout,
+            memory=self.scenario.environment.memory,
         )
         if verdict is None and score < threshold:
             verdict = FailureClass.BELOW_THRESHOLD, f"score {score:g} is below the threshold {threshold:g}"
         if verdict is None:
             return Outcome.PASSED
-        self.failure = Failure(class_=verdict[0], message=verdict[1], phase="agent")
+        message = "; ".join(filter(None, (verdict[1], self.ended.loss)))
+        self.failure = Failure(class_=verdict[0], message=message, phase="agent")
         return Outcome.FAILED
 
     def _switch_network(self, sandbox: Sandbox, network: Network | None) -> None:
@@ -792,9 +753,6 @@ class _Try:
         if wanted != self._network:
             sandbox.set_network(wanted)
             self._network = wanted
-
-    def _keeps_processes(self) -> bool:
-        return self.scenario.environment.keep_processes or self.config.keeps_processes(self.scenario.id)
 
     def _agent_user(self) -> str | None:
         return self.scenario.agent_user or self.scenario.environment.user

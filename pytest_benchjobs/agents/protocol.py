@@ -14,6 +14,8 @@ from ..model.scenario import Scenario
 from ..sandbox.protocol import File, Mount
 
 PROBLEM_FILE = "/bench/problem.md"
+PROBLEM_VARIABLE = "BENCH_PROBLEM_FILE"
+"""Where that is, for every agent; by it, commands of agents are told from others."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

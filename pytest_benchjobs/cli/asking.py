@@ -155,6 +155,7 @@ _OPTIONS = (
     click.option("--max-tokens", type=_Number(1, 10**15, whole=True), metavar="N", help="In the whole job."),
     *GATE_OPTIONS,
     click.option("--exit", "exit_by", type=click.Choice(["tests", "gate", "both"]), help="What the status tells of."),
+    click.option("--grading", type=click.Choice(["strict", "contract"]), help="What lives on while agents are graded."),
     click.option("--keep", type=click.Choice(["never", "failed", "always"]), help="File systems of trials to keep."),
     click.option(
         "--no-docker", is_flag=True, help="Run on the programs of this machine, and skip what needs an image."
@@ -298,6 +299,7 @@ _TEXTS = {
     "n_concurrent_trials": "concurrency",
     "max_examples": "max-examples",
     "sample": "sample",
+    "grading": "grading",
     "keep": "keep",
     "exit_by": "exit",
     "max_cost": "max-cost",

@@ -2,6 +2,7 @@
 
     BenchError
     ├── InputError                the user's file or option: a collection or usage error, nothing runs
+    ├── Ungradable                the agent's doing: outcome `failed`, score 0
     └── InfrastructureError       ours or the world's: outcome `error`, no score
         ├── Retryable             a new try may help
         │   ├── EngineUnavailable, EngineLost, EngineError, ContainerStartFailed, ContainerLost
@@ -9,7 +10,7 @@
         │   └── RateLimited, EndpointDown, GatewayLost
         └── (the rest)            a new try would end the same
             ├── ImageBuildFailed, ImageMissing
-            ├── EnvironmentFailed, AgentSetupFailed, OutOfMemory
+            ├── EntrypointEnded, EnvironmentFailed, AgentSetupFailed, OutOfMemory
             ├── ModelAuthFailed, ModelUnknown, BudgetSpent
             └── ScorerCrashed, ScorerTimeout, ScoreMissing, ScoreInvalid
 
@@ -54,6 +55,10 @@ class InputErrors(InputError):
     def __init__(self, errors: list[InputError]) -> None:
         super().__init__("\n".join(str(error) for error in errors))
         self.errors = errors
+
+
+class Ungradable(BenchError):
+    """The agent left its sandbox in a state in which nothing can be graded. That is no error: it fails."""
 
 
 class InfrastructureError(BenchError):
@@ -163,6 +168,12 @@ class EnvironmentFailed(InfrastructureError):
     """A set-up step or health check of the scenario failed or timed out."""
 
     code = "environment"
+
+
+class EntrypointEnded(InfrastructureError):
+    """The image's own ENTRYPOINT ended before the agent began."""
+
+    code = "entrypoint"
 
 
 class AgentSetupFailed(InfrastructureError):

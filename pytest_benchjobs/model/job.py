@@ -13,6 +13,7 @@ from .agent import AgentSpec
 from .base import Model, Score, Seconds
 from .gate import GateConfig, RoundReport
 from .policy import EACH, AttemptPolicy
+from .scenario import Grading
 from .usage import Usage
 
 SCHEMA_VERSION = 2
@@ -151,8 +152,10 @@ class JobConfig(Model):
     build_args: dict[str, str] = {}
     interleave: bool = False
     """Agents take turns."""
+    grading: Grading | None = None
+    """For all scenarios; default: each one's own."""
     keep_processes: tuple[str, ...] = ()
-    """Patterns of scenario ids whose agents' background processes live on while they are graded."""
+    """Patterns of scenario ids that are graded by contract whatever else is said."""
     sandbox: str = "docker"
     gate: GateConfig = GateConfig()
     """What the job is judged by, at its end and by `benchjobs gate`."""
@@ -161,9 +164,11 @@ class JobConfig(Model):
     name: str | None = None
     metadata: dict[str, str] = {}
 
-    def keeps_processes(self, scenario: str) -> bool:
-        """Whether the job says so of the scenario with this id."""
-        return any(fnmatch.fnmatchcase(scenario, pattern) for pattern in self.keep_processes)
+    def grading_of(self, scenario: str, own: Grading) -> Grading:
+        """How the scenario with this id is graded, of which its author says `own`."""
+        if any(fnmatch.fnmatchcase(scenario, pattern) for pattern in self.keep_processes):
+            return Grading.CONTRACT
+        return self.grading or own
 
     def of(self, benchmark: str) -> JobConfig:
         """As it is for one benchmark: what `per_benchmark` says of it wins."""

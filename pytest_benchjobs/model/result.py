@@ -39,6 +39,7 @@ class FailureClass(enum.StrEnum):
     LIMIT_EXCEEDED = "limit_exceeded"
     TURN_LIMIT = "turn_limit"
     MODEL_REFUSED = "model_refused"
+    UNGRADABLE = "ungradable"
 
 
 class Failure(Model):
@@ -102,10 +103,12 @@ class AgentEnd(Model):
     silent: bool = False
     """It timed out for having printed nothing for too long."""
     limit: str | None = None
-    """The limit it ran into, such as `storage`."""
+    """The limit it ran into: `storage` or `memory`."""
     oom_kills: int = 0
     leftovers: tuple[str, ...] = ()
     """Commands of processes it had left running."""
+    killed: tuple[str, ...] = ()
+    """Those of them that were killed before grading."""
     ending: Ending | None = None
     """What its last words, or the gateway, say of how it ended; None: nothing but the exit status is known."""
     message: str | None = None

@@ -32,6 +32,15 @@ class HealthCheck(Model):
     retries: Annotated[int, Field(ge=1)] = 3
 
 
+class Grading(enum.StrEnum):
+    """What lives on while a trial is graded."""
+
+    STRICT = "strict"
+    """Nothing: every process ends, what the ENTRYPOINT and the set-up had running is started again."""
+    CONTRACT = "contract"
+    """What the agent made a daemon, as Harbor's tasks expect it; what still hangs on the agent itself ends."""
+
+
 class Environment(Model):
     """The container a trial runs in. Sizes in bytes, times in seconds."""
 
@@ -60,8 +69,8 @@ class Environment(Model):
     """Start the image's ENTRYPOINT instead of overriding it (what Harbor does)."""
     allow_sudo: bool = False
     """Leave out `no-new-privileges`, so that set-user-id programs such as sudo work."""
-    keep_processes: bool = False
-    """Let background processes of the agent live on while it is graded. For tasks whose answer is a running server."""
+    grading: Grading = Grading.STRICT
+    """What of an agent's processes lives on while it is graded, whichever agent it is."""
     setup: tuple[str, ...] = ()
     """Shell commands run in order before the agent."""
     setup_timeout: Seconds = DEFAULT_SETUP_TIMEOUT

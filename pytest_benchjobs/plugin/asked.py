@@ -51,6 +51,7 @@ _SAME_NAME = (
     "sample",
     "seed",
     "shard",
+    "grading",
     "keep",
     "keep_processes",
     "max_cost",

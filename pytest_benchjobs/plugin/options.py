@@ -207,11 +207,12 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
     ("image_map", "FROM=TO", "use image TO wherever a scenario says FROM, repeatable", "many"),
     ("build_arg", "KEY=VALUE", "a build argument for every Dockerfile, repeatable", "many"),
     (
-        "keep_processes",
-        "PATTERN",
-        "scenarios whose agents' background processes live on while graded",
-        "many",
+        "grading",
+        "strict|contract",
+        "what of an agent's processes lives on while graded: nothing, or its daemons (default: the scenario's own)",
+        "text",
     ),
+    ("keep_processes", "PATTERN", "scenarios that are graded by contract", "many"),
     ("keep", "never|failed|always", "file systems of trials to keep (default: never)", "text"),
     ("sandbox", "NAME", "where trials run: docker (default), local", "text"),
     (

@@ -77,10 +77,41 @@ class Assembly(abc.ABC):
         """Make a system call, keep its result, and go to `on_failure` if that is an error."""
         self._note(name)
         self._plain_call(name, *arguments)
-        self._failures.append(len(self._text))
-        self._jump_if_negative()
+        self._failures.append(self.jump_if_failed())
         if keep is not None:
             self._keep(keep)
+
+    def attempt(self, name: str, *arguments: Argument) -> None:
+        """Make a system call whose failure matters only to the jumps that follow."""
+        self._plain_call(name, *arguments)
+
+    def here(self) -> int:
+        """The place of what comes next, for `land`."""
+        return len(self._text)
+
+    def land(self, jump: int, target: int | None = None) -> None:
+        """Let a jump end at `target`, or at what comes next."""
+        self._aim(jump, len(self._text) if target is None else target)
+
+    @abc.abstractmethod
+    def jump(self) -> int:
+        """Jump, in any case; returns the jump for `land`, as all of them do."""
+
+    @abc.abstractmethod
+    def jump_if_failed(self) -> int:
+        """Jump if the last call failed."""
+
+    @abc.abstractmethod
+    def jump_if_error(self, number: int) -> int:
+        """Jump if the last call failed with this error number, which is below 128."""
+
+    @abc.abstractmethod
+    def jump_if_different(self, address: int, other: int) -> int:
+        """Jump unless the 8 bytes at both addresses are the same."""
+
+    @abc.abstractmethod
+    def toggle(self, address: int) -> None:
+        """Invert the lowest bit of a byte: `0` becomes `1`, and back."""
 
     @abc.abstractmethod
     def store(self, register: Register | None, address: int) -> None:
@@ -137,12 +168,8 @@ class Assembly(abc.ABC):
         """Copy the last result."""
 
     @abc.abstractmethod
-    def _jump_if_negative(self) -> None:
-        """To a place that is not known yet."""
-
-    @abc.abstractmethod
     def _aim(self, jump: int, target: int) -> None:
-        """Now it is. Both are places in the code."""
+        """Fill in where a jump goes. Both are places in the code."""
 
     @abc.abstractmethod
     def _load_arguments(self) -> None:
@@ -158,11 +185,12 @@ class X86(Assembly):
 
     machine = 62
     numbers: ClassVar[dict[str, int]] = {
-        "read": 0, "write": 1, "close": 3, "getpid": 39, "socket": 41, "connect": 42, "sendmsg": 46, "bind": 49,
-        "listen": 50, "execve": 59, "exit_group": 231,
+        "read": 0, "write": 1, "close": 3, "rt_sigaction": 13, "rt_sigprocmask": 14, "nanosleep": 35, "getpid": 39,
+        "socket": 41, "connect": 42, "sendmsg": 46, "bind": 49, "listen": 50, "execve": 59, "kill": 62,
+        "rt_sigtimedwait": 128, "prctl": 157, "exit_group": 231, "newfstatat": 262,
     }  # fmt: skip
     _AX, _CX, _DX, _NOTE = 0, 1, 2, 15
-    _ARGUMENTS = (7, 6, 2)  # rdi, rsi, rdx
+    _ARGUMENTS = (7, 6, 2, 10)  # rdi, rsi, rdx, r10
     _REGISTERS: ClassVar[dict[Register | None, int]] = {None: 0, Register.FIRST: 12, Register.SECOND: 13}
 
     def store(self, register: Register | None, address: int) -> None:
@@ -173,9 +201,8 @@ class X86(Assembly):
         for target, argument in zip(self._ARGUMENTS, arguments, strict=False):
             if isinstance(argument, Register):
                 source = self._REGISTERS[argument]
-                self._emit(
-                    0x48 | source >> 3 << 2, 0x89, 0xC0 | (source & 7) << 3 | target
-                )  # mov target, source
+                # mov target, source
+                self._emit(0x48 | source >> 3 << 2 | target >> 3, 0x89, 0xC0 | (source & 7) << 3 | target & 7)
             else:
                 self._load(target, argument)
         self._load(self._AX, self.numbers[name])
@@ -188,12 +215,43 @@ class X86(Assembly):
     def _keep(self, register: Register) -> None:
         self._emit(0x49, 0x89, 0xC0 | self._REGISTERS[register] & 7)  # mov register, rax
 
-    def _jump_if_negative(self) -> None:
-        self._emit(0x48, 0x85, 0xC0)  # test rax, rax
-        self._emit(0x0F, 0x88, 0, 0, 0, 0)  # js, relative to what follows
-
     def _aim(self, jump: int, target: int) -> None:
-        struct.pack_into("<i", self._text, jump + 5, target - (jump + 9))
+        struct.pack_into("<i", self._text, jump, target - (jump + 4))
+
+    def _jump(self, *code: int) -> int:
+        """A jump, relative to what follows it; its place is that of the distance."""
+        self._emit(*code)
+        place = len(self._text)
+        self._emit(0, 0, 0, 0)
+        return place
+
+    def jump(self) -> int:
+        """In any case."""
+        return self._jump(0xE9)  # jmp
+
+    def jump_if_failed(self) -> int:
+        """If the result is negative."""
+        self._emit(0x48, 0x85, 0xC0)  # test rax, rax
+        return self._jump(0x0F, 0x88)  # js
+
+    def jump_if_error(self, number: int) -> int:
+        """If the result is this number, negated."""
+        self._emit(0x48, 0x83, 0xF8, -number & 0xFF)  # cmp rax, -number
+        return self._jump(0x0F, 0x84)  # je
+
+    def jump_if_different(self, address: int, other: int) -> int:
+        """By way of rax."""
+        self._emit(0x48, 0x8B, 0x04, 0x25)  # mov rax, [address]
+        self._text += struct.pack("<I", address)
+        self._emit(0x48, 0x3B, 0x04, 0x25)  # cmp rax, [other]
+        self._text += struct.pack("<I", other)
+        return self._jump(0x0F, 0x85)  # jne
+
+    def toggle(self, address: int) -> None:
+        """In memory."""
+        self._emit(0x80, 0x34, 0x25)  # xor [address], 1
+        self._text += struct.pack("<I", address)
+        self._emit(1)
 
     def _load_arguments(self) -> None:
         self._emit(0x48, 0x8B, 0x7C, 0x24, 16)  # mov rdi, [rsp+16]
@@ -213,7 +271,9 @@ class X86(Assembly):
         self._store(self._NOTE, complaint.name, wide=True)
 
     def _load(self, register: int, value: int) -> None:
-        self._emit(0xB8 | register)  # mov, 32 bits; the upper half becomes 0
+        if register >= 8:
+            self._emit(0x41)
+        self._emit(0xB8 | register & 7)  # mov, 32 bits; the upper half becomes 0
         self._text += struct.pack("<I", value)
 
     def _store(self, register: int, address: int, *, wide: bool = False) -> None:
@@ -230,8 +290,9 @@ class Arm(Assembly):
 
     machine = 183
     numbers: ClassVar[dict[str, int]] = {
-        "close": 57, "read": 63, "write": 64, "exit_group": 94, "getpid": 172, "socket": 198, "bind": 200,
-        "listen": 201, "connect": 203, "sendmsg": 211, "execve": 221,
+        "close": 57, "read": 63, "write": 64, "newfstatat": 79, "exit_group": 94, "nanosleep": 101, "kill": 129,
+        "rt_sigaction": 134, "rt_sigprocmask": 135, "rt_sigtimedwait": 137, "prctl": 167, "getpid": 172,
+        "socket": 198, "bind": 200, "listen": 201, "connect": 203, "sendmsg": 211, "execve": 221,
     }  # fmt: skip
     _NUMBER, _NOTE = 8, 21
     _TEN, _REST, _QUOTIENT, _PLACE = 9, 10, 11, 12
@@ -258,12 +319,46 @@ class Arm(Assembly):
     def _keep(self, register: Register) -> None:
         self._move(self._REGISTERS[register], 0)
 
-    def _jump_if_negative(self) -> None:
-        self._emit(0xB7000000 | 31 << 19)  # tbnz x0, 63
-
     def _aim(self, jump: int, target: int) -> None:
         (code,) = struct.unpack_from("<I", self._text, jump)
-        struct.pack_into("<I", self._text, jump, code | (target - jump) // 4 << 5)
+        # Distances have 26 bits at the bottom in `b`, 19 above five others in `b.cond`, and 14 there in `tbnz`.
+        kind = code >> 24
+        bits, shift = (26, 0) if kind == 0x14 else (19, 5) if kind == 0x54 else (14, 5)
+        distance = (target - jump) // 4 & (1 << bits) - 1
+        struct.pack_into("<I", self._text, jump, code | distance << shift)
+
+    def _jump(self, code: int) -> int:
+        place = len(self._text)
+        self._emit(code)
+        return place
+
+    def jump(self) -> int:
+        """In any case."""
+        return self._jump(0x14000000)  # b
+
+    def jump_if_failed(self) -> int:
+        """If the result is negative."""
+        return self._jump(0xB7000000 | 31 << 19)  # tbnz x0, 63
+
+    def jump_if_error(self, number: int) -> int:
+        """If the result is this number, negated."""
+        self._emit(0xB1000000 | number << 10 | self._ZERO)  # cmn x0, number
+        return self._jump(0x54000000)  # b.eq
+
+    def jump_if_different(self, address: int, other: int) -> int:
+        """By way of two registers."""
+        for place, register in ((address, self._REST), (other, self._QUOTIENT)):
+            self._load(self._PLACE, place)
+            self._emit(0xF9400000 | self._PLACE << 5 | register)  # ldr register, [place]
+        self._emit(0xEB000000 | self._QUOTIENT << 16 | self._REST << 5 | self._ZERO)  # cmp rest, quotient
+        return self._jump(0x54000001)  # b.ne
+
+    def toggle(self, address: int) -> None:
+        """By way of a register."""
+        self._load(self._PLACE, address)
+        self._emit(0x39400000 | self._PLACE << 5 | self._REST)  # ldrb rest, [place]
+        self._emit(0x52000000 | self._REST << 5 | self._REST)  # eor rest, rest, 1
+        self._emit(0x39000000 | self._PLACE << 5 | self._REST)  # strb rest, [place]
 
     def _load_arguments(self) -> None:
         self._emit(0xF9400000 | 2 << 10 | self._SP << 5 | 0)  # ldr x0, [sp, 16]

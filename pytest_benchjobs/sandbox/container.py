@@ -7,7 +7,7 @@ import dataclasses
 import posixpath
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +20,20 @@ from ..model.errors import (
     EngineError,
     EngineLost,
     InfrastructureError,
+    Ungradable,
 )
 from ..model.result import ImageRecord
 from ..model.scenario import Network
+from .entrypoint import Entrypoint
 from .images import ResolvedImage
 from .keeping import commit
 from .loading import Places
 from .mountpoints import check_mount_points, lost, moved
+from .processes import Process, Processes
 from .programs import changed_below, changes_of, is_below, restore
 from .protocol import Changed, ExecResult, Fetched, File, SandboxSpec, Sink, Stopping, Taken
 from .running import Running
-from .signals import send
+from .signals import END_COMMANDS, send
 from .stream import Drained
 from .transfer import Transfer
 from .watch import Events
@@ -53,7 +56,16 @@ _FAULT_OF_THE_COMMAND = (
     "not a directory",
     "unable to find user",
 )
+_FAULT_OF_THE_AGENT = (
+    "not a directory",
+    "is a directory",
+    "no such file or directory",
+    "outside of rootfs",
+    "too many levels of symbolic links",
+    "file exists",
+)
 _LATE_EVENT = 0.3
+_ENDING = 30.0
 _HEAD_OF_OUTPUT = 2000
 
 
@@ -62,7 +74,7 @@ class NetworkGone(ContainerStartFailed):
 
 
 class DockerSandbox:
-    """One running container. Its first process is the engine's init, which waits for a `sleep` until the deadline."""
+    """One running container. Its first process is ours (`first`): it ends all others when the engine says so."""
 
     def __init__(
         self,
@@ -73,9 +85,9 @@ class DockerSandbox:
         workdir: str,
         labels: Mapping[str, str],
         events: Events,
+        first: File | None,
         note: str | None = None,
     ) -> None:
-        self._note = note
         self._provider = provider
         self._engine = provider.engine
         self._id = container
@@ -84,6 +96,13 @@ class DockerSandbox:
         self._workdir = workdir
         self._labels = labels
         self._events = events
+        self._first = first
+        self._processes = Processes(self._engine.client, container)
+        self._entrypoint: Entrypoint | None = None
+        if spec.environment.keep_entrypoint and image.entrypoint:
+            self._entrypoint = Entrypoint(self, image.entrypoint, spec.environment)
+        self._environment: frozenset[tuple[int, str]] = frozenset()
+        self._notes = [] if note is None else [note]
         self._transfer = Transfer(self._engine, container, self._calling)
         self._restarting = threading.Lock()
         self._own_kills = 0
@@ -110,12 +129,15 @@ class DockerSandbox:
         return self._workdir
 
     def begin(self) -> None:
-        """Start the created container.
+        """Fill and start the created container.
 
         Raises:
             ContainerStartFailed: it does not start.
 
         """
+        own = () if self._first is None else (self._first,)
+        if own or self._spec.files:
+            self.put((*self._spec.files, *own))
         try:
             self._engine.client.start(self._id)
         except docker.errors.NotFound as error:
@@ -241,54 +263,125 @@ class DockerSandbox:
         if not self._killed.is_set():
             send(self._engine, self._id, pid, name)
 
+    def await_entrypoint(self, check: Callable[[], None]) -> None:
+        """Start the image's own ENTRYPOINT, if it is kept, and wait until it is ready. `check` may raise to end that.
+
+        Raises:
+            EntrypointEnded: it did not go on to what it was told to run.
+            EnvironmentFailed: it never came to rest.
+            InfrastructureError: of the class that fits.
+
+        """
+        if self._entrypoint is not None:
+            self._entrypoint.start(check)
+            self.adopt_processes()
+            self.settle()
+
+    @property
+    def has_first(self) -> bool:
+        """Whether the first process is ours, for which the engine's machine has to be one that we know."""
+        return self._first is not None
+
+    def cpu_seconds(self) -> float:
+        """What everything in it has used so far."""
+        with self._calling():
+            return self._processes.cpu_seconds()
+
     def processes(self) -> tuple[str, ...]:
-        """Command lines of everything that runs beside the sandbox's own first processes."""
-        try:
-            with self._calling():
-                table = self._engine.client.top(self._id, ps_args="-eo pid,ppid,stat,args")
-        except ContainerLost:
-            # An agent can end the container from inside; then nothing is left. `end_processes` starts it again.
+        """Command lines of everything but the first process and what was adopted."""
+        return tuple(row.command for row in self.running() if (row.pid, row.command) not in self._environment)
+
+    def adopt_processes(self) -> tuple[str, ...]:
+        """Take what runs now for the scenario's own; returns the command lines that are new."""
+        running = self.running()
+        new = tuple(row.command for row in running if (row.pid, row.command) not in self._environment)
+        self._environment = frozenset((row.pid, row.command) for row in running)
+        return new
+
+    def end_commands(self, variable: str) -> tuple[str, ...]:
+        """Kill commands that were given `variable`, and their children that were not made daemons."""
+        with self._calling():
+            listed = self._processes.listed()
+        if not listed:
+            # The agent ended the container, and everything with it.
+            self.end_processes()
+        before = self.running()
+        if not before:
             return ()
-        rows = [row for row in table["Processes"] if not row[2].startswith("Z")]
-        # A process can call itself anything, so no more is left out than must be there.
-        init = next((row for row in rows if row[3].split(" ")[0].endswith("docker-init")), None)
-        if init is not None:
-            rows.remove(init)
-            waiting = next((row for row in rows if row[1] == init[0] and row[3].startswith("sleep ")), None)
-            if waiting is not None:
-                rows.remove(waiting)
-        return tuple(row[3] for row in rows)
+        self.exec(
+            ("/bin/sh", "-c", END_COMMANDS, "sh", variable), timeout=_ENDING, sink=lambda _: None, user="root"
+        )
+        left = {row.pid for row in self.running()}
+        return tuple(row.command for row in before if row.pid not in left)
 
     def end_processes(self) -> None:
         """Kill every process there is, with no help from inside, and be ready for `exec` again.
 
-        The kernel does it, by ending the process namespace. Programs are put back in between, for the first thing to
-        run afterwards is one of them.
+        Where the ENTRYPOINT had left something running, it is started once more, and waited for.
 
         Raises:
-            EnvironmentFailed: the agent made it impossible to mount anew what is mounted.
+            Ungradable: the agent made it impossible to start the container anew.
             InfrastructureError: of the class that fits.
 
         """
+        self._end_all()
+        self._environment = frozenset()
+        if self._entrypoint is not None and self._entrypoint.serves:
+            self.restore_programs()
+            if (problem := self._entrypoint.start_again(self._check_killed)) is not None:
+                self._notes.append(problem)
+            self.adopt_processes()
+
+    def running(self) -> list[Process]:
+        """Everything but the first process; nothing where an agent has ended the container from inside."""
+        with self._calling():
+            return self._processes.others()
+
+    def _check_killed(self) -> None:
+        if self._killed.is_set():
+            raise ContainerLost("the container was killed to stop the trial")
+
+    def _end_all(self) -> None:
+        """By the first process, or by ending it and so the process namespace."""
         with self._restarting, self._calling():
-            self._own_kills += 1
-            try:
-                self._engine.client.kill(self._id)
-            except docker.errors.APIError as error:
-                self._own_kills -= 1
-                if "is not running" not in str(error.explanation):
-                    raise
-            client, mounts = self._engine.client, self._spec.mounts
-            try:
-                changes = changes_of(client, self._id)
-                self._tampered = self._restore(changes)
-                if mounts:
-                    check_mount_points(client, self._id, mounts, changes)
-                client.start(self._id)
-            except docker.errors.APIError as error:
-                if mounts and lost(error, mounts):
-                    raise moved(str(error.explanation)) from error
+            if self._first is not None and self._processes.end_all():
+                return
+            self._restart()
+            if self._first is not None:
+                self._notes.append(
+                    "the container had to be started anew before grading, because the agent had ended it or changed "
+                    "/dev: /dev/shm is empty, and /etc/hosts as at the start"
+                )
+
+    def _restart(self) -> None:
+        """End the process namespace, and start it anew.
+
+        Programs are put back in between, for the first thing to run afterwards is one of them.
+        """
+        client, mounts = self._engine.client, self._spec.mounts
+        self._own_kills += 1
+        try:
+            client.kill(self._id)
+        except docker.errors.APIError as error:
+            self._own_kills -= 1
+            if "is not running" not in str(error.explanation):
                 raise
+        try:
+            changes = changes_of(client, self._id)
+            self._tampered = self._restore(changes)
+            if self._first is not None:
+                self._transfer.put([self._first], self._workdir)
+            if mounts:
+                check_mount_points(client, self._id, mounts, changes)
+            client.start(self._id)
+        except docker.errors.APIError as error:
+            if mounts and lost(error, mounts):
+                raise moved(str(error.explanation)) from error
+            if any(sign in str(error.explanation) for sign in _FAULT_OF_THE_AGENT):
+                # It had started before. An engine that cannot start anything says so at the next container.
+                raise Ungradable(f"the container does not start any more: {error.explanation}") from error
+            raise
+        self._processes.forget_first()
 
     def restore_programs(self) -> tuple[str, ...]:
         """Put back shells, interpreters and loaders which were changed since the start; returns their paths."""
@@ -331,7 +424,8 @@ class DockerSandbox:
             except docker.errors.APIError as error:
                 if "already exists" not in str(error.explanation):
                     raise
-            self._note = wanted.note or self._note
+            if wanted.note is not None and wanted.note not in self._notes:
+                self._notes.append(wanted.note)
 
     def keep(self, name: str) -> str:
         """Keep the file system as it is now, as an image of the engine.
@@ -380,8 +474,8 @@ class DockerSandbox:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What of its network is not as it should be."""
-        return () if self._note is None else (self._note,)
+        """What became of it on the way."""
+        return tuple(self._notes)
 
     @contextlib.contextmanager
     def _calling(self) -> Iterator[None]:
@@ -441,4 +535,4 @@ class DockerSandbox:
     def _over_storage(self) -> None:
         self._limit = "storage"
         with contextlib.suppress(InfrastructureError):
-            self.end_processes()
+            self._end_all()

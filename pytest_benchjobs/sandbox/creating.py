@@ -13,6 +13,7 @@ from ..model.errors import AgentSetupFailed, ImageMissing
 from ..model.scenario import Environment
 from .container import DockerSandbox
 from .engine import LABEL
+from .first import FIRST, first_file
 from .images import ResolvedImage
 from .protocol import Mount, SandboxSpec
 from .watch import Events
@@ -45,23 +46,25 @@ def create(
         LABEL + "host": provider.owner.host,
         LABEL + "deadline": str(int(time.time() + spec.deadline)),
     }
-    lifetime = str(max(1, int(spec.deadline)))
-    keep = environment.keep_entrypoint and bool(image.entrypoint)
+    lifetime = max(1, int(spec.deadline))
+    first = first_file(provider.machine(), lifetime)
     client = provider.engine.client
     network = provider.network.of(spec.network, image.id)
     try:
         created = client.create_container(
             image.id,
-            ["sleep", lifetime] if keep else [lifetime],
-            entrypoint=list(image.entrypoint) if keep else ["sleep"],
-            # Commands are given them one by one: what the engine keeps of a container it shows to everybody.
-            environment=dict(environment.env) if keep else None,
+            [] if first is not None else [str(lifetime)],
+            # An ENTRYPOINT that is kept is a command like any other, which can be started again. Commands are given the
+            # scenario's variables one by one: what the engine keeps of a container it shows to everybody.
+            entrypoint=[FIRST if first is not None else "sleep"],
             hostname=_HOSTNAME,
-            # Out of reach of an agent that is not root. Commands run as the image's own user all the same.
-            user=None if keep else "root",
+            # Commands run as the image's own user all the same.
+            user="root",
             working_dir=workdir,
             labels=labels,
-            host_config=client.create_host_config(**_host_config(environment, network.name, spec.mounts)),
+            host_config=client.create_host_config(
+                **_host_config(environment, network.name, spec.mounts), init=first is None
+            ),
         )
     except docker.errors.ImageNotFound as error:
         provider.images.forget(image)
@@ -73,12 +76,11 @@ def create(
                 f"{error.explanation}"
             ) from error
         raise
-    return DockerSandbox(provider, created["Id"], image, spec, workdir, labels, events, network.note)
+    return DockerSandbox(provider, created["Id"], image, spec, workdir, labels, events, first, network.note)
 
 
 def _host_config(environment: Environment, network: str, mounts: tuple[Mount, ...]) -> dict[str, Any]:
     config: dict[str, Any] = {
-        "init": True,
         "network_mode": network,
         "pids_limit": environment.pids,
         "cap_drop": _DROPPED_CAPABILITIES,

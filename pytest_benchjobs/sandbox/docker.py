@@ -150,10 +150,17 @@ class DockerProvider:
             with self._starts:
                 on_phase("start")
                 try:
-                    return self._started(spec, image, events)
+                    sandbox = self._started(spec, image, events)
                 except NetworkGone:
                     self.network.forget()
-                    return self._started(spec, image, events)
+                    sandbox = self._started(spec, image, events)
+            try:
+                # It may take its time, and others may start meanwhile. Asking for the phase tells whether to go on.
+                sandbox.await_entrypoint(lambda: on_phase("start"))
+            except BaseException:
+                sandbox.remove()
+                raise
+        return sandbox
 
     def _started(self, spec: SandboxSpec, image: ResolvedImage, events: Events) -> DockerSandbox:
         from .creating import create
@@ -162,8 +169,6 @@ class DockerProvider:
         with self._lock:
             self._live[sandbox.id] = sandbox
         try:
-            if spec.files:
-                sandbox.put(spec.files)
             sandbox.begin()
         except BaseException:
             sandbox.remove()

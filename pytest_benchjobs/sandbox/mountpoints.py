@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 import docker
 import docker.errors
 
-from ..model.errors import EnvironmentFailed
+from ..model.errors import Ungradable
 from .original import LINK, kind_of, stat_of
 from .protocol import Mount
 
@@ -26,7 +26,7 @@ def check_mount_points(
     `changes` are the paths that differ from its image.
 
     Raises:
-        EnvironmentFailed: a mount would come back elsewhere.
+        Ungradable: a mount would come back elsewhere.
         docker.errors.APIError: the engine refuses, among other things because a mount could not come back.
 
     """
@@ -38,9 +38,9 @@ def check_mount_points(
             raise moved(f"{path} is a link now")
 
 
-def moved(what: str) -> EnvironmentFailed:
+def moved(what: str) -> Ungradable:
     """The error for a container whose mounts do not come back."""
-    return EnvironmentFailed(
+    return Ungradable(
         f"nothing can be graded: the agent moved a directory in which something was mounted for it ({what})"
     )
 

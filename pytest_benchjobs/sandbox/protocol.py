@@ -220,10 +220,27 @@ class Sandbox(Protocol):
         """Send a signal (`INT`, `TERM`) to the process group `pid`, as the sandbox numbers it. Never raises."""
 
     def processes(self) -> tuple[str, ...]:
-        """Command lines of everything that runs beside the sandbox's own first process."""
+        """Command lines of everything that runs beside the sandbox's own first process and what was adopted."""
+
+    def adopt_processes(self) -> tuple[str, ...]:
+        """Take what runs now for the scenario's own, not the agent's; returns the command lines that are new."""
+
+    def end_commands(self, variable: str) -> tuple[str, ...]:
+        """Kill commands that `exec` gave the variable `variable`, and their children that were not made daemons.
+
+        Returns the command lines of what was killed. Nothing for an agent that is not trusted to die.
+        """
 
     def end_processes(self) -> None:
-        """Kill every process there is, with no help from inside, and be ready for `exec` again."""
+        """Kill every process there is, with no help from inside, and be ready for `exec` again.
+
+        An ENTRYPOINT that had left something running is started once more, and waited for. Cheap where there is
+        nothing to kill: between scorers, call it.
+
+        Raises:
+            Ungradable: the agent made that impossible.
+
+        """
 
     def settle(self) -> None:
         """Take all there is now for the scenario's own, which `restore_programs` does not undo."""

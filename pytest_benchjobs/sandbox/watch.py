@@ -6,16 +6,19 @@ One connection and two threads for a whole process, however many sandboxes it ha
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
 
 from ..model.errors import InfrastructureError
+from . import first
 from .engine import LABEL, Engine
 from .library import ERRORS
 
 _EVENTS = ("oom", "kill", "die")
+_TO_FIRST_PROCESS = str(int(signal.Signals["SIG" + first.SIGNAL]))
 _RECONNECT = 1.0
 _POLL = 2.0
 _MEASURE_TIMEOUT = 120
@@ -90,6 +93,10 @@ class Events:
         nanoseconds = event.get("timeNano")
         if isinstance(nanoseconds, int):
             self._since = (nanoseconds + 1) / 1e9
+        attributes = actor.get("Attributes")
+        if isinstance(attributes, dict) and attributes.get("signal") == _TO_FIRST_PROCESS:
+            # The engine calls every signal a kill.
+            return
         with self._changed:
             self._counts[str(actor.get("ID")), str(event.get("Action"))] += 1
             self._changed.notify_all()

@@ -20,6 +20,8 @@ from .builtin import checked
 from .protocol import Graded, Scorer, ScoringContext
 
 REPORTS = {"BENCH_JUNIT": "/logs/verifier/junit.xml", "BENCH_CTRF": "/logs/verifier/ctrf.json"}
+SCORER_VARIABLE = "BENCH_TESTS_DIR"
+"""Given to every command of a scorer, so that they are told from others."""
 _KEPT_OUTPUT = 4000
 
 
@@ -115,7 +117,7 @@ def make_context(
         spec=spec,
         sandbox=sandbox,
         timeout=timeout,
-        env={**REPORTS, "BENCH_TESTS_DIR": "/tests", **given, **env},
+        env={**REPORTS, SCORER_VARIABLE: "/tests", **given, **env},
         directory=directory / "scorers" / spec.name,
         agent_log=directory / "agent.log",
         usage=Usage(),

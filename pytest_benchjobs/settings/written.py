@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, Strict, WithJsonSchema
 from ..model.gate import GateExit, GatePolicy
 from ..model.job import Keep
 from ..model.policy import AttemptPolicy
-from ..model.scenario import EnvName
+from ..model.scenario import EnvName, Grading
 from ..sources.complaints import Written
 from .values import CiSystem, JobName, Sample, Shard
 
@@ -175,6 +175,7 @@ class Settings(WrittenBenchmark):
     keep_processes: Annotated[
         list[Text], BeforeValidator(_one_or_more, json_schema_input_type=Text | list[Text])
     ] = []
+    grading: Grading | None = None
     keep: Keep | None = None
     sandbox: Text | None = None
     ci: CiSystem | None = None

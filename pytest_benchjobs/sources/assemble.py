@@ -10,6 +10,7 @@ from ..model.scenario import (
     ArtifactSpec,
     Environment,
     FreshContainer,
+    Grading,
     HealthCheck,
     Reference,
     Requires,
@@ -41,6 +42,8 @@ def find_faults(written: WrittenScenario, directory: Path, given: Collection[str
         yield (), f"has neither image nor dockerfile; give one, here or in defaults.{hint}"
     if written.dockerfile is None and written.context is not None:
         yield ("context",), "has no use without dockerfile"
+    if written.keep_processes and written.grading is Grading.STRICT:
+        yield ("keep_processes",), "contradicts grading: strict; give one of them"
     yield from _faults_of_networks(written)
     yield from _faults_of_scorers(written, given)
     yield from _faults_of_fresh_container(written)
@@ -211,6 +214,8 @@ def _environment(written: WrittenScenario, directory: Path) -> Environment:
     for key in ("dockerfile", "context"):
         if key in values:
             values[key] = directory / values[key]
+    if values.pop("keep_processes", False):
+        values["grading"] = Grading.CONTRACT
     if written.healthcheck is not None:
         values["healthcheck"] = HealthCheck.model_validate(written.healthcheck.model_dump())
     return Environment.model_validate(values)

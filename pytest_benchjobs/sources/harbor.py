@@ -21,6 +21,7 @@ from ..model.errors import InputError, InputErrors
 from ..model.scenario import (
     ArtifactSpec,
     Environment,
+    Grading,
     HealthCheck,
     Network,
     Reference,
@@ -373,6 +374,7 @@ def _environment(written: EnvironmentTable, dockerfile: Path) -> Environment:
         storage=written.storage_mb * _MEBIBYTE if written.storage_mb else written.storage,
         network=_network(written.network_mode) or ("none" if offline else "public"),
         keep_entrypoint=True,
+        grading=Grading.CONTRACT,
         healthcheck=HealthCheck(
             command=health.command,
             interval=health.interval_sec,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
 from ..model.base import Capability, Name, ScenarioName, parse_size
-from ..model.scenario import EnvName, Network, Validation
+from ..model.scenario import EnvName, Grading, Network, Validation
 from .complaints import Written
 
 Text = Annotated[str, Field(min_length=1)]
@@ -107,8 +107,10 @@ class WrittenEnvironment(Written):
     """Start the image's ENTRYPOINT instead of replacing it."""
     allow_sudo: Flag = False
     """Let set-user-id programs such as sudo work."""
+    grading: Grading | None = None
+    """`strict` (default): every process ends before grading. `contract`: what the agent made a daemon lives on."""
     keep_processes: Flag = False
-    """Let background processes of the agent live on while it is graded."""
+    """The same as `grading: contract`."""
     setup: Annotated[list[Text], BeforeValidator(_one_or_more, json_schema_input_type=str | list[str])] = []
     """Shell commands run in order before the agent."""
     setup_timeout: Duration | None = None

@@ -78,7 +78,10 @@ def test_a_forged_reward_is_worth_nothing(tmp_path: Path) -> None:
     _task(tmp_path)
     _manifest(tmp_path)
     agents = [f"--bench-agent=command:{attack}" for attack in ATTACKS.values()]
-    done = run(tmp_path, "tasks", "hostile.bench.yaml", "--bench-agent=oracle", *agents)
+    # Under Harbor's own contract what an agent made a daemon lives on, and may well write rewards.
+    done = run(
+        tmp_path, "tasks", "hostile.bench.yaml", "--bench-grading=strict", "--bench-agent=oracle", *agents
+    )
     found = by_agent(tmp_path)
     assert [(result["outcome"], result["score"]) for result in found["oracle"]] == [("passed", 1.0)] * 2, (
         done.stdout

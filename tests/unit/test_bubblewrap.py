@@ -55,7 +55,7 @@ def test_what_runs_on_the_programs_of_this_machine() -> None:
         (on_host(), {"agent_network": "allowlist"}, "needs the network `allowlist`"),
         (on_host(gpus=1), {}, "needs GPUs"),
         (on_host(allow_sudo=True), {}, "needs sudo"),
-        (on_host(keep_processes=True), {}, "keeps processes running"),
+        (on_host(grading="contract"), {}, "keeps processes running"),
         (on_host(healthcheck=HealthCheck(command="true")), {}, "waits for a service"),
         (on_host(), {"files": {"/etc/app.conf": Path("x")}}, "writes to /etc/app.conf"),
         (on_host(workdir="/usr/src/app"), {}, "writes to /usr/src/app"),

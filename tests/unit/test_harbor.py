@@ -12,6 +12,7 @@ from pytest_benchjobs.model.scenario import (
     CarriedPath,
     Environment,
     FreshContainer,
+    Grading,
     HealthCheck,
     Reference,
     Scenario,
@@ -114,6 +115,7 @@ def test_every_key_reaches_the_scenario(tmp_path: Path) -> None:
             workdir="/app",
             env={"A": "b"},
             keep_entrypoint=True,
+            grading=Grading.CONTRACT,
             healthcheck=HealthCheck(command="true", interval=1, retries=9),
         ),
         reference=Reference(solution=task / "solution", env={"S": "t"}),
@@ -155,6 +157,7 @@ def test_old_tasks_are_read_with_the_keys_of_their_time(tmp_path: Path) -> None:
         storage=512 << 20,
         network="none",
         keep_entrypoint=True,
+        grading=Grading.CONTRACT,
     )
     assert (scenario.benchmark, scenario.agent_timeout, scenario.reference) == ("old", None, None)
     assert scenario.scorers[0].timeout == 600

@@ -28,6 +28,7 @@ from pytest_benchjobs.model.errors import (
     ImageMissing,
     ScoreInvalid,
     ScorerTimeout,
+    Ungradable,
 )
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.result import Outcome, TrialResult
@@ -189,6 +190,7 @@ def test_scorers_go_in_only_after_every_process_of_the_agent_is_dead(bench: Benc
     assert bench.provider.calls == [
         "start",
         "exec true",
+        "adopt_processes",
         "settle",
         "limit_hit",
         "exec echo right > out.txt",
@@ -228,7 +230,6 @@ def test_an_agent_that_times_out_is_graded_and_failed(bench: Bench) -> None:
     result = bench.run("command:echo right > out.txt; sleep 60", agent_timeout=0.5)
     assert _kind(result) == ("failed", "agent_timeout", 1.0)
     assert "end_processes" in bench.provider.calls
-    assert "processes" not in bench.provider.calls
 
 
 def test_an_agent_that_crashes_is_graded_and_failed(bench: Bench) -> None:
@@ -261,25 +262,90 @@ def test_a_limit_that_the_set_up_exceeded_is_no_score(bench: Bench) -> None:
     assert _kind(bench.run()) == ("error", "environment", None)
 
 
-def test_memory_that_runs_out_under_the_agent_is_an_error(bench: Bench) -> None:
+def test_memory_that_runs_out_under_the_agent_is_its_failure(bench: Bench) -> None:
     killed = ExecResult(137, timed_out=False, seconds=1.0, oom_kills=1)
     bench.provider.faults["exec echo right > out.txt"] = lambda inner, *args, **kwargs: killed
     result = bench.run(environment={"memory": 64 << 20})
-    assert _kind(result) == ("error", "out_of_memory", None)
+    assert _kind(result) == ("failed", "limit_exceeded", 0.0)
     assert result.failure is not None
-    assert "64 MiB" in result.failure.message
+    assert result.failure.message == "the agent exceeded its memory limit of 64 MiB"
+    assert bench.provider.calls.count("start") == 1
+
+
+def test_memory_that_an_agent_survived_is_graded(bench: Bench) -> None:
+    survived = ExecResult(0, timed_out=False, seconds=1.0, oom_kills=1)
+    bench.provider.faults["exec echo right > out.txt"] = lambda inner, *args, **kwargs: survived
+    assert _kind(bench.run(environment={"memory": 64 << 20})) == ("failed", "below_threshold", 0.0)
 
 
 def test_processes_left_running_are_noted_and_killed(bench: Bench) -> None:
     bench.provider.faults["processes"] = lambda inner: ("sleep 99",)
     result = bench.run("oracle", reference=Reference(script="echo right > out.txt"))
-    assert result.notes == ("killed 1 process(es) the agent had left running",)
+    assert result.notes == ("killed 1 process(es) the agent had left running: sleep 99",)
+    assert result.agent_end is not None
+    assert result.agent_end.leftovers == result.agent_end.killed == ("sleep 99",)
     assert "end_processes" in bench.provider.calls
 
 
-def test_a_trusted_agent_that_left_nothing_costs_no_restart(bench: Bench) -> None:
-    bench.run("oracle", reference=Reference(script="echo right > out.txt"))
-    assert not {"end_processes", "restore_programs"} & set(bench.provider.calls)
+def test_what_was_killed_stands_in_the_message_of_a_failed_trial(bench: Bench) -> None:
+    bench.provider.faults["processes"] = lambda inner: ("a", "b", "c", "d")
+    result = bench.run("oracle", reference=Reference(script="true"))
+    assert result.failure is not None
+    assert result.failure.message == (
+        "score 0 is below the threshold 1; killed before it was graded, being left running: a, b, c and 1 more"
+    )
+
+
+@pytest.mark.parametrize("grading", ["strict", "contract"])
+def test_every_agent_is_ended_by_the_same_steps(bench: Bench, grading: str) -> None:
+    steps = []
+    for agent in ("oracle", "nop", SOLVE, "command:sleep 60"):
+        bench.provider.calls.clear()
+        bench.run(
+            agent,
+            agent_timeout=0.5,
+            reference=Reference(script="echo right > out.txt"),
+            environment={"grading": grading, "setup": ("true",)},
+        )
+        # The last file it may leave says what it used, where no gateway counted that.
+        calls = [call for call in bench.provider.calls if call != "read"]
+        steps.append(calls[calls.index("processes") :])
+    assert all(one == steps[0] for one in steps), steps
+    ending = {"strict": "end_processes", "contract": "end_commands"}[grading]
+    assert steps[0][:3] == ["processes", ending, "restore_programs"]
+
+
+def test_services_of_the_set_up_run_again_before_grading_and_the_health_check_is_awaited(
+    bench: Bench,
+) -> None:
+    running = [("server",), ()]
+    bench.provider.faults["adopt_processes"] = lambda inner: running.pop(0) if running else ()
+    health = HealthCheck(command="test -d .", interval=0.01)
+    bench.run("nop", environment={"setup": ("true start", "true other"), "healthcheck": health})
+    calls = [call for call in bench.provider.calls if call.startswith(("exec", "end_"))]
+    assert calls == [
+        "exec true start", "exec true other", "exec test -d .", "end_processes", "exec true start", "exec test -d .",
+        f"exec {RIGHT.script}",
+    ]  # fmt: skip
+
+
+def test_a_service_that_an_agent_broke_is_noted_and_left_to_the_scorers(bench: Bench) -> None:
+    bench.provider.faults["adopt_processes"] = lambda inner: ("server",)
+    result = bench.run(environment={"setup": ("test ! -e out.txt",)})
+    assert _kind(result) == ("passed", None, 1.0)
+    assert any(
+        note.startswith("run again for grading: set-up step exited with status 1") for note in result.notes
+    )
+
+
+def test_a_sandbox_that_cannot_be_graded_any_more_is_the_agents_failure(bench: Bench) -> None:
+    bench.config["retry_errors"] = 3
+    bench.provider.faults["end_processes"] = Ungradable("it moved a directory")
+    result = bench.run()
+    assert _kind(result) == ("failed", "ungradable", 0.0)
+    assert result.failure is not None
+    assert result.failure.message == "it moved a directory"
+    assert bench.provider.calls.count("start") == 1
 
 
 @pytest.mark.parametrize(("pattern", "kept"), [("cou*", True), ("other", False)])
@@ -289,12 +355,24 @@ def test_processes_live_on_where_a_pattern_says_so(bench: Bench, pattern: str, k
     result = bench.run()
     assert result.notes[0].startswith("kept" if kept else "killed")
     assert ("end_processes" in bench.provider.calls) is not kept
+    assert ("end_commands" in bench.provider.calls) is kept
     assert "restore_programs" in bench.provider.calls
 
 
-def test_nobody_keeps_the_processes_of_an_agent_that_timed_out(bench: Bench) -> None:
-    bench.run("command:sleep 60", agent_timeout=0.3, environment={"keep_processes": True})
-    assert "end_processes" in bench.provider.calls
+@pytest.mark.parametrize(
+    ("job", "own", "ending"),
+    [
+        (None, "contract", "end_commands"),
+        ("strict", "contract", "end_processes"),
+        ("contract", "strict", "end_commands"),
+    ],
+)
+def test_the_job_decides_on_grading_before_the_scenario(
+    bench: Bench, job: str | None, own: str, ending: str
+) -> None:
+    bench.config["grading"] = job
+    bench.run(environment={"grading": own})
+    assert {"end_commands", "end_processes"} & set(bench.provider.calls) == {ending}
 
 
 def test_the_network_is_switched_for_the_agent_and_back_for_a_scorer(bench: Bench) -> None:
@@ -464,7 +542,8 @@ def test_a_scorer_that_timed_out_does_not_run_on_beside_the_next(bench: Bench) -
     slow = ScorerSpec(name="slow", type="bash", script="sleep 60", timeout=0.3)
     bench.run("nop", scorers=(slow, RIGHT))
     calls = bench.provider.calls
-    assert calls.index("exec sleep 60") < calls.index("end_processes") < len(calls) - 2
+    after = calls[calls.index("exec sleep 60") :]
+    assert after.index("end_processes") < after.index(f"exec {RIGHT.script}")
 
 
 def test_scores_are_weighted(bench: Bench) -> None:

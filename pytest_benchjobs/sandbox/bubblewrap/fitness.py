@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 
 from ...model.job import JobConfig
-from ...model.scenario import DEFAULT_PIDS, Environment, Scenario
+from ...model.scenario import DEFAULT_PIDS, Environment, Grading, Scenario
 
 HOST = "host"
 """The image of scenarios that run on the programs of this machine."""
@@ -64,7 +64,7 @@ def _lacks(scenario: Scenario, config: JobConfig) -> Iterator[str]:
         yield "needs GPUs, and a local sandbox has no devices"
     if environment.allow_sudo:
         yield "needs sudo, and nothing gains privileges in a local sandbox"
-    if environment.keep_processes or config.keeps_processes(scenario.id):
+    if config.grading_of(scenario.id, environment.grading) is Grading.CONTRACT:
         yield "keeps processes running, and in a local sandbox they end with the command that started them"
     if scenario.fresh_container is not None:
         yield "is graded in a container of its own, and there is no Docker"

@@ -206,6 +206,14 @@ class LocalSandbox:
         """None: they end with the command that started them."""
         return ()
 
+    def adopt_processes(self) -> tuple[str, ...]:
+        """None: set-up steps leave nothing running."""
+        return ()
+
+    def end_commands(self, variable: str) -> tuple[str, ...]:  # noqa: ARG002  whatever it is
+        """None: they end with their time."""
+        return ()
+
     def end_processes(self) -> None:
         """There are none."""
 

@@ -1,0 +1,77 @@
+"""The end of an agent: what of it lives on while it is graded, by the same steps for every agent.
+
+strict      every process ends: nothing the agent started, or got into, sees how it is graded. What the ENTRYPOINT and
+            the set-up had running is started again
+contract    what still hangs on the agent itself ends; what outlived it, or was made a daemon, lives on
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Sequence
+
+from .agents.protocol import PROBLEM_VARIABLE
+from .model.scenario import Grading
+from .sandbox.protocol import Sandbox
+from .store.text import clean, one_line
+
+_LISTED = 50
+_NAME = 200
+_SHOWN = 3
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ended:
+    """What was found when an agent had ended, and what became of it."""
+
+    leftovers: tuple[str, ...] = ()
+    """Command lines of what it had left running."""
+    killed: tuple[str, ...] = ()
+    """Those of them that were killed."""
+    tampered: tuple[str, ...] = ()
+    """Programs that were put back."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """The same for people."""
+        kept = tuple((Counter(self.leftovers) - Counter(self.killed)).elements())
+        return tuple(
+            f"{fate} {len(commands)} process(es) the agent had left running: {_some(commands)}"
+            for fate, commands in (("killed", self.killed), ("kept", kept))
+            if commands
+        )
+
+    @property
+    def loss(self) -> str | None:
+        """What a failed trial may have failed for want of."""
+        if not self.killed:
+            return None
+        return f"killed before it was graded, being left running: {_some(self.killed)}"
+
+
+def end_agent(sandbox: Sandbox, grading: Grading) -> Ended:
+    """End it; what it may have changed of programs is put back.
+
+    Raises:
+        Ungradable: it left nothing that can be graded.
+        InfrastructureError: the engine failed.
+
+    """
+    leftovers = _listed(sandbox.processes())
+    if grading is Grading.STRICT:
+        sandbox.end_processes()
+        killed = leftovers
+    else:
+        killed = _listed(sandbox.end_commands(PROBLEM_VARIABLE))
+    return Ended(leftovers, killed, sandbox.restore_programs())
+
+
+def _listed(commands: Sequence[str]) -> tuple[str, ...]:
+    return tuple(clean(command, _NAME) for command in commands[:_LISTED])
+
+
+def _some(commands: Sequence[str]) -> str:
+    shown = ", ".join(one_line(command, 60) for command in commands[:_SHOWN])
+    more = len(commands) - _SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,118 @@
+"""Making a sandbox ready: for the agent, and once more for scorers where every process had to end.
+
+A sandbox is ready when the image's own ENTRYPOINT is (the sandbox sees to that, whenever it starts one), all set-up
+steps have ended well, and the health check passes.
+
+A set-up step that left something running is one that starts a service, and runs again before grading. What fails then
+is noted, and left to the scorers: an agent may well break a service, and that is no error of ours.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Iterator
+
+from .agents.builtin import shell
+from .cancellation import Cancellation
+from .limits import Limits
+from .model.errors import EnvironmentFailed
+from .model.scenario import Scenario
+from .sandbox.protocol import Sandbox
+from .scoring.commands import Tail
+
+_SHOWN = 200
+_OUTPUT = 1000
+
+
+class Readiness:
+    """Of one sandbox. `enter` begins a phase of the trial."""
+
+    def __init__(
+        self,
+        sandbox: Sandbox,
+        scenario: Scenario,
+        limits: Limits,
+        cancellation: Cancellation,
+        enter: Callable[[str], None],
+    ) -> None:
+        self._sandbox = sandbox
+        self._scenario = scenario
+        self._limits = limits
+        self._cancellation = cancellation
+        self._enter = enter
+        self._services: list[str] = []
+
+    def begin(self) -> None:
+        """Make it ready for the agent.
+
+        Raises:
+            EnvironmentFailed: a step or the health check failed.
+            InfrastructureError: the engine failed.
+
+        """
+        environment = self._scenario.environment
+        for step in self._ownership():
+            self._step(step, "root")
+        for step in environment.setup:
+            self._step(step, environment.user)
+            if self._sandbox.adopt_processes():
+                self._services.append(step)
+        if environment.setup:
+            self._sandbox.settle()
+        self._wait_until_healthy()
+
+    def again(self) -> Iterator[str]:
+        """Make it ready for scorers, after every process was ended; yields what did not go well."""
+        for step in self._services:
+            try:
+                self._step(step, self._scenario.environment.user)
+            except EnvironmentFailed as error:
+                yield f"run again for grading: {error}"
+        if self._services:
+            self._sandbox.adopt_processes()
+        try:
+            self._wait_until_healthy()
+        except EnvironmentFailed as error:
+            yield f"before grading: {error}"
+
+    def _ownership(self) -> Iterator[str]:
+        owner = self._scenario.agent_user or self._scenario.environment.user
+        if owner not in (None, "root", "0") and self._scenario.files:
+            yield f"chown -R {owner} -- " + " ".join(shlex.quote(path) for path in self._scenario.files)
+
+    def _step(self, step: str, user: str | None) -> None:
+        self._enter("setup")
+        self._cancellation.check()
+        tail = Tail()
+        timeout = self._limits.setup_timeout
+        result = self._sandbox.exec(shell(step), timeout=timeout, sink=tail, user=user)
+        if result.timed_out:
+            raise EnvironmentFailed(f"set-up step did not end within {timeout:g} s: {step[:_SHOWN]}")
+        if result.exit_status != 0:
+            raise EnvironmentFailed(
+                f"set-up step exited with status {result.exit_status}: {step[:_SHOWN]}\n{tail.text()[-_OUTPUT:]}"
+            )
+
+    def _wait_until_healthy(self) -> None:
+        check = self._scenario.environment.healthcheck
+        if check is None:
+            return
+        self._enter("healthcheck")
+        started = time.monotonic()
+        failures = 0
+        multiplier = self._limits.config.timeout_multiplier
+        while True:
+            self._cancellation.check()
+            tail = Tail()
+            timeout = check.timeout * multiplier
+            result = self._sandbox.exec(shell(check.command), timeout=timeout, sink=tail)
+            if result.exit_status == 0:
+                return
+            starting = time.monotonic() - started < check.start_period * multiplier
+            failures += not starting
+            if failures >= check.retries:
+                raise EnvironmentFailed(
+                    f"health check failed {failures} times: {check.command[:_SHOWN]}\n{tail.text()[-_OUTPUT:]}"
+                )
+            self._cancellation.wait(check.start_interval if starting else check.interval)

@@ -1,0 +1,129 @@
+"""An image's own ENTRYPOINT: started as a command like any other, and waited for until it is ready.
+
+It is told to run a program of ours (`first`). It is ready when
+
+    it runs that       what it does before `exec "$@"` is done. Nearly all are of this kind
+    it is at rest      for those that serve and never run what they are told: for some seconds its processes were the
+                       same, used next to no time of a processor, and none was a short `sleep`
+
+A health check of the scenario has to pass as well, and is asked by the trial. One that ends is an error of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from ..model.errors import EntrypointEnded, EnvironmentFailed
+from ..model.scenario import Environment
+from .first import FIRST, REACHED
+from .protocol import ExecResult, Stopping
+
+if TYPE_CHECKING:
+    from .container import DockerSandbox
+    from .processes import Process
+
+_OURS, _SLEEPING = (FIRST, REACHED), ("sleep", "86400")
+_REST = 3.0
+_BUSY = 0.05
+"""Share of a processor."""
+_SLEEP = re.compile(r"(?:\S*/)?sleep (?P<seconds>\d{1,3})(?:\.\d*)?s?")
+_OUTPUT = 20
+_SHOWN = 1000
+
+
+class Entrypoint:
+    """Of one container."""
+
+    def __init__(self, sandbox: DockerSandbox, argv: Sequence[str], environment: Environment) -> None:
+        self._sandbox = sandbox
+        self._argv = tuple(argv)
+        self._environment = environment
+        self._serves = False
+
+    @property
+    def serves(self) -> bool:
+        """Whether it left something running beside what it was told to run."""
+        return self._serves
+
+    def start(self, check: Callable[[], None]) -> None:
+        """Start it and wait until it is ready. `check` is called several times a second, and may raise.
+
+        Raises:
+            EntrypointEnded: it ended.
+            EnvironmentFailed: it was at work until the time for set-up was over.
+            InfrastructureError: the engine failed.
+
+        """
+        output: deque[bytes] = deque(maxlen=_OUTPUT)
+        result = self._run(output.append, check)
+        printed = b"".join(output).decode("utf-8", "replace").strip()[-_SHOWN:] or "nothing"
+        if result.stopped:
+            return
+        if result.timed_out:
+            raise EnvironmentFailed(
+                f"the image's ENTRYPOINT was still at work after {self._environment.setup_timeout:g} s: it neither ran "
+                f'what it was told to (`exec "$@"`) nor came to rest. Its output ends with: {printed}'
+            )
+        raise EntrypointEnded(
+            f"the image's ENTRYPOINT ended with status {result.exit_status} before the agent began. It has to run what "
+            f'it is told to (`exec "$@"`), or to go on; `keep_entrypoint: false` leaves it out. It printed: {printed}'
+        )
+
+    def start_again(self, check: Callable[[], None]) -> str | None:
+        """Start it once more, after the agent; returns what went wrong, which is for scorers to judge."""
+        try:
+            self.start(check)
+        except (EntrypointEnded, EnvironmentFailed) as error:
+            return f"started again for grading: {error}"
+        return None
+
+    def _run(self, sink: Callable[[bytes], None], check: Callable[[], None]) -> ExecResult:
+        watch = _Watch(self._sandbox, check)
+        result = self._sandbox.exec(
+            (*self._argv, *(_OURS if self._sandbox.has_first else _SLEEPING)),
+            timeout=self._environment.setup_timeout,
+            sink=sink,
+            stopping=Stopping(watch.is_ready, lambda _: None, graces=()),
+        )
+        self._serves = watch.serves
+        return result
+
+
+class _Watch:
+    def __init__(self, sandbox: DockerSandbox, check: Callable[[], None]) -> None:
+        self.serves = False
+        self._sandbox = sandbox
+        self._check = check
+        self._seen: frozenset[int] = frozenset()
+        self._since = self._used = 0.0
+
+    def is_ready(self) -> bool:
+        self._check()
+        running = self._sandbox.running()
+        others = [process for process in running if not _is_ours(process)]
+        self.serves = bool(others)
+        return len(others) < len(running) or (bool(others) and self._is_at_rest(others))
+
+    def _is_at_rest(self, processes: Iterable[Process]) -> bool:
+        """Whether the same processes have done next to nothing for some time."""
+        now = time.monotonic()
+        seen = frozenset(process.pid for process in processes)
+        sleeping = any(_SLEEP.fullmatch(process.command) for process in processes)
+        if sleeping or seen != self._seen:
+            self._seen, self._since = seen, now
+            self._used = self._sandbox.cpu_seconds()
+            return False
+        if now - self._since < _REST:
+            return False
+        used = self._sandbox.cpu_seconds()
+        idle = used - self._used < _BUSY * (now - self._since)
+        self._since, self._used = now, used
+        return idle
+
+
+def _is_ours(process: Process) -> bool:
+    return process.command in (" ".join(_OURS), " ".join(_SLEEPING))

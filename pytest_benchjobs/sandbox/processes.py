@@ -1,0 +1,120 @@
+"""The processes of a container, as the engine sees them from outside, and the end of them.
+
+`first` is the program that ends them; here is the engine's side of it. What an agent's processes say of themselves
+decides nothing: the first process is known by the engine's own number for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Any
+
+import docker
+import docker.errors
+
+from . import first
+
+_COLUMNS = "-eo pid,ppid,stat,comm,args"
+# The second and third while it ends.
+_ENDED = ("is not running", "ttrpc: closed", "process does not exist")
+_PATIENCE = 15.0
+_SIGNAL_AGAIN = 3.0
+_POLL = (0.005, 0.25)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Process:
+    """One row of the engine's table; numbers are those of its own machine."""
+
+    pid: int
+    parent: int
+    state: str
+    name: str
+    command: str
+
+    @property
+    def is_zombie(self) -> bool:
+        """Whether nothing of it runs; of one that has lost only its first thread, the others do."""
+        return self.state.startswith("Z") and "l" not in self.state
+
+
+class Processes:
+    """Of one container. Every method raises `docker.errors.APIError` when the engine refuses."""
+
+    def __init__(self, client: docker.APIClient, container: str) -> None:
+        self._client = client
+        self._container = container
+        self._first: int | None = None
+
+    def forget_first(self) -> None:
+        """The container was started anew."""
+        self._first = None
+
+    def listed(self) -> list[Process]:
+        """Everything in the container, its first process first; nothing where it has ended."""
+        try:
+            rows: list[list[str]] = self._client.top(self._container, ps_args=_COLUMNS)["Processes"] or []
+        except docker.errors.APIError as error:
+            if not any(sign in str(error.explanation) for sign in _ENDED):
+                raise
+            return []
+        table = [Process(int(row[0]), int(row[1]), row[2], row[3], row[4]) for row in rows]
+        if len(table) > 1 and self._first is None:
+            self._first = int(self._inspected()["State"]["Pid"])
+        return sorted(table, key=lambda process: process.pid != self._first)
+
+    def others(self) -> list[Process]:
+        """What runs beside the first process, and beside the waiting child of an init of the engine's."""
+        listed = self.listed()
+        head, rest = next(iter(listed), None), listed[1:]
+        if head is not None and not _is_ours(head):
+            waiting = next(
+                (row for row in rest if row.parent == head.pid and row.command.startswith("sleep ")), None
+            )
+            rest = [row for row in rest if row is not waiting]
+        return [row for row in rest if not row.is_zombie]
+
+    def end_all(self) -> bool:
+        """Have the first process end all others, and wait until it has; False: only a new start can."""
+        try:
+            head = next(iter(self.listed()), None)
+            if head is None or not _is_ours(head):
+                return False
+            deadline = time.monotonic() + _PATIENCE
+            signalled, pause = 0.0, _POLL[0]
+            while (now := time.monotonic()) < deadline:
+                if now - signalled > _SIGNAL_AGAIN:
+                    self._client.kill(self._container, signal=first.SIGNAL)
+                    signalled = now
+                found = self.listed()
+                if not found:
+                    return False
+                if _is_ours(found[0]) and found[0].name != head.name:
+                    return True
+                time.sleep(pause)
+                pause = min(2 * pause, _POLL[1])
+        except docker.errors.APIError as error:
+            if not any(sign in str(error.explanation) for sign in _ENDED):
+                raise
+        return False
+
+    def cpu_seconds(self) -> float:
+        """What all of them have used so far."""
+        client = self._client
+        answer = client.get(
+            f"{client.base_url}/v{client.api_version}/containers/{self._container}/stats",
+            params={"stream": "0", "one-shot": "1"},
+            timeout=client.timeout,
+        )
+        if not answer.ok:
+            return 0.0
+        return float(answer.json()["cpu_stats"]["cpu_usage"]["total_usage"]) / 1e9
+
+    def _inspected(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._client.inspect_container(self._container)
+        return found
+
+
+def _is_ours(process: Process) -> bool:
+    return process.name in first.NAMES and process.command == first.FIRST

@@ -1,0 +1,150 @@
+"""The first process of a container: nobody inside gets into it, and when the engine says so, nobody else is left."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_benchjobs.model.scenario import Environment
+from pytest_benchjobs.sandbox.container import DockerSandbox
+from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.protocol import SandboxSpec
+from tests.support import IMAGE
+
+pytestmark = pytest.mark.docker
+
+VARIABLE = "BENCH_PROBLEM_FILE"
+
+
+@contextlib.contextmanager
+def _sandbox(provider: DockerProvider, **environment: object) -> Iterator[DockerSandbox]:
+    made = Environment.model_validate({"image": IMAGE, "workdir": "/app", "network": "none", **environment})
+    sandbox = provider.start(SandboxSpec(made, {"job": "test-first"}, "none", 300), lambda phase: None)
+    try:
+        yield sandbox
+    finally:
+        sandbox.remove()
+
+
+def _sh(sandbox: DockerSandbox, script: str, timeout: float = 30, env: dict[str, str] | None = None) -> str:
+    output = bytearray()
+    sandbox.exec(["sh", "-c", script], timeout=timeout, sink=output.extend, env=env)
+    return output.decode()
+
+
+PERL = "perl -e '{}'"
+ATTACKS = {
+    "trace": PERL.format('print syscall(101, 16, 1, 0, 0) == -1 ? "refused" : "done"'),  # PTRACE_ATTACH
+    "seize": PERL.format('print syscall(101, 0x4206, 1, 0, 0) == -1 ? "refused" : "done"'),
+    "memory": PERL.format('print open(F, "+<", "/proc/1/mem") ? "done" : "refused"'),
+    "output": "echo x 2>/dev/null > /proc/1/fd/1 && echo done || echo refused",
+    "program": "readlink /proc/1/exe >/dev/null && echo done || echo refused",
+    "root": "ls /proc/1/root/ >/dev/null 2>&1 && echo done || echo refused",
+    "name": "echo bench-1 2>/dev/null > /proc/1/comm && echo done || echo refused",
+    "descriptor": PERL.format(
+        '$f = syscall(434, 1, 0); print syscall(438, $f, 0, 0) == -1 ? "refused" : "done"'
+    ),
+}
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_root_does_not_get_into_it(provider: DockerProvider, attack: str) -> None:
+    with _sandbox(provider) as sandbox:
+        assert _sh(sandbox, ATTACKS[attack]).strip() == "refused"
+
+
+LEFT = {
+    "a daemon": "setsid sleep 90 >/dev/null 2>&1 & sleep 0.1",
+    "one deaf to signals": "(trap '' HUP INT TERM; exec setsid sleep 90) >/dev/null 2>&1 & sleep 0.1",
+    "one that forks away all the time": PERL.format(
+        "if (!fork()) { close STDOUT; close STDERR; while (1) { exit if fork() } }"
+    ),
+    "a fork bomb": "bomb() { bomb | bomb & }; bomb >/dev/null 2>&1; sleep 0.3",
+    "a thread whose leader has ended": PERL.format(
+        "if (!fork()) { close STDOUT; close STDERR; syscall(60, 0) if !fork(); sleep 90 }"
+    ),
+    "one in a namespace of its own": "unshare -Urpf --mount-proc sleep 90 >/dev/null 2>&1 & sleep 0.3",
+    "a stopped one": "sleep 90 >/dev/null 2>&1 & kill -STOP $!; sleep 0.1",
+    "one with another name": "cp /bin/sleep /tmp/first; /tmp/first 90 >/dev/null 2>&1 & sleep 0.1",
+    "many": "for i in $(seq 200); do sleep 90 >/dev/null 2>&1 & done; sleep 0.3",
+    "one that asks for it": "(while :; do kill -USR1 1; setsid sleep 90 & done) >/dev/null 2>&1 & sleep 0.2",
+}
+
+
+@pytest.mark.parametrize("left", LEFT)
+def test_nothing_survives_the_end(provider: DockerProvider, left: str) -> None:
+    with _sandbox(provider, pids=512) as sandbox:
+        _sh(sandbox, LEFT[left])
+        sandbox.end_processes()
+        assert sandbox.running() == []
+        assert _sh(sandbox, "cd /proc && echo [0-9]*").split()[0] == "1"
+        assert len(_sh(sandbox, "cd /proc && echo [0-9]*").split()) == 2
+        assert sandbox.notes == ()
+
+
+def test_files_in_memory_and_hosts_stay_where_the_container_was_not_started_anew(
+    provider: DockerProvider,
+) -> None:
+    with _sandbox(provider) as sandbox:
+        _sh(
+            sandbox,
+            "echo 10.0.0.1 mine >> /etc/hosts; echo kept > /dev/shm/answer; setsid sleep 90 >/dev/null 2>&1 &",
+        )
+        sandbox.end_processes()
+        assert _sh(sandbox, "grep -c mine /etc/hosts; cat /dev/shm/answer") == "1\nkept\n"
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "rm /dev/null; echo forged > /dev/null",
+        "mv /dev/zero /dev/x; mv /dev/urandom /dev/zero; mv /dev/x /dev/urandom",
+        "ln -sf /app/x /dev/stdout",
+        "rm /dev/fd; mkdir /dev/fd; echo forged > /dev/fd/63",
+    ],
+)
+def test_devices_that_were_tampered_with_are_made_anew_and_that_is_noted(
+    provider: DockerProvider, attack: str
+) -> None:
+    devices = "ls -ln /dev | awk '{print $1, $5, $6, $NF}' | grep -v ^total; readlink /dev/stdout /dev/fd"
+    with _sandbox(provider) as sandbox:
+        before = _sh(sandbox, devices)
+        _sh(sandbox, attack)
+        sandbox.end_processes()
+        assert _sh(sandbox, devices) == before
+        assert "/dev" in sandbox.notes[0]
+
+
+def test_a_program_put_in_its_place_is_not_run_by_the_next_start(provider: DockerProvider) -> None:
+    with _sandbox(provider) as sandbox:
+        forged = "#!/bin/sh\nwhile :; do echo forged > /app/out; sleep 0.01; done\n"
+        _sh(
+            sandbox,
+            f"printf '{forged}' > /x; chmod +x /x; rm -f /bench/first; mv /x /bench/first; touch /dev/x",
+        )
+        sandbox.end_processes()
+        assert _sh(sandbox, "sleep 0.2; cat /app/out 2>/dev/null") == ""
+
+
+def test_by_contract_what_hangs_on_the_agent_ends_and_its_daemons_live_on(provider: DockerProvider) -> None:
+    with _sandbox(provider) as sandbox:
+        _sh(sandbox, "setsid sleep 81 >/dev/null 2>&1 &")
+        assert sandbox.adopt_processes() == ("sleep 81",)
+        daemons = "nohup sleep 82 >/dev/null 2>&1 & (sleep 83 >/dev/null 2>&1 &)"
+        _sh(sandbox, f"{daemons}; sleep 84 & sleep 85", timeout=1, env={VARIABLE: "x"})
+        killed = sandbox.end_commands(VARIABLE)
+        assert sorted(command for command in killed if command.startswith("sleep")) == [
+            "sleep 84",
+            "sleep 85",
+        ]
+        assert sorted(sandbox.processes()) == ["sleep 82", "sleep 83"]
+        assert "sleep 81" in [process.command for process in sandbox.running()]
+
+
+def test_by_contract_nothing_ends_of_an_agent_that_has_ended(provider: DockerProvider) -> None:
+    with _sandbox(provider) as sandbox:
+        _sh(sandbox, "sleep 86 >/dev/null 2>&1 & exit 0", env={VARIABLE: "x"})
+        assert sandbox.end_commands(VARIABLE) == ()
+        assert sandbox.processes() == ("sleep 86",)
