@@ -101,7 +101,7 @@ class DockerSandbox:
         self._entrypoint: Entrypoint | None = None
         if spec.environment.keep_entrypoint and image.entrypoint:
             self._entrypoint = Entrypoint(self, image.entrypoint, spec.environment)
-        self._environment: frozenset[tuple[int, str]] = frozenset()
+        self._environment: frozenset[int] = frozenset()
         self._notes = [] if note is None else [note]
         self._transfer = Transfer(self._engine, container, self._calling)
         self._restarting = threading.Lock()
@@ -289,13 +289,13 @@ class DockerSandbox:
 
     def processes(self) -> tuple[str, ...]:
         """Command lines of everything but the first process and what was adopted."""
-        return tuple(row.command for row in self.running() if (row.pid, row.command) not in self._environment)
+        return tuple(row.command for row in self.running() if row.pid not in self._environment)
 
     def adopt_processes(self) -> tuple[str, ...]:
         """Take what runs now for the scenario's own; returns the command lines that are new."""
         running = self.running()
-        new = tuple(row.command for row in running if (row.pid, row.command) not in self._environment)
-        self._environment = frozenset((row.pid, row.command) for row in running)
+        new = tuple(row.command for row in running if row.pid not in self._environment)
+        self._environment = frozenset(row.pid for row in running)
         return new
 
     def end_commands(self, variable: str) -> tuple[str, ...]:

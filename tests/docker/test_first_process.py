@@ -130,7 +130,7 @@ def test_a_program_put_in_its_place_is_not_run_by_the_next_start(provider: Docke
 
 def test_by_contract_what_hangs_on_the_agent_ends_and_its_daemons_live_on(provider: DockerProvider) -> None:
     with _sandbox(provider) as sandbox:
-        _sh(sandbox, "setsid sleep 81 >/dev/null 2>&1 &")
+        _sh(sandbox, "setsid sleep 81 >/dev/null 2>&1 & sleep 0.3")
         assert sandbox.adopt_processes() == ("sleep 81",)
         daemons = "nohup sleep 82 >/dev/null 2>&1 & (sleep 83 >/dev/null 2>&1 &)"
         _sh(sandbox, f"{daemons}; sleep 84 & sleep 85", timeout=1, env={VARIABLE: "x"})
