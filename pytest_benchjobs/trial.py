@@ -710,14 +710,15 @@ class _Try:
             self.scores.append(graded)
             self.cancellation.check()
             if number < len(self.scenario.scorers):
-                self._end_scorer(sandbox, readiness)
+                self._end_scorer(sandbox, readiness, graded)
         self.score = combine(self.scores)
 
-    def _end_scorer(self, sandbox: Sandbox, readiness: Readiness) -> None:
+    def _end_scorer(self, sandbox: Sandbox, readiness: Readiness, graded: ScorerResult) -> None:
         """Whatever a scorer started, or the agent's code that it ran, would meddle with the next."""
+        timed_out = graded.error is not None and graded.error.class_ == ScorerTimeout.code
         if self.limits.grading is Grading.CONTRACT:
             sandbox.end_commands(SCORER_VARIABLE)
-        elif sandbox.processes():
+        elif timed_out or sandbox.processes():
             sandbox.end_processes()
             self.notes += (clean(one_line(note, 500)) for note in readiness.again())
 
