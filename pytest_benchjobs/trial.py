@@ -47,6 +47,7 @@ from .model.errors import (
     InfrastructureError,
     InputError,
     ScorerCrashed,
+    ScorerTimeout,
     Ungradable,
 )
 from .model.job import Keep

@@ -288,6 +288,7 @@ def test_a_separate_verifier_may_be_built_from_the_tests_which_are_in_its_image_
             network="none",
             memory=64 << 20,
             keep_entrypoint=True,
+            grading=Grading.CONTRACT,
         ),
     )
     assert scenario.scorers[0].path is None
