@@ -7,9 +7,7 @@ import signal
 
 import pytest
 
-from .limits import pytest_runtest_protocol
-
-__all__ = ["pytest_runtest_protocol"]
+from . import limits
 
 # A job that a shell started in the background, as CI often is, ignores Ctrl-C, and so does every process it starts.
 # Tests which send it must mean something there too.
@@ -21,6 +19,10 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # What is kept on the machine that runs the tests is nobody's business here.
 os.environ["BENCHJOBS_CONFIG"] = "/nonexistent/benchjobs"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(limits, "limits")
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The limit of a test."""
+"""A test that hangs is named, wherever it hangs, and the others run."""
 
 from __future__ import annotations
 
@@ -9,45 +9,88 @@ from pathlib import Path
 
 import pytest
 
-TESTS = """
-import threading
+HANGING = """
+import subprocess, threading, time
 import pytest
 
+WAITS = {
+    "sleep": lambda: time.sleep(1000),
+    "process": lambda: subprocess.run(["sleep", "1000"]),
+    "lock": lambda: threading.Event().wait(),
+    "stubborn": lambda: stubborn(),
+}
+
+def stubborn():
+    try:
+        time.sleep(1000)
+    except Exception:
+        pass
+
 @pytest.fixture
-def stuck():
-    threading.Event().wait()
+def slow():
+    time.sleep(1000)
 
-def test_hangs():
-    threading.Event().wait()
+@pytest.fixture
+def slow_after():
+    yield
+    time.sleep(1000)
 
-def test_fixture_hangs(stuck):
-    pass
+@pytest.mark.parametrize("how", WAITS)
+def test_hangs(how):
+    WAITS[how]()
 
-def test_after():
-    pass
+def test_in_a_fixture(slow): pass
+def test_after(slow_after): pass
+def test_good(): pass
+"""
+
+STUCK = """
+import signal, time
+
+def test_stuck():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+    time.sleep(1000)
+
+def test_good(): pass
 """
 
 
-@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["alone", "xdist"])
-def test_a_test_that_hangs_fails_by_its_name_and_the_next_runs(
-    tmp_path: Path, workers: tuple[str, ...]
-) -> None:
-    (tmp_path / "test_it.py").write_text(TESTS)
+def _run(directory: Path, *options: str, limit: str) -> str:
+    root = Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "tests.limits", "-rA", "-p", "no:cacheprovider", *workers],
-        cwd=tmp_path,
-        env={
-            **os.environ,
-            "BENCHJOBS_TEST_SECONDS": "0.5",
-            "COLUMNS": "200",
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-        },
-        capture_output=True,
+        [sys.executable, "-m", "pytest", "-p", "tests.limits", "-p", "no:hypothesispytest", *options, "."],
+        cwd=directory,
+        env={**os.environ, "BENCHJOBS_TEST_SECONDS": limit, "PYTHONPATH": str(root)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )
-    assert (
-        "FAILED test_it.py::test_hangs - Failed: test_it.py::test_hangs took more than 0.5 s" in done.stdout
-    )
-    assert "ERROR test_it.py::test_fixture_hangs - Failed: test_it.py::test_fixture_hangs took" in done.stdout
-    assert "PASSED test_it.py::test_after" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "xdist"])
+def test_one_that_waits_for_ever_fails_under_its_name(tmp_path: Path, options: tuple[str, ...]) -> None:
+    (tmp_path / "test_it.py").write_text(HANGING)
+    output = _run(tmp_path, *options, limit="0.5")
+    for name, phase in {
+        **{f"test_hangs[{how}]": "call" for how in ("sleep", "process", "lock", "stubborn")},
+        "test_in_a_fixture": "set-up",
+        "test_after": "teardown",
+    }.items():
+        assert f"test_it.py::{name} hangs: its {phase} took longer than 0.5 s" in output
+    assert "4 failed, 2 passed, 2 errors" in output
+
+
+def test_one_that_no_signal_reaches_is_named_by_its_stack(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(STUCK)
+    output = _run(tmp_path, limit="0.5")
+    assert "Timeout" in output
+    assert "in test_stuck" in output
+
+
+def test_one_that_no_signal_reaches_is_named_by_xdist_and_the_others_run(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(STUCK)
+    output = _run(tmp_path, "-n", "1", limit="0.5")
+    assert "crashed while running 'test_it.py::test_stuck'" in output
+    assert "1 failed, 1 passed" in output
