@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import junitparser
@@ -164,6 +165,7 @@ def test_a_worker_that_dies_with_some_attempts_ended(bench: Bench) -> None:
         "k.bench.yaml",
         "-n",
         "1",
+        "--junit-xml=theirs.xml",
         "--bench-attempts",
         "3",
         "--bench-attempt-policy",
@@ -175,6 +177,22 @@ def test_a_worker_that_dies_with_some_attempts_ended(bench: Bench) -> None:
     outcomes = bench.outcomes()
     assert outcomes["k.bench.yaml::one[oracle-1]"] == "passed"
     assert outcomes["k.bench.yaml::one[oracle-2]"] == "error"
+    (lost,) = [result for result in bench.results() if result["outcome"] == "error"]
+    assert lost["failure"]["message"] == "worker gw0 died while it ran this trial"
+    # pytest is told of the item, not only of the job.
+    assert done.parseoutcomes() == {"errors": 1}
+    (case,) = ET.parse(bench.path / "theirs.xml").iter("testcase")
+    lines = (case.findtext("error") or "").splitlines()
+    assert (case.get("name"), lines[0].split(" a1 ")[0]) == ("one[oracle]", "error (worker_lost) oracle")
+    assert lines[2:] == [
+        "1 of 3 attempts passed; all needs 3, and 1 ended in an error, 1 did not run",
+        "",
+        "note: attempt 1: passed, score 1: trials/oracle/one/1",
+        "note: attempt 2: error (worker_lost), score -: trials/oracle/one/2",
+    ]
+    done.stdout.re_match_lines(
+        [r"_+ ERROR at setup of one\[oracle\] _+", r"error \(worker_lost\) oracle a1 .*"]
+    )
     done.stdout.fnmatch_lines(
         ["*1 of 3 attempts passed; all needs 3, and 1 ended in an error, 1 did not run*"]
     )

@@ -186,8 +186,16 @@ def test_a_worker_that_dies_loses_what_it_had_in_flight_and_nothing_else(bench: 
     assert {each["failure"]["class"] for each in bench.results() if each["outcome"] == "error"} == {
         "worker_lost"
     }
-    names = [case.get("name") for case in ET.parse(bench.path / "junit.xml").iter("testcase")]
-    assert sorted(map(str, names)) == [f"s{n:02}[oracle]" for n in range(12)]
+    cases = list(ET.parse(bench.path / "junit.xml").iter("testcase"))
+    assert sorted(str(case.get("name")) for case in cases) == [f"s{n:02}[oracle]" for n in range(12)]
+    # Each has a report of its own, which says what became of it.
+    said = {str(case.get("name")): (case.findtext("error") or "").splitlines() for case in cases}
+    assert {name: lines[2:3] for name, lines in said.items() if lines} == {
+        f"s{n:02}[oracle]": ["worker gw0 died while it ran this trial, and 3 more"] for n in (3, 4, 5, 6)
+    }
+    assert all(lines[0].startswith("error (worker_lost) oracle a1 ") for lines in said.values() if lines)
+    for n in (3, 4, 5, 6):
+        result.stdout.re_match_lines([rf"_+ ERROR at setup of s{n:02}\[oracle\] _+"])
     assert bench.job()["job"]["totals"]["error"] == 4
 
 
