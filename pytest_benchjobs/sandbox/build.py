@@ -27,7 +27,7 @@ from docker.utils.build import exclude_paths
 from ..model.environ import host_environment
 from ..model.errors import DiskFull, EngineLost, ImageBuildFailed
 from ..temporary import temporary_directory
-from .dockerfile import base_images, references, substitute
+from .dockerfile import AUTOMATIC, base_images, references, substitute
 from .engine import LABEL, Engine, disk_is_full
 from .library import BROKEN
 from .pulling import LOOK, Check, hear
@@ -56,14 +56,21 @@ class Recipe:
     original: str
     substituted: Mapping[str, str]
     arguments: Mapping[str, str]
+    variables: Mapping[str, str]
+    """What a `FROM` may name: the arguments, and the platform."""
     paths: tuple[str, ...]
     """What of the context goes to the engine, relative to it, sorted."""
 
     @classmethod
     def read(
-        cls, dockerfile: Path, context: Path, image_map: Mapping[str, str], arguments: Mapping[str, str]
+        cls,
+        dockerfile: Path,
+        context: Path,
+        image_map: Mapping[str, str],
+        arguments: Mapping[str, str],
+        platform: Callable[[], Mapping[str, str]],
     ) -> Recipe:
-        """Read it from disk.
+        """Read it from disk. `platform` has the values of `AUTOMATIC`; it is asked only where they are named.
 
         Raises:
             ImageBuildFailed: the Dockerfile or the context cannot be read.
@@ -77,22 +84,26 @@ class Recipe:
             paths = exclude_paths(str(context), patterns, dockerfile=_inside(dockerfile, context))
         except (OSError, UnicodeDecodeError) as error:
             raise ImageBuildFailed(f"{dockerfile}: cannot be read: {error}") from error
-        text, substituted = substitute(original, image_map, arguments)
-        return cls(dockerfile, context, text, original, substituted, arguments, tuple(sorted(paths)))
+        named = any(name in original for name in AUTOMATIC)
+        variables = {**(platform() if named else {}), **arguments}
+        text, substituted = substitute(original, image_map, variables)
+        found = tuple(sorted(paths))
+        return cls(dockerfile, context, text, original, substituted, arguments, variables, found)
 
     @property
     def bases(self) -> tuple[str, ...]:
         """Images it starts from, after mapping."""
-        return base_images(self.text, self.arguments)
+        return base_images(self.text, self.variables)
 
     @property
     def hint(self) -> str:
         """What to do about images that are named by a variable without a value; empty where there are none."""
         unset = {
             name: found.written
-            for found in references(self.text, self.arguments)
+            for found in references(self.text, self.variables)
             if not found.complete
             for name in found.unset
+            if name not in AUTOMATIC
         }
         return "".join(
             f"\nFROM {written}: {name} has no value here, so no image can be found, pulled or mapped for it; give it "

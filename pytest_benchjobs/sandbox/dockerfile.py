@@ -16,7 +16,13 @@ _MOUNT_FROM = re.compile(r"--mount=(?:\S*,)?from=([^,\s]+)")
 _HEREDOC = re.compile(r"<<(-?)\s*(['\"]?)([A-Za-z_][A-Za-z0-9_]*)\2")
 _HEREDOC_USERS = re.compile(r"^\s*(RUN|COPY|ADD)\b", re.IGNORECASE)
 _WORD = re.compile(r"""(?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+""", re.DOTALL)
+_BLANK_INSIDE = re.compile(r"\W\W|^\W|\W$")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:(:?[-+])([^}]*))?\})")
+
+AUTOMATIC = frozenset(
+    f"{of}{what}" for of in ("TARGET", "BUILD") for what in ("PLATFORM", "OS", "ARCH", "VARIANT")
+)
+"""Variables that BuildKit sets by itself."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -33,10 +39,8 @@ class Reference:
 
     @property
     def complete(self) -> bool:
-        """Whether it can be the name of an image at all."""
-        return (
-            bool(self.image) and not self.image.endswith((":", "@", "/")) and not self.image.startswith(":")
-        )
+        """Whether it is the name of an image, and not what is left of one where a variable has no value."""
+        return bool(self.image) and not (self.unset and _BLANK_INSIDE.search(self.image))
 
 
 def base_images(text: str, arguments: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -83,9 +87,10 @@ def references(text: str, arguments: Mapping[str, str]) -> Iterator[Reference]:
     """Yield every place that names an image of somebody else, in order.
 
     A variable in a `FROM` has the value of the build argument, else the default of the `ARG` before the first `FROM`.
+    Those of `AUTOMATIC` are taken from `arguments` undeclared.
     """
     stages: set[str] = set()
-    values: dict[str, str] = {}
+    values = {name: value for name, value in arguments.items() if name in AUTOMATIC}
     staged = False
     for offset, line in _instructions(text):
         if match := _FROM.match(line):

@@ -239,7 +239,15 @@ class Images:
         # With it comes the engine's client library, which most scenarios need only later.
         from .build import Recipe
 
-        return Recipe.read(dockerfile, environment.context or dockerfile.parent, image_map, arguments)
+        context = environment.context or dockerfile.parent
+        return Recipe.read(dockerfile, context, image_map, arguments, self._platform)
+
+    def _platform(self) -> dict[str, str]:
+        """What BuildKit calls the engine's machine, for which images are built."""
+        version = self._engine.get("/version")
+        system, machine = str(version["Os"]), str(version["Arch"])
+        names = {"PLATFORM": f"{system}/{machine}", "OS": system, "ARCH": machine}
+        return {f"{of}{name}": value for of in ("TARGET", "BUILD") for name, value in names.items()}
 
     @contextlib.contextmanager
     def _log(self, tag: str) -> Iterator[Callable[[str], object]]:

@@ -147,9 +147,8 @@ def test_a_base_image_that_a_variable_names_is_part_of_what_goes_in(
             client.tag(IMAGE, "faults-base", number)
         found.append(_resolve(dockerfile).record.key)
         for number in ("1", "2"):
-            other = _context(
-                tmp_path / f"other{number}", f"FROM {IMAGE}\nRUN echo {number} > /etc/hostname\n"
-            )
+            (tmp_path / number).mkdir()
+            other = _context(tmp_path / number / "task", f"FROM {IMAGE}\nRUN echo {number}\n")
             engine = Engine()
             client.tag(
                 Images(engine).resolve(Environment(dockerfile=other), {}, {}).id, "faults-base", number
@@ -163,6 +162,25 @@ def test_a_base_image_that_a_variable_names_is_part_of_what_goes_in(
         for name in ("faults-base:1", "faults-base:2"):
             client.remove_image(name, force=True)
     assert len(set(found)) == 4, "each is another image under the same names"
+
+
+def test_a_base_image_for_the_platform_is_part_of_what_goes_in(
+    client: docker.APIClient, tmp_path: Path
+) -> None:
+    machine = client.version()["Arch"]
+    name = f"faults-base:{machine}"
+    client.tag(IMAGE, "faults-base", machine)
+    dockerfile = _context(tmp_path / "task", "FROM faults-base:${TARGETARCH}\n")
+    engine = Engine()
+    try:
+        image = _resolve(dockerfile, image_map={name: IMAGE})
+        assert image.record.substituted == {name: IMAGE}
+        environment = Environment(dockerfile=dockerfile)
+        assert Images(engine).identify(environment, {}, {}) is not None
+    finally:
+        client.remove_image(name)
+    assert Images(engine).identify(environment, {}, {}) is None, "its base image is not here"
+    engine.close()
 
 
 def test_a_base_image_that_nothing_names_gets_a_hint(client: docker.APIClient, tmp_path: Path) -> None:

@@ -107,6 +107,9 @@ def test_an_image_that_is_named_by_a_variable_is_replaced() -> None:
         ("FROM $NONE", "", ("NONE",)),
         ("ARG NONE\nFROM debian:${NONE}", "debian:", ("NONE",)),
         ("FROM debian$NONE", "debian", ("NONE",)),
+        ("FROM tools-${TARGETARCH}", "tools-", ("TARGETARCH",)),
+        ("FROM registry/${NONE}/tools", "registry//tools", ("NONE",)),
+        ("FROM ${NONE}/tools", "/tools", ("NONE",)),
         ("FROM debian${NONE:-}", "debian", ()),
         ("ARG A=1\nFROM debian${A:+-slim}", "debian-slim", ()),
         ("ARG A=\nFROM debian${A:+-slim}${A-x}", "debian", ()),
@@ -116,8 +119,15 @@ def test_an_image_that_is_named_by_a_variable_is_replaced() -> None:
 )
 def test_a_variable_without_a_value_is_known(line: str, image: str, unset: tuple[str, ...]) -> None:
     (found,) = references(line, {})
-    assert (found.image, found.unset, found.complete) == (image, unset, image not in ("", "debian:"))
+    broken = ("", "debian:", "tools-", "registry//tools", "/tools")
+    assert (found.image, found.unset, found.complete) == (image, unset, image not in broken)
     assert base_images(line) == ((image,) if found.complete else ())
+
+
+def test_the_platform_needs_no_declaration() -> None:
+    text = "FROM --platform=$BUILDPLATFORM tools:$BUILDOS AS tools\nFROM base-${TARGETARCH}\n"
+    assert base_images(text, {"TARGETARCH": "arm64", "BUILDOS": "linux"}) == ("tools:linux", "base-arm64")
+    assert base_images(text) == ()
 
 
 @given(st.text(st.sampled_from("ARGFOM asx\n\\#<E:$-={}'\"1")))
