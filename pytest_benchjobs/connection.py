@@ -129,9 +129,9 @@ def usage_notes(report: RouteReport) -> list[str]:
             f"not called, for this trial is not about it: {_names(report.refused)}; allow it with --bench-allow-model"
         )
     if report.changed:
-        numbers = ", ".join(map(str, report.changed[:10]))
         notes.append(
-            f"{len(report.changed)} call(s) were answered from a recording of another request: {numbers}"
+            f"{len(report.changed)} call(s) had another prompt than the recorded ones that answered them: "
+            + _names(report.changed)
         )
     return notes
 

@@ -17,7 +17,7 @@ from .model.job import JobConfig
 from .model.result import Trial
 from .sandbox.protocol import SandboxProvider
 from .scoring.protocol import Scorer
-from .secrecy import secrets_of, split
+from .secrecy import keys_taken, secrets_of, split, without_keys
 from .signature import parts_of
 from .sources.template import fill
 from .store.bundle import JobBundle
@@ -85,8 +85,14 @@ def prepare(trial: Trial, services: Services) -> Prepared:
     if config.strict_capabilities and (why := incompatibility(scenario, agent)) is not None:
         raise AgentSetupFailed(why)
     _check_scorers(trial, services)
+    _check_keys(trial, config)
     _check_requirements(trial, services)
-    env, keys = split(fill({**scenario.agent_env, **config.env}, HOST))
+    tables = {**scenario.agent_env, **config.env}
+    env, keys = split(without_keys(tables))
+    for name, variable in (keys_taken(scenario.environment.env) | keys_taken(tables)).items():
+        # Whatever the manifest calls it: it reaches the models by the gateway, which has the key.
+        keys.pop(name, None)
+        keys[variable] = HOST[variable]
     call = AgentCall(
         scenario=scenario,
         spec=spec,
@@ -116,6 +122,26 @@ def _check_scorers(trial: Trial, services: Services) -> None:
             )
         fill(scorer.env, HOST)
     fill(scenario.environment.env, HOST)
+
+
+def _check_keys(trial: Trial, config: JobConfig) -> None:
+    """See that nothing of the manifest puts a key of a model into the container unless the user said that it may.
+
+    What the agent left there could read it.
+    """
+    scenario = trial.scenario
+    tables = [(f"scorer {scorer.name!r}", scorer.env) for scorer in scenario.scorers]
+    if scenario.reference is not None:
+        tables.append(("the reference solution", scenario.reference.env))
+    for whose, table in tables:
+        taken = sorted(set(keys_taken(table).values()) - set(config.allow_key))
+        if taken:
+            raise InputError(
+                f"{whose} would have {', '.join(taken)}, a key of a model, in the container; "
+                f"allow it with --bench-allow-key {taken[0]}, or leave it out of `env`",
+                path=scenario.source,
+                line=scenario.line,
+            )
 
 
 def _check_requirements(trial: Trial, services: Services) -> None:

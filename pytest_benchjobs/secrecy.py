@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import itertools
 import secrets
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,12 +14,13 @@ from pydantic import BaseModel
 
 from .agents.keys import KEYS
 from .agents.providers import PROVIDERS
+from .model.endpoint import PLACEHOLDER_KEY
 from .model.environ import HOST
 from .model.errors import InputError
 from .model.job import JobConfig
 from .model.scenario import Scenario
 from .settings.secret_store import find
-from .sources.template import fill
+from .sources.template import fill, reference
 from .store.redact import Redactor, looks_secret
 
 _ALIASES = ("ANTHROPIC_AUTH_TOKEN", "CODEX_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY")
@@ -50,6 +52,25 @@ def split(given: Mapping[str, str], keys: Iterable[str] = ()) -> Split:
         {name: value for name, value in given.items() if name not in withheld},
         {name: value for name, value in given.items() if name in withheld},
     )
+
+
+def keys_taken(table: Mapping[str, str]) -> dict[str, str]:
+    """Variables of a table of a manifest that would have the real key of a model -> the variable here that has it."""
+    return {
+        name: variable
+        for name, value in table.items()
+        if (variable := reference(value)) in MODEL_KEYS and variable is not None and HOST.get(variable)
+    }
+
+
+def without_keys(table: Mapping[str, str]) -> dict[str, str]:
+    """A table of a manifest, filled in from the host, with a placeholder for each key of a model.
+
+    Raises:
+        InputError: variables of the host are missing.
+
+    """
+    return {**fill(table, HOST), **dict.fromkeys(keys_taken(table), PLACEHOLDER_KEY)}
 
 
 def known_keys(given: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -138,25 +159,73 @@ def redacted(fact: Any, redactor: Redactor) -> Any:
     return fact
 
 
-def redact_files(directory: Path, redactor: Redactor) -> None:
-    """Rewrite the files below `directory` without secrets.
+def redact_files(directory: Path, redactor: Redactor, names: Redactor) -> dict[str, str]:
+    """Rewrite the files below `directory` without secrets, and rename those whose names hold one.
+
+    A link whose name or target holds one is removed.
+
+    Args:
+        directory: Where they are.
+        redactor: For what is in them.
+        names: For their names, and for what links lead to.
+
+    Returns:
+        Path below `directory` -> the one it has now, of those whose name held a secret.
 
     Raises:
         OSError: one cannot be rewritten.
 
     """
+    moved: dict[str, str] = {}
     for path in sorted(directory.rglob("*")):
-        if path.is_symlink() or not path.is_file():
+        if path.is_symlink():
+            if names.redact_text(target := str(path.readlink())) != target:
+                path.unlink()
+        elif path.is_file():
+            redact_file(path, redactor)
+    # The deepest first: so a directory that is renamed is empty, or has names without secrets in it.
+    for path in sorted(directory.rglob("*"), key=lambda path: len(path.parts), reverse=True):
+        name = str(path.relative_to(directory))
+        harmless = names.redact_text(name)
+        if harmless == name:
             continue
-        temporary = path.with_name(f".{secrets.token_hex(4)}")
-        try:
-            with path.open("rb") as source, temporary.open("xb") as target:
-                _copy(source, target, redactor)
-            temporary.chmod(path.stat().st_mode & 0o777)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        if path.is_symlink():
+            path.unlink()
+        elif path.is_dir():
+            path.rmdir()
+        else:
+            moved[name] = _renamed(path, directory, harmless)
+    return moved
+
+
+def _renamed(path: Path, directory: Path, name: str) -> str:
+    """Move a file to `name` below `directory`, or to one like it that is free."""
+    target = directory / name
+    for number in itertools.count(2):
+        if not target.exists():
+            break
+        target = directory / f"{name}-{number}"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    path.rename(target)
+    return str(target.relative_to(directory))
+
+
+def redact_file(path: Path, redactor: Redactor) -> None:
+    """Rewrite a file without secrets.
+
+    Raises:
+        OSError: it cannot be rewritten.
+
+    """
+    temporary = path.with_name(f".{secrets.token_hex(4)}")
+    try:
+        with path.open("rb") as source, temporary.open("xb") as target:
+            _copy(source, target, redactor)
+        temporary.chmod(path.stat().st_mode & 0o777)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def _copy(source: IO[bytes], target: IO[bytes], redactor: Redactor) -> None:

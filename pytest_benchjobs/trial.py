@@ -73,7 +73,16 @@ from .sandbox.loading import Restoring
 from .sandbox.protocol import ExecResult, File, Mount, Sandbox, SandboxSpec, Stopping
 from .scoring.commands import Tail
 from .scoring.grade import SCORER_VARIABLE, combine, describe, failure, make_context, run_scorer
-from .secrecy import env_file_secrets, redact_files, redacted, secrets_of, split, together
+from .secrecy import (
+    env_file_secrets,
+    redact_file,
+    redact_files,
+    redacted,
+    secrets_of,
+    split,
+    together,
+    without_keys,
+)
 from .signature import graded_anew, signature
 from .sources.template import fill
 from .store.bundle import TrialDirectory
@@ -328,7 +337,9 @@ class _Try:
         redactor = Redactor(self._secrets, patterns=())
         for directory in (self.directory.artifacts_dir, self.directory.scorers_dir):
             try:
-                redact_files(directory, redactor)
+                moved = redact_files(directory, redactor, self._redactor)
+                if directory == self.directory.artifacts_dir:
+                    self.artifacts = [moved.get(name, name) for name in self.artifacts]
             except OSError as error:
                 remove_tree(directory)
                 if directory == self.directory.artifacts_dir:
@@ -400,7 +411,7 @@ class _Try:
         environment = scenario.environment
         spec = SandboxSpec(
             environment=environment.model_copy(
-                update={"env": fill(environment.env, HOST), "setup_timeout": self.limits.setup_timeout}
+                update={"env": without_keys(environment.env), "setup_timeout": self.limits.setup_timeout}
             ),
             labels={
                 "job": self.services.bundle.id,
@@ -540,7 +551,11 @@ class _Try:
         """What the agent's output says of it; its trajectory is written on the way."""
         if command.read is None:
             return None
-        return command.read(self.directory.agent_log, self.directory.trajectory)
+        reading = command.read(self.directory.agent_log, self.directory.trajectory)
+        if self.directory.trajectory.exists():
+            # The log is without secrets. But one that came in pieces is put together here.
+            redact_file(self.directory.trajectory, self._redactor)
+        return reading
 
     def _count_usage(self) -> None:
         if self._connection is None:

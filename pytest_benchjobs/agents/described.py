@@ -15,7 +15,7 @@ from ..model.errors import AgentSetupFailed, InputError
 from ..sandbox.protocol import File, Mount
 from .packages import PROGRAMS, Package, platform, trouble
 from .protocol import AgentCall, AgentCommand
-from .providers import Target, target_of
+from .providers import Target, own_keys, target_of
 from .reading import reader_of
 
 if TYPE_CHECKING:
@@ -158,6 +158,8 @@ class DescribedAgent:
         endpoint = target.endpoint
         if endpoint.provider != description.provider or not description.key_variables:
             return target
+        if endpoint.key_variables != own_keys(endpoint.provider):
+            return target  # to that address only what was named for it
         variables = (*endpoint.key_variables, *description.key_variables)
         return Target(endpoint.model_copy(update={"key_variables": variables}), target.model)
 

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from ..model.environ import program_environment
 from ..model.errors import InfrastructureError, InputError
 from ..store.files import remove_tree
 from .packages import Package, PackageManifest, digest, trouble
@@ -117,6 +118,7 @@ def _download(package: Package, target: Path, on_progress: Progress) -> None:
             done = subprocess.run(
                 [npm, "pack", package.npm, *options],
                 cwd=directory,
+                env=program_environment("npm_", "NPM_", "NODE_", network=True),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

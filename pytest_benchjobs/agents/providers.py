@@ -26,6 +26,8 @@ class Provider:
     """Variable that overrides the base URL."""
     key_variables: tuple[str, ...]
     key_required: bool = True
+    public: bool = True
+    """It is at its own address. If not, many people run one, and its key is for the one at any address."""
 
 
 PROVIDERS: dict[str, Provider] = {
@@ -50,6 +52,7 @@ PROVIDERS: dict[str, Provider] = {
         "VLLM_BASE_URL",
         ("VLLM_API_KEY",),
         key_required=False,
+        public=False,
     ),
 }
 _BY_MODEL = (
@@ -57,6 +60,7 @@ _BY_MODEL = (
     (re.compile(r"gemini"), "google"),
     (re.compile(r"gpt|o[1-9](?![a-z0-9])|codex|chatgpt"), "openai"),
 )
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}\Z")
 
 
@@ -105,6 +109,11 @@ def target_of(
     return Target(_endpoint(spec, name, wires, environ, params or {}), model)
 
 
+def own_keys(provider: str) -> tuple[str, ...]:
+    """Variables that may hold a provider's key."""
+    return (PROVIDERS.get(provider) or _other(provider)).key_variables
+
+
 def missing_key(endpoint: Endpoint, value_of: Callable[[str], str | None]) -> str | None:
     """What is missing for an endpoint, in a line that says what to do; None when nothing is.
 
@@ -144,7 +153,7 @@ def _endpoint(
                 wire=wire,
                 provider=name,
                 base_url=base_url,
-                key_variables=provider.key_variables,
+                key_variables=_keys_for(name, provider, wire, base_url, blame, params),
                 key_required=provider.key_required and base_url == provider.urls[wire],
             )
     if not provider.urls[wire]:
@@ -161,10 +170,43 @@ def _endpoint(
     )
 
 
+def _keys_for(
+    name: str, provider: Provider, wire: Wire, base_url: str, blame: str, params: Mapping[str, Any]
+) -> tuple[str, ...]:
+    """Variables whose key may go to an address: to one that is not the provider's own, only what was named for it.
+
+    That is the parameter `PROVIDER_key_variable`, or the provider's variable beside the one that has the address.
+    """
+    named = params.get(f"{name.replace('-', '_')}_key_variable")
+    if named is not None:
+        if not isinstance(named, str) or not _VARIABLE.fullmatch(named):
+            raise InputError(
+                f"parameter {name}_key_variable is the name of a variable, not {str(named)[:80]!r}"
+            )
+        return (named,)
+    own = not provider.public or blame == provider.url_variable or _is_own(base_url, provider.urls[wire])
+    return provider.key_variables if own else ()
+
+
+def _is_own(base_url: str, home: str) -> bool:
+    """Whether an address is of the same provider: its host, or one below its host such as that of a region."""
+    here, there = urlsplit(base_url), urlsplit(home)
+    host, own = here.hostname or "", there.hostname or ""
+    return (here.scheme, here.port) == (there.scheme, there.port) and (
+        host == own or host.endswith(f".{own}")
+    )
+
+
 def _other(name: str) -> Provider:
     """A provider we know nothing of: somewhere, OpenAI-compatible, and a key is sent if there is one."""
     variable = name.upper().replace("-", "_")
-    return Provider({"openai": ""}, f"{variable}_BASE_URL", (f"{variable}_API_KEY",), key_required=False)
+    return Provider(
+        {"openai": ""},
+        f"{variable}_BASE_URL",
+        (f"{variable}_API_KEY",),
+        key_required=False,
+        public=False,
+    )
 
 
 def _checked(url: object, wire: Wire, blame: str) -> str:

@@ -27,6 +27,7 @@ from typing import Any, Self
 
 from ..model.ending import Ending
 from ..model.endpoint import Endpoint
+from ..model.environ import program_environment
 from ..model.errors import GatewayLost, InputError, ResultsUnwritable
 from ..model.usage import Usage
 from .prices import load_prices
@@ -39,19 +40,6 @@ _LOOK_UP = 0.2
 _END_TIMEOUT = 5.0
 _LOG = "log"
 _LOG_TAIL = 500
-# What a Python process and its TLS need. Keys, which may be in the environment too, are no business of this one's.
-_ENVIRONMENT = (
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "LD_LIBRARY_PATH",
-    "PATH",
-    "PYTHONHOME",
-    "PYTHONPATH",
-    "TMPDIR",
-    "TZ",
-)
-_ENVIRONMENT_ENDINGS = ("_proxy", "_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,6 +67,8 @@ class GatewaySettings:
     """Provider -> requests and tokens a minute; `*`: each that is not named, or has no such limit of its own."""
     record: Path | None = None
     """Where the traffic is written, for a later `replay`."""
+    replay_exact: bool = False
+    """Refuse a call whose prompt is not the recorded one. Else it is answered, and noted."""
     replay: Path | None = None
     """Where answers come from instead of any endpoint."""
     patience: float = 60.0
@@ -197,8 +187,8 @@ class RouteReport:
     """Calls that were sent, and not answered to the end: what they cost is not known."""
     at_most: float | None = None
     """USD of all calls, what the unfinished ones can have cost included; None: that has no bound."""
-    changed: tuple[int, ...] = ()
-    """Numbers of the calls that were answered from a recording of another request."""
+    changed: tuple[str, ...] = ()
+    """Files of recorded calls whose answers another request got."""
     carried: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """For the route of the next try: usage and limits are of all tries."""
 
@@ -456,11 +446,8 @@ def _directory() -> Path:
 
 
 def _environment() -> dict[str, str]:
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if name in _ENVIRONMENT or name.endswith(_ENVIRONMENT_ENDINGS)
-    }
+    # Keys, which may be in the environment too, come by the control socket, and only those of its routes.
+    kept = program_environment(network=True)
     if path := kept.get("PYTHONPATH"):  # it starts in another directory
         kept["PYTHONPATH"] = os.pathsep.join(str(Path(one).absolute()) for one in path.split(os.pathsep))
     return kept
@@ -475,6 +462,7 @@ def _written(settings: GatewaySettings) -> dict[str, Any]:
         "rates": {provider: list(rate) for provider, rate in settings.rates.items()},
         "record": settings.record and str(settings.record.absolute()),
         "replay": settings.replay and str(settings.replay.absolute()),
+        "replay_exact": settings.replay_exact,
         "patience": settings.patience,
         "grace": settings.grace,
         "silence": settings.silence,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
@@ -148,12 +149,18 @@ class Exchange:
 
     def _replayed(self, replay: Replay) -> Answer:
         try:
-            recorded = replay.answer(self._call.method, self._call.path)
+            found = replay.answer(self._call.method, self._call.path, self._body)
             lack = f"no (further) call of {self._call.method} {self._call.path} was recorded for this trial"
         except ValueError as problem:
-            recorded, lack = None, str(problem)
-        if recorded is None:
+            found, lack = None, str(problem)
+        if found is None:
             return Answer(410, {}, _pieces(()), Failure(Ending.ENDPOINT_DOWN, one_line(lack, 300)))
+        recorded, changed = found
+        if changed is not None:
+            self._state.changed.append(changed)
+            if self._job.replay_exact:
+                what = f"this is not what was asked when {changed} was recorded"
+                return Answer(409, {}, _pieces(()), Failure(Ending.ENDPOINT_DOWN, what))
         self._asking.sent = recorded.status == NOBODY_WAITED and recorded.cut
         failure = None
         if recorded.status >= 300:
@@ -162,6 +169,10 @@ class Exchange:
 
     async def _fail(self, answer: Answer, failure: Failure) -> web.Response:
         """Tell the agent that its call failed."""
+        if failure.ending is Ending.AUTHENTICATION and self._target.key is None:
+            endpoint = self._target.endpoint
+            hint = f"no key was sent to {endpoint.base_url}; name one with {endpoint.provider}_key_variable"
+            failure = dataclasses.replace(failure, message=f"{failure.message} ({hint})")
         if self._call.metered:
             self._state.failed(failure)
             if failure.ending is Ending.QUOTA:

@@ -32,6 +32,7 @@ class Job:
         self.prices = load_prices(_path(settings["prices"]))
         self.record = _path(settings["record"])
         self.replay = _path(settings["replay"])
+        self.replay_exact: bool = settings["replay_exact"]
         self.rates = Rates({provider: (rate[0], rate[1]) for provider, rate in settings["rates"].items()})
         self.spending = Spending("job", Limits(**settings["limits"]), Usage(**settings["spent"]))
         self.turnstile = Turnstile(self.spending)

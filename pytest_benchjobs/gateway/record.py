@@ -22,6 +22,10 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._+=@-]")
 _LONGEST_NAME = 120
 NOBODY_WAITED = 0
 """Instead of a status, for a call that was given up before there was an answer."""
+_PROMPT = (
+    *("model", "messages", "system", "input", "instructions", "contents", "systemInstruction"),
+    *("tools", "generationConfig", "max_tokens", "temperature"),
+)
 _HEADERS = ("content-type", "retry-after")
 
 
@@ -65,7 +69,11 @@ class Recording:
         if redacted != whole.encode("utf-8", "surrogateescape"):
             chunks = [redacted.decode("utf-8", "surrogateescape")]
         record = {
-            "request": {"method": method, "path": path, "body": self._body(body)},
+            "request": {
+                "method": method,
+                "path": self._redactor.redact_text(path),
+                "body": _written(self._redactor, body),
+            },
             "response": {
                 "status": answer.status,
                 "headers": {name: answer.headers[name] for name in _HEADERS if name in answer.headers},
@@ -78,24 +86,29 @@ class Recording:
         partial.write_text(json.dumps(record, indent=1) + "\n", "ascii")
         partial.replace(file)
 
-    def _body(self, body: bytes) -> Any:
-        redacted = self._redactor.redact(body)
-        try:
-            return json.loads(redacted)
-        except (ValueError, RecursionError):
-            return redacted.decode("utf-8", "replace")
+
+def _written(redactor: Redactor, body: bytes) -> Any:
+    """A request as it is kept."""
+    redacted = redactor.redact(body)
+    try:
+        return json.loads(redacted)
+    except (ValueError, RecursionError):
+        return redacted.decode("utf-8", "replace")
 
 
 class Replay:
     """The answers of one trial: the n-th call of a path gets what the n-th call of that path got."""
 
-    def __init__(self, directory: Path, trial: str) -> None:
+    def __init__(self, directory: Path, trial: str, secrets: Mapping[str, str]) -> None:
         self._directory = directory / safe_name(trial)
+        self._redactor = Redactor(secrets, patterns=())
         self._files: dict[tuple[str, str], list[Path]] | None = None
         self._next: dict[tuple[str, str], int] = {}
 
-    def answer(self, method: str, path: str) -> Recorded | None:
+    def answer(self, method: str, path: str, body: bytes) -> tuple[Recorded, str | None] | None:
         """The next answer to such a call; None: there was no such call.
+
+        With it comes the file it is from, if that call had another prompt.
 
         Raises:
             ValueError: what is on disk was not written by `Recording`.
@@ -108,9 +121,11 @@ class Replay:
         if at >= len(files):
             return None
         self._next[method, path] = at + 1
-        response = _load(files[at])["response"]
+        record = _load(files[at])
+        request, response = record["request"], record["response"]
+        same = _prompt(request.get("body")) == _prompt(_written(self._redactor, body))
         try:
-            return Recorded(
+            answer = Recorded(
                 int(response["status"]),
                 dict(response["headers"]),
                 tuple(chunk.encode("utf-8", "surrogateescape") for chunk in response["chunks"]),
@@ -118,6 +133,12 @@ class Replay:
             )
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{files[at]} is not a recorded call: {error!r}") from None
+        return answer, None if same else files[at].name
+
+
+def _prompt(body: Any) -> Any:
+    """What an answer is an answer to. The rest of a request may differ each time, as ids of sessions do."""
+    return {name: body.get(name) for name in _PROMPT} if isinstance(body, dict) else body
 
 
 def _by_call(files: Iterable[Path]) -> dict[tuple[str, str], list[Path]]:

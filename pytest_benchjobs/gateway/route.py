@@ -58,7 +58,7 @@ class Route:
         trial = request["trial"]
         secrets = {**job.secrets, **request["secrets"], **keys}
         recording = None if job.record is None else Recording(job.record, trial, secrets)
-        replay = None if job.replay is None else Replay(job.replay, trial)
+        replay = None if job.replay is None else Replay(job.replay, trial, secrets)
         allowed = Allowed(request["models"])
         self._passing = Passing(job, self._state, targets, allowed, recording, replay)
         self._server = web.Server(

@@ -63,8 +63,8 @@ class TrialState:
         self._succeeded = False
         self._models: dict[str, _Model] = {}
         self._refused: dict[str, None] = {}
-        self.changed: list[int] = []
-        """Numbers of calls that were answered from a recording of another request."""
+        self.changed: list[str] = []
+        """Files of calls that were answered from a recording of another request."""
         self._grace: asyncio.TimerHandle | None = None
         self._late = False
         self._stopped = False

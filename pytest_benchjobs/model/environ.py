@@ -4,12 +4,36 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 
 
 def host_environment() -> dict[str, str]:
     """Copy them, while another thread may change them: pytest sets and deletes `PYTEST_CURRENT_TEST` all the time."""
     return {name: value for name in list(os.environ) if (value := os.environ.get(name)) is not None}
+
+
+_OF_PROGRAMS = re.compile(
+    r"HOME|LANG|LANGUAGE|LC_\w+|LD_LIBRARY_PATH|LOGNAME|PATH|PYTHONHOME|PYTHONPATH|TMPDIR|TZ|USER|XDG_\w+"
+)
+_OF_NETWORKS = re.compile(r"\w*(_proxy|_PROXY)|SSL_CERT_FILE|SSL_CERT_DIR")
+_KEYS = re.compile(r"\w*(API_KEY|AUTH_TOKEN|OAUTH_TOKEN)")
+
+
+def program_environment(*beginnings: str, network: bool = False) -> dict[str, str]:
+    """Variables for a program that has no use for any secret: what every program needs, and what begins like this."""
+    return {
+        name: value
+        for name, value in host_environment().items()
+        if _OF_PROGRAMS.fullmatch(name)
+        or name.startswith(beginnings)
+        or (network and _OF_NETWORKS.fullmatch(name))
+    }
+
+
+def environment_without_keys() -> dict[str, str]:
+    """Variables for a program that may need anything but the key of a model, such as credentials of a registry."""
+    return {name: value for name, value in host_environment().items() if not _KEYS.fullmatch(name)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

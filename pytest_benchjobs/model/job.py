@@ -143,6 +143,8 @@ class JobConfig(Model):
     record: Path | None = None
     """Where the traffic with models is kept."""
     replay: Path | None = None
+    replay_exact: bool = False
+    """A call whose prompt is not the recorded one is refused."""
     """Where traffic was kept, to be answered from instead of models."""
     retry_errors: Annotated[int, Field(ge=0, le=100)] = 0
     env: dict[str, str] = {}

@@ -8,6 +8,7 @@ import socket
 import subprocess
 from pathlib import Path
 
+from .environ import program_environment
 from .job import Owner
 
 # The initial pid namespace of a Linux kernel has this inode; any other means a container.
@@ -75,6 +76,8 @@ def _start_time(pid: int) -> str | None:
 
 def _output(*argv: str) -> str:
     try:
-        return subprocess.run(argv, capture_output=True, text=True, check=False, timeout=10).stdout.strip()
+        return subprocess.run(
+            argv, capture_output=True, text=True, check=False, timeout=10, env=program_environment()
+        ).stdout.strip()
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -62,6 +62,7 @@ _SAME_NAME = (
     "trial_max_calls",
     "allow_model",
     "allow_key",
+    "replay_exact",
     "model_patience",
     "rpm",
     "tpm",

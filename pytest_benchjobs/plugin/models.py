@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from ..model.usage import Usage
 
 
+_PATIENCE = 60.0
+
+
 def needed(config: pytest.Config) -> bool:
     """Whether any agent of the job may want to talk to a model."""
     from ..secrecy import split
@@ -89,8 +92,9 @@ def start_gateway(config: pytest.Config, spent: Usage, ledger: Path) -> Gateway:
             rates={name: (job.rpm.get(name), job.tpm.get(name)) for name in {*job.rpm, *job.tpm}},
             record=job.record,
             replay=job.replay,
+            replay_exact=job.replay_exact,
             secrets=together(asked.secrets, env_file_secrets()),
-            **({} if job.model_patience is None else {"patience": job.model_patience}),
+            patience=_PATIENCE if job.model_patience is None else job.model_patience,
         )
     )
 

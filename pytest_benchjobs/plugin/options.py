@@ -109,6 +109,12 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
     ("record", "DIR", "keep the traffic with models there", "text"),
     ("replay", "DIR", "answer agents from traffic kept there, instead of calling models", "text"),
     (
+        "replay_exact",
+        "",
+        "refuse a call whose prompt is not the recorded one; else it is answered and noted",
+        "flag",
+    ),
+    (
         "env_file",
         "FILE",
         "KEY=VALUE lines: variables of this machine for ${VAR}, secrets and model keys, below real ones; repeatable",

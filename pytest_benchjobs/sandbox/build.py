@@ -24,7 +24,7 @@ from typing import IO, Any
 import docker.errors
 from docker.utils.build import exclude_paths
 
-from ..model.environ import host_environment
+from ..model.environ import environment_without_keys
 from ..model.errors import DiskFull, EngineLost, ImageBuildFailed
 from ..temporary import temporary_directory
 from .dockerfile import AUTOMATIC, base_images, references, substitute
@@ -278,7 +278,7 @@ def _buildx(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={**host_environment(), "DOCKER_HOST": engine.host},
+            env={**environment_without_keys(), "DOCKER_HOST": engine.host},
             # The command is a chain of processes, and all of them have to end with it.
             start_new_session=True,
         )

@@ -56,6 +56,8 @@ class Reaper:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     cwd="/",
+                    # It outlives us, so what it has of our environment does, too.
+                    env=self._environment(),
                     # Ctrl-C is for us, not for it.
                     start_new_session=True,
                 )
@@ -65,6 +67,11 @@ class Reaper:
             finally:
                 os.close(reading)
             self._pipe = writing
+
+    def _environment(self) -> dict[str, str]:
+        from ..model.environ import program_environment  # not where this file is run as a script
+
+        return program_environment("DOCKER_", "SSH_AUTH_SOCK")
 
     def close(self, *, nothing_left: bool) -> None:
         """Send it home, or, when something is left, to work."""

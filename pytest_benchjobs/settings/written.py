@@ -164,6 +164,8 @@ class Settings(WrittenBenchmark):
     """Models that agents may call besides the one they are asked for."""
     allow_key: _Scenarios | None = None
     """Variables with keys of models that scorers may have in the container."""
+    replay_exact: _Flag | None = None
+    """With `--bench-replay`: refuse a call whose prompt is not the recorded one."""
     model_patience: _Duration | None = None
     rpm: dict[Text, Annotated[_Count, Field(ge=1)]] = {}
     """Provider, or `*` -> calls a minute."""

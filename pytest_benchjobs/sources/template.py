@@ -10,6 +10,12 @@ from ..model.errors import InputError
 _REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?\}", re.DOTALL)
 
 
+def reference(value: str) -> str | None:
+    """The variable a value is wholly taken from."""
+    match = _REFERENCE.fullmatch(value)
+    return None if match is None else match[1]
+
+
 def fill(env: Mapping[str, str], host: Mapping[str, str]) -> dict[str, str]:
     """`env` with the values that are wholly `${VAR}` or `${VAR:-default}` replaced from `host`.
 

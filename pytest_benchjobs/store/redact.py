@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import json
 import re
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -58,20 +57,25 @@ def looks_secret(name: str, value: str) -> bool:
 
 
 class Redactor:
-    """Replaces secrets by `[redacted:NAME]`, also where they appear quoted for URLs or JSON, or in base64."""
+    """Replaces secrets by `[redacted:NAME]`, also where they are quoted for URLs, HTML or JSON, or in base64.
+
+    JSON may be in JSON: a tool that is called gets its arguments as a text, and what it says is a text again.
+    """
 
     def __init__(self, values: Mapping[str, str], patterns: Iterable[Pattern] = PATTERNS) -> None:
-        names: dict[bytes, str] = {}
+        forms: dict[bytes, _Search] = {}
         for name, value in values.items():
-            for form in _forms(value):
-                names.setdefault(form, name)
-        ordered = sorted(names, key=len, reverse=True)
-        patterns = tuple(patterns)
+            for expression, literals, longest in _forms(value):
+                forms.setdefault(expression, _Search(name, literals, expression, longest))
         self._searches = [
-            *(_Search(names[form], form, re.escape(form)) for form in ordered),
-            *(_Search(one.name, one.prefix, re.escape(one.prefix) + one.rest) for one in patterns),
+            # What begins with another secret goes before it.
+            *sorted(forms.values(), key=lambda search: search.longest, reverse=True),
+            *(
+                _Search(one.name, (one.prefix,), re.escape(one.prefix) + one.rest, one.longest)
+                for one in patterns
+            ),
         ]
-        self.longest = max((*map(len, ordered), *(one.longest for one in patterns)), default=0)
+        self.longest = max((search.longest for search in self._searches), default=0)
         self._compiled: dict[tuple[int, ...], _Replacing] = {}
 
     def redact(self, data: bytes) -> bytes:
@@ -110,7 +114,11 @@ class Redactor:
     def _replacing(self, data: bytes) -> _Replacing | None:
         # A regular expression of everything runs at 2 MB/s, and an agent may print gigabytes. Looking for each
         # literal is a hundred times as fast, and mostly there is none.
-        found = tuple(number for number, search in enumerate(self._searches) if search.literal in data)
+        found = tuple(
+            number
+            for number, search in enumerate(self._searches)
+            if any(literal in data for literal in search.literals)
+        )
         if not found:
             return None
         replacing = self._compiled.get(found)
@@ -124,9 +132,11 @@ class Redactor:
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Search:
     name: str
-    literal: bytes
-    """Without this there is no match."""
+    literals: tuple[bytes, ...]
+    """Without one of them there is no match."""
     expression: bytes
+    longest: int
+    """Bytes a match can have at most."""
 
 
 class _Replacing:
@@ -164,21 +174,109 @@ class RedactedStream:
             self._sink(rest)
 
 
-def _forms(value: str) -> Iterator[bytes]:
+def _forms(value: str) -> Iterator[tuple[bytes, tuple[bytes, ...], int]]:
+    """Each form of a secret: an expression, literals of which a match has one, and bytes it can have at most."""
     whole = value.encode("utf-8", "surrogatepass")
-    texts = [value, *(line.strip() for line in value.splitlines() if len(line.strip()) >= _LINE_LENGTH)]
-    forms = {whole, whole.strip(), *_base64_forms(whole)}
+    if len(whole.strip()) < MIN_LENGTH:
+        return
+    texts = [
+        value,
+        value.strip(),
+        *(line.strip() for line in value.splitlines() if len(line.strip()) >= _LINE_LENGTH),
+    ]
+    for form in {*_base64_forms(whole)}:
+        yield _wrapped(form)
+    literals = {whole, whole.strip()}
     for text in texts:
         raw = text.encode("utf-8", "surrogatepass")
-        forms |= {
-            raw,
-            urllib.parse.quote(raw, safe="").encode(),
-            urllib.parse.quote(raw).encode(),
-            urllib.parse.quote_plus(raw).encode(),
-            json.dumps(text)[1:-1].encode(),
+        quoted = {
+            urllib.parse.quote(raw, safe=""),
+            urllib.parse.quote(raw),
+            urllib.parse.quote_plus(raw),
         }
-    if len(whole.strip()) >= MIN_LENGTH:
-        yield from (form for form in forms if len(form) >= MIN_LENGTH)
+        literals |= {raw, *(form.encode() for form in quoted)}
+        literals |= {_ESCAPED_BYTE.sub(lambda match: match[0].lower(), form).encode() for form in quoted}
+        if _SPECIAL.search(text):
+            yield _quoted(text)
+    yield from ((re.escape(form), (form,), len(form)) for form in literals if len(form) >= MIN_LENGTH)
+
+
+def _wrapped(form: bytes) -> tuple[bytes, tuple[bytes, ...], int]:
+    """Base64, which programs break into lines of 64 or 76 characters: so one of two neighbours is whole."""
+    if len(form) < 2 * _LINE_LENGTH:
+        return re.escape(form), (form,), len(form)
+    pieces = form[:_LINE_LENGTH], form[_LINE_LENGTH : 2 * _LINE_LENGTH]
+    characters = (re.escape(form[at : at + 1]) for at in range(len(form)))
+    return rb"(?:\r?\n|\\n)?".join(characters), pieces, 3 * len(form)
+
+
+_ESCAPED_BYTE = re.compile("%[0-9A-F]{2}")
+_SPECIAL = re.compile(r"[^ !#$%()*+,.0-9:;=?@A-Z\[\]^_`a-z{|}~-]")
+"""What JSON or HTML may write in another way."""
+_SHORT = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}
+_ENTITIES = {"&": b"&amp;", "<": b"&lt;", ">": b"&gt;", '"': b"&(?:quot|#34);", "'": b"&(?:#0?39|#x27|apos);"}
+_QUOTED = 15
+"""Backslashes before a character that was quoted four times. Each time doubles them, and adds one."""
+
+
+def _quoted(text: str) -> tuple[bytes, tuple[bytes, ...], int]:
+    """A form for a text that was quoted for JSON any number of times up to four, or for HTML."""
+    expression, longest, run = b"", 0, 0
+    for char in text:
+        if char == "\\":
+            run += 1
+            continue
+        unit, length = _unit(run, char)
+        expression += unit
+        longest += length
+        run = 0
+    if run:
+        expression += _backslashes(run, (_QUOTED + 1) * run)
+        longest += (_QUOTED + 1) * run
+    plain = max(_SPECIAL.split(text), key=len).encode()
+    if plain:
+        return expression, (plain,), longest
+    first = next((char for char in text if char != "\\"), "\\")
+    units = {form.encode() for code in _units(first) for form in (f"u{code:04x}", f"u{code:04X}")}
+    named = {_SHORT[first]} if first in _SHORT else set()
+    named |= {b"&"} if first in _ENTITIES else set()
+    return expression, (first.encode("utf-8", "surrogatepass"), *sorted(units | named)), longest
+
+
+def _unit(run: int, char: str) -> tuple[bytes, int]:
+    """The expression for backslashes and the character after them, and how long a match can be."""
+    raw = char.encode("utf-8", "surrogatepass")
+    most = (_QUOTED + 1) * run
+    if not _SPECIAL.match(char):
+        return _backslashes(run, most) + re.escape(raw), most + len(raw)
+    # A line break stands as it is, or as \\n; a quotation mark as it is, or behind a backslash.
+    plain = _backslashes(run, most + (0 if char in _SHORT else _QUOTED)) + re.escape(raw)
+    ways = [plain]
+    if char in _SHORT:
+        ways.append(_backslashes(run + 1, most + _QUOTED) + _SHORT[char])
+    if char in _ENTITIES:
+        ways.append(_backslashes(run, most) + _ENTITIES[char])
+    codes = b"".join(
+        _backslashes(1 if number else run + 1, (0 if number else most) + _QUOTED)
+        + b"u"
+        + _any_case(f"{code:04x}")
+        for number, code in enumerate(_units(char))
+    )
+    return b"(?:%b)" % b"|".join([*ways, codes]), most + 2 * (_QUOTED + 5)
+
+
+def _backslashes(least: int, most: int) -> bytes:
+    return rb"\\{%d,%d}" % (least, most) if most else b""
+
+
+def _units(char: str) -> list[int]:
+    """The character in UTF-16, as JSON writes it."""
+    data = char.encode("utf-16-be", "surrogatepass")
+    return [int.from_bytes(data[at : at + 2], "big") for at in range(0, len(data), 2)]
+
+
+def _any_case(digits: str) -> bytes:
+    return "".join(f"[{one}{one.upper()}]" if one.isalpha() else one for one in digits).encode()
 
 
 def _base64_forms(value: bytes) -> Iterator[bytes]:

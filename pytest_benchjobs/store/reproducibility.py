@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..model.environ import program_environment
 from .text import one_line
 
 _GIT_SECONDS = 5.0
@@ -158,6 +159,7 @@ def _called(directory: Path, *arguments: str) -> subprocess.CompletedProcess[byt
         return subprocess.run(
             ["git", *arguments],
             cwd=directory,
+            env=program_environment("GIT_"),
             capture_output=True,
             timeout=_GIT_SECONDS,
             check=False,

@@ -70,7 +70,7 @@ class Said(NamedTuple):
 class Model:
     """An endpoint. Says what is in `script`, in order, then `otherwise`."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1") -> None:
         self.asked: list[Asked] = []
         self.script: queue.SimpleQueue[Said | Callable[[BaseHTTPRequestHandler], None]] = queue.SimpleQueue()
         self.otherwise: Said | None = None
@@ -120,9 +120,13 @@ class Model:
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        class Server(ThreadingHTTPServer):
+            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            daemon_threads = True
+
+        self._server = Server((host, 0), Handler)
+        place = f"[{host}]" if ":" in host else host
+        self.url = f"http://{place}:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
         self._thread.start()
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_benchjobs.agents.described import packaged_agents
 from pytest_benchjobs.agents.providers import PROVIDERS, missing_key, target_of
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.endpoint import Endpoint, Wire
@@ -202,3 +203,56 @@ def test_a_key_is_needed_where_the_provider_itself_is_asked() -> None:
     assert lacks("a:gpt-5", OPENAI_API_KEY="") is not None
     assert lacks("a:gpt-5@http://127.0.0.1:8001/v1") is None
     assert lacks("a:vllm/m") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "provider", "params", "environ", "keys"),
+    [
+        ("a:gpt-5", None, {}, {}, ("OPENAI_API_KEY",)),
+        ("a:gpt-5@https://api.openai.com/v1/", None, {}, {}, ("OPENAI_API_KEY",)),
+        ("a:gpt-5@https://eu.api.openai.com/v1", None, {}, {}, ("OPENAI_API_KEY",)),
+        ("a:gpt-5@http://api.openai.com/v1", None, {}, {}, ()),
+        ("a:gpt-5@https://api.openai.com:8443/v1", None, {}, {}, ()),
+        ("a:gpt-5@https://notapi.openai.com.evil.example/v1", None, {}, {}, ()),
+        ("a:gpt-5@https://xapi.openai.com/v1", None, {}, {}, ()),
+        ("a:qwen3@http://gpu-box:8000/v1", "openai", {}, {}, ()),
+        ("a:qwen3@http://gpu-box:8000/v1", "openai", {"openai_key_variable": "BOX"}, {}, ("BOX",)),
+        ("a:claude-x@http://[fd00::1]:8000", None, {}, {}, ()),
+        ("a:gemini-x@http://h", None, {}, {}, ()),
+        ("a:m@http://h/v1", "groq", {}, {}, ()),
+        ("a:gpt-5", None, {"openai_base_url": "http://gpu-box/v1"}, {}, ()),
+        # The variable with the address and the one with the key are set together.
+        ("a:gpt-5", None, {}, {"OPENAI_BASE_URL": "http://gpu-box/v1"}, ("OPENAI_API_KEY",)),
+        ("a:gpt-5@http://other/v1", None, {}, {"OPENAI_BASE_URL": "http://gpu-box/v1"}, ()),
+        # Keys of what many people run themselves are for the one at any address.
+        ("a:m@http://gpu-box:8000/v1", "vllm", {}, {}, ("VLLM_API_KEY",)),
+        ("a:m@http://gpu-box:8000/v1", None, {}, {}, ("OPENAI_COMPATIBLE_API_KEY",)),
+        ("a:m@http://gpu-box:8000/v1", "my-cloud", {}, {}, ("MY_CLOUD_API_KEY",)),
+    ],
+)
+def test_a_key_goes_to_its_provider_or_where_it_was_named_for(
+    text: str, provider: str | None, params: dict[str, Any], environ: dict[str, str], keys: tuple[str, ...]
+) -> None:
+    assert _endpoint(_spec(text, provider), ALL, None, environ, params).key_variables == keys
+
+
+def test_a_variable_that_is_none_is_refused() -> None:
+    with pytest.raises(
+        InputError, match="parameter openai_key_variable is the name of a variable, not 'sk-1'"
+    ):
+        _endpoint(_spec("a:gpt-5@http://h/v1"), ALL, None, {}, {"openai_key_variable": "sk-1"})
+
+
+@pytest.mark.parametrize(
+    ("spec", "keys"),
+    [
+        ("claude-code:claude-x", ("ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN")),
+        ("claude-code:claude-x@http://gpu-box:8000", ()),
+        ("codex:qwen3@http://gpu-box:8000/v1", ()),
+    ],
+)
+def test_the_public_agents_send_no_key_elsewhere(spec: str, keys: tuple[str, ...]) -> None:
+    known = {agent.name: agent for agent in packaged_agents()}
+    one = AgentSpec.parse(spec)
+    [endpoint] = known[one.name].endpoints(one, {}, {})
+    assert endpoint.key_variables == keys

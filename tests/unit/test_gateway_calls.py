@@ -430,6 +430,24 @@ def test_calls_from_this_machine_go_the_same_way(gateway: Gateway, model: Model)
     assert report.ending is Ending.AUTHENTICATION
 
 
+def test_an_endpoint_of_this_machine_may_have_an_address_of_ipv6(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy, model = Model(), Model("::1")
+    monkeypatch.setenv("http_proxy", proxy.url)
+    try:
+        model.says(chat_answer())
+        with running(tmp_path) as gateway, agent(gateway, model) as one:
+            assert one.chat().status == 200
+    finally:
+        proxy.close()
+        model.close()
+    [asked] = model.asked
+    assert asked.headers["host"] == model.url.removeprefix("http://")
+    assert asked.headers["host"].startswith("[::1]:")
+    assert proxy.asked == []
+
+
 def test_a_proxy_of_this_machine_is_used_but_not_for_what_is_on_it(
     tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:

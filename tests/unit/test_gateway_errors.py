@@ -5,8 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -113,20 +115,33 @@ def test_nobody_there(impatient: Gateway, model: Model) -> None:
     assert report.ending is Ending.ENDPOINT_DOWN
 
 
-def test_how_long_the_endpoint_wants_to_be_left_alone_is_respected(gateway: Gateway, model: Model) -> None:
-    model.says(Said(429, b"{}", {"Retry-After": "1"}), chat_answer())
+def test_while_an_endpoint_wants_to_be_left_alone_no_trial_calls_it(gateway: Gateway, model: Model) -> None:
+    heard = threading.Event()
+    times: list[float] = []
+
+    def limited(handler: Any) -> None:
+        times.append(time.monotonic())
+        handler.wfile.write(b"HTTP/1.1 429 x\r\nRetry-After: 3\r\nContent-Length: 2\r\n\r\n{}")
+        handler.wfile.flush()
+        handler.rfile.read(1)  # until the gateway has read it, and hangs up
+        heard.set()
+
+    model.says(limited, chat_answer(), chat_answer())
     with (
         agent(gateway, model, provider="respected") as one,
         agent(gateway, model, "b", provider="respected") as other,
+        agent(gateway, model, "c", provider="another") as third,
+        ThreadPoolExecutor(1) as pool,
     ):
-        started = time.monotonic()
-        assert one.chat().status == 200
-        assert time.monotonic() - started >= 1
-        model.says(Said(429, b"{}", {"Retry-After": "1"}), chat_answer(), chat_answer())
-        started = time.monotonic()
-        assert one.chat().status == 200
+        first = pool.submit(one.chat)
+        assert heard.wait(20)
+        model.says(chat_answer())
+        assert third.chat().status == 200  # of another provider: at once, or it would wait in line here
+        assert len(model.asked) == 2
         assert other.chat().status == 200
-        assert time.monotonic() - started >= 1
+        assert time.monotonic() - times[0] >= 3
+        assert first.result().status == 200
+    assert len(model.asked) == 4
 
 
 def test_an_endpoint_that_wants_to_be_left_alone_for_hours_is_not_waited_for(

@@ -163,9 +163,9 @@ def test_a_new_try_replaces_what_was_recorded_of_the_last(tmp_path: Path) -> Non
         recording = Recording(tmp_path, "a/s/1", {})
         for _ in range(size):
             recording.write(recording.number(), "POST", "/p", b"{}", answer)
-    replay = Replay(tmp_path, "a/s/1")
-    assert replay.answer("POST", "/p") == answer
-    assert replay.answer("POST", "/p") is None
+    replay = Replay(tmp_path, "a/s/1", {})
+    assert replay.answer("POST", "/p", b"{}") == (answer, None)
+    assert replay.answer("POST", "/p", b"{}") is None
 
 
 @given(
@@ -178,7 +178,8 @@ def test_every_byte_comes_back(tmp_path_factory: Any, chunks: list[bytes], cut: 
     answer = Recorded(status, {"content-type": "text/plain"}, tuple(chunks), cut)
     recording = Recording(directory, "t", {"KEY": "some-secret"})
     recording.write(recording.number(), "POST", "/p?q=1", b"\xff not json", answer)
-    assert Replay(directory, "t").answer("POST", "/p?q=1") == answer
+    replay = Replay(directory, "t", {"KEY": "some-secret"})
+    assert replay.answer("POST", "/p?q=1", b"\xff not json") == (answer, None)
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
@@ -205,7 +206,7 @@ def test_what_nobody_recorded_is_refused(tmp_path: Path, content: bytes) -> None
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "0001.json").write_bytes(content)
     with pytest.raises(ValueError, match=r"0001\.json"):
-        Replay(tmp_path, "a").answer("POST", "/p")
+        Replay(tmp_path, "a", {}).answer("POST", "/p", b"{}")
 
 
 def test_recording_a_replay_makes_no_sense(tmp_path: Path) -> None:
@@ -264,3 +265,53 @@ def test_a_call_that_was_given_up_keeps_its_place(tmp_path: Path, model: Model) 
             one.chat()
         assert one.chat().body == answer.body
         assert one.route.close().usage == counted.usage
+
+
+PASSPHRASE = 'say "correct\thorse" \\ é/battery'
+
+
+def test_what_is_secret_in_one_trial_is_not_recorded(tmp_path: Path, model: Model) -> None:
+    records = tmp_path / "records"
+    # As a tool's arguments are: JSON within JSON.
+    arguments = json.dumps({"command": json.dumps({"it": PASSPHRASE})})
+    answer = chat_answer()
+    call = {"function": {"name": "shell", "arguments": arguments}}
+    body = json.dumps({**json.loads(answer.body), "calls": [call], "plain": PASSPHRASE})
+    model.says(answer._replace(body=body.encode()))
+    secrets = {"PASSPHRASE": PASSPHRASE}
+    with (
+        running(tmp_path, record=records) as gateway,
+        agent(gateway, model, terms={"secrets": secrets}) as one,
+    ):
+        assert one.chat(messages=[{"content": arguments}]).status == 200
+    [file] = records.rglob("*.json")
+    record = json.loads(file.read_text())
+    assert record["request"]["body"]["messages"] == [
+        {"content": '{"command": "{\\"it\\": \\"[redacted:PASSPHRASE]\\"}"}'}
+    ]
+    assert "correct" not in file.read_text()
+    assert "battery" not in file.read_text()
+
+
+def _asked_again(one: Agent) -> list[int]:
+    return [
+        one.chat(messages=[{"role": "user", "content": "count the lines"}], user="session-2").status,
+        one.chat(messages=[{"role": "user", "content": "count the words"}], user="session-2").status,
+    ]
+
+
+def test_an_answer_to_another_prompt_is_noted_or_refused(tmp_path: Path, model: Model) -> None:
+    records = tmp_path / "records"
+    model.otherwise = chat_answer()
+    with running(tmp_path, record=records) as gateway, agent(gateway, model) as one:
+        for what in ("lines", "bytes"):
+            one.chat(messages=[{"role": "user", "content": f"count the {what}"}], user="session-1")
+    with running(tmp_path, replay=records) as gateway, agent(gateway, model) as one:
+        assert _asked_again(one) == [200, 200]
+        assert one.route.close().changed == ("0002.json",)
+    with running(tmp_path, replay=records, replay_exact=True) as gateway, agent(gateway, model) as one:
+        assert _asked_again(one) == [200, 409]
+        report = one.route.close()
+    assert report.ending is Ending.ENDPOINT_DOWN
+    assert "this is not what was asked when 0002.json was recorded" in (report.message or "")
+    assert report.usage.calls == 1

@@ -24,6 +24,7 @@ SETTINGS: dict[str, Any] = {
     "rates": {},
     "record": None,
     "replay": None,
+    "replay_exact": False,
     "patience": 0,
     "grace": 0,
     "silence": 900,

@@ -10,16 +10,19 @@ import pytest
 
 from pytest_benchjobs.agents.keys import KEYS
 from pytest_benchjobs.agents.providers import PROVIDERS
-from pytest_benchjobs.model.environ import HOST, Variable
+from pytest_benchjobs.model.endpoint import PLACEHOLDER_KEY
+from pytest_benchjobs.model.environ import HOST, Variable, environment_without_keys, program_environment
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.secrecy import (
     MODEL_KEYS,
     env_file_secrets,
+    keys_taken,
     known_keys,
     others_of_host,
     secrets_of,
     split,
     together,
+    without_keys,
 )
 from pytest_benchjobs.settings.secret_store import DIRECTORY, SecretStore
 from pytest_benchjobs.store.redact import looks_secret
@@ -137,3 +140,35 @@ def test_two_values_of_one_name_are_both_there() -> None:
         "A_": "3",
         "B_": "4",
     }
+
+
+def test_of_a_manifests_variables_no_key_of_a_model_is_filled_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "the-real-key")
+    monkeypatch.setenv("REGION", "eu")
+    table = {
+        "OPENAI_API_KEY": "${OPENAI_API_KEY}",
+        "JUDGE": "${OPENAI_API_KEY:-none}",
+        "GROQ_API_KEY": "${GROQ_API_KEY:-none}",
+        "REGION": "${REGION}",
+        "ANTHROPIC_API_KEY": "written-here",
+    }
+    assert keys_taken(table) == {"OPENAI_API_KEY": "OPENAI_API_KEY", "JUDGE": "OPENAI_API_KEY"}
+    assert without_keys(table) == {
+        "OPENAI_API_KEY": PLACEHOLDER_KEY,
+        "JUDGE": PLACEHOLDER_KEY,
+        "GROQ_API_KEY": "none",
+        "REGION": "eu",
+        "ANTHROPIC_API_KEY": "written-here",
+    }
+
+
+def test_programs_we_start_have_no_key_in_their_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*MODEL_KEYS, "GITHUB_TOKEN", "https_proxy", "npm_config_registry"):
+        monkeypatch.setenv(name, "x")
+    everything = environment_without_keys()
+    assert not MODEL_KEYS & everything.keys()
+    assert {"PATH", "GITHUB_TOKEN"} <= everything.keys()
+    little = program_environment("npm_")
+    assert {"PATH", "npm_config_registry"} <= little.keys()
+    assert not {*MODEL_KEYS, "GITHUB_TOKEN", "https_proxy"} & little.keys()
+    assert "https_proxy" in program_environment(network=True)

@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from ...model.environ import program_environment
+
 _AS_ROOT = (
     "--unshare-user",
     "--uid",
@@ -34,6 +36,7 @@ def remove_tree(path: Path) -> None:
                 ["bwrap", *_AS_ROOT, "--ro-bind", "/", "/", "--bind", path, path, "rm", "-rf", "--", path],
                 check=False,
                 cwd="/",
+                env=program_environment(),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_SECONDS,

@@ -1,0 +1,69 @@
+"""Processes that we start have no key of a model, nor any other secret they have no use for, in their environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.agents import fetch
+from pytest_benchjobs.agents.packages import Package
+from pytest_benchjobs.gateway.client import Gateway, GatewaySettings
+from pytest_benchjobs.model.errors import InfrastructureError
+from pytest_benchjobs.sandbox.reaper import Reaper
+from pytest_benchjobs.store.reproducibility import head
+
+SECRET = "the-secret-value-of-this-test"
+NAMES = ("OPENAI_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN", "GITHUB_TOKEN", "MY_PASSWORD", "AWS_SECRET_ACCESS_KEY")
+
+
+@pytest.fixture(autouse=True)
+def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in NAMES:
+        monkeypatch.setenv(name, SECRET)
+
+
+def _environment(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/environ").read_bytes()
+
+
+@pytest.mark.parametrize("host", ["unix:///nowhere.sock", "tcp://127.0.0.1:1"])
+def test_the_reaper(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_CERT_PATH", "/certificates")
+    reaper = Reaper(host, "benchjobs.test=nothing")
+    reaper.start()
+    assert reaper._process is not None
+    try:
+        seen = _environment(reaper._process.pid)
+        assert SECRET.encode() not in seen
+        assert b"DOCKER_CERT_PATH=/certificates" in seen
+    finally:
+        reaper.close(nothing_left=True)
+
+
+def test_the_gateway() -> None:
+    gateway = Gateway.start(GatewaySettings())
+    try:
+        assert SECRET.encode() not in _environment(gateway.pid)
+    finally:
+        gateway.close()
+
+
+def _program(directory: Path, name: str) -> None:
+    """A program of this name that writes down what it was given."""
+    path = directory / name
+    path.write_text(f"#!/bin/sh\nenv > {directory}/{name}.env\nexit 1\n")
+    path.chmod(0o755)
+
+
+def test_git_and_npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("git", "npm"):
+        _program(tmp_path, name)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    head(tmp_path)
+    package = Package("x", "1", "linux-x64", "x@1", "", (), None)
+    with pytest.raises(InfrastructureError):
+        fetch._download(package, tmp_path / "x", lambda line: None)
+    for name in ("git", "npm"):
+        assert SECRET not in (tmp_path / f"{name}.env").read_text()

@@ -1,0 +1,173 @@
+"""Secrets are found however often a text that holds them was quoted, and in the names of files."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import re
+import textwrap
+import urllib.parse
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.secrecy import redact_file, redact_files
+from pytest_benchjobs.store.redact import MIN_LENGTH, Redactor
+
+PEM = "-----BEGIN KEY-----\n" + "\n".join(["MIIEvQIBADANBgkqhkiG9w0BAQEFAASC/+"] * 3) + "\n-----END KEY-----"
+SECRETS = [
+    "plain-secret-value",
+    'with "quotes" and more',
+    "back\\slash\\\\and\\end\\",
+    "line\nbreak\tand\rmore",
+    "pässwörd/with/slashes",
+    "密码密码密码",
+    "emoji \U0001f511 key",
+    "<tag> & 'quote'",
+    "\x01\x1fcontrol",
+    PEM,
+]
+
+
+def _go(text: str) -> str:
+    """As Go's encoder writes it."""
+    quoted = json.dumps(text, ensure_ascii=False)[1:-1]
+    return quoted.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _upper(text: str) -> str:
+    return "".join(
+        "".join(f"\\u{int.from_bytes(char.encode('utf-16-be')[at : at + 2], 'big'):04X}" for at in (0, 2))
+        if ord(char) > 0xFFFF
+        else f"\\u{ord(char):04X}"
+        if ord(char) > 126
+        else json.dumps(char)[1:-1]
+        for char in text
+    )
+
+
+_HEX = re.compile("%..")
+QUOTINGS: dict[str, Callable[[str], str]] = {
+    "json": lambda text: json.dumps(text)[1:-1],
+    "json in utf-8": lambda text: json.dumps(text, ensure_ascii=False)[1:-1],
+    "json with slashes": lambda text: json.dumps(text)[1:-1].replace("/", "\\/"),
+    "json of go": _go,
+    "json in upper case": _upper,
+    "html": html.escape,
+    "url": lambda text: urllib.parse.quote(text, safe=""),
+    "url in lower case": lambda text: _HEX.sub(
+        lambda byte: byte[0].lower(), urllib.parse.quote(text, safe="")
+    ),
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64 in lines": lambda text: base64.encodebytes(text.encode()).decode(),
+    "base64 in lines of 64": lambda text: "\r\n".join(
+        textwrap.wrap(base64.b64encode(text.encode()).decode(), 64)
+    ),
+}
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("quoting", QUOTINGS)
+def test_a_secret_is_found_however_it_is_quoted(secret: str, quoting: str) -> None:
+    redactor = Redactor({"S": secret}, patterns=())
+    assert redactor.redact_text(secret) == "[redacted:S]"
+    quoted = QUOTINGS[quoting](secret)
+    said = redactor.redact_text(f"before {quoted} after")
+    # Of base64, what depends on a neighbour as well is left: fewer than four characters at its end.
+    assert said.startswith("before [redacted:S]")
+    assert len(said) < len("before [redacted:S] after") + 6
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4])
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_json_in_json_in_json(secret: str, depth: int, ascii_only: bool) -> None:
+    text = secret
+    for _ in range(depth):
+        text = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+    assert Redactor({"S": secret}, patterns=()).redact_text(f"x {text} y") == "x [redacted:S] y"
+
+
+def test_other_texts_stay_as_they_are() -> None:
+    text = json.dumps({"a": 'with \\"quotes\\" and less', "b": "pass/with/slashes", "c": "\\\\\\\\"})
+    assert Redactor({f"S{at}": secret for at, secret in enumerate(SECRETS)}).redact_text(text) == text
+
+
+@given(
+    st.text(min_size=MIN_LENGTH, max_size=30).filter(lambda text: len(text.strip()) >= MIN_LENGTH),
+    st.integers(0, 3),
+    st.integers(1, 40),
+)
+def test_a_stream_finds_it_wherever_its_pieces_begin(secret: str, depth: int, size: int) -> None:
+    try:
+        text = secret
+        for _ in range(depth):
+            text = json.dumps(text)[1:-1]
+        data = f"(( {text} ))".encode()
+    except UnicodeEncodeError:
+        return
+    redactor = Redactor({"S": secret}, patterns=())
+    pieces: list[bytes] = []
+    stream = redactor.stream(pieces.append)
+    for at in range(0, len(data), size):
+        stream.write(data[at : at + size])
+    stream.close()
+    assert b"".join(pieces) == redactor.redact(data)
+    assert b"[redacted:S]" in b"".join(pieces)
+
+
+SECRET = "hunter2-hunter2"
+
+
+def test_names_of_files_hold_no_secret(tmp_path: Path) -> None:
+    redactor = Redactor({"S": SECRET, "P": "half/of-a-path"})
+    names = [
+        f"{SECRET}.txt",
+        f"deep/{SECRET}/x/{SECRET}",
+        f"deep/{SECRET}/empty/",
+        "half/of-a-path.txt",
+        "same/[redacted:S]",
+        f"same/{SECRET}",
+        "plain.txt",
+    ]
+    for name in names:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if name.endswith("/"):
+            path.mkdir()
+        else:
+            path.write_text(f"{name.count('/')} {SECRET}")
+    (tmp_path / "link").symlink_to(f"/nowhere/{SECRET}")
+    (tmp_path / f"link-{SECRET}").symlink_to("plain.txt")
+    (tmp_path / "fine").symlink_to("plain.txt")
+    moved = redact_files(tmp_path, redactor, redactor)
+    assert moved == {
+        f"{SECRET}.txt": "[redacted:S].txt",
+        f"deep/{SECRET}/x/{SECRET}": "deep/[redacted:S]/x/[redacted:S]",
+        "half/of-a-path.txt": "[redacted:P].txt",
+        f"same/{SECRET}": "same/[redacted:S]-2",
+    }
+    left = {str(path.relative_to(tmp_path)): path for path in tmp_path.rglob("*")}
+    assert SECRET not in "".join(left)
+    assert {name for name, path in left.items() if path.is_file()} == {
+        *moved.values(),
+        "same/[redacted:S]",
+        "plain.txt",
+        "fine",
+    }
+    assert left["deep/[redacted:S]/x/[redacted:S]"].read_text() == "3 [redacted:S]"
+    assert left["same/[redacted:S]-2"].read_text() == "1 [redacted:S]"
+
+
+def test_a_file_that_is_rewritten_keeps_its_mode(tmp_path: Path) -> None:
+    file = tmp_path / "x"
+    file.write_text(SECRET)
+    file.chmod(0o750)
+    redact_file(file, Redactor({"S": SECRET}))
+    assert file.read_text() == "[redacted:S]"
+    assert file.stat().st_mode & 0o777 == 0o750
+    assert list(tmp_path.iterdir()) == [file]

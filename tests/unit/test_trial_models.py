@@ -1,0 +1,261 @@
+"""What a trial calls, uses and may spend is of all its tries, and stands in its result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.agents.builtin import builtin_agents
+from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, AgentReading, Shell
+from pytest_benchjobs.cancellation import Cancellation
+from pytest_benchjobs.connection import Models
+from pytest_benchjobs.gateway.client import Limits
+from pytest_benchjobs.model.agent import AgentSpec
+from pytest_benchjobs.model.ending import Ending
+from pytest_benchjobs.model.endpoint import GATEWAY_URL, PLACEHOLDER_KEY, Endpoint
+from pytest_benchjobs.model.errors import EngineLost
+from pytest_benchjobs.model.job import JobConfig
+from pytest_benchjobs.model.result import TrialResult
+from pytest_benchjobs.model.scenario import ArtifactSpec, Environment, Reference, ScorerSpec
+from pytest_benchjobs.preparation import Services
+from pytest_benchjobs.scoring.builtin import builtin_scorers
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.trial import run_trial
+
+from .gateways import Model, chat_answer, running
+from .records import record, trial
+from .test_trial import Provider
+
+CHAT = f"{GATEWAY_URL['openai']}/chat/completions"
+FINE = ScorerSpec(name="fine", type="command", params={"command": "true"})
+
+
+class Caller:
+    """An agent of this machine that calls models, and reads its log as its trajectory."""
+
+    name = "caller"
+    needs_model = True
+    trusted = False
+
+    def __init__(self, url: str, names: list[str], *declared: str) -> None:
+        self._endpoint = Endpoint(wire="openai", provider="openai", base_url=url + "/v1", key_required=False)
+        self._names = names
+        self._declared = declared
+
+    def prepare(self, call: AgentCall) -> AgentCommand:
+        return AgentCommand(
+            (),
+            endpoints=(self._endpoint,),
+            models=self._declared,
+            host=self._work,
+            read=self._read,
+            identity="caller",
+        )
+
+    def _work(self, shell: Shell) -> int:
+        for name in self._names:
+            shell.log(str(shell.post(CHAT, {"model": name, "messages": []})[0]))
+        return 0
+
+    def _read(self, log: Path, trajectory: Path) -> AgentReading:
+        pieces = log.read_text().split()
+        trajectory.write_text("".join(pieces))
+        return AgentReading(ending=Ending.SUCCESS)
+
+
+Run = Callable[..., TrialResult]
+
+
+@pytest.fixture
+def model() -> Iterator[Model]:
+    model = Model()
+    model.otherwise = chat_answer()
+    yield model
+    model.close()
+
+
+@pytest.fixture
+def provider() -> Provider:
+    return Provider()
+
+
+@pytest.fixture
+def run(tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    monkeypatch.setattr("pytest_benchjobs.trial._RETRY_PAUSE", 0.0)
+    bundle = JobBundle.create(tmp_path, record(tmp_path))
+    with running(tmp_path, record=tmp_path / "records") as gateway:
+
+        def run(
+            agent: Any, limits: Limits | None = None, allowed: tuple[str, ...] = (), **more: Any
+        ) -> TrialResult:
+            config = {name: more.pop(name) for name in ("retry_errors", "allow_key", "env") if name in more}
+            base = trial(agent="oracle")
+            environment = Environment(image="debian", workdir="/app", **more.pop("environment", {}))
+            changes = {
+                "scorers": (FINE,),
+                "reference": Reference(script="true"),
+                "environment": environment,
+                **more,
+            }
+            one = base.model_copy(
+                update={
+                    "agent": AgentSpec.parse(agent if isinstance(agent, str) else "caller:m-1"),
+                    "scenario": base.scenario.model_validate({**dict(base.scenario), **changes}),
+                }
+            )
+            services = Services(
+                config=JobConfig(directory=tmp_path, **config),
+                bundle=bundle,
+                provider=provider,
+                agents={
+                    known.name: known
+                    for known in (*builtin_agents(), *([] if isinstance(agent, str) else [agent]))
+                },
+                scorers=dict(builtin_scorers()),
+                models=Models(gateway.address, lambda name: None, limits or Limits(), allowed_models=allowed),
+            )
+            return run_trial(one, services, Cancellation())
+
+        yield run
+
+
+def test_usage_is_of_all_tries(run: Run, model: Model, provider: Provider) -> None:
+    provider.faults["restore_programs"] = [EngineLost("gone"), None]
+    result = run(Caller(model.url, ["m-1", "m-1"]), retry_errors=1)
+    assert (result.outcome, result.tries) == ("passed", 2)
+    assert (result.usage.calls, result.usage.input_tokens, result.usage.source) == (4, 4000, "gateway")
+    assert result.usage.cost_usd == pytest.approx(4 * 0.02)
+    assert result.models == {"m-1": 4}
+
+
+def test_a_limit_is_of_all_tries(run: Run, model: Model, provider: Provider) -> None:
+    provider.faults["restore_programs"] = [EngineLost("gone"), None]
+    result = run(Caller(model.url, ["m-1", "m-1"]), Limits(max_calls=3), retry_errors=1)
+    assert (result.outcome, result.failure and result.failure.class_) == ("error", "budget")
+    assert len(model.asked) == 3
+    assert result.usage.calls == 3
+
+
+def test_what_a_try_used_counts_when_the_next_one_does_not_come_to_a_model(
+    run: Run, model: Model, provider: Provider
+) -> None:
+    provider.faults["restore_programs"] = EngineLost("gone")
+    provider.faults["start"] = [None, EngineLost("no more")]
+    result = run(Caller(model.url, ["m-1"]), retry_errors=1)
+    assert (result.outcome, result.tries) == ("error", 2)
+    assert (result.usage.calls, result.models) == (1, {"m-1": 1})
+
+
+def test_what_an_agent_says_it_used_adds_up_over_tries(run: Run, provider: Provider) -> None:
+    provider.faults["put"] = None
+    said = json.dumps({"input_tokens": 5, "cost_usd": 0.5})
+    provider.faults["set_network"] = [EngineLost("gone"), None]
+    provider.faults["fetch"] = [EngineLost("gone"), None]
+    result = run(
+        f"command:echo '{said}' > $BENCH_USAGE_FILE; echo x > out.txt",
+        retry_errors=1,
+        artifacts=(ArtifactSpec(source="out.txt"),),
+    )
+    assert (result.outcome, result.tries) == ("passed", 2)
+    assert (result.usage.input_tokens, result.usage.cost_usd, result.usage.source) == (10, 1.0, "agent")
+
+
+def test_only_the_model_that_was_asked_for_is_called(run: Run, model: Model) -> None:
+    result = run(Caller(model.url, ["m-1", "m-1-20261121", "m-dear", "m-1"]))
+    assert [asked.json["model"] for asked in model.asked] == ["m-1", "m-1-20261121", "m-1"]
+    assert result.outcome == "passed"
+    assert result.models == {"m-1": 3}  # as the endpoint names it
+    assert [note for note in result.notes if "m-dear" in note] == [
+        "not called, for this trial is not about it: m-dear; allow it with --bench-allow-model"
+    ]
+
+
+def test_others_may_be_declared_by_the_agent_or_allowed_by_the_user(run: Run, model: Model) -> None:
+    names = ["m-1", "m-small-2", "m-judge", "m-x"]
+    result = run(Caller(model.url, names, "m-1", "m-small-*"), allowed=("m-judge",))
+    assert [asked.json["model"] for asked in model.asked] == names[:3]
+    assert any("m-x" in note for note in result.notes)
+
+
+def test_a_trajectory_holds_no_secret_that_came_in_pieces(
+    run: Run, model: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "200200200")  # what the log has as three lines
+    result = run(Caller(model.url, ["m-1"] * 3), agent_env={"MY_TOKEN": "${MY_TOKEN}"})
+    [trajectory] = tmp_path.rglob("trajectory.jsonl")
+    assert trajectory.read_text() == "[redacted:MY_TOKEN]"
+    assert result.outcome == "passed"
+
+
+def test_recorded_traffic_holds_no_secret_of_the_trial(
+    run: Run, model: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("REGISTRY_TOKEN", "token-of-the-registry")
+    whole = chat_answer()
+    said = json.dumps({**json.loads(whole.body), "x": "token-of-the-registry password-of-the-job"})
+    model.otherwise = whole._replace(body=said.encode())
+    env = {"DB_PASSWORD": "password-of-the-job"}
+    result = run(Caller(model.url, ["m-1"]), agent_env={"REGISTRY_TOKEN": "${REGISTRY_TOKEN}"}, env=env)
+    assert result.outcome == "passed"
+    [file] = (tmp_path / "records").rglob("*.json")
+    assert "[redacted:REGISTRY_TOKEN] [redacted:DB_PASSWORD]" in file.read_text()
+
+
+# Keys of models, and containers
+
+
+@pytest.fixture
+def key(monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("OPENAI_API_KEY", "the-real-key-of-openai")
+    return "the-real-key-of-openai"
+
+
+REFERS = {"OPENAI_API_KEY": "${OPENAI_API_KEY}", "JUDGE": "${OPENAI_API_KEY}", "PLAIN": "x"}
+
+
+@pytest.mark.parametrize("agent", ["oracle", "nop", "command:env > out.txt"])
+def test_no_key_of_a_model_reaches_the_container_by_its_environment(
+    run: Run, provider: Provider, key: str, agent: str
+) -> None:
+    run(
+        agent,
+        environment={"env": REFERS},
+        agent_env={"OWN": "${OPENAI_API_KEY}"},
+        artifacts=(ArtifactSpec(source="out.txt"),),
+    )
+    [spec] = provider.started
+    assert spec.environment.env == {"OPENAI_API_KEY": PLACEHOLDER_KEY, "JUDGE": PLACEHOLDER_KEY, "PLAIN": "x"}
+    assert key not in str(spec)
+
+
+def test_nor_the_agent_by_its_own(run: Run, key: str, tmp_path: Path) -> None:
+    result = run("command:env", agent_env={"OWN": "${OPENAI_API_KEY}"})
+    log = (tmp_path / "jobs").rglob("agent.log")
+    [text] = [path.read_text() for path in log]
+    assert f"OWN={PLACEHOLDER_KEY}" in text
+    assert key not in text
+    assert result.failure is None or result.failure.class_ != "internal"
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        {"scorers": (FINE.model_copy(update={"env": REFERS}),)},
+        {"reference": Reference(script="true", env=REFERS)},
+    ],
+    ids=["scorer", "reference"],
+)
+def test_a_scorer_has_a_key_only_if_the_user_says_so(
+    run: Run, provider: Provider, key: str, scenario: dict[str, Any]
+) -> None:
+    result = run("oracle", **scenario)
+    assert result.failure is not None
+    assert (result.outcome, result.failure.class_) == ("error", "input")
+    assert "would have OPENAI_API_KEY, a key of a model, in the container" in result.failure.message
+    assert "--bench-allow-key OPENAI_API_KEY" in result.failure.message
+    assert provider.calls == []
+    assert run("oracle", allow_key=("OPENAI_API_KEY",), **scenario).failure is None
