@@ -686,7 +686,7 @@ class _Try:
         if fresh.environment is None:
             files += [File(path, source=source) for path, source in scenario.files.items()]
         spec = SandboxSpec(
-            environment=environment.model_copy(update={"env": fill(environment.env, HOST)}),
+            environment=environment.model_copy(update={"env": without_keys(environment.env)}),
             labels={
                 "job": self.services.bundle.id,
                 "trial": self.trial.node_id,
