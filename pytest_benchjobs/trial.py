@@ -227,6 +227,7 @@ class _Try:
         self.scores: list[ScorerResult] = []
         self.agent_end: AgentEnd | None = None
         self.ended = Ended()
+        self.agent_version = None if original is None else original.agent_version
         self.phases: list[Phase] = []
         self.image: ImageRecord | None = None
         self.signature: Signature | None = None
@@ -283,6 +284,7 @@ class _Try:
             "failure": self.failure,
             "scorers": tuple(self.scores),
             "agent_end": self.agent_end,
+            "agent_version": self.agent_version,
             "phases": tuple(self.phases),
             "image": self.image,
             "signature": self.signature,
@@ -352,6 +354,8 @@ class _Try:
         prepared = prepare(self.trial, self.services)
         agent, command = prepared.agent, prepared.command
         works = None if self.original is not None else command
+        if works is not None:
+            self.agent_version = works.version
         self._tells_usage = works is not None and not works.endpoints and not agent.trusted
         with (
             connected(

@@ -137,6 +137,7 @@ class DescribedAgent:
             env={name: _text(value) for name, value in settings.env.items()},
             files=(*self._program(), *_state_files(settings.files)),
             identity=", ".join(map(str, packages)),
+            version=call.spec.version or description.version,
             mounts=(*(package.mount for package in packages), *self._authorities()),
             endpoints=() if target is None else (target.endpoint,),
             models=() if target is None else self._models(target),

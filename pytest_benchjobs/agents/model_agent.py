@@ -123,6 +123,7 @@ class ModelAgent:
             endpoints=(target.endpoint,),
             models=(target.model,),
             identity=f"model/{VERSION}",
+            version=VERSION,
             host=functools.partial(work, task),
             read=reader_of("model", version=VERSION, model=target.model),
         )

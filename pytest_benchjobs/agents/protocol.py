@@ -91,6 +91,8 @@ class AgentCommand:
 
     Without it, the source of `host` and of the agent's class is what decides.
     """
+    version: str | None = None
+    """Of the program that runs, for the result. It decides nothing: see `identity`."""
     mounts: tuple[Mount, ...] = ()
     """What is on this machine and the sandbox sees read-only, such as the agent's program."""
     endpoints: tuple[Endpoint, ...] = ()

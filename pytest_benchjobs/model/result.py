@@ -163,6 +163,8 @@ class TrialResult(Model):
     benchmark_version: str | None = None
     scenario: str
     agent: AgentSpec
+    agent_version: str | None = None
+    """Of the program that ran, also where no version was asked for; None where nobody knows."""
     attempt: int
     tries: int = 1
     outcome: Outcome

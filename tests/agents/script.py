@@ -9,6 +9,12 @@
     <<<ERR: 500>>>             every call is answered with this status
     <<<ERRAFTER: 400>>>        the same, from the first tool result on
     <<<CUT>>>                  streams break off in the middle; what is not streamed is whole
+    <<<CUT: all>>>             all answers break off in the middle
+    <<<STALL>>>                the request is read, and never answered
+    <<<DRIP>>>                 an answer of a blank now and then, for ever
+    <<<GARBAGE: kind>>>        200 with what is no answer: html, json, other or empty
+    <<<NOEND>>>                streams lack the protocol's own end; what is not streamed is cut off
+    <<<REFUSE>>>               the model refuses, in the protocol's own words
     <<<DROP>>>                 the connection is closed without an answer
     <<<BROKEN>>>               the stream ends with the protocol's own error event
     <<<USAGE: none>>>          answers do not say what they used
@@ -31,7 +37,24 @@ from typing import Any
 
 _MARKER = re.compile(r"<<<([A-Z]+)(?::\s*(.*?))?\s*>>>", re.DOTALL)
 _KNOWN = frozenset(
-    ["RUN", "LOOK", "SAY", "FILL", "LOOP", "SLEEP", "ERR", "ERRAFTER", "CUT", "DROP", "BROKEN", "USAGE", "ID"]
+    [
+        *(
+            "RUN",
+            "LOOK",
+            "SAY",
+            "FILL",
+            "LOOP",
+            "SLEEP",
+            "ERR",
+            "ERRAFTER",
+            "CUT",
+            "DROP",
+            "BROKEN",
+            "USAGE",
+            "ID",
+        ),
+        *("STALL", "DRIP", "GARBAGE", "NOEND", "REFUSE"),
+    ]
 )
 _SHELLS = (
     "Bash",
@@ -118,6 +141,11 @@ class Turn:
     drop: bool = False
     broken: bool = False
     usage: bool = True
+    stall: bool = False
+    drip: bool = False
+    garbage: str | None = None
+    no_end: bool = False
+    refuse: bool = False
 
 
 class UnknownMarker(ValueError):
@@ -157,13 +185,18 @@ def turn(asked: Asked, given: Given) -> Turn:
     return Turn(
         id=identity,
         text=(last.get("SAY") or words or "all done") if call is None else "",
-        call=call,
+        call=None if "REFUSE" in last else call,
         fault=fault,
         sleep=float(last.get("SLEEP", 0)),
-        cut=asked.stream and fault is None and happens("CUT"),
+        cut=(asked.stream or last.get("CUT") == "all") and fault is None and happens("CUT"),
         drop=fault is None and happens("DROP"),
         broken=asked.stream and fault is None and happens("BROKEN"),
         usage=last.get("USAGE") != "none",
+        stall="STALL" in last,
+        drip="DRIP" in last,
+        garbage=last.get("GARBAGE"),
+        no_end="NOEND" in last,
+        refuse="REFUSE" in last,
     )
 
 

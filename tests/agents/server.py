@@ -35,6 +35,9 @@ _ROUTES = (
     (re.compile(r"/responses$"), "responses"),
     (re.compile(r"/models/(?P<model>[^/:]+):(?P<method>generateContent|streamGenerateContent)$"), "google"),
 )
+_END = re.compile(
+    rb'"message_(?:delta|stop)"|"finish_reason": "|\[DONE\]|"response\.completed"|"finishReason"|"usage": {'
+)
 _MODELS = ("claude-sonnet-4-5", "gpt-5.5", "gemini-2.5-pro", "fake-model")
 
 
@@ -258,6 +261,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(call, refused[0], wire.error(Fault(refused[0]), refused[1]))
         elif answer.drop:
             self.close_connection = True
+        elif answer.stall:
+            owner.closing.wait()
+            self.close_connection = True
+        elif answer.drip:
+            self._drip(call, owner.closing)
+        elif answer.garbage is not None:
+            self._garbage(call, answer.garbage)
         elif fault := answer.fault:
             status = 400 if fault.quota and name == "anthropic" else fault.status
             headers = {"Retry-After": fault.retry_after} if fault.retry_after else {}
@@ -265,8 +275,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif asked.stream:
             self._stream(call, wire, answer, asked)
         else:
-            call.counted = answer.usage
-            self._send(call, 200, wire.answer(answer, asked))
+            cut = answer.cut or answer.no_end
+            call.counted = answer.usage and not cut
+            self._send(call, 200, wire.answer(answer, asked), cut=cut)
         owner.done(call)
 
     def _call(self, wire: str) -> Call:
@@ -293,7 +304,36 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile.readline()
         return b"".join(pieces)
 
-    def _send(self, call: Call, status: int, body: JSON, headers: Mapping[str, str] | None = None) -> None:
+    def _drip(self, call: Call, closing: threading.Event) -> None:
+        call.status = 200
+        kind = "text/event-stream" if (call.body or {}).get("stream") else "application/json"
+        self._begin(200, {"Content-Type": kind, "Transfer-Encoding": "chunked"})
+        self.close_connection = True
+        with contextlib.suppress(OSError):
+            while not closing.wait(0.2):
+                self.wfile.write(b"1\r\n\n\r\n")
+
+    def _garbage(self, call: Call, kind: str) -> None:
+        content = {
+            "html": b"<html><title>Welcome to nginx!</title></html>",
+            "json": b'{"id": "1", "choices": [{"mess',
+            "other": b'{"status": "ok"}',
+            "empty": b"",
+        }[kind]
+        call.status = 200
+        media = "text/html" if kind == "html" else "application/json"
+        self._begin(200, {"Content-Type": media, "Content-Length": str(len(content))})
+        self.wfile.write(content)
+
+    def _send(
+        self,
+        call: Call,
+        status: int,
+        body: JSON,
+        headers: Mapping[str, str] | None = None,
+        *,
+        cut: bool = False,
+    ) -> None:
         content = json.dumps(body).encode()
         call.status = status
         self._begin(
@@ -301,9 +341,10 @@ class _Handler(BaseHTTPRequestHandler):
             {"Content-Type": "application/json", "Content-Length": str(len(content)), **(headers or {})},
         )
         # Before the last byte, so that whoever has the answer finds it in the ledger.
-        call.complete = status == 200
+        call.complete = status == 200 and not cut
         if self.command != "HEAD":
-            self.wfile.write(content)
+            self.wfile.write(content[: len(content) // 2] if cut else content)
+        self.close_connection |= cut
 
     def _stream(self, call: Call, wire: Wire, answer: Turn, asked: Asked) -> None:
         call.status = 200
@@ -314,10 +355,13 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.cut:
             whole = b"".join(pieces)
             pieces = [whole[: len(whole) // 2]]
+        if answer.no_end:
+            # Whatever says that it is the end, or why.
+            pieces = [piece for piece in pieces if not _END.search(piece)]
         kind = "application/json" if as_list else "text/event-stream"
         self._begin(200, {"Content-Type": kind, "Transfer-Encoding": "chunked", "Cache-Control": "no-cache"})
         for number, piece in enumerate(pieces, start=1):
-            if number == len(pieces) and not (answer.cut or answer.broken):
+            if number == len(pieces) and not (answer.cut or answer.broken or answer.no_end):
                 call.complete = True
                 call.counted = answer.usage and (call.wire != "chat" or _wants_usage(call))
             self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))

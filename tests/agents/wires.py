@@ -89,7 +89,7 @@ class Messages:
         if turn.usage:
             message["usage"] |= _THINKING
         message["content"] = [self._block(turn.call, turn.text)]
-        message["stop_reason"] = "tool_use" if turn.call else "end_turn"
+        message["stop_reason"] = "refusal" if turn.refuse else "tool_use" if turn.call else "end_turn"
         return message
 
     def pieces(self, turn: Turn, asked: Asked, body: JSON) -> Iterator[bytes]:
@@ -114,7 +114,8 @@ class Messages:
             yield event("error", error={"type": "overloaded_error", "message": "Overloaded"})
             return
         yield event("content_block_stop", index=0)
-        stop = {"stop_reason": "tool_use" if turn.call else "end_turn", "stop_sequence": None}
+        why = "refusal" if turn.refuse else "tool_use" if turn.call else "end_turn"
+        stop = {"stop_reason": why, "stop_sequence": None}
         used = {"usage": {"output_tokens": OUTPUT, **_THINKING}} if turn.usage else {}
         yield event("message_delta", delta=stop, **used)
         yield event("message_stop")
@@ -187,7 +188,7 @@ class Chat:
         message: JSON = {"role": "assistant", "content": turn.text or None}
         if turn.call:
             message["tool_calls"] = [self._call(turn.call, turn.call.json)]
-        choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if turn.call else "stop"}
+        choice = {"index": 0, "message": message, "finish_reason": self._why(turn)}
         whole = {**self._head(turn, asked, "chat.completion"), "choices": [choice]}
         return {**whole, "usage": self.usage} if turn.usage else whole
 
@@ -208,13 +209,16 @@ class Chat:
         if turn.broken:
             yield sse(_openai_error(Fault(500), "The server had an error while processing your request."))
             return
-        yield chunk({}, "tool_calls" if turn.call else "stop")
+        yield chunk({}, self._why(turn))
         if turn.usage and (body.get("stream_options") or {}).get("include_usage"):
             yield sse({**head, "choices": [], "usage": self.usage})
         yield b"data: [DONE]\n\n"
 
     def error(self, fault: Fault, message: str) -> JSON:
         return _openai_error(fault, message)
+
+    def _why(self, turn: Turn) -> str:
+        return "content_filter" if turn.refuse else "tool_calls" if turn.call else "stop"
 
     def _head(self, turn: Turn, asked: Asked, kind: str) -> JSON:
         return {"id": f"chatcmpl-{turn.id}", "object": kind, "created": 1_750_000_000, "model": asked.model}
@@ -289,6 +293,11 @@ class Responses:
             yield event("response.failed", response=failed)
             return
         yield event("response.output_item.done", output_index=0, item=item)
+        if turn.refuse:
+            response = self._response(turn, asked, "incomplete", [item])
+            response["incomplete_details"] = {"reason": "content_filter"}
+            yield event("response.incomplete", response=response)
+            return
         yield event("response.completed", response=self._response(turn, asked, "completed", [item]))
 
     def error(self, fault: Fault, message: str) -> JSON:
@@ -318,7 +327,7 @@ class Responses:
             "model": asked.model,
             "error": None,
             "output": output,
-            "usage": self.usage if turn.usage and status == "completed" else None,
+            "usage": self.usage if turn.usage and status in ("completed", "incomplete") else None,
         }
 
 
@@ -371,7 +380,7 @@ class Google:
         if turn.broken:
             yield sse(self.error(Fault(503), "The model is overloaded. Please try again later."))
             return
-        yield sse(self._chunk(turn, asked, parts[-1:], "STOP"))
+        yield sse(self._chunk(turn, asked, parts[-1:], "SAFETY" if turn.refuse else "STOP"))
 
     def error(self, fault: Fault, message: str) -> JSON:
         error: JSON = {"code": fault.status, "message": message}

@@ -303,6 +303,7 @@ def test_each_is_called_with_the_gateway_and_no_key(name: str, monkeypatch: pyte
         assert command.argv[:2] == ("/bin/sh", "-c")
         assert command.read is not None
         assert command.identity.startswith(f"{name} {description.version}")
+        assert command.version == description.version
 
 
 @pytest.mark.usefixtures("fetched")
@@ -372,6 +373,7 @@ def test_another_version_is_another_package_with_no_known_digest() -> None:
     assert usual.integrity is not None
     assert (other.npm, other.integrity) == ("@openai/codex@1.2.3-linux-x64", None)
     assert _command(FIVE["codex"], "codex@1.2.3:gpt-x").identity == "codex 1.2.3"
+    assert _command(FIVE["codex"], "codex@1.2.3:gpt-x").version == "1.2.3"
 
 
 def test_the_variables_of_the_five_are_those_everybody_knows() -> None:
