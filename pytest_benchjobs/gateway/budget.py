@@ -9,7 +9,7 @@ from typing import Any
 
 from ..model.usage import Usage
 from .client import Limits
-from .prices import Tokens
+from .tokens import Tokens
 
 _COUNTS = ("input", "output", "cached", "cache_write", "reasoning")
 

@@ -19,9 +19,9 @@ from .failures import Failure
 from .job import Job
 from .meter import Meter, Reading, UsageRemover
 from .outgoing import Outgoing, headers
-from .prices import Tokens
 from .record import NOBODY_WAITED, Recorded, Recording, Replay
 from .state import TrialState
+from .tokens import Tokens
 from .upstream import Answer, Asking, Cut, Target
 from .wires import Call, Kind, error_body
 

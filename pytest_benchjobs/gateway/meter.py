@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .prices import Tokens
+from .tokens import Tokens
 from .wires import Kind
 
 LONGEST_ANSWER = 64 << 20

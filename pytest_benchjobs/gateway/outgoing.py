@@ -12,7 +12,8 @@ from typing import Any
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from .prices import Prices, Tokens
+from .prices import Prices
+from .tokens import Tokens
 from .wires import Call, Kind
 
 _HEADERS = frozenset(

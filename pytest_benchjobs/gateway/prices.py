@@ -1,4 +1,4 @@
-"""What calls cost: a dated table of prices, packaged or the user's own."""
+"""What calls cost: the user's own table of prices, then ours, then that of `public_prices`."""
 
 from __future__ import annotations
 
@@ -15,34 +15,11 @@ from typing import Any
 from ..model.errors import InputError
 from ..sources.toml_data import load_toml
 from ..sources.toml_lines import toml_lines
+from . import public_prices
+from .tokens import Tokens
 
 _MILLION = 1_000_000
 _AMOUNTS = ("input", "output", "cached", "cache_write", "cache_write_1h")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Tokens:
-    """Of one call. None: not reported."""
-
-    input: int | None = None
-    """All that was sent."""
-    output: int | None = None
-    """All that came back."""
-    cached: int | None = None
-    """Of `input`, read from a cache."""
-    cache_write: int | None = None
-    """Of `input`, written to a cache."""
-    cache_write_1h: int | None = None
-    """Of `cache_write`, to be kept for an hour, which costs more."""
-    reasoning: int | None = None
-    """Of `output`."""
-
-    @property
-    def total(self) -> int | None:
-        """Sent and received; None if neither was reported."""
-        if self.input is None and self.output is None:
-            return None
-        return (self.input or 0) + (self.output or 0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,22 +61,28 @@ class _Entry:
 
 
 class Prices:
-    """A table of prices: the first entry that fits a call counts."""
+    """Tables of prices: the first entry that fits a call counts, and `public_prices` where no entry names its model."""
 
     def __init__(self, date: datetime.date, entries: tuple[_Entry, ...]) -> None:
         self.date = date
         self._entries = entries
         self._find = functools.lru_cache(maxsize=1024)(self._search)
 
+    def over(self, others: Prices) -> Prices:
+        """These first, and others for models that are not among them."""
+        return Prices(self.date, (*self._entries, *others._entries))
+
     def known(self, provider: str, model: str) -> bool:
-        """Whether it is in the table."""
-        return bool(self._find(provider, model))
+        """Whether it has a price."""
+        return bool(self._find(provider, model)) or public_prices.known(provider, model)
 
     def cost(self, provider: str, model: str, tokens: Tokens) -> float | None:
-        """USD of a call; None: that is not in the table, or nothing was reported to be priced."""
+        """USD of a call; None: it has no price, or nothing was reported to be priced."""
         if tokens.total is None:
             return None
-        for entry in self._find(provider, model):
+        if not (entries := self._find(provider, model)):
+            return public_prices.cost(provider, model, tokens)
+        for entry in entries:
             if entry.up_to is None or (tokens.input or 0) <= entry.up_to:
                 return entry.price.cost(tokens)
         return None
@@ -114,20 +97,21 @@ class Prices:
 
 
 def load_prices(path: Path | None = None) -> Prices:
-    """The table at `path`, or the packaged one.
+    """The table at `path`, if any, over the packaged one.
 
     Raises:
         InputError: with the line of what is wrong in it.
 
     """
     if path is None:
-        text = (resources.files(__package__) / "prices.toml").read_text("utf-8")
-        return _Table(Path("prices.toml"), text).read()
+        packaged = (resources.files(__package__) / "prices.toml").read_text("utf-8")
+        return _Table(Path("prices.toml"), packaged).read()
     try:
-        return _Table(path, path.read_text("utf-8")).read()
+        table = _Table(path, path.read_text("utf-8")).read()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise InputError(f"the price table cannot be read: {reason}", path=path) from None
+    return table.over(load_prices())
 
 
 class _Table:

@@ -21,6 +21,7 @@ from .client import Limits
 from .handoff import take
 from .job import Job
 from .passing import LARGEST_REQUEST, Passing
+from .public_prices import warm_up
 from .record import Recording, Replay
 from .state import TrialState
 from .upstream import Target
@@ -53,6 +54,7 @@ class Route:
         targets: dict[Wire, Target] = {}
         for one in request["upstreams"]:
             endpoint = Endpoint(**one["endpoint"])
+            warm_up(endpoint.provider)
             targets.setdefault(endpoint.wire, Target(endpoint, (one["key"] or "").strip() or None))
         keys = {target.endpoint.provider: target.key for target in targets.values() if target.key}
         trial = request["trial"]

@@ -12,7 +12,7 @@ from .budget import Doubt, Spending
 from .client import Limits
 from .failures import Failure
 from .job import Job
-from .prices import Tokens
+from .tokens import Tokens
 
 _MODELS = 32
 _LONGEST_MODEL = 200

@@ -105,7 +105,7 @@ OPTIONS: tuple[tuple[str, str, str, _Kind], ...] = (
         "how long a call that a model refuses for the moment is held back and tried again (default: 60)",
         "float",
     ),
-    ("prices", "FILE", "prices of models, instead of the packaged ones", "text"),
+    ("prices", "FILE", "prices of models, before those of public providers", "text"),
     ("record", "DIR", "keep the traffic with models there", "text"),
     ("replay", "DIR", "answer agents from traffic kept there, instead of calling models", "text"),
     (

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_benchjobs.gateway.budget import Doubt, Spending, Turnstile
 from pytest_benchjobs.gateway.client import Limits
-from pytest_benchjobs.gateway.prices import Tokens
+from pytest_benchjobs.gateway.tokens import Tokens
 from pytest_benchjobs.model.usage import Usage
 
 CALL = Tokens(input=90, output=10)

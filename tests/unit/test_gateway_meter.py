@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.gateway.meter import Meter, Reading, UsageRemover
-from pytest_benchjobs.gateway.prices import Tokens
+from pytest_benchjobs.gateway.tokens import Tokens
 from pytest_benchjobs.gateway.wires import Kind
 
 # One call, as each wire reports it: 1230 sent, of which 200 came from a cache and 30 went to one; 40 back, 5 unseen.

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from pytest_benchjobs.gateway.prices import Tokens, load_prices
+from pytest_benchjobs.gateway import prices as prices_module
+from pytest_benchjobs.gateway import public_prices
+from pytest_benchjobs.gateway.prices import load_prices
+from pytest_benchjobs.gateway.tokens import Tokens
 from pytest_benchjobs.model.errors import InputError
 
 TABLE = """\
@@ -70,17 +76,74 @@ def test_what_is_free_is_free(table: Path) -> None:
     assert load_prices(table).cost("vllm", "local/small", Tokens(input=5, output=5)) == 0
 
 
-def test_the_packaged_table_names_models_of_each_provider() -> None:
+def test_models_of_public_providers_have_prices_with_their_caches() -> None:
     prices = load_prices()
     for provider, model in (
         ("anthropic", "claude-sonnet-4-5-20250929"),
+        ("openai", "gpt-5"),
         ("openai", "gpt-5.5"),
+        ("openai", "gpt-6.2-sol"),
         ("google", "gemini-2.5-pro"),
     ):
-        assert prices.cost(provider, model, Tokens(input=1000, output=1000))
-    assert prices.cost("anthropic", "claude-opus-5-5", Tokens(input=1_000_000)) == 4
-    assert prices.cost("anthropic", "claude-opus-5", Tokens(input=1_000_000)) == 5
-    assert prices.cost("anthropic", "claude-haiku-5-5", Tokens(input=1_000_000)) == 0.5
+        usual = prices.cost(provider, model, Tokens(input=1000, output=1000))
+        cached = prices.cost(provider, model, Tokens(input=1000, output=1000, cached=900))
+        assert prices.known(provider, model)
+        assert 0 < (cached or 0) < (usual or 0), model
+    assert prices.cost("openai", "gpt-5", Tokens(input=1_000_000, cached=1_000_000)) == pytest.approx(0.125)
+    assert prices.cost("anthropic", "claude-opus-5-5", Tokens(input=1_000_000)) == pytest.approx(4)
+    for tokens, usd in ((100_000, 0.6), (1_000_000, 12)):
+        hour = Tokens(input=tokens, cache_write=tokens, cache_write_1h=tokens)
+        assert prices.cost("anthropic", "claude-sonnet-4-5", hour) == pytest.approx(usd)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("openai-compatible", "gpt-5"),  # it may be anybody's
+        ("vllm", "claude-sonnet-4-5"),
+        ("somebody", "gpt-5"),
+        ("openai", "unheard-of"),
+        ("openai", ""),
+    ],
+)
+def test_who_is_not_a_public_provider_with_that_model_has_no_price(provider: str, model: str) -> None:
+    assert not load_prices().known(provider, model)
+    assert load_prices().cost(provider, model, Tokens(input=1, output=1)) is None
+
+
+def test_counts_that_contradict_each_other_have_no_cost() -> None:
+    assert load_prices().cost("openai", "gpt-5", Tokens(input=1, cached=5)) is None
+
+
+def test_a_table_of_ones_own_comes_first_and_others_stay(table: Path) -> None:
+    prices = load_prices(table)
+    assert prices.cost("openai", "gpt-5", Tokens(input=1000)) == load_prices().cost(
+        "openai", "gpt-5", Tokens(input=1000)
+    )
+    table.write_text('date = 2026-11-21\n[[model]]\nnames = ["gpt-5"]\ninput = 7\noutput = 7\n')
+    prices = load_prices(table)
+    assert prices.cost("openai", "gpt-5", Tokens(input=1_000_000)) == 7
+    assert prices.cost("openai", "gpt-5", Tokens(input=10, cached=5)) is None  # it says nothing of caches
+
+
+def test_our_own_table_has_only_what_the_package_lacks() -> None:
+    text = (Path(prices_module.__file__).with_name("prices.toml")).read_text()
+    for entry in tomllib.loads(text)["model"]:
+        for name in entry["names"]:
+            if "*" not in name:
+                assert not public_prices.known(entry["providers"][0], name), (
+                    f"{name}: take it out of prices.toml"
+                )
+
+
+def test_only_the_gateways_process_loads_the_table() -> None:
+    script = (
+        "import sys, pytest_benchjobs.gateway.client, pytest_benchjobs.gateway.job, pytest_benchjobs.plugin.session;"
+        "from pytest_benchjobs.gateway.prices import load_prices; load_prices();"
+        "print([name for name in sys.modules if name.startswith(('genai_prices', 'httpx'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from pytest_benchjobs.gateway.client import Limits
 from pytest_benchjobs.gateway.failures import Failure
 from pytest_benchjobs.gateway.job import Job
-from pytest_benchjobs.gateway.prices import Tokens
 from pytest_benchjobs.gateway.state import TrialState
+from pytest_benchjobs.gateway.tokens import Tokens
 from pytest_benchjobs.model.ending import Ending
 
 NO_LIMITS = {"max_cost_usd": None, "max_tokens": None, "max_calls": None}
