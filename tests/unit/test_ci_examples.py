@@ -17,7 +17,11 @@ from check_jsonschema.builtin_schemas import get_builtin_schema
 
 from pytest_benchjobs.cli.commands import benchjobs
 
+from .jobs import make_job, run
+
 EXAMPLES = Path(__file__).parents[2] / "conftest_examples" / "ci"
+FIRST_RUN = "$FIRST_RUN"
+"""What a person who starts the pipeline by hand may set to `--first-run`."""
 GITHUB = ("github-actions.yml", "github-actions-fork-comment.yml")
 
 
@@ -66,7 +70,7 @@ def calls() -> Iterator[tuple[str, str, list[str]]]:
             for line in re.split(r"\n|&&|\|\|", script.replace("\\\n", " ")):
                 program = re.match(r"\s*(?:venv/bin/)?(pytest|benchjobs)\s", line)
                 if program is not None:
-                    yield name, program[1], shlex.split(line)[1:]
+                    yield name, program[1], [word for word in shlex.split(line)[1:] if word != FIRST_RUN]
 
 
 @pytest.mark.parametrize("name", GITHUB)
@@ -160,6 +164,37 @@ def test_results_are_kept_before_they_are_judged() -> None:
     assert any(text.startswith("actions/upload-artifact") for text in kinds[:judged])
     assert gitlab()["gate"]["artifacts"]["when"] == "always"
     assert jenkins().index("post {") < jenkins().index("archiveArtifacts")
+
+
+def test_a_lost_cache_fails_the_gate_unless_a_person_calls_it_the_first_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_job(tmp_path / "reports", "20261121-054712-4f9a2c", {"oracle": {"count": "F", "other": "F"}})
+    monkeypatch.chdir(tmp_path)
+    gates = [(name, arguments) for name, _, arguments in calls() if arguments[0] == "gate"]
+    assert sorted(name for name, _ in gates) == ["Jenkinsfile", "github-actions.yml", "gitlab-ci.yml"]
+    for name, arguments in gates:
+        assert run(*arguments) == 2, name
+        assert "there is no file" in capsys.readouterr().err
+        assert run(*arguments, "--first-run") == 0, name
+        assert "no baseline: not compared: there is no file" in capsys.readouterr().out
+        (script,) = [script for script in scripts()[name] if "benchjobs gate " in script]
+        assert script.count(FIRST_RUN) == 1, f"{name}: the way out is missing"
+    # Nothing but a person sets it.
+    (step,) = [step for _, step in steps("github-actions.yml") if step.get("id") == "gate"]
+    assert step["env"]["FIRST_RUN"].startswith("${{ inputs.first-run && ")
+    assert gitlab()["variables"]["FIRST_RUN"]["value"] == ""
+    assert "FIRST_RUN = \"${params.first_run ? '--first-run' : ''}\"" in jenkins()
+    assert "defaultValue: false" in jenkins()
+    # Whatever is not 0 fails the build; a first run on main is kept as the next baseline.
+    assert "unstable(" not in jenkins()
+    saved = [
+        step["if"]
+        for _, step in steps("github-actions.yml")
+        if "steps.gate.outputs.verdict" in step.get("if", "")
+    ]
+    assert len(saved) == 2
+    assert all('"no baseline"' in condition and '"invalid"' not in condition for condition in saved)
 
 
 def test_the_jenkinsfile_is_whole() -> None:
