@@ -32,6 +32,13 @@ class Judged(NamedTuple):
     report: GateReport
     status: int
     """Exit status that the gates alone ask for."""
+    asked: bool = True
+    """Whether there are gates; else only what makes a job invalid was looked for."""
+
+    @property
+    def shown(self) -> GateReport | None:
+        """The report, unless there are no gates and nothing is wrong: that is no `ok` of anything."""
+        return self.report if self.asked or self.report.verdict is not GateVerdict.OK else None
 
 
 def judge_job(
@@ -105,7 +112,7 @@ def judge_job(
         if report.verdict is not GateVerdict.OK:
             notes = (f"what ran is {report.why}", *notes)
         report = report.model_copy(update={"verdict": GateVerdict.INVALID, "why": why, "notes": notes})
-    return Judged(report, status)
+    return Judged(report, status, config.any)
 
 
 def broken_gate(record: JobRecord, config: GateConfig, error: Exception, *, at: datetime.datetime) -> Judged:

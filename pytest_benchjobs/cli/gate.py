@@ -71,6 +71,7 @@ def gate(
     By what it was asked to be judged by when it ran; options given here go before that. Nothing is run. Exit status: 0
     ok, 10 regressed, 11 inconclusive under --policy strict, 12 invalid, 13 stopped by a budget.
     """
+    from ..settings.gates import gate_config
     from ..store.find import find_job
     from ..store.history import FILE, History
     from ..store.recover import rebuild
@@ -83,9 +84,14 @@ def gate(
         if not record.status.ended and (death := death_of(directory, record.id)) is not None:
             raise click.ClickException(death)
         values = gate_settings(options)
-        config = _config(record, values, alone=profile is not None)
+        config = gate_config(values, flag_of, record.config.gate)
         baseline = _baseline(config, history, directory, record, here="baseline" in values)
         judged = _judged(record, config, baseline, history, directory, profile)
+    if judged.shown is None and not values and profile is None:
+        raise click.UsageError(
+            f"job {record.id} was asked to be judged by nothing; give --baseline, --fail-on-regression or --min-score"
+        )
+    judged = judged._replace(report=_after(judged.report, directory))
     report = judged.report
     _keep(report, directory)
     emit(report, lambda: judged_lines(judged), output)
@@ -93,15 +99,20 @@ def gate(
     return judged.status
 
 
-def _config(record: JobRecord, values: dict[str, Any], *, alone: bool) -> GateConfig:
-    from ..settings.gates import gate_config
+def _after(report: GateReport, directory: Path) -> GateReport:
+    """The report, with what was said of the job before where that differs: both may stand on one page."""
+    from ..model.errors import InputError
+    from ..store.bundle import JobBundle
+    from ..store.gates import kept_gates
 
-    config = gate_config(values, flag_of, record.config.gate)
-    if not (values or config.any or config.exit or alone):
-        raise click.UsageError(
-            f"job {record.id} was asked to be judged by nothing; give --baseline, --fail-on-regression or --min-score"
-        )
-    return config
+    try:
+        earlier = kept_gates(JobBundle(directory, report.job).root)
+    except InputError:
+        return report  # what is damaged tells nobody anything
+    if not earlier or earlier[-1].verdict is report.verdict:
+        return report
+    note = f"this takes the place of an earlier verdict on the job, by other gates: {earlier[-1].verdict}"
+    return report.model_copy(update={"notes": (note, *report.notes)})
 
 
 def _baseline(

@@ -40,7 +40,7 @@ def write_files(bench: BenchSession) -> None:
     record, results = bench.ended, bench.results
     if record is None:
         return
-    gate = None if bench.judged is None else bench.judged.report
+    gate = None if bench.judged is None else bench.judged.shown
     if asked.markdown is not None:
         host = host_of(bench.config)
         text = comment(record, results, summary_markdown(record, results, gate), host)
@@ -63,7 +63,7 @@ def tell(bench: BenchSession) -> None:
     session, host, record = config.stash.get(_SESSION, None), host_of(config), bench.ended
     if host is None or session is None or record is None:
         return
-    gate = None if bench.judged is None else bench.judged.report
+    gate = None if bench.judged is None else bench.judged.shown
     lines, troubles = publish(
         host,
         record=record,

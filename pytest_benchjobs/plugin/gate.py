@@ -103,7 +103,7 @@ def _exit_status(bench: BenchSession, session: pytest.Session) -> int:
 
 def summarise(bench: BenchSession, terminal: TerminalReporter, config: pytest.Config) -> None:
     """The section of the terminal summary that is about gates. pytest's own last line knows nothing of them."""
-    if not is_gated(bench.job.gate):
+    if not is_gated(bench.job.gate) or (bench.judged is not None and bench.judged.shown is None):
         return
     from ..report.gate_console import gate_lines
 

@@ -461,7 +461,7 @@ class BenchSession:
                 )
                 history.save_job(record)
             self.judged = gate.judge(record, self.results, begun.baseline)
-            report = None if self.judged is None else self.judged.report
+            report = None if self.judged is None else self.judged.shown
             if report is not None:
                 with self._noting("gate"):
                     keep_gate(self.bundle.root, report)

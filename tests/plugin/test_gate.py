@@ -7,6 +7,7 @@ import json
 import sqlite3
 import subprocess
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -302,3 +303,88 @@ def test_publishing(bench: Bench) -> None:
     done = offline(bench, "last", "--profile", "publish")
     assert done.returncode == 0, done.stdout
     assert "nothing speaks against publishing" in done.stdout
+
+
+def page(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Be GitHub: returns the file that a step's summary goes to."""
+    summary = bench.path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    monkeypatch.setenv("GITHUB_OUTPUT", str(bench.path / "outputs"))
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(bench.path))
+    return summary
+
+
+@pytest.mark.parametrize("more", [(), ("--bench-baseline=none",), ("--bench-max-error-rate=20%",)])
+def test_a_job_without_a_gate_says_nothing_of_gates(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...]
+) -> None:
+    before(bench)
+    summary = page(bench, monkeypatch)
+    done = bench.run(
+        "letters.bench.yaml", agent(*range(8), *WEAK), "--bench-exit=gate", "--bench-ci=github", *more
+    )
+    assert done.ret == 0
+    text = done.stdout.str()
+    assert "= gate =" not in text
+    assert not [line for line in done.outlines if line.startswith(("ok", "::notice title=benchmark gate"))]
+    assert bench.job()["gates"] == []
+    assert "Benchmark gate" not in summary.read_text("utf-8")
+    assert "verdict<<" in (outputs := (bench.path / "outputs").read_text("utf-8"))
+    assert "\nok\n" not in outputs
+    assert "bench_gate" not in (bench.bundle() / "junit.xml").read_text("utf-8")
+    nothing = offline(bench)
+    assert (nothing.returncode, "judged by nothing" in nothing.stderr) == (2, True)
+    # The gate that comes after is alone on the page.
+    judged = offline(bench, "last", "--baseline", "job:before", "--ci", "github")
+    assert judged.returncode == 10, judged.stderr
+    found = summary.read_text("utf-8")
+    assert (found.count("Benchmark gate"), found.count("[!CAUTION]"), "[!TIP]" in found) == (1, 1, False)
+    assert not json.loads(offline(bench, "last", "--baseline", "job:before", "-o", "json").stdout)["notes"][
+        0
+    ].startswith("this takes")
+
+
+def test_without_a_gate_too_many_errors_are_invalid_all_the_same(bench: Bench) -> None:
+    bench.manifest({"a": "echo 1", "b": "exit 1"})
+    bench.conftest(
+        """
+        from pytest_benchjobs import InfrastructureError
+        from pytest_benchjobs.testing import FakeProvider as Whole
+
+        class FakeProvider(Whole):
+            def start(self, spec, *more):
+                raise InfrastructureError("the engine is on strike")
+        """
+    )
+    done = bench.run("--bench-exit=gate")
+    assert done.ret == 12
+    done.stdout.fnmatch_lines(["*= gate =*", "invalid: *ended in an error*", "exit status 12"])
+    assert offline(bench).returncode == 12
+
+
+def test_a_later_verdict_says_that_it_takes_the_place_of_another(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before(bench)
+    summary = page(bench, monkeypatch)
+    gated(
+        bench, *range(6), *WEAK, status=0, more=["--bench-fail-on-regression=mean:50pp", "--bench-ci=github"]
+    )
+    judged = offline(bench, "last", "--fail-on-regression", "mean:5pp", "--ci", "github")
+    assert judged.returncode == 10
+    note = "this takes the place of an earlier verdict on the job, by other gates: ok"
+    assert f"note: {note}" in judged.stdout
+    assert note in summary.read_text("utf-8").rpartition("[!CAUTION]")[2]
+
+
+def test_junit_alone_is_written_and_so_are_the_others(bench: Bench) -> None:
+    before(bench)
+    letters(bench)
+    gated(bench, *range(6), *WEAK, status=10)
+    wanted = {"junit": "regressed", "metrics": 'bench_gate{verdict="regressed"} 1', "markdown": "[!CAUTION]"}
+    for option, text in wanted.items():
+        path = bench.path / f"alone.{option}"
+        assert offline(bench, "last", f"--{option}", str(path)).returncode == 10
+        assert text in path.read_text("utf-8")
+        assert [other for other in wanted if (bench.path / f"alone.{other}").exists()] == [option]
+        path.unlink()
