@@ -45,13 +45,22 @@ class Problem:
 
 
 def problems(
-    validation: Validation, *, has_reference: bool, attempts: int, results: Sequence[TrialResult]
+    validation: Validation,
+    *,
+    has_reference: bool,
+    attempts: int,
+    results: Sequence[TrialResult],
+    refused: str | None = None,
 ) -> list[Problem]:
     """What is wrong with a scenario, given what `oracle` and `nop` came to in `attempts` attempts each.
 
     forward: the reference passes, and doing nothing does not. reverse: what is there at the beginning passes as it is,
     and the reference, if there is one, leaves it so. evaluation: nothing is expected, but the same of the same.
+
+    `refused` is why it would end in an error, if that was known before it ran.
     """
+    if refused is not None and not results:
+        return [Problem(Verdict.ERROR, ORACLE, None, "a scenario that can be run", refused, None)]
     found: list[Problem] = []
     for agent in (ORACLE, NOP):
         if agent == ORACLE and not has_reference:

@@ -144,6 +144,7 @@ def _verdicts(
             has_reference=about.has_reference,
             attempts=attempts,
             results=ended.get((about.benchmark, about.scenario), []),
+            refused=about.problem,
         )
         yield CheckedScenario(
             benchmark=about.benchmark,

@@ -15,7 +15,7 @@ from ..model.errors import AgentSetupFailed, ContainerStartFailed, Infrastructur
 from ..model.job import JobConfig, Owner
 from ..model.scenario import Environment, Scenario
 from .engine import LABEL, Engine
-from .images import Images, ResolvedImage
+from .images import Images, ResolvedImage, taken
 from .protocol import Kept, Mount, SandboxSpec
 from .reaper import Reaper
 from .sweep import sweep
@@ -147,7 +147,7 @@ class DockerProvider:
                 image = self.images.resolve(
                     spec.environment, spec.image_map, spec.build_args, lambda: on_phase("image")
                 )
-            with self._starts:
+            with taken(self._starts, lambda: on_phase("image")):
                 on_phase("start")
                 try:
                     sandbox = self._started(spec, image, events)

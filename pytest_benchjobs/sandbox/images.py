@@ -86,7 +86,7 @@ class Images:
         key = _key(environment, image_map, arguments)
         with self._lock:
             slot = self._slots.setdefault(key, _Slot())
-        with _taken(slot.lock, check):
+        with taken(slot.lock, check):
             started = time.monotonic()
             if slot.error is not None and started < slot.until:
                 raise type(slot.error)(str(slot.error))
@@ -295,8 +295,8 @@ def _missing(name: str, reason: str) -> ImageMissing:
 
 
 @contextlib.contextmanager
-def _taken(lock: threading.Lock, check: Check) -> Iterator[None]:
-    """Hold a lock, which may take as long as somebody else's build."""
+def taken(lock: threading.Lock | threading.Semaphore, check: Check) -> Iterator[None]:
+    """Hold a lock, and call `check` while waiting: that may take as long as somebody else's build."""
     while not lock.acquire(timeout=_LOOK):
         check()
     try:

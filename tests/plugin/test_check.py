@@ -152,6 +152,21 @@ def test_people_get_a_line_for_each_problem(bench: Bench) -> None:
     assert _left() == []
 
 
+def test_a_task_that_cannot_be_run_is_told_beside_the_others(bench: Bench) -> None:
+    _manifest(bench, ("sound",))
+    bench.write("benchmarks/tasks/gpu/task.toml", "[environment]\ngpus = 1\n")
+    bench.write("benchmarks/tasks/gpu/instruction.md", "Do it.")
+    done = check(bench, "benchmarks")
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert "error  tasks::gpu" in lines
+    (line,) = [
+        line for line in lines if line.startswith("  oracle: expected a scenario that can be run, found ")
+    ]
+    assert line.endswith("benchmarks/tasks/gpu/task.toml:2: environment.gpus: GPUs are not supported yet")
+    assert lines[-1] == "2 scenarios: 1 ok, 1 error"
+
+
 def test_only_some_scenarios_are_checked(bench: Bench) -> None:
     _manifest(bench, ("sound", "given-away"))
     done = check(bench, "seven", "--scenario", "sound", "-o", "json")
