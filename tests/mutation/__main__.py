@@ -34,7 +34,7 @@ _MOST_TESTS = 120
 
 
 class Recorder:
-    """Notes which test calls which function, by the file and first line of the function."""
+    """Notes which test calls which function, by file and qualified name."""
 
     def __init__(self, root: Path) -> None:
         self._root = f"{root / PACKAGE}/"
@@ -61,13 +61,13 @@ class Recorder:
             self.seconds[item.nodeid] = time.perf_counter() - began
 
     def found(self) -> dict[str, dict[str, list[str]]]:
-        """Module -> first line of a function -> its tests."""
+        """Module -> qualified name of a function -> its tests."""
         modules: dict[str, dict[str, list[str]]] = {}
         for code, tests in self._ran.items():
             if code.co_filename.startswith(self._root):
-                lines = modules.setdefault(code.co_filename.removeprefix(self._root), {})
-                known = lines.get(str(code.co_firstlineno), [])
-                lines[str(code.co_firstlineno)] = sorted({*known, *tests})
+                functions = modules.setdefault(code.co_filename.removeprefix(self._root), {})
+                known = functions.get(code.co_qualname, [])
+                functions[code.co_qualname] = sorted({*known, *tests})
         return modules
 
 
@@ -130,7 +130,7 @@ def sample(rooms: list[str], count: int, seed: int) -> list[tuple[str, Mutant]]:
 
 def judge(copy: Path, module: str, mutant: Mutant, found: dict[str, Any], limit: float) -> str:
     """Say what became of a mutant: killed, survived, or that no test of the map calls its function."""
-    tests = found["tests"].get(module, {}).get(str(mutant.function), [])
+    tests = found["tests"].get(module, {}).get(mutant.function, [])
     if not tests:
         return "uncovered"
     tests = sorted(tests, key=lambda test: found["seconds"].get(test, 0))[:_MOST_TESTS]

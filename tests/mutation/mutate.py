@@ -20,8 +20,8 @@ _SWAPPED = {"min": "max", "max": "min", "any": "all", "all": "any"}
 class Mutant:
     """A change of a module."""
 
-    function: int
-    """Line its function begins in, decorators included."""
+    function: str
+    """Qualified name of its function, as in `Outer.method` or `f.<locals>.inner`."""
     line: int
     kind: str
     before: str
@@ -51,23 +51,26 @@ def mutants(source: str) -> Iterator[Mutant]:
             yield Mutant(function, node.lineno, kind, before, after, changed.decode())
 
 
-def _in_functions(tree: ast.Module) -> Iterator[tuple[int, ast.expr | ast.stmt | ast.ExceptHandler]]:
-    stack: list[tuple[int | None, ast.AST]] = [(None, tree)]
+def _in_functions(tree: ast.Module) -> Iterator[tuple[str, ast.expr | ast.stmt | ast.ExceptHandler]]:
+    stack: list[tuple[str, str, ast.AST]] = [("", "", tree)]
     found = []
     while stack:
-        function, node = stack.pop()
+        function, prefix, node = stack.pop()
         children = list(ast.iter_child_nodes(node))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            function = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+            function = f"{prefix}{node.name}"
+            prefix = f"{function}.<locals>."
             children = node.body  # no default, decorator or annotation
+        elif isinstance(node, ast.ClassDef):
+            prefix = f"{prefix}{node.name}."
         elif isinstance(node, ast.JoinedStr):
             continue  # a text for people
         elif isinstance(node, ast.AnnAssign):
             children = [] if node.value is None else [node.value]
         elif isinstance(node, ast.Raise | ast.Assert):
             continue
-        stack += [(function, child) for child in children]
-        if function is not None and isinstance(node, ast.expr | ast.stmt | ast.ExceptHandler):
+        stack += [(function, prefix, child) for child in children]
+        if function and isinstance(node, ast.expr | ast.stmt | ast.ExceptHandler):
             found.append((function, node))
     return iter(sorted(found, key=lambda each: (each[1].lineno, each[1].col_offset)))
 

@@ -372,3 +372,13 @@ def test_what_is_graded_anew_with_other_parameters_is_no_result_of_the_old_ones(
     assert last(bench)["one"]["reused"]["job"] == passed
     bench.run(*strict, "one.bench.yaml", "--bench-reuse")
     assert last(bench)["one"]["reused"] is None
+
+
+def test_where_an_earlier_result_is_gone_nobody_knows_what_decided_it(counted: Bench) -> None:
+    counted.run("many.bench.yaml", "--bench-scenario", "good")
+    next(Path(counted.path).glob("reports/jobs/*/trials/*/good/1/result.json")).unlink()
+    ran(counted)
+    changed = ("many.bench.yaml", "--bench-scenario", "good", "--bench-env", "MAX_THINKING_TOKENS=7")
+    done = counted.run(*changed, "--bench-reuse", "--bench-explain-reuse")
+    assert ran(counted) == ["good"]
+    done.stdout.fnmatch_lines(["*good*: nobody knows what decided its result in job *"])
