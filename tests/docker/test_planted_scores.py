@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 
 from tests.support import IMAGE, results, run
 
-from .hostile.attacks import ATTACKS, OUT
+from .hostile.attacks import APT, ATTACKS, LOCAL, OUT
 
 pytestmark = pytest.mark.docker
 
@@ -138,3 +139,65 @@ def test_planted_scores_are_worth_nothing_in_a_harbor_task(tmp_path: Path) -> No
     (honest,) = [result for result in found if result["agent"]["name"] == "oracle"]
     assert (honest["outcome"], honest["score"]) == ("passed", 1.0), done.stdout
     _failed([result for result in found if result is not honest], wanted)
+
+
+# What people are asked to do: a program, a library the loader has to know, a package with a command.
+INSTALL = f"""\
+cp /bin/true /usr/sbin/served; mkdir -p /etc/served; echo on > /etc/served/conf
+cp /lib/x86_64-linux-gnu/libz.so.1 /usr/local/lib/libmine.so.1; ldconfig
+mkdir -p {LOCAL}/mine {LOCAL}/mine-1.dist-info; echo "VALUE = 1" > {LOCAL}/mine/__init__.py
+printf '[console_scripts]\\nmine = mine:run\\n' > {LOCAL}/mine-1.dist-info/entry_points.txt
+printf 'Metadata-Version: 2.1\\nName: mine\\nVersion: 1\\n' > {LOCAL}/mine-1.dist-info/METADATA
+echo right > {OUT}
+"""
+UPGRADE = f"echo 'MINE = 1' >> {APT}/attr/__init__.py\n"
+INSTALLED = (
+    "served && grep -q on /etc/served/conf && ldconfig -p | grep -q libmine && grep -q right /app/out.txt && "
+    'python3 -c \'import mine, importlib.metadata as m; assert m.version("mine") == "1"\''
+)
+UPGRADED = "python3 -c 'import attr; assert attr.MINE'"
+
+
+def test_installing_software_is_no_tampering(tmp_path: Path) -> None:
+    _write(tmp_path / "env" / "Dockerfile", DOCKERFILE)
+    scenario = """\
+  - id: {name}
+    dockerfile: env/Dockerfile
+    network: none
+    problem_statement: Install it.
+    keep_changes: {keep}
+    scorers:
+    - {{name: installed, type: command, command: {installed}}}
+    - {{name: upgraded, type: command, command: {upgraded}}}
+"""
+    words = {"installed": json.dumps(INSTALLED), "upgraded": json.dumps(UPGRADED)}
+    _write(
+        tmp_path / "installing.bench.yaml",
+        "benchmark: installing\nscenarios:\n"
+        + scenario.format(name="undone", keep="[]", **words)
+        + scenario.format(name="kept", keep=f'["{APT}/attr*"]', **words),
+    )
+    run(tmp_path, "installing.bench.yaml", f"--bench-agent=command:{INSTALL}{UPGRADE}", timeout=900)
+    found = {
+        result["scenario"]: (
+            [scorer["score"] for scorer in result["scorers"]],
+            [path for path in result["agent_end"]["tampered"] if not path.endswith(".pyc")],
+        )
+        for result in results(tmp_path)
+    }
+    assert found == {"undone": ([1.0, 0.0], [f"{APT}/attr/__init__.py"]), "kept": ([1.0, 1.0], [])}
+
+
+def test_a_harbor_task_is_graded_with_what_its_solution_installed(tmp_path: Path) -> None:
+    _harbor(tmp_path)
+    task = tmp_path / "tasks" / "write-right"
+    _write(task / "solution" / "solve.sh", f"#!/bin/bash\n{INSTALL}{UPGRADE}")
+    _write(
+        task / "tests" / "test.sh",
+        f"#!/bin/bash\n{INSTALLED} && {UPGRADED} && echo 1 > /logs/verifier/reward.txt || echo 0 > /logs/verifier/reward.txt\n",
+    )
+    run(tmp_path, "tasks", "--bench-agent=oracle", f"--bench-agent=command:{INSTALL}{UPGRADE}", timeout=900)
+    found = [
+        (result["outcome"], result["score"], result["agent_end"]["tampered"]) for result in results(tmp_path)
+    ]
+    assert found == [("passed", 1.0, [])] * 2

@@ -18,7 +18,9 @@ from hypothesis import strategies as st
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.scenario import (
     ArtifactSpec,
+    CarriedPath,
     Environment,
+    FreshContainer,
     HealthCheck,
     Reference,
     Requires,
@@ -72,6 +74,8 @@ scenarios:
       - {name: exists, type: bash, script: "echo 1"}
       - {name: right, type: tests, weight: 3, path: tests/, timeout: 5, network: none}
       - {name: mine, type: my-scorer, params: {a: [1]}}
+    fresh_container: {paths: [out.txt, {source: src, exclude: ["*.o"]}]}
+    keep_changes: [/etc/profile.d]
     artifacts: [out.txt, {source: /var/log, destination: logs, exclude: ["*.gz"]}]
     requires: {env: [HOME], secrets: [KEY], commands: [git]}
   - id: build
@@ -144,6 +148,10 @@ def test_every_key_reaches_the_scenario(manifest: Manifest) -> None:
             ScorerSpec(name="right", type="tests", weight=3, path=base / "tests", timeout=5, network="none"),
             ScorerSpec(name="mine", type="my-scorer", params={"a": [1]}),
         ),
+        fresh_container=FreshContainer(
+            paths=(CarriedPath(source="out.txt"), CarriedPath(source="src", exclude=("*.o",)))
+        ),
+        keep_changes=("/etc/profile.d",),
         artifacts=(
             ArtifactSpec(source="out.txt"),
             ArtifactSpec(source="/var/log", destination="logs", exclude=("*.gz",)),

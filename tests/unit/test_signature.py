@@ -16,7 +16,14 @@ from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, Shell
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.job import JobConfig, Overrides
 from pytest_benchjobs.model.result import Trial
-from pytest_benchjobs.model.scenario import Environment, Reference, Scenario, ScorerSpec
+from pytest_benchjobs.model.scenario import (
+    CarriedPath,
+    Environment,
+    FreshContainer,
+    Reference,
+    Scenario,
+    ScorerSpec,
+)
 from pytest_benchjobs.preparation import Services, prepare
 from pytest_benchjobs.sandbox.protocol import File
 from pytest_benchjobs.scoring.builtin import builtin_scorers
@@ -109,6 +116,17 @@ DECIDES: dict[str, tuple[str, Callable[[World], object]]] = {
     "the network": ("environment", lambda w: w.environment(network="none")),
     "what lives on": ("environment", lambda w: w.config.update(keep_processes=("co*",))),
     "a byte of a scorer": ("scorers", lambda w: w.scorer(script="echo 0")),
+    "where it is graded": ("scorers", lambda w: w.change(fresh_container=FreshContainer(patch=True))),
+    "a verifier's file": (
+        "scorers",
+        lambda w: w.change(
+            fresh_container=FreshContainer(
+                paths=(CarriedPath(source="x"),),
+                environment=Environment(dockerfile=w.path / "tests" / "test_it.py", context=w.path / "tests"),
+            )
+        ),
+    ),
+    "what stays as the agent left it": ("scorers", lambda w: w.change(keep_changes=("/etc/profile",))),
     "a weight": ("scorers", lambda w: w.scorer(weight=2.0)),
     "a byte of a test": (
         "scorers",

@@ -34,7 +34,9 @@ from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.result import Outcome, TrialResult
 from pytest_benchjobs.model.scenario import (
     ArtifactSpec,
+    CarriedPath,
     Environment,
+    FreshContainer,
     HealthCheck,
     Reference,
     Requires,
@@ -42,7 +44,7 @@ from pytest_benchjobs.model.scenario import (
 )
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.preparation import Services
-from pytest_benchjobs.sandbox.protocol import ExecResult, SandboxSpec
+from pytest_benchjobs.sandbox.protocol import Changed, ExecResult, SandboxSpec
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.scoring.protocol import Graded
 from pytest_benchjobs.store.bundle import JobBundle
@@ -170,6 +172,10 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     return Bench(tmp_path, JobBundle.create(tmp_path, record(tmp_path)))
 
 
+def _command(script: str) -> ScorerSpec:
+    return ScorerSpec(name=f"c{abs(hash(script))}", type="command", command=script)
+
+
 def _kind(result: TrialResult) -> tuple[str, str | None, float | None]:
     return result.outcome, result.failure.class_ if result.failure else None, result.score
 
@@ -210,6 +216,93 @@ def test_scorers_go_in_only_after_every_process_of_the_agent_is_dead(bench: Benc
     assert [phase.name for phase in result.phases] == [
         "prepare", "image", "start", "setup", "agent", "end", "artifacts", "score:tests", "remove",
     ]  # fmt: skip
+
+
+def test_a_fresh_container_is_set_up_and_gets_what_is_named_and_nothing_else(
+    bench: Bench, tmp_path: Path
+) -> None:
+    (tmp_path / "given.txt").write_text("given")
+    result = bench.run(
+        "command:echo right > out.txt; echo 1 > other.txt",
+        environment={"setup": ("echo made > made.txt",)},
+        files={"given.txt": tmp_path / "given.txt"},
+        fresh_container=FreshContainer(paths=(CarriedPath(source="out.txt"), CarriedPath(source="none.txt"))),
+        scorers=(RIGHT, _command("test -e made.txt && test -e given.txt && test ! -e other.txt")),
+    )
+    assert _kind(result) == ("passed", None, 1.0)
+    calls = bench.provider.calls
+    assert calls.count("start") == 2
+    assert calls[calls.index("take") :][:6] == [
+        "take", "remove", "start", "exec echo made > made.txt", "settle", "give",
+    ]  # fmt: skip
+    assert "not carried into the container for grading: /app/none.txt is not there" in result.notes
+    of_agent, of_grader = bench.provider.started
+    assert {"/bench/problem.md"} <= {file.path for file in of_agent.files}
+    assert not {"/bench/problem.md"} & {file.path for file in of_grader.files}
+
+
+def test_a_fresh_container_may_get_all_that_was_changed_below_the_workdir(bench: Bench) -> None:
+    result = bench.run(
+        "command:mkdir .git sub; echo x > .git/config; echo right > out.txt; echo 1 > sub/more",
+        fresh_container=FreshContainer(patch=True),
+        scorers=(RIGHT, _command("test ! -e .git && test $(cat sub/more) = 1")),
+    )
+    assert _kind(result) == ("passed", None, 1.0)
+
+
+def test_what_is_gone_is_removed_in_the_fresh_container(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "given.txt").write_text("given")
+
+    def changed(sandbox: FakeSandbox, directory: str) -> Changed:
+        return Changed((f"{directory}/out.txt",), (f"{directory}/given.txt", f"{directory}/.git/x"))
+
+    bench.provider.faults["changed"] = changed
+    result = bench.run(
+        "command:echo right > out.txt; rm given.txt",
+        files={"given.txt": tmp_path / "given.txt"},
+        fresh_container=FreshContainer(patch=True),
+        scorers=(RIGHT, _command("test ! -e given.txt")),
+    )
+    assert _kind(result) == ("passed", None, 1.0)
+    assert not any("/.git/" in call for call in bench.provider.calls)
+
+
+def test_a_verifier_of_its_own_has_neither_the_set_up_nor_the_files_of_the_scenario(
+    bench: Bench, tmp_path: Path
+) -> None:
+    (tmp_path / "given.txt").write_text("given")
+    own = Environment(
+        image="judge", workdir="/app", network="none", healthcheck=HealthCheck(command="touch healthy")
+    )
+    result = bench.run(
+        environment={"setup": ("touch made.txt",)},
+        files={"given.txt": tmp_path / "given.txt"},
+        fresh_container=FreshContainer(paths=(CarriedPath(source="out.txt"),), environment=own),
+        scorers=(RIGHT, _command("test -e healthy && test ! -e made.txt && test ! -e given.txt")),
+    )
+    assert _kind(result) == ("passed", None, 1.0)
+    assert [spec.environment.image for spec in bench.provider.started] == ["debian", "judge"]
+    assert result.image is not None
+    assert result.image.reference == "debian"
+
+
+def test_a_fresh_container_that_does_not_start_is_no_score(bench: Bench) -> None:
+    bench.provider.faults["start"] = [None, ContainerStartFailed("no room")]
+    result = bench.run(fresh_container=FreshContainer(paths=(CarriedPath(source="out.txt"),)))
+    assert _kind(result) == ("error", "container_start", None)
+
+
+def test_nothing_is_between_one_scorer_and_the_next(bench: Bench) -> None:
+    bench.provider.faults["processes"] = [None, lambda sandbox: ("left behind",), lambda sandbox: ()]
+    bench.run(
+        "oracle",
+        reference=Reference(script="echo right > out.txt"),
+        scorers=(RIGHT, _command("true"), _command("exit 0")),
+    )
+    calls = bench.provider.calls
+    assert calls.count("end_processes") == 1
+    assert calls[calls.index("end_processes") - 1] == "processes"
+    assert calls.index("end_processes") < calls.index("exec true")
 
 
 def test_phases_follow_each_other_without_a_gap(bench: Bench) -> None:
