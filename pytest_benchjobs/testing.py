@@ -331,6 +331,9 @@ class FakeSandbox:
         """None were changed: they are yours."""
         return ()
 
+    def elsewhere(self) -> None:
+        """It does not look."""
+
     def set_network(self, network: Network) -> None:
         """Changes nothing."""
 

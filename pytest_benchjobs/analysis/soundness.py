@@ -79,6 +79,19 @@ def problems(
     return found
 
 
+def advice(found: Sequence[Problem], results: Sequence[TrialResult]) -> str | None:
+    """Something that would make a sound scenario better; None: nothing is known."""
+    if verdict(found) is not Verdict.OK:
+        return None
+    ends = [one.agent_end for one in results if one.agent.name == ORACLE]
+    if not ends or any(end is None or end.elsewhere != () for end in ends):
+        return None
+    return (
+        "its reference changes nothing outside of the workdir, so it can be graded in a fresh container, where what an "
+        "agent leaves is data: add `fresh_container: {patch: true}`, or the paths that are graded"
+    )
+
+
 def verdict(found: Sequence[Problem]) -> Verdict:
     """The gravest, or OK."""
     order = list(Verdict)
@@ -117,6 +130,9 @@ def _unexpected(agent: str, validation: Validation, graded: Sequence[TrialResult
     score = "" if first.score is None else f", score {first.score:g} of {first.threshold:g}"
     times = "" if len(wrong) == 1 else f" {len(wrong)} times"
     why = f" ({first.failure.class_})" if first.failure is not None else ""
+    undone = () if agent != ORACLE or first.agent_end is None else first.agent_end.tampered
+    if undone:
+        score += f"; undone before grading, unless `keep_changes` names it: {', '.join(undone[:5])}"
     return [
         Problem(
             kind,

@@ -132,18 +132,19 @@ def _checked(call: Call, place: Path, attempts: int) -> CheckDocument:
 def _verdicts(
     trials: Sequence[PlannedTrial], results: Sequence[TrialResult], attempts: int, root: Path
 ) -> Iterator[CheckedScenario]:
-    from ..analysis.soundness import problems, verdict
+    from ..analysis.soundness import advice, problems, verdict
     from ..report.documents.acting import CheckedScenario, CheckProblem
 
     ended: dict[tuple[str, str], list[TrialResult]] = {}
     for result in results:
         ended.setdefault((result.benchmark, result.scenario), []).append(result)
     for about in {(trial.benchmark, trial.scenario): trial for trial in trials}.values():
+        of_scenario = ended.get((about.benchmark, about.scenario), [])
         found = problems(
             about.validation,
             has_reference=about.has_reference,
             attempts=attempts,
-            results=ended.get((about.benchmark, about.scenario), []),
+            results=of_scenario,
             refused=about.problem,
         )
         yield CheckedScenario(
@@ -151,6 +152,7 @@ def _verdicts(
             scenario=about.scenario,
             validation=about.validation,
             verdict=verdict(found),
+            advice=advice(found, of_scenario),
             problems=tuple(
                 CheckProblem(
                     agent=problem.agent,
@@ -174,6 +176,9 @@ def _lines(document: CheckDocument) -> Iterator[str]:
             attempt = "" if problem.attempt is None else f", attempt {problem.attempt}"
             line = f"  {problem.agent}{attempt}: expected {problem.expected}, found {one_line(problem.found, _MESSAGE)}"
             yield line if problem.files is None else f"{line}; see {one_line(problem.files)}"
+    # Most scenarios of a benchmark are alike: said once, not below each.
+    for text, count in Counter(one.advice for one in document.scenarios if one.advice is not None).items():
+        yield f"advice for {counted(count, 'scenario')}: {text}"
     counts = Counter(scenario.verdict.value for scenario in document.scenarios)
     listed = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
     yield f"{counted(len(document.scenarios), 'scenario')}: {listed}"

@@ -114,7 +114,9 @@ class AgentEnd(Model):
     message: str | None = None
     """More about that, in a line."""
     tampered: tuple[str, ...] = ()
-    """Programs the grading depends on that it had changed; they were put back first."""
+    """Programs, and what they load by themselves, that it had changed or got in front of; undone before grading."""
+    elsewhere: tuple[str, ...] | None = None
+    """What it changed outside of the workdir, if that was looked for; the first of many."""
     output_bytes: int = 0
 
 

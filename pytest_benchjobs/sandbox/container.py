@@ -30,7 +30,7 @@ from .keeping import commit
 from .loading import Places
 from .mountpoints import check_mount_points, lost, moved
 from .processes import Process, Processes
-from .programs import changed_below, changes_of, is_below, restore
+from .programs import changed_below, changes_of, is_below, outside, restore
 from .protocol import Changed, ExecResult, Fetched, File, SandboxSpec, Sink, Stopping, Taken
 from .running import Running
 from .signals import END_COMMANDS, send
@@ -112,6 +112,7 @@ class DockerSandbox:
         self._stream: Any = None
         self._tampered: tuple[str, ...] | None = None
         self._settled: frozenset[str] = frozenset()
+        self._elsewhere: tuple[str, ...] | None = None
 
     @property
     def id(self) -> str:
@@ -405,7 +406,12 @@ class DockerSandbox:
             for path, kind in changes.items()
             if path not in self._settled and not is_below(path, given)
         }
+        self._elsewhere = outside(own, self._workdir)
         return restore(self._engine.client, self._id, self._image, self._labels, places, own)
+
+    def elsewhere(self) -> tuple[str, ...] | None:
+        """What was changed outside of the workdir when programs were put back; None: it was not looked for."""
+        return self._elsewhere
 
     def set_network(self, network: Network) -> None:
         """Switch between `public` and `none` while running."""

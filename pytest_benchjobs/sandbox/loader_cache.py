@@ -30,14 +30,21 @@ def libraries(cache: bytes) -> dict[str, set[str]]:
     return found
 
 
-def leads_elsewhere(cache: bytes, original: bytes | None) -> bool:
-    """Whether a library that the original cache has, or one that every program loads, is found in another place."""
+def leads_elsewhere(cache: bytes, original: bytes | None, *, core_only: bool = False) -> bool:
+    """Tell whether a library that the original cache has, or one that every program loads, is found in another place.
+
+    `core_only`: only the latter count, for software of the image may have been replaced.
+    """
     try:
         now = libraries(cache)
         before = {} if original is None else libraries(original)
     except ValueError:
         return True
-    if any(files - before[name] for name, files in now.items() if name in before):
+    if any(
+        files - before[name]
+        for name, files in now.items()
+        if name in before and (not core_only or name.startswith(_CORE))
+    ):
         return True
     return any(
         not posixpath.dirname(file).startswith(("/lib", "/usr/lib"))

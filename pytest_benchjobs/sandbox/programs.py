@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import posixpath
 import re
 import tarfile
@@ -29,13 +30,18 @@ from .loading import DEFAULT_PATH, LOADER_CACHE, Fate, Places
 from .original import DIRECTORY, LINK, Original, kind_of, stat_of
 from .protocol import Changed
 
-__all__ = ["DEFAULT_PATH", "changed_below", "changes_of", "is_below", "restore"]
+__all__ = ["DEFAULT_PATH", "changed_below", "changes_of", "is_below", "outside", "restore"]
 
 _CHANGED, _ADDED, _DELETED = 0, 1, 2
 _SPOOL = 8 * 1024 * 1024
 _SMALL = 1024 * 1024
 _MANY = 40
 """So many files of one directory are taken from one archive of it."""
+_SHOWN = 20
+_TRACE = re.compile(
+    r"/(tmp|run|dev|proc|sys|logs|bench|solution|tests|var/(tmp|log|cache|run))(/|$)|/(usr/)?sbin/docker-init$|"
+    r".*/(__pycache__|\.cache)(/|$)|/root/\.(bash|python|lesshs)[^/]*$"
+)
 _PYTHON3 = re.compile(r"python3\.[0-9]+")
 
 
@@ -54,6 +60,22 @@ def changed_below(changes: Mapping[str, int], directory: str) -> Changed:
     return Changed(
         tuple(sorted(there)), tuple(sorted(path for path, kind in below.items() if kind == _DELETED))
     )
+
+
+def outside(changes: Mapping[str, int], directory: str) -> tuple[str, ...] | None:
+    """Files of `changes` that are not below a directory, nor where anything runs leaves traces; the first of many."""
+    if directory == "/":
+        return None
+    inner = {parent for path in changes for parent in _above(path)}
+    found = (
+        path
+        for path in sorted(changes)
+        if path not in inner
+        and path != directory
+        and not is_below(path, (directory,))
+        and not _TRACE.match(path)
+    )
+    return tuple(itertools.islice(found, _SHOWN))
 
 
 def restore(
@@ -264,7 +286,8 @@ class _Restoring:
 
     def _cache_leads_elsewhere(self) -> bool:
         content = self._read_now(LOADER_CACHE)
-        return content is None or leads_elsewhere(content, self.original.read(LOADER_CACHE))
+        original = self.original.read(LOADER_CACHE)
+        return content is None or leads_elsewhere(content, original, core_only=self.places.restoring.packages)
 
     def _undo(self, path: str, into: list[str]) -> None:
         into.append(path)

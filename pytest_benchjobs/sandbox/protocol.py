@@ -248,6 +248,9 @@ class Sandbox(Protocol):
     def restore_programs(self) -> tuple[str, ...]:
         """Put back programs and what they load by themselves, as `SandboxSpec.restoring` says; returns the paths."""
 
+    def elsewhere(self) -> tuple[str, ...] | None:
+        """What was changed outside of the workdir when programs were put back; None: it was not looked for. Free."""
+
     def set_network(self, network: Network) -> None:
         """Switch between `public` and `none` while running."""
 

@@ -144,7 +144,7 @@ def test_planted_scores_are_worth_nothing_in_a_harbor_task(tmp_path: Path) -> No
 # What people are asked to do: a program, a library the loader has to know, a package with a command.
 INSTALL = f"""\
 cp /bin/true /usr/sbin/served; mkdir -p /etc/served; echo on > /etc/served/conf
-cp /lib/x86_64-linux-gnu/libz.so.1 /usr/local/lib/libmine.so.1; ldconfig
+sed 's/libz\\.so\\.1/libq.so.1/g' /lib/x86_64-linux-gnu/libz.so.1 > /usr/local/lib/libq.so.1; ldconfig
 mkdir -p {LOCAL}/mine {LOCAL}/mine-1.dist-info; echo "VALUE = 1" > {LOCAL}/mine/__init__.py
 printf '[console_scripts]\\nmine = mine:run\\n' > {LOCAL}/mine-1.dist-info/entry_points.txt
 printf 'Metadata-Version: 2.1\\nName: mine\\nVersion: 1\\n' > {LOCAL}/mine-1.dist-info/METADATA
@@ -152,7 +152,7 @@ echo right > {OUT}
 """
 UPGRADE = f"echo 'MINE = 1' >> {APT}/attr/__init__.py\n"
 INSTALLED = (
-    "served && grep -q on /etc/served/conf && ldconfig -p | grep -q libmine && grep -q right /app/out.txt && "
+    "served && grep -q on /etc/served/conf && ldconfig -p | grep -q libq && grep -q right /app/out.txt && "
     'python3 -c \'import mine, importlib.metadata as m; assert m.version("mine") == "1"\''
 )
 UPGRADED = "python3 -c 'import attr; assert attr.MINE'"

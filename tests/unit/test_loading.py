@@ -180,6 +180,8 @@ def test_the_cache_of_the_loader_may_get_new_libraries_but_not_new_places() -> N
     assert not leads_elsewhere(original, None)
     assert leads_elsewhere(_cache(libssl_so_3="/opt/libssl.so.3"), original)
     assert leads_elsewhere(_cache(libc_so_6="/opt/libc.so.6"), None)
+    assert not leads_elsewhere(_cache(libssl_so_3="/usr/local/lib/libssl.so.3"), original, core_only=True)
+    assert leads_elsewhere(_cache(libc_so_6="/opt/libc.so.6"), original, core_only=True)
 
 
 @pytest.mark.parametrize(

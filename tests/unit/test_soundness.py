@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_benchjobs.analysis.soundness import Problem, Verdict, problems, verdict
-from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
+from pytest_benchjobs.analysis.soundness import Problem, Verdict, advice, problems, verdict
+from pytest_benchjobs.model.result import AgentEnd, Failure, Outcome, TrialResult
 from pytest_benchjobs.model.scenario import Validation
 
 from .records import result, trial
@@ -112,3 +112,33 @@ def test_what_is_wrong_is_said_once_with_where_to_look() -> None:
 
 def test_scores_that_differ_by_rounding_agree() -> None:
     assert _problems("PP", [0.1 + 0.2, 0.3]) == []
+
+
+def _with(results: list[TrialResult], **end: object) -> list[TrialResult]:
+    return [one.model_copy(update={"agent_end": AgentEnd.model_validate(end)}) for one in results]
+
+
+def test_a_fresh_container_is_recommended_where_the_reference_stays_in_the_workdir() -> None:
+    sound = problems(
+        Validation.FORWARD,
+        has_reference=True,
+        attempts=2,
+        results=_results("oracle", "PP") + _results("nop", "FF"),
+    )
+    oracle = _results("oracle", "PP")
+    assert "fresh_container" in str(advice(sound, _with(oracle, elsewhere=()) + _results("nop", "FF")))
+    assert advice(sound, _with(oracle, elsewhere=("/etc/x",))) is None
+    assert advice(sound, _with(oracle[:1], elsewhere=()) + oracle[1:]) is None
+    assert advice(sound, _with(oracle, elsewhere=None)) is None
+    assert advice(sound, []) is None
+    assert advice(_problems("FF", "FF"), _with(oracle, elsewhere=())) is None
+
+
+def test_a_reference_that_was_undone_says_what_and_how_to_keep_it() -> None:
+    oracle = _with(_results("oracle", "FF"), tampered=("/usr/bin/git",))
+    found = problems(
+        Validation.FORWARD, has_reference=True, attempts=2, results=oracle + _results("nop", "FF")
+    )
+    assert [one.found for one in found] == [
+        "failed 2 times, score 0 of 1; undone before grading, unless `keep_changes` names it: /usr/bin/git"
+    ]

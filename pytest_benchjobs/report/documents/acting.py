@@ -62,6 +62,8 @@ class CheckedScenario(Model):
     validation: str
     verdict: Verdict
     problems: tuple[CheckProblem, ...]
+    advice: str | None = None
+    """What would make a sound scenario better."""
 
 
 class CheckDocument(Document):

@@ -224,6 +224,9 @@ class LocalSandbox:
         """None can be changed: they are this machine's, and read-only."""
         return ()
 
+    def elsewhere(self) -> None:
+        """It does not look."""
+
     def set_network(self, network: Network) -> None:
         """Switch between `public` and `none`: from the next command on."""
         self._network = self._known(network)
