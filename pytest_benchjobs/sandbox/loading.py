@@ -94,6 +94,8 @@ class Restoring:
 
     def keeps(self, path: str) -> bool:
         """Whether a path, or a directory it is in, is part of the answer."""
+        if not self.keep:
+            return False
         parts = path.split("/")
         above = ["/".join(parts[:end]) for end in range(2, len(parts) + 1)]
         return any(fnmatch.fnmatchcase(one, pattern.rstrip("/")) for pattern in self.keep for one in above)
@@ -285,8 +287,12 @@ class Places:
     def _is_program(self, path: str) -> bool:
         return posixpath.dirname(path) in self.programs
 
+    @functools.cached_property
+    def _libraries(self) -> tuple[str, ...]:
+        return tuple(f"{prefix}/{name}/" for prefix in self.prefixes for name in ("lib", "lib64"))
+
     def _in_prefix(self, path: str) -> bool:
-        return any(path.startswith((f"{prefix}/lib/", f"{prefix}/lib64/")) for prefix in self.prefixes)
+        return path.startswith(self._libraries)
 
     def _is_way_to_python(self, path: str) -> bool:
         ways = (*(f"{home}/.local" for home in self.homes), *self.prefixes)

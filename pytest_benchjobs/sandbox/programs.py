@@ -66,15 +66,10 @@ def outside(changes: Mapping[str, int], directory: str) -> tuple[str, ...] | Non
     """Files of `changes` that are not below a directory, nor where anything runs leaves traces; the first of many."""
     if directory == "/":
         return None
+    below = f"{directory}/"
+    outer = [path for path in changes if not path.startswith(below) and not _TRACE.match(path)]
     inner = {parent for path in changes for parent in _above(path)}
-    found = (
-        path
-        for path in sorted(changes)
-        if path not in inner
-        and path != directory
-        and not is_below(path, (directory,))
-        and not _TRACE.match(path)
-    )
+    found = (path for path in sorted(outer) if path not in inner and path != directory)
     return tuple(itertools.islice(found, _SHOWN))
 
 
