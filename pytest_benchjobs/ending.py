@@ -17,6 +17,7 @@ from .sandbox.protocol import Sandbox
 from .store.text import clean, one_line
 
 _LISTED = 50
+_PATHS = 200
 _NAME = 200
 _SHOWN = 3
 
@@ -30,7 +31,9 @@ class Ended:
     killed: tuple[str, ...] = ()
     """Those of them that were killed."""
     tampered: tuple[str, ...] = ()
-    """Programs that were put back."""
+    """What was changed of programs, and of what they load by themselves, and was undone."""
+    elsewhere: tuple[str, ...] | None = None
+    """What was changed that a patch of the workdir would not have, if that was looked for."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -50,8 +53,10 @@ class Ended:
         return f"killed before it was graded, being left running: {_some(self.killed)}"
 
 
-def end_agent(sandbox: Sandbox, grading: Grading) -> Ended:
+def end_agent(sandbox: Sandbox, grading: Grading, *, carried: bool = False) -> Ended:
     """End it; what it may have changed of programs is put back.
+
+    `carried`: it is graded elsewhere.
 
     Raises:
         Ungradable: it left nothing that can be graded.
@@ -64,11 +69,13 @@ def end_agent(sandbox: Sandbox, grading: Grading) -> Ended:
         killed = leftovers
     else:
         killed = _listed(sandbox.end_commands(PROBLEM_VARIABLE))
-    return Ended(leftovers, killed, sandbox.restore_programs())
+    tampered = _listed(sandbox.restore_programs(), _PATHS)
+    elsewhere = None if carried or grading is Grading.CONTRACT else sandbox.elsewhere()
+    return Ended(leftovers, killed, tampered, None if elsewhere is None else _listed(elsewhere))
 
 
-def _listed(commands: Sequence[str]) -> tuple[str, ...]:
-    return tuple(clean(command, _NAME) for command in commands[:_LISTED])
+def _listed(names: Sequence[str], limit: int = _LISTED) -> tuple[str, ...]:
+    return tuple(clean(name, _NAME) for name in names[:limit])
 
 
 def _some(commands: Sequence[str]) -> str:

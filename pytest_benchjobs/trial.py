@@ -428,10 +428,7 @@ class _Try:
             image_map=self.config.image_map,
             build_args=self.config.build_args,
             mounts=self._mounts(command),
-            restoring=Restoring(
-                scenario.keep_changes,
-                packages=any(scorer.type == "harbor" for scorer in scenario.scorers),
-            ),
+            restoring=Restoring(scenario.keep_changes, packages=self.limits.grading is Grading.CONTRACT),
             kept=None if self.original is None else self.original.kept,
         )
         self.cancellation.check()
@@ -615,13 +612,14 @@ class _Try:
     def _end_agent(self, sandbox: Sandbox, readiness: Readiness) -> None:
         """Nothing the agent started may see, or touch, how it is graded, but for what the grading lets live on."""
         self._enter_unless_cancelled("end")
-        self.ended = end_agent(sandbox, self.limits.grading)
+        carried = self.scenario.fresh_container is not None
+        self.ended = end_agent(sandbox, self.limits.grading, carried=carried)
         self.notes += self.ended.notes
         if self.agent_end is not None:
             self.agent_end = self.agent_end.model_copy(update=dataclasses.asdict(self.ended))
             if self.agent_end.limit is not None:
                 return
-        if self.limits.grading is Grading.STRICT:
+        if self.limits.grading is Grading.STRICT and not carried:
             self.notes += (clean(one_line(note, 500)) for note in readiness.again())
 
     def _keep(self, sandbox: Sandbox) -> None:
@@ -690,7 +688,9 @@ class _Try:
         if fresh.environment is None:
             files += [File(path, source=source) for path, source in scenario.files.items()]
         spec = SandboxSpec(
-            environment=environment.model_copy(update={"env": without_keys(environment.env)}),
+            environment=environment.model_copy(
+                update={"env": without_keys(environment.env), "setup_timeout": self.limits.setup_timeout}
+            ),
             labels={
                 "job": self.services.bundle.id,
                 "trial": self.trial.node_id,

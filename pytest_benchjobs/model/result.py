@@ -116,7 +116,7 @@ class AgentEnd(Model):
     tampered: tuple[str, ...] = ()
     """Programs, and what they load by themselves, that it had changed or got in front of; undone before grading."""
     elsewhere: tuple[str, ...] | None = None
-    """What it changed outside of the workdir, if that was looked for; the first of many."""
+    """What it changed that a patch of the workdir would not have, if that was looked for; the first of many."""
     output_bytes: int = 0
 
 

@@ -63,11 +63,18 @@ def changed_below(changes: Mapping[str, int], directory: str) -> Changed:
 
 
 def outside(changes: Mapping[str, int], directory: str) -> tuple[str, ...] | None:
-    """Files of `changes` that are not below a directory, nor where anything runs leaves traces; the first of many."""
+    """Files of `changes` that are not below a directory, or in a `.git` there; the first of many.
+
+    Traces that anything leaves which runs do not count.
+    """
     if directory == "/":
         return None
     below = f"{directory}/"
-    outer = [path for path in changes if not path.startswith(below) and not _TRACE.match(path)]
+    outer = [
+        path
+        for path in changes
+        if not (path.startswith(below) and "/.git" not in path) and not _TRACE.match(path)
+    ]
     inner = {parent for path in changes for parent in _above(path)}
     found = (path for path in sorted(outer) if path not in inner and path != directory)
     return tuple(itertools.islice(found, _SHOWN))

@@ -249,7 +249,7 @@ class Sandbox(Protocol):
         """Put back programs and what they load by themselves, as `SandboxSpec.restoring` says; returns the paths."""
 
     def elsewhere(self) -> tuple[str, ...] | None:
-        """What was changed outside of the workdir when programs were put back; None: it was not looked for. Free."""
+        """What was changed beside the workdir, or in its `.git`, when programs were put back; None: not known."""
 
     def set_network(self, network: Network) -> None:
         """Switch between `public` and `none` while running."""

@@ -101,8 +101,12 @@ def _faults_of_fresh_container(written: WrittenScenario) -> Iterator[_Fault]:
                 ("fresh_container", "paths", index, "source"),
                 "'..' is not allowed; write the path absolute",
             )
-    if written.keep_processes:
-        yield ("keep_processes",), "has no effect with fresh_container: no process comes along"
+    for key, contract in (
+        ("keep_processes", written.keep_processes),
+        ("grading", written.grading is Grading.CONTRACT),
+    ):
+        if contract:
+            yield (key,), "has no effect with fresh_container: no process comes along"
 
 
 def _faults_of_reference(reference: WrittenReference | None) -> Iterator[_Fault]:

@@ -92,6 +92,7 @@ MANIFESTS = [
     Broken("a fresh container with all of the root", _added("fresh_container: {patch: true}\n    workdir: /"), 10, ("needs a workdir that is not /",)),
     Broken("a carried path of above", _added("fresh_container: {paths: [../x]}"), 10, ("'..' is not allowed",)),
     Broken("processes in a fresh container", _added("keep_processes: true\n    fresh_container: {paths: [x]}"), 10, ("keep_processes", "no process comes along")),
+    Broken("a contract in a fresh container", _added("grading: contract\n    fresh_container: {paths: [x]}"), 10, ("grading", "no process comes along")),
     Broken("a relative path of programs", _added("keep_changes: [usr/bin/x]"), 10, ("must be an absolute path",)),
     Broken("no id", _changed("id: one", "image: x"), 6, ("scenarios[0].id", "required")),
     Broken("an id YAML reads as no", _changed("id: one", "id: no"), 6, ("scenarios[0].id", "false", "quotes")),

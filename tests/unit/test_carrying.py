@@ -150,5 +150,6 @@ def test_what_was_changed_outside_of_the_workdir_is_told_without_traces_of_runni
     assert outside(changes, "/app") == ()
     assert outside({**changes, "/etc": 0, "/etc/x": 1, "/root/.bashrc": 2}, "/app") == ("/etc/x",)
     assert outside({**changes, "/root/notes": 1}, "/app") == ("/root/notes",)
+    assert outside({**changes, "/app/.git": 0, "/app/.git/HEAD": 0}, "/app") == ("/app/.git/HEAD",)
     assert outside(changes, "/") is None
     assert len(outside({f"/srv/{number}": 1 for number in range(99)}, "/app") or ()) == 20

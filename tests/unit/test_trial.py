@@ -204,6 +204,7 @@ def test_scorers_go_in_only_after_every_process_of_the_agent_is_dead(bench: Benc
         "processes",
         "end_processes",
         "restore_programs",
+        "elsewhere",
         "read",
         "fetch",
         "put /logs/verifier /tests /tests/test.sh",
@@ -232,8 +233,8 @@ def test_a_fresh_container_is_set_up_and_gets_what_is_named_and_nothing_else(
     assert _kind(result) == ("passed", None, 1.0)
     calls = bench.provider.calls
     assert calls.count("start") == 2
-    assert calls[calls.index("take") :][:6] == [
-        "take", "remove", "start", "exec echo made > made.txt", "settle", "give",
+    assert calls[calls.index("take") :][:7] == [
+        "take", "remove", "start", "exec echo made > made.txt", "adopt_processes", "settle", "give",
     ]  # fmt: skip
     assert "not carried into the container for grading: /app/none.txt is not there" in result.notes
     of_agent, of_grader = bench.provider.started
