@@ -56,17 +56,19 @@ class Limits:
         environment = self.scenario.environment
         health = environment.healthcheck
         multiplier = self.config.timeout_multiplier
-        # Two more, for the ENTRYPOINT and the owner of the files. What serves is started again before grading.
-        steps = 2 * self.setup_timeout * (len(environment.setup) + 2)
+        # Two more, for the ENTRYPOINT and the owner of the files. What serves is started again before grading,
+        # and a container that a broken scorer is tried in is set up as well.
+        steps = 3 * self.setup_timeout * (len(environment.setup) + 2)
         waiting = pauses = 0.0
         if health is not None:
-            waiting = 2 * (health.start_period + health.timeout * (health.retries + 1)) * multiplier
-            pauses = 2 * (health.start_interval + health.interval * health.retries)
+            waiting = 3 * (health.start_period + health.timeout * (health.retries + 1)) * multiplier
+            pauses = 3 * (health.start_interval + health.interval * health.retries)
         collecting = multiplier * sum(
             float(hook["timeout_sec"])
             for spec in self.scenario.scorers
             if spec.type == "harbor"
             for hook in spec.params.get("collect", ())
         )
-        scoring = sum(self.scorer_timeout(spec) for spec in self.scenario.scorers)
+        # One that breaks is tried elsewhere, and then once more.
+        scoring = 3 * sum(self.scorer_timeout(spec) for spec in self.scenario.scorers)
         return steps + waiting + pauses + self.agent_timeout + collecting + scoring + _GRACE

@@ -23,6 +23,7 @@ import os
 import time
 import traceback
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from .agents.builtin import shell
@@ -64,7 +65,7 @@ from .model.result import (
     Trial,
     TrialResult,
 )
-from .model.scenario import FreshContainer, Grading, Network
+from .model.scenario import FreshContainer, Grading, Network, ScorerSpec
 from .model.usage import Usage
 from .preparation import Prepared, Services, prepare
 from .readiness import Readiness
@@ -228,6 +229,8 @@ class _Try:
         self.agent_end: AgentEnd | None = None
         self.ended = Ended()
         self.agent_version = None if original is None else original.agent_version
+        self.spoiled: str | None = None
+        self._suspects_agent = False
         self.phases: list[Phase] = []
         self.image: ImageRecord | None = None
         self.signature: Signature | None = None
@@ -356,6 +359,8 @@ class _Try:
         works = None if self.original is not None else command
         if works is not None:
             self.agent_version = works.version
+        # What the author wrote is no reason to believe that a scorer is sound; and nothing done breaks nothing.
+        self._suspects_agent = command is not None and not agent.trusted
         self._tells_usage = works is not None and not works.endpoints and not agent.trusted
         with (
             connected(
@@ -670,23 +675,21 @@ class _Try:
         with contextlib.closing(carried.taken.archive):
             # Its memory and its processors are for the next one.
             sandbox.remove()
-            with self._fresh_sandbox(fresh) as grader:
-                scenario = self.scenario
-                if fresh.environment is not None:
-                    scenario = scenario.model_copy(update={"environment": fresh.environment, "files": {}})
-                readiness = Readiness(grader, scenario, self.limits, self.cancellation, self._enter)
-                readiness.begin()
+            with self._untouched("fresh") as (grader, readiness):
                 self._enter_unless_cancelled("carry")
                 deliver(carried, grader)
                 self._grade(grader, readiness)
 
     @contextlib.contextmanager
-    def _fresh_sandbox(self, fresh: FreshContainer) -> Iterator[Sandbox]:
+    def _untouched(self, phase: str) -> Iterator[tuple[Sandbox, Readiness]]:
+        """A container to grade in that the agent has never been in, made ready."""
+        fresh = self.scenario.fresh_container or FreshContainer()
         scenario = self.scenario
-        environment = fresh.environment or scenario.environment
+        if fresh.environment is not None:
+            scenario = scenario.model_copy(update={"environment": fresh.environment, "files": {}})
+        environment = scenario.environment
         files = [File(path, mode=0o777) for path in _LOG_DIRECTORIES]
-        if fresh.environment is None:
-            files += [File(path, source=source) for path, source in scenario.files.items()]
+        files += [File(path, source=source) for path, source in scenario.files.items()]
         spec = SandboxSpec(
             environment=environment.model_copy(
                 update={"env": without_keys(environment.env), "setup_timeout": self.limits.setup_timeout}
@@ -702,36 +705,79 @@ class _Try:
             image_map=self.config.image_map,
             build_args=self.config.build_args,
         )
-        grader = self.services.provider.start(spec, lambda _: self._enter_unless_cancelled("fresh"))
-        self._network = environment.network
+        grader = self.services.provider.start(spec, lambda _: self._enter_unless_cancelled(phase))
+        elsewhere, self._network = self._network, environment.network
         try:
             with self.cancellation.interrupting(grader.kill):
                 self.cancellation.check()
-                yield grader
+                readiness = Readiness(grader, scenario, self.limits, self.cancellation, self._enter)
+                readiness.begin()
+                yield grader, readiness
         finally:
+            self._network = elsewhere
             self.notes += grader.notes
             grader.remove()
 
     def _grade(self, sandbox: Sandbox, readiness: Readiness) -> None:
         for number, spec in enumerate(self.scenario.scorers, 1):
             self._enter_unless_cancelled(f"score:{spec.name}")
-            self._switch_network(sandbox, spec.network)
-            context = make_context(
-                self.scenario,
-                spec,
-                sandbox,
-                timeout=self.limits.scorer_timeout(spec),
-                env=fill(spec.env, HOST),
-                directory=self.directory.path,
-                params=self._params(),
-            )
-            scorer = self.services.scorers[spec.type]
-            graded = run_scorer(context, scorer, self._redactor.redact_text)
+            graded = self._run_scorer(sandbox, spec, self.directory.path)
+            if graded.error is not None and self._suspects_agent:
+                graded = self._attribute(sandbox, readiness, spec, graded)
             self.scores.append(graded)
-            self.cancellation.check()
             if number < len(self.scenario.scorers):
                 self._end_scorer(sandbox, readiness, graded)
         self.score = combine(self.scores)
+
+    def _run_scorer(self, sandbox: Sandbox, spec: ScorerSpec, directory: Path) -> ScorerResult:
+        self._switch_network(sandbox, spec.network)
+        context = make_context(
+            self.scenario,
+            spec,
+            sandbox,
+            timeout=self.limits.scorer_timeout(spec),
+            env=fill(spec.env, HOST),
+            directory=directory,
+            params=self._params(),
+        )
+        graded = run_scorer(context, self.services.scorers[spec.type], self._redactor.redact_text)
+        self.cancellation.check()
+        return graded
+
+    def _attribute(
+        self, sandbox: Sandbox, readiness: Readiness, spec: ScorerSpec, broken: ScorerResult
+    ) -> ScorerResult:
+        """Find out whose doing it is that a scorer broke: it has to grade what the agent never touched.
+
+        If it breaks there too, it is broken: an error. If not, and it breaks on the agent's work again, that is what
+        breaks it, and is worth 0: a pipe in place of a file, a link to /dev/zero, more than fits into memory.
+        """
+        assert broken.error is not None  # noqa: S101  callers have looked
+        try:
+            with self._untouched(f"control:{spec.name}") as (control, _):
+                again = self._run_scorer(control, spec, self.directory.path / "control")
+        except InfrastructureError as error:
+            self.notes.append(
+                f"whether the agent broke scorer {spec.name}: {clean(one_line(str(error), 300))}"
+            )
+            return broken
+        if again.error is not None:
+            return broken
+        self._enter_unless_cancelled(f"score:{spec.name}")
+        self._end_scorer(sandbox, readiness, broken)
+        again = self._run_scorer(sandbox, spec, self.directory.path)
+        if again.error is None:
+            self.notes.append(
+                f"scorer {spec.name} broke once, and graded the same when it ran again: "
+                f"{clean(one_line(broken.error.message, 300))}"
+            )
+            return again
+        self.spoiled = (
+            f"the agent left what cannot be graded, where an untouched container can: {again.error.message}"
+        )
+        return again.model_copy(
+            update={"score": 0.0, "error": None, "details": {"broke": again.error.message}}
+        )
 
     def _end_scorer(self, sandbox: Sandbox, readiness: Readiness, graded: ScorerResult) -> None:
         """Whatever a scorer started, or the agent's code that it ran, would meddle with the next."""
@@ -761,6 +807,8 @@ class _Try:
             silent_timeout=self.limits.silent_timeout,
             memory=self.scenario.environment.memory,
         )
+        if verdict is None and self.spoiled is not None:
+            verdict = FailureClass.UNGRADABLE, self.spoiled
         if verdict is None and score < threshold:
             verdict = FailureClass.BELOW_THRESHOLD, f"score {score:g} is below the threshold {threshold:g}"
         if verdict is None:

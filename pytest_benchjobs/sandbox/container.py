@@ -19,6 +19,7 @@ from ..model.errors import (
     DiskFull,
     EngineError,
     EngineLost,
+    EnvironmentFailed,
     InfrastructureError,
     Ungradable,
 )
@@ -529,6 +530,10 @@ class DockerSandbox:
         low = output.lower()
         if "no space left on device" in low:
             raise DiskFull(f"the Docker Engine's disk is full: {output}")
+        if "resource temporarily unavailable" in low:
+            raise EnvironmentFailed(
+                f"the container has no room for one more process (`pids`: {self._spec.environment.pids}): {output}"
+            )
         if not any(fault in low for fault in _FAULT_OF_THE_COMMAND):
             raise EngineError(f"the Docker Engine could not start a command: {output}")
 

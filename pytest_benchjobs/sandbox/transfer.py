@@ -19,6 +19,8 @@ from .protocol import Fetched, File, Taken
 # Bits of Go's os.FileMode, which the engine describes files with.
 _LINK = 1 << 27
 _NOT_REGULAR = 1 << 31 | _LINK | 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
+# There is something on the way to a path that nobody gets past: a file, or a loop of links.
+_NO_WAY = ("not a directory", "too many links", "too many levels of symbolic links")
 
 
 class Transfer:
@@ -95,8 +97,10 @@ class Transfer:
         with self._calling():
             try:
                 chunks, stat = self._engine.client.get_archive(self._container, path)
-            except docker.errors.NotFound as error:
-                if "no such container" in str(error.explanation).lower():
+            except docker.errors.APIError as error:
+                text = str(error.explanation).lower()
+                gone = isinstance(error, docker.errors.NotFound) and "no such container" not in text
+                if not gone and not any(way in text for way in _NO_WAY):
                     raise
                 yield None, _no_archive
                 return

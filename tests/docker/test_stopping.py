@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -162,7 +163,10 @@ def test_a_shell_that_hangs_does_not_hold_a_signal_up(
         sink=lambda data: None,
     )  # fmt: skip
     sandbox.signal(4242, "INT")
-    assert "sleep 60" in sandbox.processes()
+    deadline = time.monotonic() + 10
+    while "sleep 60" not in (running := sandbox.processes()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert "sleep 60" in running
     sandbox.end_processes()
     assert sandbox.restore_programs() != ()
 

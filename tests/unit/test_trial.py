@@ -1071,3 +1071,61 @@ def test_a_reference_solution_is_not_asked(bench: Bench) -> None:
     assert (result.outcome, result.agent_end and result.agent_end.exit_status) == ("passed", 0)
     assert "read" not in bench.provider.calls
     assert not any("usage" in file.path for file in bench.provider.started[0].files)
+
+
+# Whose doing it is that a scorer broke
+
+
+BREAKS_ON_WORK = ScorerSpec(name="right", type="bash", script="test ! -e out.txt || exit 7; echo score=0")
+
+
+def test_a_scorer_that_only_the_agents_work_breaks_is_the_agents_failure(bench: Bench) -> None:
+    bench.config["retry_errors"] = 3
+    fine = ScorerSpec(name="fine", type="bash", script="echo score=1")
+    result = bench.run(scorers=(BREAKS_ON_WORK, fine))
+    assert _kind(result) == ("failed", "ungradable", 0.5)
+    assert result.failure is not None
+    assert result.failure.message.startswith(
+        "the agent left what cannot be graded, where an untouched container can: "
+    )
+    assert "status 7" in result.failure.message
+    assert [(one.score, one.error) for one in result.scorers] == [(0.0, None), (1.0, None)]
+    assert bench.provider.calls.count("start") == 2
+    assert bench.provider.calls.count("exec echo right > out.txt") == 1, "the agent is not paid again"
+    assert (bench.directory(result) / "control" / "scorers" / "right").is_dir()
+
+
+def test_a_full_score_of_others_does_not_make_up_for_work_that_breaks_a_scorer(bench: Bench) -> None:
+    heavy = ScorerSpec(name="fine", type="bash", script="echo score=1", weight=1000.0)
+    assert _kind(bench.run(scorers=(BREAKS_ON_WORK, heavy), threshold=0.9))[:2] == ("failed", "ungradable")
+
+
+def test_a_scorer_that_breaks_on_what_nobody_touched_is_an_error(bench: Bench) -> None:
+    result = bench.run(scorers=(ScorerSpec(name="right", type="bash", script="exit 7"),))
+    assert _kind(result) == ("error", "scorer_crashed", None)
+    assert bench.provider.calls.count("start") == 2
+
+
+def test_a_scorer_that_broke_once_is_believed_when_it_grades_the_same_work(
+    bench: Bench, tmp_path: Path
+) -> None:
+    once = tmp_path / "once"
+    flaky = f"if test -e out.txt && ! test -e {once}; then touch {once}; exit 7; fi; {RIGHT.script}"
+    result = bench.run(scorers=(ScorerSpec(name="right", type="bash", script=flaky),))
+    assert _kind(result) == ("passed", None, 1.0)
+    assert result.notes[0].startswith("scorer right broke once, and graded the same when it ran again: ")
+
+
+@pytest.mark.parametrize("agent", ["oracle", "nop"])
+def test_what_an_author_wrote_gives_a_scorer_no_excuse(bench: Bench, agent: str) -> None:
+    breaks = ScorerSpec(name="right", type="bash", script="exit 7")
+    result = bench.run(agent, scorers=(breaks,), reference=Reference(script="echo right > out.txt"))
+    assert _kind(result) == ("error", "scorer_crashed", None)
+    assert bench.provider.calls.count("start") == 1
+
+
+def test_where_no_other_container_can_be_had_a_broken_scorer_stays_an_error(bench: Bench) -> None:
+    bench.provider.faults["start"] = [None, None, ContainerStartFailed("no room")]  # looked up twice
+    result = bench.run(scorers=(BREAKS_ON_WORK,))
+    assert _kind(result) == ("error", "scorer_crashed", None)
+    assert result.notes == ("whether the agent broke scorer right: no room",)
