@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from ..model.baseline import BaselineFile, BaselineScenario, rounded
 from ..model.errors import InputError
@@ -16,7 +17,7 @@ from ..store.incoming import incoming_results, read_model
 from ..store.rows import PairRow, pair_row
 from ..store.text import one_line
 from ..store.trials import RESULT
-from .sides import Cell, Side, side
+from .sides import Cell, Side, gone_of, side
 
 
 def as_file(
@@ -118,14 +119,14 @@ def _bundle(root: Path) -> tuple[str, list[PairRow], tuple[str, ...]]:
         raise InputError(f"is not the directory of a job: it has no job.json{hint}", path=root)
     record = read_model(JobRecord, root / "job.json")
     notes = _status(record.id, record.status, root)
-    left_out: list[str] = []
 
-    def refuse(directory: Path, why: str) -> None:
-        left_out.append(one_line(f"{directory / RESULT} was left out: {why}", 300))
+    def refuse(directory: Path, why: str) -> NoReturn:
+        # A baseline without it would not miss it in the job that is judged either.
+        raise InputError(one_line(f"cannot be a baseline: {why}", 300), path=directory / RESULT)
 
-    results = (result for _, result in incoming_results(root, record.id, refuse))
-    rows = _rows(results, root)
-    return record.id, rows, (*notes, *left_out)
+    rows = _rows((result for _, result in incoming_results(root, record.id, refuse)), root)
+    _refuse_incomplete(record, len(rows), root)
+    return record.id, rows, notes
 
 
 def _report(file: JsonFile) -> tuple[str, list[PairRow], tuple[str, ...]]:
@@ -148,7 +149,14 @@ def _report(file: JsonFile) -> tuple[str, list[PairRow], tuple[str, ...]]:
             mistakes.append((("results", index), f"has the node id of the result in line {line}"))
     if mistakes:
         raise file.wrong(mistakes)
+    _refuse_incomplete(record, len(checked), file.path)
     return record.id, _rows(checked, file.path), notes
+
+
+def _refuse_incomplete(record: JobRecord, results: int, path: Path) -> None:
+    """Raise if a job is known to have had more results."""
+    if gone := gone_of(record, results):
+        raise InputError(f"job {one_line(record.id, 100)} cannot be a baseline: {gone}", path=path)
 
 
 def _status(job: str, status: JobStatus, path: Path) -> tuple[str, ...]:

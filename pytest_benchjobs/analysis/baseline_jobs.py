@@ -10,6 +10,7 @@ from pathlib import Path
 from ..model.job import JobRecord, JobStatus
 from ..store.history import History
 from ..store.reproducibility import head, is_ancestor
+from .sides import gone_of
 
 MAX_ERRORS = 0.05
 """Share of a job's attempts that may have ended in an error."""
@@ -93,12 +94,7 @@ def errors_of(history: History, job: str) -> str | None:
 def why_incomplete(history: History, job: str, results: int) -> str | None:
     """Why a job that is known to have had more results than these should not be a baseline; None: it had no more."""
     record = history.job(job)
-    if record is None:
-        return None
-    # A rebuilt history counts what is left; one that completed had all that was planned.
-    planned = record.planned if record.status is JobStatus.COMPLETED else None
-    had = max(record.totals.trials, planned or 0)
-    return f"{had - results} of its {had} results are gone" if results < had else None
+    return None if record is None else gone_of(record, results)
 
 
 def last_job(history: History, job: JobRecord | None, benchmarks: Collection[str] = ()) -> Chosen:

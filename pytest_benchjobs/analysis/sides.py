@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..garbage import undisturbed
+from ..model.job import JobRecord, JobStatus
 from ..model.known import KnownMode
 from ..model.result import Outcome
 from ..store.rows import PairRow
@@ -92,6 +93,14 @@ def doubled(rows: Iterable[PairRow]) -> list[str]:
         elif None not in (row.comparable, met[key]) and row.comparable != met[key]:
             twice[f"{row.benchmark}/{row.scenario}"] = None
     return list(twice)
+
+
+def gone_of(record: JobRecord, results: int) -> str | None:
+    """How many results of a job are gone, in a few words, where these are left; None: it had no more."""
+    # A rebuilt history counts what is left; a job that completed had all that was planned.
+    planned = record.planned if record.status is JobStatus.COMPLETED else None
+    had = max(record.totals.trials, planned or 0)
+    return f"{had - results} of its {had} results are gone" if results < had else None
 
 
 def two_tasks(names: Sequence[str]) -> str:

@@ -253,6 +253,37 @@ def test_results_whose_files_are_gone_run_again(counted: Bench) -> None:
     done.stdout.fnmatch_lines(["*its files of job * are gone"])
 
 
+def test_an_older_result_is_taken_where_the_files_of_the_latest_are_gone(counted: Bench) -> None:
+    call = ("many.bench.yaml", "--bench-scenario", "good")
+    counted.run(*call)
+    first = counted.bundle().name
+    counted.run(*call)
+    next(counted.bundle().glob("trials/*/good/1/result.json")).unlink()
+    ran(counted)
+    assert counted.run(*call, "--bench-reuse").ret == 0
+    assert ran(counted) == []
+    assert last(counted)["good"]["reused"]["job"] == first
+
+
+@pytest.mark.parametrize("damaged", [None, "{", '{"schema_version": 99}'])
+def test_nobody_knows_what_changed_where_the_earlier_result_is_gone(
+    counted: Bench, damaged: str | None
+) -> None:
+    call = ("many.bench.yaml", "--bench-scenario", "good")
+    counted.run(*call)
+    job = counted.bundle().name
+    path = next(counted.bundle().glob("trials/*/good/1/result.json"))
+    if damaged is None:
+        path.unlink()
+    else:
+        path.write_text(damaged)
+    change(counted, "echo score=1", "echo score=0.5")
+    ran(counted)
+    done = counted.run(*call, "--bench-reuse", "--bench-explain-reuse")
+    assert ran(counted) == ["good"]
+    done.stdout.fnmatch_lines([f"*nobody knows what decided its result in job {job}*"])
+
+
 def test_under_xdist(counted: Bench) -> None:
     counted.run("many.bench.yaml", "-n", "2")
     assert ran(counted) == ["bad", "broken", "good"]

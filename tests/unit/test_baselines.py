@@ -412,6 +412,31 @@ def test_who_set_it_is_whoever_ci_or_git_names(
 # --- Files
 
 
+def _without_some_results(reports: Path, history: History) -> None:
+    """See that neither a job's directory nor its report is a baseline once a result of it is damaged or gone."""
+    root = JobBundle(reports, ONE).root
+    path = min(root.glob("trials/*/*/*/result.json"))
+    whole, report = path.read_bytes(), (root / "report.json").read_bytes()
+    path.write_bytes(whole[:-20])
+    with pytest.raises(InputError, match=f"{path.parent.parent.name}/1/result.json"):
+        found(f"file:jobs/{ONE}", history, root=reports)
+    path.unlink()
+    with pytest.raises(InputError, match="1/result.json: cannot be a baseline: "):
+        found(f"file:jobs/{ONE}", history, root=reports)
+    path.parent.rename(reports / "elsewhere")
+    with pytest.raises(InputError, match="cannot be a baseline: 1 of its 4 results are gone"):
+        found(f"file:jobs/{ONE}", history, root=reports)
+    (reports / "elsewhere").rename(path.parent)
+    less = json.loads(report)
+    less["results"].pop()
+    (root / "report.json").write_text(json.dumps(less), "utf-8")
+    with pytest.raises(InputError, match="cannot be a baseline: 1 of its 4 results are gone"):
+        found(f"file:jobs/{ONE}/report.json", history, root=reports)
+    path.write_bytes(whole)
+    (root / "report.json").write_bytes(report)
+    assert found(f"file:jobs/{ONE}", history, root=reports).side is not None
+
+
 def test_a_job_s_directory_and_its_report_are_the_same_side(
     reports: Path, history: History, tmp_path: Path
 ) -> None:
@@ -427,6 +452,7 @@ def test_a_job_s_directory_and_its_report_are_the_same_side(
         assert side.cells == from_history.cells
         with pytest.raises(InputError, match="cannot be its own baseline"):
             found(f"file:{path}", history, record, root=reports)
+    _without_some_results(reports, history)
     for name, jobs in (("own", (ONE,)), ("pool", (TWO, ONE))):
         written = as_file(Side(name, jobs, from_history.cells), name=name)
         (reports / f"{name}.json").write_bytes(baseline_json(written))
