@@ -107,7 +107,8 @@ class YamlBuilder:
             before = self._values - 1
             if depth >= MAX_DEPTH:
                 raise self._error("is nested too deeply", event)
-            if event.tag not in (None, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"):
+            usual = "seq" if kind is kinds.SequenceStartEvent else "map"
+            if event.tag not in (None, f"tag:yaml.org,2002:{usual}"):
                 self.errors.append(self._error(f"the tag {event.tag!r} is not supported; remove it", event))
             value = self._sequence(depth) if kind is kinds.SequenceStartEvent else self._mapping(depth)
         if event.anchor is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,11 @@ class Job:
     path: Path
     server: ModelServer
 
-    def scenarios(self, prompts: dict[str, str], *, timeout: float = 180, late: str = "") -> None:
-        """One scenario for each prompt. It is solved when made.txt says hi. The one called `late` has little time."""
+    def scenarios(
+        self, prompts: dict[str, str], *, timeout: float = 180, timeouts: Mapping[str, float] | None = None
+    ) -> None:
+        """One scenario for each prompt. It is solved when made.txt says hi. Some may have another time than most."""
+        timeouts = timeouts or {}
         manifest = {
             "benchmark": "made",
             "defaults": {
@@ -57,7 +61,7 @@ class Job:
                 ],
             },
             "scenarios": [
-                {"id": name, "problem_statement": prompt, **({"agent_timeout": 10} if name == late else {})}
+                {"id": name, "problem_statement": prompt, "agent_timeout": timeouts.get(name, timeout)}
                 for name, prompt in prompts.items()
             ],
         }

@@ -46,7 +46,7 @@ def test_each_fault_has_the_outcome_and_class_of_the_table(job: Job, agent: str)
     job.scenarios(
         {name: prompt for name, (prompt, *_) in FAULTS.items() if name != "quota"},
         timeout=120,
-        late="slow",
+        timeouts={"slow": 10},
     )
     found = job.run(
         "--bench-agent", job.spec(agent), "--bench-model-patience", "3", "--bench-concurrency", "4"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import json
 import re
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from pytest_benchjobs import cli
 from pytest_benchjobs.cli import main
 from pytest_benchjobs.cli.commands import benchjobs
 from pytest_benchjobs.model.errors import EngineUnavailable
@@ -40,6 +42,31 @@ def test_help_names_every_command_and_each_has_help_of_its_own(capsys: pytest.Ca
     for name in commands:
         assert run(name, "--help") == 0
         assert f"Usage: benchjobs {name}" in capsys.readouterr().out
+
+
+def test_help_and_the_page_of_commands_name_every_command_there_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("--help") == 0
+    shown = capsys.readouterr().out.partition("Commands:")[2]
+    listed = {
+        line.split()[0]: line.split(None, 1)[1] for line in shown.splitlines() if re.match(r"  \S", line)
+    }
+    package = Path(cli.__file__).parent
+    found: list[click.Command] = []
+    inside: list[click.Command] = []
+    for path in package.glob("*.py"):
+        module = importlib.import_module(f"{cli.__name__}.{path.stem}")
+        for command in vars(module).values():
+            if isinstance(command, click.Command) and command is not benchjobs:
+                found.append(command)
+                if isinstance(command, click.Group):
+                    inside |= {id(one) for one in command.commands.values()}
+    commands = {name for name, command in found.items() if id(command) not in inside}
+    assert set(listed) == commands
+    assert all(len(about) > 8 for about in listed.values())
+    page = (Path(__file__).parents[2] / "docs" / "commands.md").read_text()
+    assert {name for name in commands if f"`benchjobs {name}" not in page} == set()
 
 
 @pytest.mark.parametrize(
