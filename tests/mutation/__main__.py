@@ -130,7 +130,9 @@ def sample(rooms: list[str], count: int, seed: int) -> list[tuple[str, Mutant]]:
 
 def judge(copy: Path, module: str, mutant: Mutant, found: dict[str, Any], limit: float) -> str:
     """Say what became of a mutant: killed, survived, or that no test of the map calls its function."""
-    tests = found["tests"].get(module, {}).get(mutant.function, [])
+    functions = found["tests"].get(module, {})
+    # Of a function that is newer than the map, the tests of its module.
+    tests = functions.get(mutant.function) or sorted({test for each in functions.values() for test in each})
     if not tests:
         return "uncovered"
     tests = sorted(tests, key=lambda test: found["seconds"].get(test, 0))[:_MOST_TESTS]

@@ -300,3 +300,14 @@ def test_killing_a_writer_leaves_whole_results_only_and_loses_none(bundle: JobBu
         assert not list(bundle.root.rglob(".*"))
         assert {log.stat().st_size for log in bundle.root.rglob("agent.log")} == {100_000}
         files.remove_tree(bundle.root / "trials")
+
+
+def test_what_cannot_be_listed_is_a_warning_and_what_is_not_there_is_none(bundle: JobBundle) -> None:
+    warnings: list[BundleWarning] = []
+    (bundle.root / "trials").rmdir()
+    assert list(bundle.results(warnings)) == []
+    assert warnings == []
+    (bundle.root / "trials").write_text("no directory")
+    assert list(bundle.results()) == []
+    assert list(bundle.results(warnings)) == []
+    assert warnings == [BundleWarning(bundle.root / "trials", "cannot be read: Not a directory")]

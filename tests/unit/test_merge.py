@@ -748,3 +748,12 @@ def test_mistakes_are_one_line(
         assert (status, out, err.count("\n")) == (2, "", 1), err
         assert message in err
     assert not here.exists()
+
+
+def test_results_elsewhere_in_a_bundle_are_no_trials(there: Path, history: Import, merging: Merge) -> None:
+    source = make(there, made("a"))
+    for name in ("copies", ".trials"):
+        shutil.copytree(source.root / "trials", source.root / name)
+    shutil.copytree(source.root / "trials/oracle/a", source.root / "trials/oracle/.a")
+    assert merging.bring_in(source.root).trials == 1
+    assert merging.problems == []

@@ -152,3 +152,17 @@ def test_verdicts_group_by_scenario_and_agent(tmp_path: Path) -> None:
 def test_the_number_of_an_attempt_goes_and_that_of_a_model_stays() -> None:
     assert group_id("a::s[x:model-1-2]", 2) == "a::s[x:model-1]"
     assert group_id("a::s[x:model-1]", 2) == "a::s[x:model-1]"
+
+
+@pytest.mark.parametrize(
+    ("policy", "attempts", "outcome"),
+    [("any", 1, "passed"), ("any", 2, "passed"), ("all", 2, "error"), ("rate:0.5", 3, "error")],
+)
+def test_one_attempt_of_several_is_not_all_of_them(policy: str, attempts: int, outcome: str) -> None:
+    only = result(trial(), notes=("kept",))
+    found = verdict("a.bench.yaml::count[oracle]", [only], parse_policy(policy), attempts)
+    assert found.outcome == outcome
+    assert (found is only) == (attempts == 1)
+    if outcome == "error":
+        assert found.failure is not None
+        assert f"{attempts - 1} did not run" in found.failure.message
