@@ -12,7 +12,7 @@ WORKERS := -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format unit plugin docs docker local agents extended bench test-matrix terminal-bench venv engine bubblewrap clean
+.PHONY: help demo test lint format unit plugin docs docker local agents extended bench mutants test-matrix terminal-bench venv engine bubblewrap clean
 
 help:  ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -57,6 +57,10 @@ extended: venv engine bubblewrap  ## What takes long and tells little that `make
 
 bench: venv engine  ## Measure the budgets: each figure is the median of several runs, beside what it may be
 	$(PY) -m tests.performance
+
+mutants: venv  ## Change the code of ROOMS (default: store/) a little, a sample of times, and list what no unit test notices
+	$(PY) -m tests.mutation map
+	$(PY) -m tests.mutation run $(or $(ROOMS),store/)
 
 test-matrix: venv  ## Plugin tests on every supported pytest and pytest-xdist, and beside other plugins
 	$(PY) scripts/matrix.py $(MATRIX)

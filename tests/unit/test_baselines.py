@@ -421,7 +421,7 @@ def _without_some_results(reports: Path, history: History) -> None:
     with pytest.raises(InputError, match=f"{path.parent.parent.name}/1/result.json"):
         found(f"file:jobs/{ONE}", history, root=reports)
     path.unlink()
-    with pytest.raises(InputError, match="1/result.json: cannot be a baseline: "):
+    with pytest.raises(InputError, match=r"1/result\.json: cannot be a baseline: "):
         found(f"file:jobs/{ONE}", history, root=reports)
     path.parent.rename(reports / "elsewhere")
     with pytest.raises(InputError, match="cannot be a baseline: 1 of its 4 results are gone"):

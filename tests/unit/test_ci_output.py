@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from junitparser import JUnitXml
 
 from pytest_benchjobs.model.gate import GatePolicy, GateVerdict, Rule, ScenarioRef
+from pytest_benchjobs.model.job import Invocation
 from pytest_benchjobs.model.known import Known, KnownMode
 from pytest_benchjobs.model.result import Failure as Why
 from pytest_benchjobs.model.result import Outcome, TrialResult, Usage
@@ -432,6 +433,29 @@ class TestJunit:
         bundle = JobBundle.create(tmp_path / "reports", record(tmp_path / "reports"))
         write_reports(bundle, record(tmp_path / "reports", **more.pop("record", {})), results, **more)
         return ET.fromstring((bundle.root / "junit.xml").read_bytes())
+
+    @pytest.mark.parametrize(
+        ("rootdir", "file"),
+        [("sub", "sub/a.bench.yaml"), ("", "a.bench.yaml"), ("/elsewhere", "a.bench.yaml")],
+    )
+    def test_the_file_of_a_failure_is_that_of_the_repository(
+        self, tmp_path: Path, rootdir: str, file: str
+    ) -> None:
+        called = Invocation(arguments=(), directory=tmp_path, rootdir=tmp_path / rootdir)
+        written = self.write(
+            tmp_path, [failed("s")], record={"invocation": called}, host=Host(Ci.GITLAB, tmp_path)
+        )
+        assert [case.get("file") for case in written.iter("testcase")] == [file]
+
+    def test_where_there_is_little_room_properties_of_single_agents_go_first(self) -> None:
+        told = [("bench_mean[a]", "1"), ("bench_job", "x"), ("bench_mean[b]", "2"), ("bench_gate", "ok")]
+        room = sum(len(junit_short._property(name, value)) for name, value in told if "[" not in name)
+        kept, dropped = junit_short._fitting(told, room)
+        assert (kept.count(b"<property"), dropped) == (2, 2)
+        assert b"bench_job" in kept
+        assert b"bench_gate" in kept
+        everything, none = junit_short._fitting(told, 10_000)
+        assert (everything.count(b"<property"), none) == (4, 0)
 
     def test_gitlab_finds_name_file_time_verdict_and_log(self, tmp_path: Path) -> None:
         place = "trials/codex/s/1"
