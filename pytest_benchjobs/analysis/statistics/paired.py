@@ -6,6 +6,7 @@ anew, in each scenario for itself, how many have a mean as low as the one seen? 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Hashable, Sequence
 
@@ -53,10 +54,9 @@ def permutation(
     if len(before) != len(now):
         raise ValueError(f"{len(before)} scenarios before and {len(now)} now: they are compared in pairs")
     for side in (before, now):
-        for scores in side:
-            if not scores:
-                raise ValueError("a scenario without attempts on a side cannot be compared")
-            finite(scores)
+        if not all(side):
+            raise ValueError("a scenario without attempts on a side cannot be compared")
+        finite(itertools.chain.from_iterable(side))
     if clusters is not None and len(clusters) != len(now):
         raise ValueError(f"{len(now)} scenarios in {len(clusters)} clusters: each scenario needs one")
     if clusters is None or len(set(clusters)) == len(clusters):

@@ -5,7 +5,7 @@ on the other side: which of them are "now" is drawn at random, in each part for 
 as low as the one seen, and how often as high?
 
 - Counted, where all amounts are multiples of one unit, as pass rates are: the product of one polynomial for each part.
-- By an Edgeworth expansion, where that would take long, and sixty parts or more make the sum nearly normal.
+- By an Edgeworth expansion, where that would take long, and sixteen parts or more make the sum nearly normal.
 - Counted half by half, where there are few deals of amounts of any size.
 - Otherwise by random deals, always the same ones.
 """
@@ -38,7 +38,8 @@ _MOST_BITS = 1 << 26  # random bits held at a time, of all deals that are added 
 _FIRST = 4096  # random deals after which a p is clear that is
 _CLEAR = 400  # of them as low, and as high: p is neither below 0.1 nor above 0.9
 _EXCHANGES = 24  # rounds of them, after which any deal is as likely as any other
-_MANY_PARTS = 60
+_MANY_PARTS = 16
+_HUGE = 1e50  # the fourth power of more is no number
 _NEARLY_NORMAL = 0.1  # skewness and excess of a sum up to which its expansion holds to a hundredth
 
 
@@ -142,6 +143,10 @@ def tails(parts: Sequence[Part], *, seed: int = 0, resamples: int = 20_000) -> T
     return Test(drop, exact=False, resamples=drawn, rise=rise)
 
 
+def _amounts(part: Part) -> tuple[float, ...]:
+    return part.rises if isinstance(part, Counted) else part.gains
+
+
 def variance(part: Part) -> float:
     """Variance of what a part adds, over all its deals."""
     return _moments(part)[1]
@@ -154,7 +159,7 @@ def _unit(parts: Sequence[Part]) -> float | None:
     """The largest common unit of all amounts. None: they have none that is coarse enough to matter."""
     amounts: set[float] = set()
     for part in parts:
-        amounts.update(part[3] if isinstance(part, Counted) else part[0])
+        amounts.update(_amounts(part))
         if len(amounts) > _FINEST:
             return None
     denominator = 1
@@ -332,6 +337,8 @@ def _moments(part: Part) -> tuple[float, float, float, float]:
 
 def _expanded(parts: Sequence[Part], unit: float | None, resamples: int) -> tuple[float, float] | None:
     """Both tails by the Edgeworth expansion of the sum; None: it is not near enough to normal, or not smooth."""
+    if max(map(max, map(_amounts, parts))) > _HUGE:
+        return None
     moments = list(map(_moments, parts))
     two = math.fsum(of[1] for of in moments)
     if unit is None:
@@ -370,7 +377,7 @@ def _sampled(
     All deals are made at once: each bit of a long integer is one of them. A p that is clear after the first few
     thousand is left at that (Besag and Clifford 1991).
     """
-    amounts = [part.rises if isinstance(part, Counted) else part.gains for part in parts]
+    amounts = list(map(_amounts, parts))
     scale = 1 / unit if unit is not None else _FIXED_POINT / max(map(max, amounts))
     whole = [[round(one * scale) for one in some] for some in amounts]
     seen = sum(
@@ -401,11 +408,12 @@ def _columns(
     full = (1 << size) - 1
     for part, some in zip(parts, amounts, strict=True):
         attempts = part.attempts if isinstance(part, Counted) else len(part.gains)
+        turned = _turned(part)
+        key = attempts, attempts - part.drawn if turned else part.drawn
         if attempts == 2:
-            drawn = [chance.getrandbits(size)]
-            drawn.append(full ^ drawn[0])
+            first = chance.getrandbits(size)
+            drawn = [first, full ^ first]
         else:
-            key = attempts, part.drawn
             if key not in pools:
                 pools[key] = _pool(*key, chance, size)
             # A pool serves many parts: its attempts are renamed, and its deals begin elsewhere.
@@ -413,13 +421,26 @@ def _columns(
             drawn = [
                 (one << turn | one >> (size - turn)) & full for one in chance.sample(pools[key], attempts)
             ]
+        if turned:
+            drawn = [full ^ bits for bits in drawn]
         if isinstance(part, Counted):
             drawn = _reached(drawn[: part.ones])[max(0, part.ones + part.drawn - attempts) :]
+        elif turned:
+            drawn = drawn[-part.drawn :] + drawn[: -part.drawn]
         for amount, bits in zip(some, drawn, strict=False):
             for weight, column in enumerate(columns):
                 if amount >> weight & 1:
                     column.append(bits)
     return _added(columns)
+
+
+def _turned(part: Part) -> bool:
+    """Whether the attempts of the baseline are the ones to be drawn: so that swapped sides get the same deals."""
+    if isinstance(part, Counted):
+        had = max(0, part.ones + part.drawn - part.attempts) + part.seen
+        return (part.attempts - part.drawn, part.ones - had) < (part.drawn, had)
+    now, before = part.gains[: part.drawn], part.gains[part.drawn :]
+    return (len(before), before) < (len(now), now)
 
 
 def _pool(attempts: int, drawn: int, chance: random.Random, size: int) -> list[int]:
