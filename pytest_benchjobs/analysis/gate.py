@@ -13,6 +13,7 @@ from .coverage import COVERAGE, coverage
 from .gating import words
 from .gating.changes import changes
 from .gating.compare import compare
+from .gating.family import Found, judged
 from .gating.floors import ERRORS, SAMPLES, error_rate, errors, floors, samples
 from .gating.groups import Group, group, select
 from .gating.measure import mean
@@ -77,11 +78,13 @@ def judge(
             notes += more
         if config.confirm and not any(rule.metric == "scenario" for rule in rules):
             rules = [*rules, Rule(text="scenario", metric="scenario")]
+        tested: list[Found] = []
         for rule in rules if groups else ():
             if fresh is not None and rule.metric == "scenario":
-                found += confirm(rule, groups, fresh, config)
+                tested += confirm(rule, groups, fresh, config)
             else:
-                found += by_rounds(_RULES.get(rule.metric, compare)(rule, groups, config), rounds)
+                tested += _RULES.get(rule.metric, compare)(rule, groups, config)
+        found += by_rounds(judged(tested), rounds)
         notes += _warnings(config, groups, found)
     elif rules or named:
         missing = baseline_missing or "no baseline was asked for"
@@ -137,7 +140,7 @@ def exit_status(report: GateReport) -> int:
     return EXIT_INCONCLUSIVE if strict and report.verdict is GateVerdict.INCONCLUSIVE else 0
 
 
-_RULES: dict[str, Callable[[Rule, Sequence[Group], GateConfig], list[RuleReport]]] = {
+_RULES: dict[str, Callable[[Rule, Sequence[Group], GateConfig], list[Found]]] = {
     "scenario": each,
     "critical": critical,
 }

@@ -7,12 +7,13 @@ fresh attempts alone: the ones that made it look so would be counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ..model.gate import Change, GateConfig, GatePolicy, GateVerdict, RoundReport, Rule, RuleReport
 from .gating import words
 from .gating.changes import changes
 from .gating.compare import new, tolerated
+from .gating.family import Found, Tested, comparisons
 from .gating.groups import Group, group, nothing, select
 from .gating.measure import Measured, mean, measure
 from .pairing import Pair, pair
@@ -39,21 +40,28 @@ def why_no_rounds(config: GateConfig, attempts: int) -> str | None:
 
 
 def looks(
-    now: Side, before: Side, config: GateConfig, *, number: int, rounds: int
+    now: Side, before: Side, config: GateConfig, *, number: int, rounds: int | Callable[[str], int]
 ) -> tuple[RoundReport, ...]:
     """What round `number` of at most `rounds` showed, for each rule in each benchmark and agent.
 
-    Alpha of a rule is shared equally among what it looks at (Bonferroni), as the numbers of rounds they take differ.
+    Alpha is shared equally among what all rules look at, or what a rule looks at that stands alone (Bonferroni), as the
+    numbers of rounds they take differ. `rounds` may differ by benchmark; one whose last round was earlier is left out.
     """
     groups = group(now, before, pair(before, now))
+    rules = [rule for rule in config.rules if not rule.floor] or [Rule(text="mean", metric="mean")]
+    chosen = [
+        (rule, [one for one in select(rule, groups) if one.baseline_agent is not None]) for rule in rules
+    ]
+    counts = [(rule, len(compared)) for rule, compared in chosen]
+    if config.confirm:
+        counts.append((Rule(text="scenario", metric="scenario"), 1))  # judged at the end
     found = []
-    for rule in config.rules:
-        if rule.floor:
-            continue
-        compared = [one for one in select(rule, groups) if one.baseline_agent is not None]
+    for rule, compared in chosen:
+        shares = comparisons(rule, counts)
         for one in compared:
-            measured = measure(rule, one.pairs)
-            found.append(_look(rule, one, measured, config, number, rounds, len(compared)))
+            most = rounds if isinstance(rounds, int) else rounds(one.benchmark)
+            if number <= most:
+                found.append(_look(rule, one, measure(rule, one.pairs), config, number, most, shares))
     return tuple(found)
 
 
@@ -131,18 +139,26 @@ def to_confirm(now: Side, before: Side) -> tuple[Key, ...]:
     return tuple((one.benchmark, one.scenario, one.agent) for one in worse)
 
 
-def confirm(rule: Rule, groups: Sequence[Group], fresh: Side, config: GateConfig) -> list[RuleReport]:
+def confirm(rule: Rule, groups: Sequence[Group], fresh: Side, config: GateConfig) -> list[Found]:
     """Judge `scenario` by fresh attempts: Fisher's test of each that looked worse, adjusted for those (Holm)."""
     chosen = select(rule, groups)
     if not chosen:
         return [nothing(rule, groups)]
-    reports = [new(rule, one, config) for one in chosen if one.baseline_agent is None]
+    found: list[Found] = [new(rule, one, config) for one in chosen if one.baseline_agent is None]
     compared = [one for one in chosen if one.baseline_agent is not None]
     picked = [[two for two in one.pairs if _fresh(fresh, two) is not None] for one in compared]
-    adjusted = iter(holm([_chance(two, fresh) for pairs in picked for two in pairs]))
-    for one, pairs in zip(compared, picked, strict=True):
-        reports.append(_confirmed(rule, one, pairs, [next(adjusted) for _ in pairs]))
-    return reports
+    alone = holm([_chance(two, fresh) for pairs in picked for two in pairs])
+    least = min(alone, default=1.0)
+
+    def reports(p: float, _: int) -> list[RuleReport]:
+        times = p / least if least else 1.0
+        adjusted = iter([min(1.0, one * times) for one in alone])
+        return [
+            _confirmed(rule, one, pairs, [next(adjusted) for _ in pairs])
+            for one, pairs in zip(compared, picked, strict=True)
+        ]
+
+    return [*found, Tested(rule, least, reports)]
 
 
 def _confirmed(rule: Rule, one: Group, pairs: Sequence[Pair], adjusted: Sequence[float]) -> RuleReport:

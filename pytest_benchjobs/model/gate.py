@@ -83,13 +83,17 @@ class Rule(Model):
     """Pattern of labels; None: each agent."""
     tag: str | None = None
     """Pattern; None: scenarios of all tags."""
+    alone: bool = False
+    """Its p-values are adjusted for what it looks at alone, not for the other rules of the gate."""
     only: str | None = None
     """Of floors: pattern of the benchmarks or agents it is for; None: all."""
 
     @property
     def alpha(self) -> float:
         """How often it may call a regression what is none."""
-        return 1 - self.level
+        return round(
+            1 - self.level, 12
+        )  # 1 - 0.95 is a little more than 0.05, which a p of 0.05 is not below
 
     @property
     def floor(self) -> bool:
@@ -244,7 +248,7 @@ class RuleReport(Model, defer_build=True):
     tolerance: float | None = None
     """In the unit of the metric."""
     p_value: float | None = None
-    """One-sided, adjusted for the number of comparisons the rule makes."""
+    """One-sided, adjusted for all comparisons of the gate, or of a rule that stands alone."""
     test: str | None = None
     """`permutation`, `sign-flip`, `mcnemar`, `fisher`, `rule`, ..."""
     detectable: float | None = None

@@ -97,10 +97,10 @@ class Rounds:
         for number in numbers:
             yield [ticket for ticket in tickets if ticket.attempt == number]
             if number != numbers[-1]:
-                self._look(number, numbers[-1])
-        self._look(numbers[-1], numbers[-1])
+                self._look(number)
+        self._look(numbers[-1])
 
-    def _look(self, number: int, rounds: int) -> None:
+    def _look(self, number: int) -> None:
         from ..analysis.rounds import decided, looks
 
         before = self._bench.before_side
@@ -110,7 +110,14 @@ class Rounds:
             for key in {(item.source.benchmark, item.agent.label) for item in self._trials}
         ):
             return
-        found = looks(self._now(), before, self._gate, number=number, rounds=rounds)
+        job = self._bench.job
+        found = looks(
+            self._now(),
+            before,
+            self._gate,
+            number=number,
+            rounds=lambda benchmark: job.of(benchmark).attempts,
+        )
         # What was decided in an earlier round has no attempts since, and stays as it was.
         fresh = [one for one in found if (one.benchmark, one.agent) not in self._bench.decided]
         keys = {(one.rule, one.benchmark, one.agent) for one in fresh}

@@ -25,7 +25,8 @@ FLOORS = {
     "min_lift": "how many times the score of chance, above 0",
 }
 """Limits of a job alone, and what they are given as."""
-_KEYS = ("benchmark", "agent", "tag")
+_KEYS = ("benchmark", "agent", "tag", "alone")
+_YES = {"yes": True, "no": False}
 _ABSENT = ("benchmark", "scenario", "agent")
 """By what is named that a baseline has and a job need not have."""
 _LONGEST = 1000
@@ -144,6 +145,7 @@ class _Reader:
             benchmark=scope.get("benchmark"),
             agent=scope.get("agent"),
             tag=scope.get("tag"),
+            alone=_YES[scope.get("alone", "no")],
         )
 
     def _read_metric(self) -> tuple[int | None, int]:
@@ -190,6 +192,8 @@ class _Reader:
                 self._refuse(start, f"{key} has no value. Write {key}=NAME, or a pattern with *")
             elif key in scope:
                 self._refuse(start, f"{key} is given twice")
+            elif key == "alone" and value not in _YES:
+                self._refuse(start, f"alone is {_shown(value)}. Write alone=yes for a rule that stands alone")
             else:
                 scope[key] = value
                 last = key

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.gate import exit_status, judge
 from pytest_benchjobs.analysis.sides import Cell, Side
+from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.gate import (
     Absence,
     GateConfig,
@@ -399,6 +400,74 @@ def test_scopes() -> None:
     fine = of(*(cell(n, [1.0], tags=("easy",) if n < 6 else ()) for n in range(20)))
     assert only(judged(tagged, fine, "mean[tag=ea*]")).scenarios == 6
     assert "with tags easy" in judged(tagged, fine, "mean[tag=hard]").why
+
+
+def test_a_p_that_equals_alpha_is_not_below_it() -> None:
+    for level, alpha in ((95, 0.05), (90, 0.1), (99, 0.01), (80, 0.2)):
+        assert parse_rule(f"mean@{level}").alpha == alpha
+    # Of one scenario, 3 of 3 before and 0 of 3 now: one deal of twenty.
+    found = only(judged(side([[0, 0, 0]]), side([[1, 1, 1]]), "mean"))
+    assert (found.p_value, found.verdict) == (0.05, INCONCLUSIVE)
+    found = only(judged(side([[0, 0, 0]]), side([[1, 1, 1]]), "scenario"))
+    assert (found.p_value, found.verdict) == (0.05, INCONCLUSIVE)
+    assert only(judged(side([[0, 0, 0]]), side([[1, 1, 1]]), "mean@94")).verdict is REGRESSED
+
+
+def test_all_rules_of_a_gate_share_its_alpha() -> None:
+    now = side([[0.0]] * 6 + [[1.0]] * 14)  # p is 1/64
+    one = judged(now, side(GOOD), "mean")
+    assert (one.verdict, only(one).p_value) == (REGRESSED, 1 / 64)
+    several = judged(now, side(GOOD), "mean", "pass_rate", "mean[tag=*]", "cost")
+    assert [rule.p_value for rule in several.rules][:2] == [2 / 64, 2 / 64]  # those with something to compare
+    many = judged(now, side(GOOD), "mean", "pass_rate", "pass@1", "pass^1")
+    assert {rule.p_value for rule in many.rules} == {4 / 64}
+    assert many.verdict is INCONCLUSIVE
+    # What could have been seen is what could have been seen by so many rules.
+    assert many.rules[0].detectable > only(one).detectable  # type: ignore[operator]
+    alone = judged(now, side(GOOD), "mean[alone=yes]", "pass_rate", "pass@1", "pass^1")
+    assert [rule.p_value for rule in alone.rules] == [1 / 64, 3 / 64, 3 / 64, 3 / 64]
+    assert alone.verdict is REGRESSED
+    # All single scenarios are one comparison to the others.
+    both = judged(side([[0] * 5] + [[1] * 5] * 9), side([[1] * 5] * 10), "scenario", "mean")
+    assert [rule.p_value for rule in both.rules] == pytest.approx([10 / 252, 2 / 252])
+    assert only(judged(side([[0] * 5] + [[1] * 5] * 9), side([[1] * 5] * 10), "scenario")).p_value == pytest.approx(10 / 252)  # fmt: skip
+
+
+def test_a_rule_that_stands_alone_says_so() -> None:
+    rule = parse_rule("mean[benchmark=b,alone=yes]:5pp")
+    assert (rule.alone, rule.benchmark) == (True, "b")
+    assert parse_rule("mean[alone=no]").alone is parse_rule("mean").alone is False
+    with pytest.raises(InputError, match=r"alone is 'maybe'. Write alone=yes for a rule that stands alone"):
+        parse_rule("mean[alone=maybe]")
+
+
+def test_many_rules_on_unchanged_code_make_no_more_false_alarms() -> None:
+    """Five metrics, three agents and four tags: 27 to 39 % where each rule is adjusted for itself."""
+    chance = random.Random(4)
+    tags = ("api", "files", "shell", "text")
+    rules = [
+        f"{metric}[tag={tag}]"
+        for metric in ("mean", "pass_rate", "pass@1", "tokens", "duration")
+        for tag in tags
+    ]
+    config = ask(*rules)
+
+    def job(difficulty: list[float]) -> Side:
+        cells = []
+        for agent in "abc":
+            for number, rate in enumerate(difficulty):
+                spent = chance.expovariate(1)
+                about = {"tags": (tags[number % 4],), "seconds": (spent,), "tokens": (round(1000 * spent),)}
+                cells.append(cell(number, [float(chance.random() < rate)], f"{agent}:m", **about))
+        return of(*cells)
+
+    jobs, alarms = 60, 0
+    for _ in range(jobs):
+        difficulty = [chance.betavariate(0.5, 0.5) for _ in range(32)]
+        report = judge(job(difficulty), job(difficulty), config, job="j", at=AT)
+        assert len(report.rules) == 60
+        alarms += report.verdict is REGRESSED
+    assert alarms <= 0.05 * jobs + 3.1 * (jobs * 0.05 * 0.95) ** 0.5
 
 
 def test_a_baseline_alone_asks_for_the_mean() -> None:

@@ -86,6 +86,33 @@ def test_two_agents_share_alpha_and_are_decided_each_for_itself() -> None:
     assert decided(found).keys() == {("texts", "codex:a"), ("texts", "goose:b")}
 
 
+def test_a_benchmark_with_fewer_attempts_is_decided_in_its_own_last_round() -> None:
+    unsure = {name: [1, 0, 1] for name in names(20)}
+    before = both(side(unsure), side(unsure, "short"))
+    hint = {name: [int(number >= 9)] for number, name in enumerate(names(20))}
+    now = both(side(hint), side({name: [*scores, 1] for name, scores in hint.items()}, "short"))
+    most = {"texts": 5, "short": 2}
+    found = {one.benchmark: one for one in looks(now, before, CONFIG, number=1, rounds=most.__getitem__)}
+    assert {name: one.rounds for name, one in found.items()} == most
+    second = {one.benchmark: one for one in looks(now, before, CONFIG, number=2, rounds=most.__getitem__)}
+    assert (second["short"].round, second["short"].rounds, second["short"].stop) == (2, 2, GateVerdict.OK)
+    assert second["texts"].stop is None
+    assert second["short"].boundary > second["texts"].boundary
+    (third,) = looks(now, before, CONFIG, number=3, rounds=most.__getitem__)
+    assert third.benchmark == "texts"
+
+
+def test_rules_share_alpha_and_one_that_stands_alone_does_not() -> None:
+    now = side({name: [1] for name in names(20)})
+    (alone,) = looks(now, BEFORE, CONFIG, number=1, rounds=5)
+    two = CONFIG.model_copy(update={"rules": (MEAN, parse_rule("pass_rate"))})
+    assert {one.boundary < alone.boundary for one in looks(now, BEFORE, two, number=1, rounds=5)} == {True}
+    own = CONFIG.model_copy(update={"rules": (parse_rule("mean[alone=yes]"), parse_rule("pass_rate"))})
+    assert {one.boundary for one in looks(now, BEFORE, own, number=1, rounds=5)} == {alone.boundary}
+    unsaid = CONFIG.model_copy(update={"rules": ()})
+    assert [one.rule for one in looks(now, BEFORE, unsaid, number=1, rounds=5)] == ["mean"]
+
+
 def test_what_cannot_be_looked_at_runs_to_its_end() -> None:
     now = side({name: [0] for name in names(20)}, cluster="repo")
     (found,) = looks(

@@ -205,7 +205,7 @@ def test_what_is_neither_counted_nor_smooth_is_drawn() -> None:
     assert found == ours.permutation(*scores)
     assert ours.permutation(*scores, seed=1) != found
     # A clear p takes fewer deals, and one that decides takes all.
-    lower = [[0.8 * one for one in some] for some in scores[1]]
+    lower = [[0.4 * one for one in some] for some in scores[1]]
     assert ours.permutation(scores[0], lower).resamples == 20_000
     # Few scores between among passes: the sum comes in clumps, and no expansion sees those.
     clumped = [[[float(chance.random() < 0.5)] for _ in range(80)] + [[chance.random()]] for _ in range(2)]

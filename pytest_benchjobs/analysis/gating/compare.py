@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 
 from ...model.gate import GateConfig, GatePolicy, GateVerdict, Rule, RuleReport, Unit
-from ..statistics import Interval, holm, needed
+from ..statistics import Interval, needed
 from . import words
+from .family import Found, Tested
 from .groups import Group, nothing, select
 from .measure import Measured, mean, measure
 
 _ROUNDING = 1e-9  # a drop from 0.6 to 0.55 is 5 pp, whatever binary fractions make of it
 
 
-def compare(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[RuleReport]:
-    """Judge one rule in each group, with p-values adjusted for the number of groups (Holm)."""
+def compare(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Found]:
+    """Measure one rule in each group; verdicts follow when all p-values of the gate are known."""
     chosen = select(rule, groups)
     if not chosen:
         return [nothing(rule, groups)]
-    reports: list[RuleReport] = []
-    judged: list[tuple[Group, Measured]] = []
+    found: list[Found] = []
     for group in chosen:
         if group.baseline_agent is None:
-            reports.append(new(rule, group, config))
+            found.append(new(rule, group, config))
             continue
         measured = measure(rule, group.pairs)
         if measured.pairs:
-            judged.append((group, measured))
+            tested = measured.test()
+            report = functools.partial(_reports, group, measured, tested.test, config)
+            found.append(Tested(rule, tested.worse, report))
         else:
-            reports.append(group.report(rule, GateVerdict.INVALID, _nothing_to_compare(measured)))
-    tested = [measured.test() for _, measured in judged]
-    adjusted = holm([found.worse for found in tested])
-    for (group, measured), p, found in zip(judged, adjusted, tested, strict=True):
-        reports.append(_Judged(group, measured, p, found.test, config, len(judged)).report())
-    return reports
+            found.append(group.report(rule, GateVerdict.INVALID, _nothing_to_compare(measured)))
+    return found
+
+
+def _reports(
+    group: Group, measured: Measured, test: str, config: GateConfig, p: float, comparisons: int
+) -> list[RuleReport]:
+    return [_Judged(group, measured, p, test, config, comparisons).report()]
 
 
 def new(rule: Rule, group: Group, config: GateConfig) -> RuleReport:

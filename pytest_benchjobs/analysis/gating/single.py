@@ -9,25 +9,37 @@ from ..pairing import Pair
 from ..statistics import fisher, holm
 from . import words
 from .compare import new, tolerated
+from .family import Found, Tested
 from .groups import CRITICAL, Group, nothing, select
 
 _ROUNDING = 1e-9
 _MOST_ATTEMPTS = 100
 
 
-def each(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[RuleReport]:
-    """Judge `scenario`: does any pass less often now? By Fisher's test, adjusted for all that are looked at (Holm)."""
+def each(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Found]:
+    """Judge `scenario`: does any pass less often now? By Fisher's test, adjusted for all that are looked at (Holm).
+
+    To the other rules of the gate all of them are one comparison, with the smallest p.
+    """
     chosen = select(rule, groups)
     if not chosen:
         return [nothing(rule, groups)]
-    reports = [new(rule, group, config) for group in chosen if group.baseline_agent is None]
+    found: list[Found] = [new(rule, group, config) for group in chosen if group.baseline_agent is None]
     compared = [group for group in chosen if group.baseline_agent is not None]
-    pairs = [pair for group in compared for pair in group.pairs]
-    adjusted = iter(holm(chances(pairs)))
-    for group in compared:
-        found = [next(adjusted) for _ in group.pairs]
-        reports.append(_each(rule, group, config, found, len(pairs)))
-    return reports
+    alone = holm(chances([pair for group in compared for pair in group.pairs]))
+    if not alone:
+        return [*found, *(_each(rule, group, config, [], 0) for group in compared)]
+    least = min(alone)
+
+    def reports(p: float, comparisons: int) -> list[RuleReport]:
+        times = p / least if least else 1.0
+        adjusted = iter([min(1.0, one * times) for one in alone])
+        return [
+            _each(rule, group, config, [next(adjusted) for _ in group.pairs], len(alone) * comparisons)
+            for group in compared
+        ]
+
+    return [*found, Tested(rule, least, reports)]
 
 
 def chances(pairs: Sequence[Pair]) -> list[float]:
@@ -98,12 +110,14 @@ def _advice(rule: Rule, pairs: Sequence[Pair], comparisons: int) -> str | None:
     )
 
 
-def critical(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[RuleReport]:
+def critical(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Found]:
     """Judge `critical`: a scenario with that tag which passed in all attempts has to go on passing in all of them."""
     chosen = select(rule, groups)
     if not chosen:
         return [nothing(rule, groups)]
-    reports = [found for group in chosen if (found := _critical(rule, group, config)) is not None]
+    reports: list[Found] = [
+        found for group in chosen if (found := _critical(rule, group, config)) is not None
+    ]
     if not reports:
         why = f"no scenario has the tag {CRITICAL}, so the rule looks at nothing"
         return [RuleReport(rule=rule, verdict=GateVerdict.INCONCLUSIVE, why=why)]

@@ -1,0 +1,46 @@
+"""The p-values of a gate, adjusted for one another: many rules on unchanged code must not find something by chance."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+
+from ...model.gate import Rule, RuleReport
+from ..statistics import holm
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tested:
+    """What one rule found in one benchmark and agent, before its verdict: this takes the p-values of all."""
+
+    rule: Rule
+    p_value: float
+    reports: Callable[[float, int], list[RuleReport]]
+    """Judges by the adjusted p, for so many comparisons."""
+
+
+Found = RuleReport | Tested
+"""A verdict, or what gets one when all p-values are known."""
+
+
+def judged(found: Iterable[Found]) -> list[RuleReport]:
+    """Judge everything, in the same order, with p-values adjusted by Holm over all rules of the gate.
+
+    A rule that stands alone is adjusted for what it looks at itself.
+    """
+    listed = list(found)
+    families: dict[Rule | None, list[Tested]] = {}
+    for one in listed:
+        if isinstance(one, Tested):
+            families.setdefault(one.rule if one.rule.alone else None, []).append(one)
+    known: dict[int, list[RuleReport]] = {}
+    for family in families.values():
+        adjusted = holm([one.p_value for one in family])
+        for one, p in zip(family, adjusted, strict=True):
+            known[id(one)] = one.reports(p, len(family))
+    return [report for one in listed for report in (known[id(one)] if isinstance(one, Tested) else [one])]
+
+
+def comparisons(rule: Rule, counts: Sequence[tuple[Rule, int]]) -> int:
+    """How many comparisons a rule shares its alpha with, of so many that each rule makes."""
+    return sum(count for one, count in counts if (one == rule if rule.alone else not one.alone))
