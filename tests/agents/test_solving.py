@@ -46,3 +46,11 @@ def test_a_prompt_of_a_mebibyte_arrives_whole(job: Job) -> None:
     assert {result["agent"]["name"]: result["outcome"] for result in found} == dict.fromkeys(
         AGENTS, "passed"
     ), job.output
+
+
+def test_a_solved_task_passes_although_the_last_word_is_lost_in_a_full_pipe(job: Job) -> None:
+    # gemini-cli repeats the problem in its output, ends at once, and what its pipe had no room for is gone.
+    job.scenarios({"long": _SOLVE + "x" * 1_300_000})
+    (result,) = job.run("--bench-agent", job.spec("gemini-cli"))
+    assert (result["outcome"], result["score"]) == ("passed", 1.0), job.output
+    assert result["agent_end"]["ending"] in ("success", "no_last_word")

@@ -223,6 +223,18 @@ def test_an_error_of_the_endpoint_ends_it_at_once(
     assert message in (reading.message or "")
 
 
+def test_an_answer_that_breaks_off_is_the_endpoints_fault(tmp_path: Path) -> None:
+    shell = FakeShell([calls("a"), ConnectionResetError("the answer broke off")])
+    code, reading, _ = worked(tmp_path, shell)
+    assert (code, reading.ending, reading.message) == (1, Ending.ENDPOINT_DOWN, "the answer broke off")
+
+
+def test_an_answer_that_a_filter_held_back_is_a_refusal(tmp_path: Path) -> None:
+    held = {"choices": [{"message": {"content": ""}, "finish_reason": "content_filter"}]}
+    code, reading, _ = worked(tmp_path, FakeShell([held]))
+    assert (code, reading.ending) == (0, Ending.REFUSED)
+
+
 def test_a_lost_gateway_is_no_affair_of_the_agent() -> None:
     command = prepared()
     assert command.host is not None
