@@ -129,10 +129,13 @@ def sample(rooms: list[str], count: int, seed: int) -> list[tuple[str, Mutant]]:
 
 
 def judge(copy: Path, module: str, mutant: Mutant, found: dict[str, Any], limit: float) -> str:
-    """Say what became of a mutant: killed, survived, or that no test of the map calls its function."""
+    """Say what became of a mutant: killed, survived, out of time, or that no test of the map calls its function."""
     functions = found["tests"].get(module, {})
     # Of a function that is newer than the map, the tests of its module.
     tests = functions.get(mutant.function) or sorted({test for each in functions.values() for test in each})
+    if not tests:  # it may run in processes of its own
+        room = module.partition("/")[0].removesuffix(".py")
+        tests = [f"tests/unit/{path.name}" for path in sorted((copy / "tests/unit").glob(f"test_{room}*.py"))]
     if not tests:
         return "uncovered"
     tests = sorted(tests, key=lambda test: found["seconds"].get(test, 0))[:_MOST_TESTS]
@@ -141,7 +144,8 @@ def judge(copy: Path, module: str, mutant: Mutant, found: dict[str, Any], limit:
     path.write_text(mutant.source, "utf-8")
     try:
         expected = sum(found["seconds"].get(test, 0) for test in tests)
-        return "survived" if in_copy(copy, ["-x", *tests], limit + 3 * expected) == 0 else "killed"
+        status = in_copy(copy, ["-x", *tests], limit + 3 * expected)
+        return "survived" if status == 0 else "timeout" if status is None else "killed"
     finally:
         path.write_text(original, "utf-8")
 

@@ -427,3 +427,35 @@ def test_real_logs_cut_and_merged_anywhere_never_raise(
     log = sample.log.encode()
     pieces = [log[start:end] for start, end in zip([0, *cuts], [*cuts, len(log)], strict=True)]
     read(tmp_path_factory.getbasetemp(), sample.agent, noise.join(pieces[::2]))
+
+
+def test_all_that_a_bare_model_answers_is_in_its_trajectory(tmp_path: Path) -> None:
+    events: list[dict[str, Any]] = [
+        {"type": "begin", "version": "1.2", "model": "m"},
+        {"type": "system", "text": "Be good."},
+        {"type": "user", "text": "Try."},
+        {
+            "type": "answer",
+            "turn": 1,
+            "reasoning": "I think so.",
+            "text": "Here.",
+            "calls": [{"id": "c1", "name": "run", "arguments": {"command": "ls"}}],
+            "usage": {"prompt_tokens": 5, "completion_tokens": 2, "cached_tokens": 1},
+        },
+        {"type": "result", "id": "c1", "output": "a.txt"},
+        {"type": "end", "reason": "done"},
+    ]
+    reading, (head, *steps, footer) = read(tmp_path, "model", "\n".join(map(json.dumps, events)))
+    assert reading.ending is Ending.SUCCESS
+    assert (head["agent"]["version"], head["agent"]["model_name"]) == ("1.2", "m")
+    assert [(step["source"], step["message"]) for step in steps] == [
+        ("system", "Be good."), ("user", "Try."), ("agent", "Here."),
+    ]  # fmt: skip
+    answer = steps[-1]
+    assert answer["reasoning_content"] == "I think so."
+    assert [call["arguments"] for call in answer["tool_calls"]] == [{"command": "ls"}]
+    assert [result["content"] for result in answer["observation"]["results"]] == ["a.txt"]
+    assert answer["metrics"] == {"prompt_tokens": 5, "completion_tokens": 2, "cached_tokens": 1}
+    assert footer["final_metrics"] == {
+        "total_prompt_tokens": 5, "total_completion_tokens": 2, "total_cached_tokens": 1, "total_steps": 3,
+    }  # fmt: skip

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import contextlib
 import datetime
 import errno
 import os
 import random
 import signal
+import socket
 import string
 import subprocess
 import sys
@@ -20,6 +22,7 @@ from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.result import ScorerResult
 from pytest_benchjobs.store import files
 from pytest_benchjobs.store.bundle import BundleWarning, JobBundle, new_job_id, slug
+from pytest_benchjobs.store.copying import Copied, copy_tree
 
 from .records import JOB, NOW, record, result, trial
 
@@ -311,3 +314,39 @@ def test_what_cannot_be_listed_is_a_warning_and_what_is_not_there_is_none(bundle
     assert list(bundle.results()) == []
     assert list(bundle.results(warnings)) == []
     assert warnings == [BundleWarning(bundle.root / "trials", "cannot be read: Not a directory")]
+
+
+def test_a_result_without_files_takes_the_place_of_an_earlier_one_and_of_no_namesake(
+    bundle: JobBundle,
+) -> None:
+    first = bundle.put(trial(), result(score=0.5))
+    second = bundle.put(trial(), result(score=0.75))
+    assert (first.path, second.path) == ("trials/oracle/count/1", "trials/oracle/count/1")
+    namesake = trial(file="b.bench.yaml")
+    other = bundle.put(namesake, result(namesake, score=0.25))
+    assert other.path != second.path
+    assert sorted((one.path, one.score) for one in bundle.results()) == sorted(
+        [(second.path, 0.75), (other.path, 0.25)]
+    )
+    assert not list(bundle.root.rglob(".*"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "left_out"),
+    [("pipe", "x: is no ordinary file"), ("link", "x: is a link"), ("socket", "x: is no ordinary file")],
+)
+def test_what_is_no_file_is_not_copied_and_named(tmp_path: Path, kind: str, left_out: str) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here").mkdir()
+    with contextlib.closing(socket.socket(socket.AF_UNIX)) as listener, contextlib.chdir(tmp_path / "there"):
+        match kind:
+            case "pipe":
+                os.mkfifo("x")
+            case "link":
+                Path("x").symlink_to("/etc/hostname")
+            case _:
+                listener.bind("x")
+        copied = Copied()
+        copy_tree(tmp_path / "there", tmp_path / "here", copied)
+    assert (copied.left_out, copied.problems, copied.files) == ([left_out], [], 0)
+    assert list((tmp_path / "here").iterdir()) == []

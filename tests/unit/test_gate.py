@@ -695,3 +695,11 @@ def test_the_order_of_trials_does_not_matter(
     chance.shuffle(now)
     now = [one._replace(scores=tuple(sorted(one.scores))) for one in now]
     assert judge(of(*now), of(*before), config, job="j", at=AT) == expected
+
+
+def test_a_scenario_passes_where_more_than_half_of_its_attempts_do() -> None:
+    """Exactly half is not passed, before as well as now."""
+    half, more, less = [1, 1, 0, 0], [1, 1, 1, 0], [1, 0, 0, 0]
+    report = judged(side([half, more, half, less]), side([more, half, less, half]), "mean:50pp")
+    assert [one.scenario for one in report.broke] == ["s000"]
+    assert [one.scenario for one in report.fixed] == ["s001"]

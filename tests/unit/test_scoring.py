@@ -311,3 +311,29 @@ def test_the_exit_status_of_harbors_tests_says_nothing_unless_they_were_killed(
 ) -> None:
     result = _harbor(tmp_path, script)
     assert (result.score, result.error and result.error.class_) == (score, error)
+
+
+@pytest.mark.parametrize(
+    ("failures", "status", "score", "error"),
+    [
+        (0, 0, 1.0, None),
+        (0, 3, None, "all 2 tests of its report passed, but the run exited with status 3"),
+        (1, 1, 0.5, None),
+        (1, 0, 0.5, None),
+    ],
+)
+def test_a_report_and_an_exit_status_that_contradict_each_other_are_no_score(
+    tmp_path: Path, failures: int, status: int, score: float | None, error: str | None
+) -> None:
+    cases = [
+        "<testcase name='a'/>",
+        "<testcase name='b'><failure/></testcase>" if failures else "<testcase/>",
+    ]
+    _write_script(
+        tmp_path,
+        f'#!/bin/sh\necho "<testsuite>{"".join(cases)}</testsuite>" > "$BENCH_JUNIT"\nexit {status}\n',
+    )
+    found, _ = _score(tmp_path, "tests", score_tests)
+    assert found.score == score
+    assert (error or "") in (found.error.message if found.error else "")
+    assert (found.error is None) == (error is None)

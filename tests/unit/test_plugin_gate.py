@@ -1,0 +1,39 @@
+"""What the end of a session makes of its gates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.model.gate import GateConfig, GateExit, GateVerdict
+from pytest_benchjobs.model.job import JobConfig, JobStatus
+from pytest_benchjobs.plugin.gate import is_gated, judge
+from pytest_benchjobs.settings.rules import floor
+
+from .records import record, result
+
+
+def test_a_job_whose_judgement_breaks_is_invalid_and_never_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("by nobody")
+
+    monkeypatch.setattr("pytest_benchjobs.analysis.job_gate.judge_job", breaks)
+    config = JobConfig(
+        directory=tmp_path, gate=GateConfig(rules=(floor("min_score", 0.5, "--bench-min-score 0.5"),))
+    )
+    judged = judge(record(tmp_path, status=JobStatus.COMPLETED, config=config), [result()], None)
+    assert judged is not None
+    assert judged.report.verdict is GateVerdict.INVALID
+    assert "by nobody" in judged.report.why
+    assert judged.status == 12
+
+
+def test_a_job_without_gates_is_not_judged(tmp_path: Path) -> None:
+    assert not is_gated(GateConfig())
+    assert judge(record(tmp_path, status=JobStatus.COMPLETED), [result()], None) is None
+    assert is_gated(GateConfig(exit=GateExit.GATE))
+    assert is_gated(GateConfig(exit=GateExit.BOTH))
+    assert not is_gated(GateConfig(exit=GateExit.TESTS))
