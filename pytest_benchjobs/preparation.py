@@ -122,6 +122,8 @@ def _check_scorers(trial: Trial, services: Services) -> None:
             )
         fill(scorer.env, HOST)
     fill(scenario.environment.env, HOST)
+    if (fresh := scenario.fresh_container) is not None and fresh.environment is not None:
+        fill(fresh.environment.env, HOST)
 
 
 def _check_keys(trial: Trial, config: JobConfig) -> None:
@@ -131,6 +133,8 @@ def _check_keys(trial: Trial, config: JobConfig) -> None:
     """
     scenario = trial.scenario
     tables = [(f"scorer {scorer.name!r}", scorer.env) for scorer in scenario.scorers]
+    if (fresh := scenario.fresh_container) is not None and fresh.environment is not None:
+        tables.append(("the container for grading", fresh.environment.env))
     if scenario.reference is not None:
         tables.append(("the reference solution", scenario.reference.env))
     for whose, table in tables:

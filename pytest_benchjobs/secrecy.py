@@ -116,6 +116,8 @@ def secrets_of(scenario: Scenario, config: JobConfig, given: Mapping[str, str]) 
     pairs = [*given.items()]
     reference = scenario.reference
     tables = [config.env, scenario.environment.env, scenario.agent_env]
+    if (fresh := scenario.fresh_container) is not None and fresh.environment is not None:
+        tables.append(fresh.environment.env)
     tables += [*(scorer.env for scorer in scenario.scorers), reference.env if reference is not None else {}]
     for table in tables:
         for name, value in table.items():

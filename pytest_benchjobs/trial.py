@@ -688,11 +688,13 @@ class _Try:
         if fresh.environment is not None:
             scenario = scenario.model_copy(update={"environment": fresh.environment, "files": {}})
         environment = scenario.environment
+        # Of its own, `prepare` has seen that it holds no key that it may not have.
+        env = without_keys(environment.env) if fresh.environment is None else fill(environment.env, HOST)
         files = [File(path, mode=0o777) for path in _LOG_DIRECTORIES]
         files += [File(path, source=source) for path, source in scenario.files.items()]
         spec = SandboxSpec(
             environment=environment.model_copy(
-                update={"env": without_keys(environment.env), "setup_timeout": self.limits.setup_timeout}
+                update={"env": env, "setup_timeout": self.limits.setup_timeout}
             ),
             labels={
                 "job": self.services.bundle.id,

@@ -35,6 +35,24 @@ def needed(config: pytest.Config) -> bool:
     )
 
 
+def check_prices(config: pytest.Config) -> None:
+    """See that the table of prices can be read, whether or not any agent of the job will need it.
+
+    Raises:
+        pytest.UsageError: with the line of what is wrong in it.
+
+    """
+    prices = read(config).job.prices
+    if prices is not None:
+        from ..gateway.prices import load_prices
+        from ..model.errors import InputError
+
+        try:
+            load_prices(prices)
+        except InputError as error:
+            raise pytest.UsageError(str(error)) from None
+
+
 def make_ready(config: pytest.Config) -> None:
     """Have every agent here, and see that it has a key, before anything is spent.
 

@@ -139,6 +139,7 @@ class BenchSession:
                 version; somebody else runs the job.
         """
         rounds.check(config)
+        models.check_prices(config)
         if models.needed(config):
             models.make_ready(config)
         with interrupts_of(config).held():

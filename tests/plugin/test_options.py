@@ -562,3 +562,53 @@ def test_plan_runs_nothing(toys: Bench) -> None:
     assert done.ret == 0
     done.stdout.fnmatch_lines(["1 trials would run, 0 would be reused"])
     assert not (toys.path / "reports").exists()
+
+
+@pytest.mark.parametrize("agent", ["oracle", "command:true"])
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (
+            "date = 2026-11-21\n[[model]]\nnames = ['m']\ninput = 'dear'\noutput = 1\n",
+            "prices.toml:4: `input` is a number",
+        ),
+        ("date = ", "prices.toml: not TOML"),
+        ("[[model]]\n", "prices.toml:1: `date` is when these prices held"),
+    ],
+)
+def test_a_wrong_table_of_prices_is_refused_before_there_is_a_job(
+    bench: Bench, agent: str, table: str, said: str
+) -> None:
+    bench.toy()
+    (bench.path / "prices.toml").write_text(table)
+    options = (
+        "--bench-prices",
+        "prices.toml",
+        "--bench-agent",
+        agent,
+        "--bench-secret",
+        "OPENAI_API_KEY=PATH",
+    )
+    assert said in refused(bench, *options)
+
+
+def test_models_and_keys_that_are_allowed_are_in_the_record_of_the_job(bench: Bench) -> None:
+    bench.toy()
+    bench.run(
+        "--bench-allow-model",
+        "judge-*,other",
+        "--bench-allow-model",
+        "third",
+        "--bench-allow-key",
+        "OPENAI_API_KEY",
+    )
+    config = json.loads((bench.bundle() / "job.json").read_text())["config"]
+    assert config["allow_model"] == ["judge-*", "other", "third"]
+    assert config["allow_key"] == ["OPENAI_API_KEY"]
+
+
+def test_a_name_that_is_empty_allows_nothing(bench: Bench) -> None:
+    bench.toy()
+    assert (
+        refused(bench, "--bench-allow-model", "a,,b") == "--bench-allow-model: a name is empty; leave it out"
+    )

@@ -20,7 +20,7 @@ from pytest_benchjobs.model.endpoint import GATEWAY_URL, PLACEHOLDER_KEY, Endpoi
 from pytest_benchjobs.model.errors import EngineLost
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.result import TrialResult
-from pytest_benchjobs.model.scenario import ArtifactSpec, Environment, Reference, ScorerSpec
+from pytest_benchjobs.model.scenario import ArtifactSpec, Environment, FreshContainer, Reference, ScorerSpec
 from pytest_benchjobs.preparation import Services
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle
@@ -246,12 +246,20 @@ def test_nor_the_agent_by_its_own(run: Run, key: str, tmp_path: Path) -> None:
     [
         {"scorers": (FINE.model_copy(update={"env": REFERS}),)},
         {"reference": Reference(script="true", env=REFERS)},
+        {
+            "fresh_container": FreshContainer(
+                environment=Environment(
+                    image="debian", workdir="/app", env={**REFERS, "A_TOKEN": "${A_TOKEN}"}
+                )
+            )
+        },
     ],
-    ids=["scorer", "reference"],
+    ids=["scorer", "reference", "container for grading"],
 )
 def test_a_scorer_has_a_key_only_if_the_user_says_so(
-    run: Run, provider: Provider, key: str, scenario: dict[str, Any]
+    run: Run, provider: Provider, key: str, scenario: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("A_TOKEN", "something-else")
     result = run("oracle", **scenario)
     assert result.failure is not None
     assert (result.outcome, result.failure.class_) == ("error", "input")
