@@ -105,6 +105,15 @@ def _broken(agent: str, result: TrialResult) -> Problem:
     return Problem(Verdict.ERROR, agent, result.attempt, "a score", why, result.path or None)
 
 
+def _lost(result: TrialResult) -> str:
+    """What the end of an agent took from a trial, which its scorers may have looked for."""
+    killed = () if result.agent_end is None else result.agent_end.killed
+    lost = f"; killed before grading, unless `grading: contract`: {', '.join(killed[:5])}" if killed else ""
+    return lost + "".join(
+        f"; {note}" for note in result.notes if "grading" in note and not note.startswith("killed ")
+    )
+
+
 def _flaky(agent: str, graded: Sequence[TrialResult]) -> list[Problem]:
     scores = [one.score or 0.0 for one in graded]
     outcomes = {one.outcome for one in graded}
@@ -133,6 +142,7 @@ def _unexpected(agent: str, validation: Validation, graded: Sequence[TrialResult
     undone = () if agent != ORACLE or first.agent_end is None else first.agent_end.tampered
     if undone:
         score += f"; undone before grading, unless `keep_changes` names it: {', '.join(undone[:5])}"
+    score += _lost(first)
     return [
         Problem(
             kind,

@@ -142,3 +142,17 @@ def test_a_reference_that_was_undone_says_what_and_how_to_keep_it() -> None:
     assert [one.found for one in found] == [
         "failed 2 times, score 0 of 1; undone before grading, unless `keep_changes` names it: /usr/bin/git"
     ]
+
+
+def test_what_grading_took_from_a_reference_is_said() -> None:
+    oracle = _with(_results("oracle", "FF"), killed=("server",))
+    oracle = [
+        one.model_copy(update={"notes": ("killed 1 process(es)", "run again for grading: no")})
+        for one in oracle
+    ]
+    (problem,) = problems(
+        Validation.FORWARD, has_reference=True, attempts=2, results=[*oracle, *_results("nop", "FF")]
+    )
+    assert problem.found.endswith(
+        "; killed before grading, unless `grading: contract`: server; run again for grading: no"
+    )
