@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from ..model.baseline import BaselineFile, BaselineScenario, rounded
 from ..model.errors import InputError
@@ -119,14 +118,14 @@ def _bundle(root: Path) -> tuple[str, list[PairRow], tuple[str, ...]]:
         raise InputError(f"is not the directory of a job: it has no job.json{hint}", path=root)
     record = read_model(JobRecord, root / "job.json")
     notes = _status(record.id, record.status, root)
+    left_out: list[str] = []
 
-    def refuse(directory: Path, why: str) -> NoReturn:
-        # A baseline without it would not miss it in the job that is judged either.
-        raise InputError(one_line(f"cannot be a baseline: {why}", 300), path=directory / RESULT)
+    def refuse(directory: Path, why: str) -> None:
+        left_out.append(one_line(f"{directory / RESULT} was left out: {why}", 300))
 
     rows = _rows((result for _, result in incoming_results(root, record.id, refuse)), root)
-    _refuse_incomplete(record, len(rows), root)
-    return record.id, rows, notes
+    _refuse_incomplete(record, len(rows), root, left_out)
+    return record.id, rows, (*notes, *left_out)
 
 
 def _report(file: JsonFile) -> tuple[str, list[PairRow], tuple[str, ...]]:
@@ -153,10 +152,12 @@ def _report(file: JsonFile) -> tuple[str, list[PairRow], tuple[str, ...]]:
     return record.id, _rows(checked, file.path), notes
 
 
-def _refuse_incomplete(record: JobRecord, results: int, path: Path) -> None:
-    """Raise if a job is known to have had more results."""
+def _refuse_incomplete(record: JobRecord, results: int, path: Path, left_out: Sequence[str] = ()) -> None:
+    """Raise if a job is known to have had more results: without them, nobody would miss them in the job either."""
     if gone := gone_of(record, results):
-        raise InputError(f"job {one_line(record.id, 100)} cannot be a baseline: {gone}", path=path)
+        which = f": {left_out[0]}" if left_out else ""
+        message = f"job {one_line(record.id, 100)} cannot be a baseline: {gone}{which}"
+        raise InputError(message, path=path)
 
 
 def _status(job: str, status: JobStatus, path: Path) -> tuple[str, ...]:

@@ -388,3 +388,58 @@ def test_junit_alone_is_written_and_so_are_the_others(bench: Bench) -> None:
         assert text in path.read_text("utf-8")
         assert [other for other in wanted if (bench.path / f"alone.{other}").exists()] == [option]
         path.unlink()
+
+
+def test_shards_together_are_the_whole_and_a_lost_one_is_missed(bench: Bench) -> None:
+    before(bench)
+    assert benchjobs(bench, "baseline", "export", "job:before", "--to", "b.json").returncode == 0
+
+    def shards(*numbers: int, more: Collection[str] = ()) -> list[str]:
+        names = []
+        for number in numbers:
+            names.append(f"shard-{number}-{len(more)}")
+            call = (
+                "letters.bench.yaml",
+                agent(*WEAK),
+                f"--bench-shard={number}/2",
+                f"--bench-dir={names[-1]}",
+            )
+            assert bench.run(*call, *more).ret in (0, 1)
+        return names
+
+    def merged(name: str, parts: Collection[str]) -> subprocess.CompletedProcess[str]:
+        assert benchjobs(bench, "merge", *parts, "--as-job", name, "--dir", name).returncode == 0
+        return offline(bench, "last", "--dir", name, "--baseline", "file:b.json")
+
+    both = shards(1, 2, more=["-n2"])
+    whole = merged("whole", both)
+    assert (whole.returncode, whole.stdout.splitlines()[0][:3]) == (0, "ok:"), whole.stdout
+    for part in both:
+        lost = merged(f"lost-{part}", [part])
+        assert lost.returncode == 12
+        missing = "2/2" if part == both[0] else "1/2"
+        assert lost.stdout.startswith("invalid: the job is cancelled"), lost.stdout
+        assert f"shard {missing} is missing" in lost.stdout
+    # What was left out of every shard was not wanted.
+    some = merged("some", shards(1, 2, more=["-k", "not s05"]))
+    assert (some.returncode, "1 of the baseline's scenarios was not selected" in some.stdout) == (0, True)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)])
+def test_a_job_knows_what_was_asked_of_it(bench: Bench, workers: tuple[str, ...]) -> None:
+    bench.manifest({"first": "echo 1", "second": "echo 1"})
+    for arguments, expected in (
+        ((), (False, False, False)),
+        ((".",), (False, False, False)),
+        (("many.bench.yaml",), (False, False, True)),
+        (("--bench", "many"), (False, False, True)),
+        (("-k", "first"), (True, True, False)),
+        (("many.bench.yaml::first[oracle]",), (True, True, True)),
+        (("--bench-scenario", "second"), (True, True, False)),
+        (("--bench-sample", "1"), (True, True, False)),
+        (("--bench-shard", "1/1"), (True, False, False)),
+        (("--bench-shard", "1/1", "-k", "first"), (True, True, False)),
+    ):
+        assert bench.run(*arguments, *workers).ret == 0
+        record = json.loads((bench.bundle() / "job.json").read_text("utf-8"))
+        assert (record["partial"], record["narrowed"], record["named"]) == expected, arguments
