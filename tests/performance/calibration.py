@@ -214,6 +214,45 @@ def until_decided(
     return found / repetitions, 1 - rounds / repetitions / ROUNDS, fixed / repetitions
 
 
+Shape = Literal["all alike", "in proportion", "some to 0"]
+SHAPES: tuple[Shape, ...] = ("all alike", "in proportion", "some to 0")
+LEAST_FOUND = 0.78
+
+
+def fallen(chance: random.Random, rates: Rates, drop: float, shape: Shape) -> list[float]:
+    """Pass rates whose mean is lower by so much."""
+    mean = statistics.fmean(rates)
+    share = min(1.0, drop / mean)
+    if shape == "in proportion":
+        return [rate * (1 - share) for rate in rates]
+    if shape == "some to 0":
+        return [0.0 if chance.random() < share else rate for rate in rates]
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        short = statistics.fmean(min(rate, middle) for rate in rates) < share * mean
+        low, high = (middle, high) if short else (low, middle)
+    return [max(0.0, rate - high) for rate in rates]
+
+
+def found_at_printed(
+    scenarios: int, attempts: int, shape: Shape, repetitions: int, seed: int = 1
+) -> tuple[float, float]:
+    """Of drops as large as an unchanged job said it could have seen: the share that is found; and their mean size."""
+    chance = random.Random(seed)
+    drops = []
+    found = 0
+    for _ in range(repetitions):
+        rates = [half(chance) for _ in range(scenarios)]
+        before = made(chance, rates, attempts)
+        drop = detectable_drop(before, made(chance, rates, attempts), alpha=ALPHA)
+        if drop is None:
+            continue
+        drops.append(drop)
+        found += dealt(before, made(chance, fallen(chance, rates, drop, shape), attempts)) < ALPHA
+    return found / len(drops), statistics.fmean(drops)
+
+
 def everything(scenarios: int, attempts: int) -> Callable[[], None]:
     """One of each statistic, as a comparison of that size needs them. Scores between 0 and 1 are the slowest."""
     chance = random.Random(1)
@@ -262,6 +301,17 @@ def _settings(repetitions: int) -> Iterator[tuple[str, float, str, str]]:
         yield f"rounds, Beta(1, 4), n = {scenarios}", found / MOST_ALARMS, f"<= {MOST_ALARMS:.0%}", detail
 
 
+def _printed(repetitions: int) -> Iterator[tuple[str, float, str, str]]:
+    """How often the drop that a report prints is found."""
+    for scenarios in (20, 89):
+        for attempts in (1, 3, 5):
+            for shape in SHAPES:
+                found, drop = found_at_printed(scenarios, attempts, shape, repetitions)
+                name = f"printed drop, n = {scenarios}, k = {attempts}, {shape}"
+                detail = f"{found:.1%} of {repetitions} find {100 * drop:.1f} points"
+                yield name, LEAST_FOUND / found, f">= {LEAST_FOUND:.0%}", detail
+
+
 def measure(repetitions: int = 2000) -> Iterator[tuple[str, float, str, str]]:
     """Each promise, over what it may be."""
     compute = everything(500, 5)
@@ -289,6 +339,7 @@ def measure(repetitions: int = 2000) -> Iterator[tuple[str, float, str, str]]:
                 f"{found:.1%} of {repetitions}",
             )
     yield from _settings(repetitions)
+    yield from _printed(repetitions)
     for (scenarios, now, before), percent in POWER.items():
         found = alarms(scenarios, now, before, 0.1, repetitions)
         yield (

@@ -59,3 +59,12 @@ def test_rounds_save_attempts_and_keep_the_false_alarms(scenarios: int) -> None:
     found, saved, fixed = calibration.until_decided(scenarios, calibration.ROUNDS, 0.2, 100)
     assert saved >= calibration.LEAST_SAVED_BY_A_DROP
     assert found >= fixed - 0.05
+
+
+@pytest.mark.parametrize("shape", calibration.SHAPES)
+@pytest.mark.parametrize(("scenarios", "attempts"), [(20, 1), (20, 3), (20, 5), (89, 1), (89, 3), (89, 5)])
+def test_a_drop_that_is_printed_is_found_four_times_of_five(
+    scenarios: int, attempts: int, shape: calibration.Shape
+) -> None:
+    found, _ = calibration.found_at_printed(scenarios, attempts, shape, 150)
+    assert found >= calibration.LEAST_FOUND - 0.04  # of 150 it is within four points nine times of ten

@@ -248,7 +248,7 @@ def test_a_line_says_everything() -> None:
     assert (found.test, found.scenarios) == ("mcnemar", 20)
     assert found.p_value == 1 / 256
     assert found.why == (
-        "mean 1.00 -> 0.60 (-40 pp, 95 % interval -63.5..-16.5, p = 0.004); could have seen 27.9 pp, not 5 pp"
+        "mean 1.00 -> 0.60 (-40 pp, 95 % interval -63.5..-16.5, p = 0.004); could have seen 47.6 pp, not 5 pp"
     )
     report = judged(side(BAD), side(GOOD), "mean:5pp")
     assert report.why == f"regressed: {found.why}"

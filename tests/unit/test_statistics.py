@@ -529,22 +529,34 @@ def test_a_small_drop_is_shown_to_be_small_only_by_many() -> None:
     assert ours.non_inferiority([], 0.02) == 1.0
 
 
-def test_detectable_drops_are_those_of_the_formula() -> None:
-    # Difficulties of Beta(.5, .5) have E[p(1-p)] = 1/8. A scenario of p = (1 +- sqrt(1/2)) / 2 has just that; many
-    # attempts of it measure it.
+def test_detectable_drops_shrink_with_attempts_and_scenarios() -> None:
     chance = random.Random(2)
 
-    def suite(n: int, k: int) -> list[list[float]]:
-        return [[float(chance.random() < (1 + math.sqrt(0.5)) / 2) for _ in range(k)] for _ in range(n)]
+    def drop(n: int, before: int, now: int, alpha: float = 0.05) -> float:
+        def suite(k: int) -> list[list[float]]:
+            return [
+                [float(chance.random() < (0.15, 0.85)[place % 2]) for _ in range(k)] for place in range(n)
+            ]
 
-    expected = {(20, 3): 16.1, (20, 5): 12.4, (89, 3): 7.6, (89, 5): 5.9, (500, 3): 3.2, (500, 5): 2.5}
-    for (n, k), points in expected.items():
-        found = [ours.detectable_drop(suite(n, k), suite(n, k)) or 0.0 for _ in range(60)]
-        assert math.isclose(100 * math.fsum(found) / 60, points, rel_tol=0.04), (n, k)
-    pooled = [ours.detectable_drop(suite(89, 15), suite(89, 3)) or 0.0 for _ in range(30)]
-    assert math.isclose(100 * math.fsum(pooled) / 30, 5.9, rel_tol=0.04)
-    single = [ours.detectable_drop(suite(89, 1), suite(89, 1)) or 0.0 for _ in range(60)]
-    assert math.isclose(100 * math.fsum(single) / 60, 13.2, rel_tol=0.04)
+        found = [ours.detectable_drop(suite(before), suite(now), alpha=alpha) or 0.0 for _ in range(40)]
+        return math.fsum(found) / len(found)
+
+    assert drop(89, 1, 1) > drop(89, 3, 3) > drop(89, 5, 5) > drop(500, 5, 5)
+    assert drop(89, 3, 3) > drop(89, 15, 3) > drop(89, 15, 15)
+    assert drop(89, 3, 3, alpha=0.01) > drop(89, 3, 3)
+    # With many scenarios it nears what the variance within them gives, (z + z) x error.
+    plain = (1.645 + 0.842) * math.sqrt(0.15 * 0.85 * 2 / 5 / 5000)
+    assert plain < drop(5000, 5, 5) < 1.1 * plain
+
+
+def test_a_drop_that_no_suite_could_show_is_not_promised() -> None:
+    hard = [[0.0]] * 18 + [[1.0], [0.0]], [[0.0]] * 18 + [[0.0], [1.0]]
+    assert ours.detectable_drop(*hard) is None  # not even a drop to 0
+    more = ours.detectable_drop(
+        *([[100 * one for one in some] for some in side] for side in hard), scores=False
+    )
+    assert more is not None  # what is spent has no such bound
+    assert more > 10
 
 
 @MANY
@@ -579,7 +591,7 @@ def test_what_cannot_be_known_is_none_and_what_says_nothing_is_one() -> None:
     assert ours.bootstrap_mean([0.25] * 30) == ours.Interval(0.25, 0.25, 0.95)
     assert ours.bootstrap_mean([0.25] * 300) == ours.Interval(0.25, 0.25, 0.95)
     assert ours.mean_interval([0.25] * 30) == ours.Interval(0.25, 0.25, 0.95)
-    some = [[1.0, 0.0]] * 20
+    some = [[1.0] * 9 + [0.0]] * 20
     assert ours.detectable_drop([], []) is None
     assert ours.detectable_drop(some[:4], some[:4]) is None  # 0.5^4 is more than 0.05
     assert ours.detectable_drop(some[:5], some[:5]) is not None

@@ -140,6 +140,8 @@ class _Judged:
 
     def _could_see(self, scale: words.Scale, tolerance: float, detectable: float | None) -> str:
         if detectable is None:
+            if self._enough and self.measured.varied:
+                return "could not have been sure to see any drop, not even to 0"
             return "cannot say what it could have seen: " + (
                 "nothing varied" if self._enough else f"too few scenarios ({len(self.measured.pairs)})"
             )

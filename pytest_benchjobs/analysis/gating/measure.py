@@ -14,6 +14,7 @@ from ..pairing import Pair
 from ..sides import Cell
 from ..statistics import (
     Interval,
+    clustered_error,
     detectable_drop,
     mcnemar,
     mean_interval,
@@ -133,10 +134,21 @@ class Measured:
         sides = self.attempts
         if self.worth is not None:
             sides = [[one] for one in self.before], [[one] for one in self.now]
-        found = detectable_drop(*sides, alpha=self.rule.alpha / comparisons)
+        found = detectable_drop(*sides, alpha=self.rule.alpha / comparisons, scores=not self.spent)
+        if found is not None and self.clusters is not None:
+            # Scenarios that succeed and fail together are worth fewer.
+            together, apart = (clustered_error(self.differences(), of) for of in (self.clusters, None))
+            found *= max(1.0, (together or 0.0) / apart) if apart else 1.0
+            found = found if self.spent or found <= mean(self.before) else None
         if found is not None and found <= _ROUNDING * max(mean(self.before), mean(self.now)):
             return None  # nothing varied but the last digits
         return found
+
+    @property
+    def varied(self) -> bool:
+        """Whether any value differs from another of its scenario."""
+        pairs = zip(*self.attempts, strict=True)
+        return any(max(*old, *new) - min(*old, *new) > _ROUNDING * max(*old, *new) for old, new in pairs)
 
     @property
     def least_p(self) -> float:

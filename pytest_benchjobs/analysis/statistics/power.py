@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
 
 from .numbers import finite
 from .rates import normal_quantile
+
+_FEWEST = 5  # scenarios
+_UNSURE = 0.5  # deviations, over the root of scenarios: what is added for a variance that is only estimated
 
 
 def detectable_drop(
@@ -16,16 +20,18 @@ def detectable_drop(
     *,
     alpha: float = 0.05,
     power: float = 0.8,
+    scores: bool = True,
 ) -> float | None:
-    """Minimum detectable drop of the mean score: one that the one-sided test at `alpha` finds with chance `power`.
+    """Minimum detectable drop of the mean: one that the permutation test at `alpha` finds with chance `power`.
 
     `before` and `now` hold the scores of each scenario's attempts, in the same order of scenarios; one without
-    attempts on a side is not part of the comparison. The drop is (z_alpha + z_power) times the standard error, which
-    comes from how much attempts of one scenario vary on each side; where a side has no scenario with two attempts, from
-    how much the differences vary.
+    attempts on a side is not part of the comparison. A drop of the mean may have many shapes, and the least favourable
+    is assumed: some scenarios, taken at random, fall to 0, and the others stay as they are. That makes the drop itself
+    vary, and the attempts of those scenarios too, by which the test judges what chance can do. Where values are no
+    `scores`, all are assumed to shift by as much. How often such drops are found is simulated in docs/statistics.md.
 
-    None: it cannot be known. There are fewer scenarios than the sign-flip test needs to reach alpha (five for 0.05),
-    or nothing varied, which happens to any benchmark that is small enough.
+    None: it cannot be known, as nothing varied or there are fewer than five scenarios; or no drop would be found, not
+    even to 0.
 
     Miller 2024 (arXiv:2411.00640), section 5; the general form is Cohen, Statistical Power Analysis, 1988, chapter 2.
 
@@ -39,21 +45,94 @@ def detectable_drop(
     if not (0 < alpha < 1 and 0 < power < 1):
         raise ValueError(f"alpha {alpha:g}, power {power:g}: both are between 0 and 1")
     pairs = [pair for pair in zip(before, now, strict=True) if pair[0] and pair[1]]
-    sides = [[pair[side] for pair in pairs] for side in (0, 1)]
-    for side in sides:
-        finite(itertools.chain.from_iterable(side))
-    n = len(pairs)
-    if n < 2 or 0.5**n > alpha:
+    finite(itertools.chain.from_iterable(itertools.chain.from_iterable(pairs)))
+    if len(pairs) < _FEWEST:
         return None
-    was, is_now = map(_within, sides)
-    if was is not None and is_now is not None:
-        variance = math.fsum(was / len(old) + is_now / len(new) for old, new in pairs) / n**2
-    else:
-        differences = [math.fsum(new) / len(new) - math.fsum(old) / len(old) for old, new in pairs]
-        variance = _squares(differences) / (n - 1) / n
-    if variance == 0:
+    suite = _Suite.of(pairs)
+    if suite.within <= 0:
         return None
-    return (normal_quantile(1 - alpha) + normal_quantile(power)) * math.sqrt(variance)
+    critical, found = normal_quantile(1 - alpha), normal_quantile(power) + _UNSURE / math.sqrt(len(pairs))
+
+    def lacking(drop: float) -> float:
+        chance, spread = suite.fallen(drop) if scores else suite.shifted(drop)
+        return critical * math.sqrt(chance) + found * math.sqrt(spread) + suite.step / 2 - drop
+
+    low, high = 0.0, suite.mean if scores else 10 * (critical + found) * math.sqrt(suite.plain)
+    if lacking(high) > 0:
+        return None
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if lacking(middle) > 0 else (low, middle)
+    return high
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Suite:
+    """Scenarios taken together: what they are like if nothing changed."""
+
+    n: int
+    mean: float
+    """Of the baseline."""
+    within: float
+    """Variance of attempts at one scenario."""
+    square: float
+    """Mean of the squares of what scenarios are worth."""
+    before: float
+    """Mean of 1 / attempts; so is the next."""
+    now: float
+    both: float
+    """Mean of 1 / (attempts on both sides - 1)."""
+    step: float
+    """By how much one attempt that passes or fails moves the mean; 0 for scores between."""
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> _Suite:
+        n = len(pairs)
+        olds, news = (
+            [math.fsum(scores) / len(scores) for scores in side] for side in zip(*pairs, strict=True)
+        )
+        before, now, both, pooled = (
+            math.fsum(one) / n
+            for one in (
+                [1 / len(old) for old, _ in pairs],
+                [1 / len(new) for _, new in pairs],
+                [1 / (len(old) + len(new) - 1) for old, new in pairs],
+                [1 / (len(old) + len(new)) for old, new in pairs],
+            )
+        )
+        sides = [*(old for old, _ in pairs), *(new for _, new in pairs)]
+        freedom = sum(map(len, sides)) - len(sides)
+        if freedom:
+            within = math.fsum(_squares(scores) for scores in sides if len(scores) > 1) / freedom
+        else:
+            within = (
+                math.fsum((new - old) ** 2 for old, new in zip(olds, news, strict=True)) / n / (before + now)
+            )
+        worth = [
+            (old * len(one) + new * len(other)) / (len(one) + len(other))
+            for old, new, (one, other) in zip(olds, news, pairs, strict=True)
+        ]
+        square = math.fsum(one * one for one in worth) / n - within * pooled
+        whole = all(score in (0, 1) for scores in sides for score in scores)
+        step = (before + now) / n if whole else 0.0
+        return cls(n, math.fsum(olds) / n, within, max(0.0, square), before, now, both, step)
+
+    @property
+    def plain(self) -> float:
+        """Variance of the difference of means."""
+        return self.within * (self.before + self.now) / self.n
+
+    def fallen(self, drop: float) -> tuple[float, float]:
+        """Variance over deals, and of the drop that is seen, when it comes from a share of scenarios that fell to 0."""
+        share = drop / self.mean if self.mean > drop else 1.0
+        rest = (1 - share) * self.within * (self.before + self.now)
+        deals = rest + share * (self.within * self.now + self.square * self.both)
+        seen = rest + share * self.within * self.before + share * (1 - share) * self.square
+        return deals / self.n, seen / self.n
+
+    def shifted(self, drop: float) -> tuple[float, float]:
+        """The same, when every value moves by as much."""
+        return self.plain + drop * drop * self.both / self.n, self.plain
 
 
 def needed(drop: float, *, scenarios: int, attempts: int, detectable: float) -> tuple[int, int]:
@@ -71,14 +150,6 @@ def needed(drop: float, *, scenarios: int, attempts: int, detectable: float) -> 
         raise ValueError(f"drop {drop:g}, detectable {detectable:g}: both must be positive")
     times = (detectable / drop) ** 2
     return math.ceil(attempts * times - 1e-9), math.ceil(scenarios * times - 1e-9)
-
-
-def _within(scenarios: Sequence[Sequence[float]]) -> float | None:
-    """Variance of attempts within scenarios, pooled; None when none has two."""
-    freedom = sum(map(len, scenarios)) - len(scenarios)
-    return (
-        math.fsum(_squares(scores) for scores in scenarios if len(scores) > 1) / freedom if freedom else None
-    )
 
 
 def _squares(values: Sequence[float]) -> float:
