@@ -42,12 +42,13 @@ _HOME_STARTUP = re.compile(
 _PYTHON = re.compile(
     r"(?P<root>.*/lib(64)?/(?P<version>python3?[0-9.]*))(?P<packages>/((site|dist)-packages|lib-dynload))?/(?P<rest>.+)"
 )
+_PYTHON_STARTUP = re.compile(r"/etc/(?P<version>python[0-9.]+)")
 _PYTHON_ROOT = re.compile(r".*/lib(64)?(/python3?[0-9.]*(/(site|dist)-packages)?)?")
 _PYTHON_ZIP = re.compile(r".*/lib(64)?/python3[0-9]+\.zip")
 _PYTHON_LAYOUT = ("pyvenv.cfg", "pybuilddir.txt")
 """Beside a python, or above it, they make it look for its modules elsewhere."""
 _PERL = re.compile(
-    r"(/etc/perl|/usr(/local)?/(share|lib)(/[^/]+-linux[^/]*)?/(perl5?|perl-base|site_perl)(/[0-9.]+)?)/(?P<rest>.+)"
+    r"(/etc/perl|/usr(/local)?/(share|lib)(/[^/]+-linux[^/]*)?/((?P<own>perl|perl-base)|perl5|site_perl)(/[0-9.]+)?)/(?P<rest>.+)"
 )
 _PERL_CORE = re.compile(r"/usr/(share|lib/[^/]+-linux[^/]*)/(perl|perl-base)(/.*)?")
 _RUNNERS = re.compile(r"(pytest|_pytest|pluggy|iniconfig|py)(\.py|/.*|-[^/]+\.(dist|egg)-info/.*)?")
@@ -139,6 +140,17 @@ class Places:
         ends = (*self.programs, "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc")
         return frozenset(path for path in (*ends, *map(posixpath.dirname, ends)) if path != "/")
 
+    def is_loaded_by(self, path: str, prefix: str, version: str) -> bool:
+        """Whether a python of the image, below `prefix`, would look where a directory of modules was added."""
+        if started := _PYTHON_STARTUP.match(path):
+            return started["version"] == version
+        python = _PYTHON.fullmatch(path)
+        if python is None:
+            return True
+        of_users = any(path.startswith(f"{home}/.local/") for home in self.homes)
+        beside = path.startswith(f"{prefix}/lib") or (prefix == "/usr" and path.startswith("/usr/local/lib"))
+        return (of_users or beside) and python["version"] in (version, "python3")
+
     def is_restored(self, path: str) -> bool:
         """Whether what the image has at `path` comes back when it was changed or deleted."""
         if _TOP_LINK.fullmatch(path):
@@ -181,8 +193,8 @@ class Places:
     def _fate_of_other(self, path: str) -> Fate:
         if self.workdir and _IN_ROOT.fullmatch(path) and not self._below_workdir(path):
             return Fate.REMOVE_IF_IN_FRONT
-        if _PERL.fullmatch(path):
-            return Fate.EMPTY if path.endswith("/sitecustomize.pl") else Fate.REMOVE_IF_IN_FRONT
+        if perl := _PERL.fullmatch(path):
+            return self._fate_of_perl(path, own=perl["own"] is not None)
         if path == "/etc/ld.so.preload" or "/gconv/gconv-modules" in path:
             return Fate.EMPTY
         if re.fullmatch(r"/etc/ld-musl[^/]*", path):
@@ -202,7 +214,9 @@ class Places:
         """Paths of the image that something added at `path` may have got in front of."""
         directory, name = posixpath.split(path)
         if directory in self.programs:
-            yield from (f"{other}/{name}" for other in self.programs if other != directory)
+            # What stands later on the path is what it hides.
+            later = self.programs[self.programs.index(directory) + 1 :]
+            yield from (f"{other}/{name}" for other in later)
         elif python := _PYTHON.fullmatch(path):
             own = python["root"] + (python["packages"] or "")
             yield from self._python_counterparts(own, python["rest"], python["version"])
@@ -233,10 +247,18 @@ class Places:
             return Fate.REMOVE_IF_IN_FRONT
         return Fate.LEAVE
 
+    def _fate_of_perl(self, path: str, *, own: bool) -> Fate:
+        if path.endswith("/sitecustomize.pl"):
+            return Fate.EMPTY
+        # Of the interpreter's own directories the later ones add to the earlier; those of packages come before them.
+        late = own and path.startswith(("/usr/lib/", "/usr/share/"))
+        packaged = path.startswith(("/usr/lib/", "/usr/share/")) and self.restoring.packages
+        return Fate.LEAVE if (late or packaged) and not path.endswith(".pmc") else Fate.REMOVE_IF_IN_FRONT
+
     def _fate_of_library(self, path: str) -> Fate:
         name = posixpath.basename(path)
-        if ".so" not in name:
-            return Fate.LEAVE
+        if ".so" not in name or not (path.startswith(("/usr/local/", "/lib")) or "/glibc-hwcaps/" in path):
+            return Fate.LEAVE  # the loader looks there last
         core = _LIBRARY.fullmatch(name) is not None
         return Fate.REMOVE_IF_IN_FRONT if core or not self.restoring.packages else Fate.LEAVE
 
@@ -308,9 +330,12 @@ class Places:
         )
 
 
-def is_top_link(path: str) -> bool:
-    """Whether it is one of the directories which are links into /usr in most images."""
-    return _TOP_LINK.fullmatch(path) is not None
+def python_root(path: str) -> str | None:
+    """The directory of an interpreter's modules, or start-up files, that a path is in; None: in none."""
+    if started := _PYTHON_STARTUP.match(path):
+        return started[0]
+    python = _PYTHON.fullmatch(path)
+    return None if python is None else python["root"]
 
 
 def _forms(directory: str, stem: str, version: str) -> Iterator[str]:

@@ -11,6 +11,7 @@ python3`), so additions stay, unless they get in front of something that the ima
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import itertools
 import posixpath
@@ -26,7 +27,7 @@ import docker.errors
 
 from .images import ResolvedImage
 from .loader_cache import leads_elsewhere
-from .loading import DEFAULT_PATH, LOADER_CACHE, Fate, Places
+from .loading import DEFAULT_PATH, LOADER_CACHE, Fate, Places, python_root
 from .original import DIRECTORY, LINK, Original, kind_of, stat_of
 from .protocol import Changed
 
@@ -135,7 +136,6 @@ class _Restoring:
             parent for path, kind in changes.items() if kind != _DELETED for parent in _above(path)
         }
         self._added_directories = {path for path in self._inner if changes.get(path) == _ADDED}
-        self._version: str | None = None
 
     def run(self) -> tuple[str, ...]:
         with tempfile.SpooledTemporaryFile(_SPOOL) as spool:
@@ -220,6 +220,8 @@ class _Restoring:
         if path in self._inner:
             return  # a directory: what is in it counts
         fate = self.places.fate(path)
+        if fate is not Fate.LEAVE and self._is_of_new_python(path):
+            return
         if fate is Fate.COMPILED:
             if posixpath.dirname(posixpath.dirname(path)) not in self._added_directories:
                 self.emptied.append(path)
@@ -258,21 +260,34 @@ class _Restoring:
         if self._behind(path) is not None:
             self._remove(directory if package else path)
 
+    def _is_of_new_python(self, path: str) -> bool:
+        """Whether it is for an interpreter that the agent installed; what that loads is its own."""
+        root = python_root(path)
+        if root is None or root not in self._added_directories:
+            return False
+        prefix, version = self._python
+        return not version or not self.places.is_loaded_by(path, prefix, version)
+
     def _behind(self, path: str) -> str | None:
         """What the image has that this is in front of."""
-        if self._version is None and path.count("/") <= 2:
-            self._version = self._python_version()
-        candidates = self.places.counterparts(path, self._version or None)
-        return next((one for one in candidates if self.original.kind(one) is not None), None)
+        version = self._python[1] if path.count("/") <= 2 else None
+        candidates = self.places.counterparts(path, version or None)
+        return next((one for one in candidates if self._has(one)), None)
 
-    def _python_version(self) -> str:
-        """Of the `python3` that the image's PATH leads to; empty: it has none."""
+    def _has(self, path: str) -> bool:
+        """Whether the image has it under this very name: of links like /bin, all has another."""
+        top = "/" + path.split("/")[1]
+        return self.original.kind(top) == DIRECTORY and self.original.kind(path) is not None
+
+    @functools.cached_property
+    def _python(self) -> tuple[str, str]:
+        """Where the `python3` is that the image's PATH leads to, and its version; empty: it has none."""
         for directory in self.places.programs:
             program = f"{directory}/python3"
             if self.original.kind(program) is not None:
                 name = posixpath.basename(self.original.target(program))
-                return name if _PYTHON3.fullmatch(name) else ""
-        return ""
+                return posixpath.dirname(directory), name if _PYTHON3.fullmatch(name) else ""
+        return "", ""
 
     def _strip_plugins(self, tar: tarfile.TarFile, path: str) -> None:
         content = self._read_now(path)

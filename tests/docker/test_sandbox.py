@@ -283,6 +283,24 @@ def test_changed_programs_are_put_back_and_additions_stay(provider: DockerProvid
         )
 
 
+def test_interpreters_that_were_installed_load_what_is_their_own(provider: DockerProvider) -> None:
+    """The image has perl-base and no Python; Debian's packages bring such files."""
+    new = (
+        "/usr/lib/python3.11/sitecustomize.py",
+        "/usr/lib/python3.11/os.py",
+        "/etc/python3.11/sitecustomize.py",
+        "/usr/lib/python3/dist-packages/distutils-precedence.pth",
+        "/usr/share/perl/5.36.0/strict.pm",
+        "/usr/lib/x86_64-linux-gnu/perl/5.36.0/POSIX.pm",
+    )
+    with _sandbox(provider) as sandbox:
+        made = " && ".join(f"mkdir -p $(dirname {path}) && echo '#' > {path}" for path in new)
+        _sh(sandbox, made)
+        sandbox.end_processes()
+        assert sandbox.restore_programs() == ()
+        assert _out(sandbox, f"cat {' '.join(new)}") == "#\n" * len(new)
+
+
 def test_a_directory_of_programs_that_was_replaced_comes_back(provider: DockerProvider) -> None:
     with _sandbox(provider) as sandbox:
         _sh(sandbox, "cp -a /usr/bin /usr/evil; mv /usr/bin /usr/old; /usr/old/ln -s evil /usr/bin")

@@ -95,7 +95,10 @@ def test_what_the_image_has_comes_back_where_grading_depends_on_it(
         ("/usr/local/lib/libssl.so.3", Fate.REMOVE_IF_IN_FRONT, Fate.LEAVE),
         ("/usr/local/lib/libc.so.6", Fate.REMOVE_IF_IN_FRONT, Fate.REMOVE_IF_IN_FRONT),
         ("/usr/lib/x86_64-linux-gnu/gconv/gconv-modules.d/x.conf", Fate.EMPTY, Fate.EMPTY),
-        ("/usr/lib/nginx/modules/x.so", Fate.REMOVE_IF_IN_FRONT, Fate.LEAVE),
+        ("/usr/lib/nginx/modules/x.so", Fate.LEAVE, Fate.LEAVE),
+        ("/usr/share/perl/5.36.0/strict.pm", Fate.LEAVE, Fate.LEAVE),
+        ("/usr/share/perl5/Git.pm", Fate.REMOVE_IF_IN_FRONT, Fate.LEAVE),
+        ("/usr/share/perl/5.36.0/strict.pmc", Fate.REMOVE_IF_IN_FRONT, Fate.REMOVE_IF_IN_FRONT),
         ("/var/www/html/index.html", Fate.LEAVE, Fate.LEAVE),
     ],
 )
@@ -149,6 +152,28 @@ def test_by_contract_a_package_may_replace_one_of_the_image_but_not_the_runner()
         places.counterparts(f"{LOCAL}/numpy/__init__.py")
     )
     assert "/usr/lib/python3/dist-packages/pytest" in set(places.counterparts(f"{LOCAL}/pytest/__init__.py"))
+
+
+@pytest.mark.parametrize(
+    ("path", "prefix", "loaded"),
+    [
+        (f"{LIB}/sitecustomize.py", "/usr", True),
+        (f"{LIB}/sitecustomize.py", "/usr/local", False),
+        (f"{LOCAL}/x.pth", "/usr", True),
+        ("/usr/local/lib/python3.12/site-packages/x.pth", "/usr", False),
+        ("/root/.local/lib/python3.11/site-packages/x.pth", "/opt/conda", True),
+        ("/usr/lib/python3/dist-packages/x.pth", "/usr", True),
+        ("/conftest.py", "/usr", True),
+        ("/etc/python3.11/sitecustomize.py", "/usr", True),
+        ("/etc/python3.12/sitecustomize.py", "/usr", False),
+    ],
+)
+def test_a_python_that_was_installed_loads_what_is_its_own(path: str, prefix: str, *, loaded: bool) -> None:
+    assert _places().is_loaded_by(path, prefix, "python3.11") is loaded
+
+
+def test_a_program_hides_only_what_comes_later_on_the_path() -> None:
+    assert set(_places().counterparts("/usr/bin/x")) == {"/sbin/x", "/bin/x"}
 
 
 def test_of_entry_points_only_those_of_pytest_go() -> None:

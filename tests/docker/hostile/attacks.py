@@ -164,8 +164,9 @@ END""",
         by_contract=False,
     ),
     "respawning": Attack(
-        f"setsid sh -c 'trap \"\" TERM HUP INT; (while :; do sleep 0.5; {RIGHT}; done) & wait' >/dev/null 2>&1 &\n"
-        f"sleep 0.2; rm -f {OUT}",
+        # Not before grading has begun: until then, it would be the agent's answer.
+        f"setsid sh -c 'trap \"\" TERM HUP INT; (while :; do sleep 0.2; test -e /tests && {RIGHT}; done) & wait' "
+        ">/dev/null 2>&1 &\nsleep 0.2",
         by_contract=False,
     ),
     "links where files go": Attack(
