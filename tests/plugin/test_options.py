@@ -607,6 +607,32 @@ def test_models_and_keys_that_are_allowed_are_in_the_record_of_the_job(bench: Be
     assert config["allow_key"] == ["OPENAI_API_KEY"]
 
 
+def test_what_every_trial_may_call_and_whether_replays_are_exact_reaches_the_gateway(bench: Bench) -> None:
+    bench.toy()
+    place = bench.path / "conftest.py"
+    before = place.read_text() if place.exists() else ""
+    place.write_text(
+        before
+        + """
+from unittest import mock
+
+def pytest_collection_finish(session):
+    from pathlib import Path
+    from pytest_benchjobs.gateway.client import Gateway
+    from pytest_benchjobs.model.usage import Usage
+    from pytest_benchjobs.plugin import models
+    with mock.patch.object(Gateway, "start") as start:
+        models.start_gateway(session.config, Usage(), Path("x"))
+    (settings,), _ = start.call_args
+    print("seen:", models.models(session.config, "x").allowed_models, settings.replay_exact, settings.patience)
+"""
+    )
+    (bench.path / "records").mkdir()
+    lines = shown(bench, "-s", "--bench-allow-model=a,b", "--bench-replay=records", "--bench-replay-exact")
+    assert "seen: ('a', 'b') True 60.0" in lines
+    assert "seen: () False 7.0" in shown(bench, "-s", "--bench-model-patience=7")
+
+
 def test_a_name_that_is_empty_allows_nothing(bench: Bench) -> None:
     bench.toy()
     assert (
