@@ -134,8 +134,9 @@ def judge(copy: Path, module: str, mutant: Mutant, found: dict[str, Any], limit:
     # Of a function that is newer than the map, the tests of its module.
     tests = functions.get(mutant.function) or sorted({test for each in functions.values() for test in each})
     if not tests:  # it may run in processes of its own
-        room = module.partition("/")[0].removesuffix(".py")
-        tests = [f"tests/unit/{path.name}" for path in sorted((copy / "tests/unit").glob(f"test_{room}*.py"))]
+        names = {module.partition("/")[0].removesuffix(".py"), Path(module).stem}
+        files = {path for name in names for path in (copy / "tests/unit").glob(f"test_{name}*.py")}
+        tests = sorted(f"tests/unit/{path.name}" for path in files)
     if not tests:
         return "uncovered"
     tests = sorted(tests, key=lambda test: found["seconds"].get(test, 0))[:_MOST_TESTS]

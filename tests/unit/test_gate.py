@@ -703,3 +703,11 @@ def test_a_scenario_passes_where_more_than_half_of_its_attempts_do() -> None:
     report = judged(side([half, more, half, less]), side([more, half, less, half]), "mean:50pp")
     assert [one.scenario for one in report.broke] == ["s000"]
     assert [one.scenario for one in report.fixed] == ["s001"]
+
+
+@pytest.mark.parametrize(("passed", "suspects"), [(25, ["s000"]), (38, [])])
+def test_a_scenario_that_passes_less_often_is_suspect_though_its_mean_hardly_fell(
+    passed: int, suspects: list[str]
+) -> None:
+    before, now = of(cell(0, [1.0] * 40, passed=40)), of(cell(0, [0.99] * 40, passed=passed))
+    assert [one.scenario for one in judged(now, before, "mean:50pp").suspects] == suspects
