@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from pytest_benchjobs.gateway.client import Gateway, Limits
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import ledger
-from tests.unit.gateways import Model, agent, chat_answer, running, wait_until
+from tests.unit.gateways import Model, Said, agent, chat_answer, running, wait_until
 
 # A call of `chat_answer`: 1000 tokens sent, 100 back.
 COST = 0.02
@@ -151,3 +152,18 @@ def test_a_provider_gets_no_more_calls_than_its_rate_allows(tmp_path: Path, mode
             statuses = list(pool.map(lambda _: one.chat().status, range(12)))
         assert statuses == [200] * 12
         assert time.monotonic() - started >= 1  # ten may come at once, then two a second
+
+
+def test_after_a_call_that_nobody_can_count_no_other_is_made_under_a_limit(
+    gateway: Gateway, model: Model
+) -> None:
+    message = {"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}
+    model.otherwise = Said(200, json.dumps({"id": "1", "model": "m-1", "choices": [message]}).encode())
+    words = "the endpoint does not say how many tokens m-1 used, so no limit can be kept"
+    with agent(gateway, model, limits={"max_tokens": 10**6}) as one:
+        assert one.chat().status == 200
+        refused = one.chat()
+        report = one.route.close()
+    assert (refused.status, len(model.asked)) == (402, 1)
+    assert words in refused.json["error"]["message"]
+    assert (report.ending, report.message) == (Ending.BUDGET, words)
