@@ -24,6 +24,7 @@ from .wires import Call, credentials
 
 _ERROR_LENGTH = 1 << 20
 _SIGN_OF_LIFE = 256
+_AT_ONCE = 10.0
 _EVENT_STREAM = "text/event-stream"
 _BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
 # What a stream of events begins with. Some servers call theirs something else.
@@ -57,7 +58,9 @@ class Cut(Exception):
 
 
 class Pulse:
-    """How long an answer has been standing still. A byte now and then is no sign of life: 256 of them are one.
+    """How long an answer has been standing still. A byte now and then is no sign of life, 256 within 10 seconds are.
+
+    A call is given up later than that: what pings, such as a model that thinks, gives 256 bytes in the end.
 
     Args:
         silence: Seconds without a sign of life that end a call.
@@ -67,19 +70,25 @@ class Pulse:
 
     def __init__(self, silence: float, longest: float) -> None:
         self._silence, self._longest = silence, longest
-        self._begun = self._alive = self._left = time.monotonic()
+        self._begun = self._alive = self._lively = self._left = self._window = time.monotonic()
         self._waiting = False
-        self._fresh = 0
+        self._fresh = self._recent = 0
 
     def beat(self, size: int) -> None:
         """So many bytes came."""
+        now = time.monotonic()
+        if now - self._window > _AT_ONCE:
+            self._window, self._recent = now, 0
+        self._recent += size
         self._fresh += size
+        if self._recent >= _SIGN_OF_LIFE:
+            self._window, self._recent, self._lively = now, 0, now
         if self._fresh >= _SIGN_OF_LIFE:
-            self._fresh, self._alive = 0, time.monotonic()
+            self._fresh, self._alive = 0, now
 
     def silent(self) -> float:
         """Seconds of waiting since the last sign of life, or since it was asked."""
-        return (time.monotonic() if self._waiting else self._left) - self._alive
+        return (time.monotonic() if self._waiting else self._left) - self._lively
 
     @contextlib.asynccontextmanager
     async def limit(self) -> AsyncIterator[None]:
@@ -92,6 +101,7 @@ class Pulse:
         now = time.monotonic()
         # As long as the agent does not take what came, the endpoint is not waited for.
         self._alive += now - self._left
+        self._lively += now - self._left
         silence, rest = self._alive + self._silence - now, self._begun + self._longest - now
         self._waiting = True
         try:

@@ -46,7 +46,7 @@ def _column(job: Job, agent: str) -> dict[str, str]:
     """Fault -> what became of it, and of what was used."""
     names = {f"f{number:02}": fault for number, fault in enumerate(FAULTS)}
     # Half of its time has to be left when an agent has made its first call, also on a machine that is busy.
-    waiting = {name: 150 if agent == "opencode" else 40 for name, fault in names.items() if fault in _WAITING}
+    waiting = {name: 240 if agent == "opencode" else 40 for name, fault in names.items() if fault in _WAITING}
     job.scenarios(
         {name: f"{FAULTS[fault]} {_RUN}" for name, fault in names.items()}, timeout=400, timeouts=waiting
     )

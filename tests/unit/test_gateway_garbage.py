@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import http.client
 import json
@@ -15,6 +16,7 @@ import pytest
 
 from pytest_benchjobs.gateway.client import Gateway
 from pytest_benchjobs.gateway.meter import flaw
+from pytest_benchjobs.gateway.upstream import Pulse
 from pytest_benchjobs.gateway.wires import Kind
 from pytest_benchjobs.model.ending import Ending
 from tests.unit.gateways import Model, Said, agent, chat_answer, events, running, wait_until
@@ -303,3 +305,27 @@ def test_a_refusal_is_seen_on_every_wire_and_forgotten_when_another_call_is_answ
         one.call(path, STREAM)
         one.chat()
         assert one.route.close().ending is None
+
+
+def test_what_drips_is_silent_and_what_pings_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("pytest_benchjobs.gateway.upstream.time.monotonic", lambda: now[0])
+    pulse = Pulse(silence=900, longest=3600)
+
+    async def reads(seconds: float, size: int) -> None:
+        async with pulse.limit():
+            now[0] += seconds
+        pulse.beat(size)
+
+    async def drip() -> None:
+        for _ in range(300):  # five minutes
+            await reads(1, 5)
+        assert pulse.silent() == 300
+        for _ in range(30):
+            await reads(1, 100)
+        assert pulse.silent() <= 3
+        for _ in range(150):  # 25 minutes of pings
+            await reads(10, 50)
+        assert pulse.silent() >= 1400
+
+    asyncio.run(drip())
