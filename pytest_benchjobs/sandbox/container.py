@@ -99,6 +99,8 @@ class DockerSandbox:
         self._events = events
         self._first = first
         self._processes = Processes(self._engine.client, container)
+        self._graded = False
+        """Whether the agent's end has begun: what ends the container from now on was left by it."""
         self._entrypoint: Entrypoint | None = None
         if spec.environment.keep_entrypoint and image.entrypoint:
             self._entrypoint = Entrypoint(self, image.entrypoint, spec.environment)
@@ -307,6 +309,7 @@ class DockerSandbox:
         if not listed:
             # The agent ended the container, and everything with it.
             self.end_processes()
+        self._graded = True
         before = self.running()
         if not before:
             return ()
@@ -327,6 +330,7 @@ class DockerSandbox:
 
         """
         self._end_all()
+        self._graded = True
         self._environment = frozenset()
         if self._entrypoint is not None and self._entrypoint.serves:
             self.restore_programs()
@@ -488,8 +492,24 @@ class DockerSandbox:
     def _calling(self) -> Iterator[None]:
         if self._killed.is_set():
             raise ContainerLost("the container was killed to stop the trial")
-        with self._engine.guard():
-            yield
+        try:
+            with self._engine.guard():
+                yield
+        except ContainerLost as error:
+            if self._graded and self._ended_from_inside():
+                raise Ungradable(
+                    "what the agent left running ended the container while it was graded"
+                ) from error
+            raise
+
+    def _ended_from_inside(self) -> bool:
+        """Whether its first process was killed, and by nobody who asked the engine for that."""
+        kills = self._events.wait(self._id, "kill", self._own_kills, _LATE_EVENT)
+        try:
+            state = self._engine.client.inspect_container(self._id)["State"]
+        except Exception:
+            return False
+        return kills <= self._own_kills and state["Status"] == "exited" and state["ExitCode"] == _KILLED
 
     @contextlib.contextmanager
     def _attached(self, exec_id: str, sink: Sink, stdout: Sink | None) -> Iterator[Running]:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
+import time
 from collections.abc import Iterator
 
 import pytest
 
+from pytest_benchjobs.model.errors import ContainerLost, Ungradable
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker import DockerProvider
@@ -148,3 +152,32 @@ def test_by_contract_nothing_ends_of_an_agent_that_has_ended(provider: DockerPro
         _sh(sandbox, "sleep 86 >/dev/null 2>&1 & exit 0", env={VARIABLE: "x"})
         assert sandbox.end_commands(VARIABLE) == ()
         assert sandbox.processes() == ("sleep 86",)
+
+
+def _wait_until_ended(provider: DockerProvider, sandbox: DockerSandbox) -> None:
+    deadline = time.monotonic() + 60
+    while provider.engine.client.inspect_container(sandbox.id)["State"]["Running"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_daemon_that_ends_the_container_while_it_is_graded_is_the_agents_doing(
+    provider: DockerProvider,
+) -> None:
+    with _sandbox(provider, memory=64 << 20) as sandbox:
+        _sh(sandbox, "setsid sleep 87 >/dev/null 2>&1 &", env={VARIABLE: "x"})
+        sandbox.end_commands(VARIABLE)
+        (pid,) = provider.engine.client.top(sandbox.id, ps_args="-eo pid,args")["Processes"][:1]
+        os.kill(int(pid[0]), signal.SIGKILL)  # as the kernel does when memory runs out
+        _wait_until_ended(provider, sandbox)
+        with pytest.raises(Ungradable, match="ended the container while it was graded"):
+            _sh(sandbox, "true")
+
+
+def test_a_container_that_somebody_else_killed_is_no_doing_of_the_agent(provider: DockerProvider) -> None:
+    with _sandbox(provider) as sandbox:
+        sandbox.end_commands(VARIABLE)
+        provider.engine.client.kill(sandbox.id)
+        _wait_until_ended(provider, sandbox)
+        with pytest.raises(ContainerLost):
+            _sh(sandbox, "true")
