@@ -8,7 +8,16 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ..garbage import undisturbed
-from ..model.gate import GateConfig, GatePolicy, GateReport, GateVerdict, RoundReport, Rule, RuleReport
+from ..model.gate import (
+    ClusterRef,
+    GateConfig,
+    GatePolicy,
+    GateReport,
+    GateVerdict,
+    RoundReport,
+    Rule,
+    RuleReport,
+)
 from .coverage import COVERAGE, coverage
 from .gating import words
 from .gating.changes import changes
@@ -118,6 +127,7 @@ def judge(
         removed=pairing.removed,
         changed=pairing.changed,
         unscored=pairing.unscored,
+        clusters=_clusters(kept),
         rounds=tuple(rounds),
         known=by_name.known,
         attempts=failed + sum([len(cell.scores) for cell in cells]),
@@ -284,6 +294,20 @@ def _hidden(
 def _failed(cell: Cell) -> Cell:
     """The cell with its errors as failures."""
     return cell._replace(scores=(*cell.scores, *[0.0] * cell.errors), errors=0)
+
+
+def _clusters(pairs: Sequence[Pair]) -> tuple[ClusterRef, ...]:
+    """Clusters with several scenarios."""
+    members: dict[tuple[str, str], set[str]] = {}
+    for one in pairs:
+        if one.now.cluster is not None:
+            members.setdefault((one.now.benchmark, one.now.cluster), set()).add(one.now.scenario)
+    found = [
+        ClusterRef(benchmark=benchmark, cluster=cluster, scenarios=len(scenarios))
+        for (benchmark, cluster), scenarios in members.items()
+        if len(scenarios) > 1
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.scenarios, one.benchmark, one.cluster)))
 
 
 def _gravest(found: Iterable[RuleReport]) -> GateVerdict:

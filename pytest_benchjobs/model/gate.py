@@ -255,8 +255,19 @@ class RuleReport(Model, defer_build=True):
     """The smallest drop it would have seen four times of five."""
     scenarios: int = 0
     """Pairs it looked at."""
+    clusters: int | None = None
+    """What these count as, since some depend on each other; None: each counts by itself."""
     advice: str | None = None
     """What would let it see, where the tolerance is below what it can detect."""
+
+
+class ClusterRef(Model, defer_build=True):
+    """Scenarios taken as dependent on each other: they declare one cluster, or are variants of one scenario."""
+
+    benchmark: str
+    cluster: str
+    scenarios: int
+    """Those that were compared."""
 
 
 class PublishReason(Model, defer_build=True):
@@ -293,6 +304,8 @@ class GateReport(Model, defer_build=True):
     """Not the same task on both sides, so left out."""
     unscored: tuple[ScenarioRef, ...] = ()
     """Without a score on a side: nothing but errors."""
+    clusters: tuple[ClusterRef, ...] = ()
+    """What was taken as clusters, the largest first."""
     rounds: tuple[RoundReport, ...] = ()
     """With `--bench-until-decided`: the last of each rule, benchmark and agent."""
     known: tuple[Change, ...] = ()

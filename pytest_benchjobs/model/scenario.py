@@ -194,6 +194,6 @@ class Scenario(Model):
 
     @property
     def cluster(self) -> str | None:
-        """What it shares with scenarios that it is not independent of: `cluster` of its metadata."""
+        """What it shares with scenarios that it is not independent of. Kept in its metadata, as Harbor tasks do."""
         named = self.metadata.get("cluster")
         return str(named)[:200] if isinstance(named, str | int) and str(named) else None

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from ..model.gate import Change, GateReport, GateVerdict, RuleReport
 from ..model.known import KnownMode
 from ..store.text import one_line
-from .gate_markdown import fresh, gravest_first, shown_change, shown_value, worst_first
+from .gate_markdown import fresh, gravest_first, shown_change, shown_clusters, shown_value, worst_first
 
 COLOURS = {
     GateVerdict.OK: "green",
@@ -40,6 +40,8 @@ def gate_lines(report: GateReport) -> Iterator[Line]:
     ):
         yield from _changes(title, changes, colour)
     yield from _left_out(report)
+    if (clusters := shown_clusters(report)) is not None:
+        yield clusters, None
     yield from _figures(report)
     for reason in report.publish or ():
         yield f"not to be published ({reason.code}): {one_line(reason.why, 500)}", "yellow"
@@ -74,7 +76,9 @@ def _rule(found: RuleReport) -> Iterator[Line]:
             level = f"{100 * found.rule.level:g} %"
             change += f" ({level}: {shown_change(metric, found.low)} to {shown_change(metric, found.high)})"
         figures.append(change)
-    figures.append(f"n={found.scenarios}")
+    figures.append(
+        f"n={found.scenarios}" + ("" if found.clusters is None else f" in {found.clusters} clusters")
+    )
     if found.p_value is not None:
         figures.append("p<0.001" if found.p_value < 0.001 else f"p={found.p_value:.3f}")
     if found.detectable is not None:

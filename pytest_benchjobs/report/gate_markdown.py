@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ..model.gate import Change, GateReport, GateVerdict, RuleReport, ScenarioRef
+from ..model.gate import Change, GatePolicy, GateReport, GateVerdict, RuleReport, ScenarioRef
+from ..store.text import one_line
 from .console import duration
 from .markdown import code
 from .summary import percent
@@ -23,6 +24,7 @@ _RULES = 50
 _CHANGES = 50
 _REFERENCES = 50
 _NOTES = 20
+_CLUSTERS = 5
 _NONE = "-"
 
 
@@ -31,7 +33,12 @@ def gate_markdown(report: GateReport) -> Iterator[str]:
 
     Lists are cut, and say by how much. Whatever came from outside is a code span, or a number of ours.
     """
-    kind = "NOTE" if report.verdict is GateVerdict.OK and not _compared(report) else _ALERTS[report.verdict]
+    calm = report.verdict is GateVerdict.INCONCLUSIVE and report.policy is not GatePolicy.STRICT
+    kind = (
+        "NOTE"
+        if calm or (report.verdict is GateVerdict.OK and not _compared(report))
+        else _ALERTS[report.verdict]
+    )
     yield f"> [!{kind}]"
     yield f"> **Benchmark gate: {report.verdict.value}.** {code(why(report), 1000)}"
     yield ""
@@ -40,6 +47,8 @@ def gate_markdown(report: GateReport) -> Iterator[str]:
     yield from _changes("Broke", report.broke)
     yield from _changes("Suspect: worse than before, without being proof", report.suspects)
     yield from _changes("Fixed", report.fixed)
+    if (clusters := shown_clusters(report)) is not None:
+        yield f"- {code(clusters, 1000)}"
     yield from _figures(report)
     yield from _known(report.known)
     yield from _left_out(report)
@@ -88,6 +97,17 @@ def shown_change(metric: str, value: float | None) -> str:
         sign = "-" if value < 0 else "+"
         return f"{sign}{shown_value(metric, abs(value))}"
     return f"{100 * value:+.1f} pp"
+
+
+def shown_clusters(report: GateReport) -> str | None:
+    """What was taken as clusters, in a line; None: nothing was."""
+    if not report.clusters:
+        return None
+    names = [f"{one_line(one.cluster, 80)} ({one.scenarios})" for one in report.clusters[:_CLUSTERS]]
+    more = len(report.clusters) - len(names)
+    rest = f" and {more} more" if more else ""
+    scenarios = sum(one.scenarios for one in report.clusters)
+    return f"taken as clusters, not as independent: {scenarios} scenarios, in {', '.join(names)}{rest}"
 
 
 def _compared(report: GateReport) -> bool:

@@ -183,7 +183,9 @@ def assemble(written: WrittenScenario, header: WrittenHeader, path: Path, line: 
         benchmark_version=header.version,
         problem_statement=written.problem_statement or read_text(directory / str(written.problem_file)),
         tags=tuple(written.tags),
-        metadata=written.metadata,
+        metadata=written.metadata
+        if written.cluster is None
+        else {**written.metadata, "cluster": written.cluster},
         archived=written.archived,
         validation=written.validation,
         environment=_environment(written, directory),

@@ -289,6 +289,10 @@ class _Reading:
             self.complaints.raise_errors()
             raise AssertionError("unreachable")
         line = self.document.line(self._place(index))
+        (_, table), *variant = self._scenarios[index]
+        if variant and written.cluster is None and "cluster" not in written.metadata:
+            # Variants of one scenario succeed and fail together.
+            written = written.model_copy(update={"cluster": str(table["id"])})
         try:
             return assemble(written, self.header, self.document.path, line)
         except ValidationError as error:

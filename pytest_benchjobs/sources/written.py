@@ -201,6 +201,8 @@ class WrittenDefaults(WrittenEnvironment):
     tags: list[Text] = []
     """Also pytest markers."""
     metadata: dict[str, Any] = {}
+    cluster: Text | None = None
+    """What it shares with scenarios it succeeds and fails together with, such as a repository."""
     archived: Flag = False
     """Kept for the record, not run unless asked for."""
     validation: Validation = Validation.FORWARD

@@ -22,6 +22,8 @@ from pytest_benchjobs.model.gate import (
     GateVerdict,
     RuleReport,
 )
+from pytest_benchjobs.report.gate_console import gate_lines
+from pytest_benchjobs.report.gate_markdown import gate_markdown
 from pytest_benchjobs.settings.rules import floor, parse_rule
 
 from .examples import at_most
@@ -487,6 +489,70 @@ def test_scenarios_of_a_cluster_are_not_independent() -> None:
     )
     assert (found.verdict, found.p_value) == (INCONCLUSIVE, 0.25)
     assert found.advice == "2 clusters can hardly show a regression at 95 %: 5 or more can"
+
+
+def test_what_was_taken_as_clusters_is_in_every_report() -> None:
+    before, now = (of(*(cell(n, [score], cluster=f"repo\n{n % 6}" if n < 18 else None) for n in range(20))) for score in (1.0, 0.0))  # fmt: skip
+    report = judged(now, before, "mean")
+    assert [(one.benchmark, one.cluster, one.scenarios) for one in report.clusters[:2]] == [
+        ("b", "repo\n0", 3),
+        ("b", "repo\n1", 3),
+    ]
+    assert only(report).clusters == 8
+    lines = [text for text, _ in gate_lines(report)]
+    (line,) = [text for text in lines if text.startswith("taken as clusters")]
+    assert "18 scenarios, in " in line
+    assert line.endswith("and 1 more")
+    assert any("n=20 in 8 clusters" in text for text in lines)
+    assert any(line in text for text in gate_markdown(report))
+    apart = judged(side(BAD), side(GOOD), "mean")
+    assert (apart.clusters, only(apart).clusters) == ((), None)
+    assert not any("clusters" in text for text, _ in gate_lines(apart))
+
+
+def test_an_ordinary_drop_by_chance_alarms_nobody() -> None:
+    one, other = [[0.0], [0.0], [1.0]] + [[1.0]] * 17, [[1.0], [1.0], [0.0]] + [[1.0]] * 17
+    report = judged(side(one), side(other), "mean:any")
+    assert (report.verdict, exit_status(report), only(report).p_value) == (INCONCLUSIVE, 0, 0.5)
+    assert (
+        "chance may explain it: unchanged code often looks like this, nothing needs to be done" in report.why
+    )
+    assert only(report).advice is None
+    assert next(gate_markdown(report)) == "> [!NOTE]"
+    strict = judged(side(one), side(other), "mean:any", policy="strict")
+    assert next(gate_markdown(strict)) == "> [!WARNING]"
+
+
+def test_a_few_scenarios_that_fell_far_get_a_next_step() -> None:
+    report = judged(side([[0.0]] * 3), side([[0.67]] * 3), "mean:any")
+    assert (report.verdict, exit_status(report)) == (INCONCLUSIVE, 0)
+    advice = only(report).advice or ""
+    assert "3 scenarios fell far (s000, s001, s002): --bench-confirm 5 decides by fresh attempts" in advice
+    assert "nothing needs to be done" not in report.why
+    assert any(advice in text for text, _ in gate_lines(report))
+    assert any("--bench-confirm 5" in text for text in gate_markdown(report))
+    # Two of three attempts before and none of three now are proof, if nothing else changed.
+    several = side([[1.0, 1.0, 0.0]] * 3), side([[0.0] * 3] * 3)
+    assert judged(several[1], several[0], "mean:any").verdict is REGRESSED
+
+
+@pytest.mark.parametrize("score", [0.0, 1.0])
+def test_intervals_of_scores_end_where_scores_do(score: float) -> None:
+    found = only(judged(side([[0.0]] * 4 + [[0.9]]), side([[1.0]] * 5), "mean"))
+    assert found.low == -1.0
+    assert found.high is not None
+    assert -1 < found.high < 0
+    back = only(judged(side([[1.0]] * 5), side([[0.0]] * 4 + [[0.9]]), "mean"))
+    assert (back.low, back.high) == (-found.high, 1.0)
+    floored = only(judged(side([[score]] * 4 + [[0.4 + score / 5]]), None, "--bench-min-score 0.1"))
+    assert (floored.low == 0.0) if score == 0 else (floored.high == 1.0)
+    assert floored.low is not None
+    assert floored.high is not None
+    assert 0 <= floored.low < floored.high <= 1
+    # What is spent has no such ends.
+    slow = of(*(cell(n, [1], seconds=(10.0 * n,)) for n in range(6)))
+    fast = of(*(cell(n, [1], seconds=(1.0,)) for n in range(6)))
+    assert only(judged(slow, fast, "duration")).high > 1  # type: ignore[operator]
 
 
 # Floors and validity

@@ -85,3 +85,25 @@ def test_an_unknown_key_of_a_variant_is_odd(tmp_path: Path) -> None:
     manifest.refs()
     (warning,) = manifest.warnings
     assert (warning.line, "did you mean 'memory'" in warning.message) == (15, True)
+
+
+def test_variants_are_a_cluster_and_scenarios_may_name_one(tmp_path: Path) -> None:
+    text = """
+benchmark: clusters
+defaults: {image: debian:bookworm-slim, problem_statement: Do it., scorers: [{type: bash, script: echo 1}]}
+scenarios:
+  - id: alone
+  - {id: named, cluster: repo}
+  - {id: noted, metadata: {cluster: repo, team: evals}}
+  - {id: count, variants: [{id: one}, {id: two}, {id: own, cluster: other}]}
+  - {id: both, cluster: repo, variants: [{id: one}]}
+"""
+    manifest = _manifest(tmp_path, text)
+    names = ("alone", "named", "noted", "count.one", "count.two", "count.own", "both.one")
+    found = {name: manifest.load(name).cluster for name in names}
+    assert found == {
+        "alone": None, "named": "repo", "noted": "repo", "count.one": "count", "count.two": "count",
+        "count.own": "other", "both.one": "repo",
+    }  # fmt: skip
+    assert manifest.load("noted").metadata["team"] == "evals"
+    jsonschema.validate(yaml.safe_load(text), benchmark_schema())

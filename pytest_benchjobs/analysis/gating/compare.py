@@ -14,6 +14,8 @@ from .family import Found, Tested
 from .groups import Group, nothing, select
 from .measure import Measured, mean, measure
 
+_REMARKABLE = 0.2  # p from which nobody need look
+_FAR = 0.5  # of a score
 _ROUNDING = 1e-9  # a drop from 0.6 to 0.55 is 5 pp, whatever binary fractions make of it
 
 
@@ -76,7 +78,10 @@ class _Judged:
         verdict = self._verdict(before, now, tolerance)
         interval = self.measured.interval()
         detectable = self.measured.detectable(self.comparisons)
-        advice = None if verdict is GateVerdict.REGRESSED else self._advice(before, tolerance, detectable)
+        advice = None
+        if verdict is not GateVerdict.REGRESSED:
+            steps = (self._advice(before, tolerance, detectable), self._next_step(verdict))
+            advice = "; ".join(step for step in steps if step is not None) or None
         return self.group.report(rule, verdict, "").model_copy(
             update={
                 "why": self._why(verdict, before, now, tolerance, interval, detectable),
@@ -90,6 +95,7 @@ class _Judged:
                 "test": self.test,
                 "detectable": detectable,
                 "scenarios": len(self.measured.pairs),
+                "clusters": None if self.measured.clusters is None else self.measured.units,
                 "advice": advice,
             }
         )
@@ -129,7 +135,7 @@ class _Judged:
         if verdict is GateVerdict.INCONCLUSIVE:
             worse = now - before if self.measured.spent else before - now
             text += (
-                f"; more than {scale.amount(tolerance)}, but chance may explain it"
+                f"; more than {scale.amount(tolerance)}, but chance may explain it" + self._calming()
                 if worse > tolerance
                 else f"; not shown to be within {scale.amount(tolerance)}"
             )
@@ -137,6 +143,29 @@ class _Judged:
             reason = "unknown on a side" if rule.k is None else f"fewer than {words.count(rule.k, 'attempt')}"
             text += f"; {words.count(self.measured.left_out, 'scenario')} left out, {reason}"
         return f"{text}; {self._could_see(scale, tolerance, detectable)}"
+
+    def _calming(self) -> str:
+        return (
+            "" if self.p < _REMARKABLE else ": unchanged code often looks like this, nothing needs to be done"
+        )
+
+    def _next_step(self, verdict: GateVerdict) -> str | None:
+        """What to do where some fell far and chance may explain it."""
+        measured = self.measured
+        if verdict is not GateVerdict.INCONCLUSIVE or measured.spent or self.config.confirm:
+            return None
+        fell = [
+            pair.now.scenario
+            for pair, change in zip(measured.pairs, measured.differences(), strict=True)
+            if change <= -_FAR
+            and (self.p < _REMARKABLE or -change * min(len(pair.before.scores), len(pair.now.scores)) > 1)
+        ]
+        if not fell:
+            return None
+        return (
+            f"{words.count(len(fell), 'scenario')} fell far ({words.names(fell, 3)}): --bench-confirm 5 decides by "
+            "fresh attempts of those alone, and critical:any does without chance for those tagged `critical`"
+        )
 
     def _could_see(self, scale: words.Scale, tolerance: float, detectable: float | None) -> str:
         if detectable is None:
