@@ -90,7 +90,7 @@ def test_an_unknown_key_of_a_variant_is_odd(tmp_path: Path) -> None:
 def test_variants_are_a_cluster_and_scenarios_may_name_one(tmp_path: Path) -> None:
     text = """
 benchmark: clusters
-defaults: {image: debian:bookworm-slim, problem_statement: Do it., scorers: [{type: bash, script: echo 1}]}
+defaults: {image: debian:bookworm-slim, problem_statement: Do it., scorers: [{name: done, type: bash, script: echo 1}]}
 scenarios:
   - id: alone
   - {id: named, cluster: repo}
