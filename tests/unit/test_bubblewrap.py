@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.model.job import JobConfig
-from pytest_benchjobs.model.scenario import Environment, HealthCheck, Scenario, ScorerSpec
+from pytest_benchjobs.model.scenario import Environment, FreshContainer, HealthCheck, Scenario, ScorerSpec
 from pytest_benchjobs.sandbox.bubblewrap.fitness import incompatibility, not_enforced
 
 JOB = JobConfig(directory=Path("reports"))
@@ -56,6 +56,7 @@ def test_what_runs_on_the_programs_of_this_machine() -> None:
         (on_host(gpus=1), {}, "needs GPUs"),
         (on_host(allow_sudo=True), {}, "needs sudo"),
         (on_host(grading="contract"), {}, "keeps processes running"),
+        (on_host(), {"fresh_container": FreshContainer(patch=True)}, "is graded in a container of its own"),
         (on_host(healthcheck=HealthCheck(command="true")), {}, "waits for a service"),
         (on_host(), {"files": {"/etc/app.conf": Path("x")}}, "writes to /etc/app.conf"),
         (on_host(workdir="/usr/src/app"), {}, "writes to /usr/src/app"),
