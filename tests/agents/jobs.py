@@ -33,6 +33,9 @@ KEYS = {
 }
 
 
+NAMED = {"anthropic": "ANTHROPIC_API_KEY", "openai": "OPENAI_API_KEY", "google": "GEMINI_API_KEY"}
+
+
 @dataclasses.dataclass
 class Job:
     """A directory in which jobs run, and the server their agents' models are on."""
@@ -75,7 +78,9 @@ class Job:
 
     def run(self, *arguments: str, timeout: float = 300, **env: str) -> list[dict[str, Any]]:
         """Run all scenarios; the results of the newest job."""
-        done = run(self.path, "made.bench.yaml", *arguments, timeout=timeout, **{**KEYS, **env})
+        # The server is at an address of its own: no key goes there but one that was named for it.
+        named = (f"--bench-param={name}_key_variable={variable}" for name, variable in NAMED.items())
+        done = run(self.path, "made.bench.yaml", *arguments, *named, timeout=timeout, **{**KEYS, **env})
         assert done.returncode in (0, 1, 13), done.stdout
         self.output = done.stdout
         self.status = done.returncode

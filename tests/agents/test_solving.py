@@ -27,6 +27,7 @@ def test_each_makes_the_file_with_its_own_tool_and_is_metered_to_the_token(job: 
         usages[agent] = used(result)
         assert usages[agent] == reported, agent
         assert result["usage"]["source"] == "gateway"
+        assert len(job.server.keys) == 1
         assert job.server.keys <= set(KEYS.values())
         trajectory = job.path / "reports/jobs" / result["job"] / result["path"] / "trajectory.jsonl"
         steps = [json.loads(line) for line in trajectory.read_text().splitlines()]
