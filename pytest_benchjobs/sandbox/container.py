@@ -305,12 +305,11 @@ class DockerSandbox:
     def end_commands(self, variable: str) -> tuple[str, ...]:
         """Kill commands that were given `variable`, and their children that were not made daemons."""
         with self._calling():
-            listed = self._processes.listed()
-        if not listed:
+            before = self._processes.others()
+        self._graded = True
+        if before is None:
             # The agent ended the container, and everything with it.
             self.end_processes()
-        self._graded = True
-        before = self.running()
         if not before:
             return ()
         self.exec(
@@ -341,7 +340,7 @@ class DockerSandbox:
     def running(self) -> list[Process]:
         """Everything but the first process; nothing where an agent has ended the container from inside."""
         with self._calling():
-            return self._processes.others()
+            return self._processes.others() or []
 
     def _check_killed(self) -> None:
         if self._killed.is_set():

@@ -64,11 +64,13 @@ class Processes:
             self._first = int(self._inspected()["State"]["Pid"])
         return sorted(table, key=lambda process: process.pid != self._first)
 
-    def others(self) -> list[Process]:
-        """What runs beside the first process, and beside the waiting child of an init of the engine's."""
+    def others(self) -> list[Process] | None:
+        """What runs beside the first process, and the waiting child of an init of the engine's; None: all has ended."""
         listed = self.listed()
-        head, rest = next(iter(listed), None), listed[1:]
-        if head is not None and not _is_ours(head):
+        if not listed:
+            return None
+        head, *rest = listed
+        if not _is_ours(head):
             waiting = next(
                 (row for row in rest if row.parent == head.pid and row.command.startswith("sleep ")), None
             )
