@@ -102,7 +102,7 @@ class TestGateMarkdown:
         [
             ("regressed", "CAUTION"),
             ("invalid", "WARNING"),
-            ("inconclusive", "WARNING"),
+            ("inconclusive", "NOTE"),
             ("no baseline", "NOTE"),
             ("ok", "TIP"),
         ],
