@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from .agents.protocol import AgentReading
 from .gateway.client import RouteReport
 from .model.ending import Ending
@@ -45,7 +47,10 @@ _UNLESS_PASSED = frozenset({Ending.NO_LAST_WORD, Ending.REFUSED})
 
 
 def ending_of(
-    result: ExecResult, reading: AgentReading | None, report: RouteReport | None
+    result: ExecResult,
+    reading: AgentReading | None,
+    report: RouteReport | None,
+    agent_timeout: float = math.inf,
 ) -> tuple[Ending | None, str | None]:
     """How an agent ended, and more about it in a line. None: only its exit status is known, and it is 0.
 
@@ -56,7 +61,7 @@ def ending_of(
     about = None if report is None else report.message
     if seen is not None and (seen in _SPENT or result.stopped or (result.timed_out and seen in ERRORS)):
         return seen, about
-    if said is not Ending.SUCCESS and report is not None and _kept_waiting(result, report):
+    if said is not Ending.SUCCESS and report is not None and _kept_waiting(result, report, agent_timeout):
         waited = f"the model's endpoint had been silent for {report.waited:.0f} s when the agent gave up or was ended"
         return Ending.ENDPOINT_DOWN, waited
     if result.timed_out:
@@ -79,13 +84,14 @@ def ending_of(
     )
 
 
-def _kept_waiting(result: ExecResult, report: RouteReport) -> bool:
+def _kept_waiting(result: ExecResult, report: RouteReport, agent_timeout: float) -> bool:
     """Whether the endpoint left the agent's last call unanswered for at least half of its time.
 
     An agent that gives up before its time has to have waited for minutes: it must not blame the endpoint at will.
     """
     least = _LEAST_SILENCE if result.timed_out else _LONG_SILENCE
-    return report.waited >= max(least, result.seconds / 2)
+    ending = max(result.seconds - agent_timeout, 0.0)  # seconds that it took to end it
+    return report.waited - ending >= max(least, (result.seconds - ending) / 2)
 
 
 def infrastructure_error(ending: Ending | None, message: str | None) -> InfrastructureError | None:

@@ -480,7 +480,7 @@ class _Try:
         report = None if self._connection is None else self._connection.close()
         if report is not None and result.exit_status == DOOR_FAILED and pid is None:
             raise GatewayLost(log.tail(500).strip() or "the agent could not reach the gateway")
-        ending, message = ending_of(result, reading, report)
+        ending, message = ending_of(result, reading, report, self.limits.agent_timeout)
         if limit is None and result.oom_kills and result.exit_status != 0:
             limit = "memory"
         self.agent_end = AgentEnd(

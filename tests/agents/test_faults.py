@@ -64,9 +64,8 @@ def test_each_fault_has_the_outcome_and_class_of_the_table(job: Job, agent: str)
 @pytest.mark.parametrize("agent", EACH)
 def test_keys_models_and_addresses_that_are_wrong(job: Job, agent: str) -> None:
     job.scenarios({"make": _RUN})
-    bad = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY"), "bad-key") | {
-        "GEMINI_API_KEY": "bad-google-key"
-    }
+    names = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "OPENAI_COMPATIBLE_API_KEY")
+    bad = dict.fromkeys(names, "bad-key") | {"GEMINI_API_KEY": "bad-google-key"}
     found = job.run("--bench-agent", job.spec(agent), **bad)
     assert _ends(found) == {"make": ("error", "model_auth", "authentication")}, job.output
     found = job.run("--bench-agent", job.spec(agent, model="no-such-model"))

@@ -62,7 +62,7 @@ def test_errors_and_limits_end_it_as_documented(bare: Job) -> None:
             "loop": "<<<LOOP>>>",
             "slow": "<<<SLEEP: 30>>>",
         },
-        timeouts={"slow": 10},
+        timeouts={"slow": 8},
     )
     found = bare.run("--bench-agent", spec(bare), "--bench-param", "max_turns=3")
     assert {result["scenario"]: (result["outcome"], result["failure"]["class"]) for result in found} == {

@@ -151,6 +151,13 @@ def test_a_refusal_is_one_whatever_the_agent_makes_of_it(said: Ending) -> None:
     assert ended(0, said=said, seen=Ending.REFUSED) is Ending.REFUSED
 
 
+def test_time_that_it_took_to_end_an_agent_is_not_the_endpoints() -> None:
+    result = ExecResult(None, timed_out=True, seconds=16.0)
+    report = RouteReport(Usage(), None, None, (), (), None, waited=14.0)
+    assert ending_of(result, None, report, 10.0)[0] is Ending.TIMED_OUT
+    assert ending_of(result, None, report, 14.5)[0] is Ending.ENDPOINT_DOWN
+
+
 def test_nothing_an_author_wrote_fails_by_its_ending() -> None:
     end = AgentEnd(exit_status=3, ending=Ending.CRASHED)
     assert failing(end, passed=True, trusted=True, agent_timeout=1, silent_timeout=None) is None
