@@ -88,6 +88,7 @@ def in_copy(copy: Path, arguments: list[str], limit: float, recorder: Recorder |
         os.setsid()
         os.chdir(copy)
         sys.path.insert(0, str(copy))
+        os.environ["PYTHONPATH"] = str(copy)  # for the processes that tests start
         for name in [name for name in sys.modules if name.split(".")[0] in (PACKAGE, "tests")]:
             del sys.modules[name]
         log = os.open(copy / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)

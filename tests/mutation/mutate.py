@@ -72,7 +72,7 @@ def _in_functions(tree: ast.Module) -> Iterator[tuple[str, ast.expr | ast.stmt |
         stack += [(function, prefix, child) for child in children]
         if function and isinstance(node, ast.expr | ast.stmt | ast.ExceptHandler):
             found.append((function, node))
-    return iter(sorted(found, key=lambda each: (each[1].lineno, each[1].col_offset)))
+    yield from sorted(found, key=lambda each: (each[1].lineno, each[1].col_offset))
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, str]]:
