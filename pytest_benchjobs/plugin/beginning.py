@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..model.errors import BenchError, InputError
+from ..model.gate import GateConfig
 from ..model.job import Invocation, JobConfig, JobRecord, JobStatus, Totals
 from ..model.owner import current_owner
 from ..report import REPORTS, write_reports
@@ -54,8 +55,10 @@ class Begun:
     lock: int | None
     besides: int = 0
     """Results of trials that are not selected now, in a job that was taken up again. They stay."""
+    gate: GateConfig = dataclasses.field(default_factory=GateConfig)
+    """What the job is judged by. A job that is taken up again keeps what it had, unless gates are given anew."""
     baseline: Resolved | None = None
-    """What the job is judged by, as it was when it began; None: nothing was asked for."""
+    """The baseline of it, as it was when the job began; None: nothing was asked for."""
 
     def release(self) -> None:
         """Let others take it up."""
@@ -77,6 +80,7 @@ def begin(config: pytest.Config, planned: int, chosen: Collection[str] = ()) -> 
     sandbox_of(config, asked.job.sandbox)  # before a directory is made for a job that cannot be
     directory = asked.job.directory
     with contextlib.ExitStack() as undo:
+        gate = asked.job.gate
         try:
             directory.mkdir(parents=True, exist_ok=True)
             history = History(directory / FILE)
@@ -84,15 +88,17 @@ def begin(config: pytest.Config, planned: int, chosen: Collection[str] = ()) -> 
             recovered = recover(directory, history, _write_reports)
             if asked.resume is not None:
                 bundle = find_bundle(history, asked.resume)
-                baseline = _baseline(config, asked, history, bundle.read())
+                interrupted = bundle.read()
+                gate = _kept(interrupted.config.gate, gate)
+                baseline = _baseline(config, asked, gate, history, interrupted)
                 lock = _held(bundle)
                 undo.callback(os.close, lock)
-                record = _taken_up(bundle, asked.job)
+                record = _taken_up(bundle, asked.job, gate)
                 bundle.sweep()
                 besides = sum(result.node_id not in chosen for result in bundle.results())
             else:
                 new = _new(config, asked, planned)
-                baseline = _baseline(config, asked, history, new)
+                baseline = _baseline(config, asked, gate, history, new)
                 bundle, record, is_new = _made(directory, new)
                 if is_new:
                     undo.callback(remove_tree, bundle.root)
@@ -113,16 +119,22 @@ def begin(config: pytest.Config, planned: int, chosen: Collection[str] = ()) -> 
         except (BenchError, OSError) as error:
             raise pytest.UsageError(f"no job can be kept in {directory}: {error}") from None
         undo.pop_all()
-    return Begun(bundle, history, tuple(recovered), lock, besides, baseline)
+    return Begun(bundle, history, tuple(recovered), lock, besides, gate, baseline)
 
 
-def _baseline(config: pytest.Config, asked: Asked, history: History, job: JobRecord) -> Resolved | None:
+def _kept(had: GateConfig, now: GateConfig) -> GateConfig:
+    """What a job is judged by that is taken up again: what is said now, else what was said when it began."""
+    return now if now.any else had.model_copy(update={"exit": now.exit or had.exit})
+
+
+def _baseline(
+    config: pytest.Config, asked: Asked, gate: GateConfig, history: History, job: JobRecord
+) -> Resolved | None:
     """What the job is to be judged by. A mistake in it is said before anything is paid for.
 
     Raises:
         InputError: there is no such baseline, and the user did not say that this is a first run; it cannot be read.
     """
-    gate = asked.job.gate
     if gate.baseline is None:
         return None
     from ..analysis.baseline import resolve, usable
@@ -194,7 +206,7 @@ def _made(directory: Path, record: JobRecord) -> tuple[JobBundle, JobRecord, boo
     return JobBundle.open(directory, record.id), record, False
 
 
-def _taken_up(bundle: JobBundle, now: JobConfig) -> JobRecord:
+def _taken_up(bundle: JobBundle, now: JobConfig, gate: GateConfig) -> JobRecord:
     """The record of a job that was interrupted, or had errors, and is ours now."""
     record = bundle.read()
     if _is_run(bundle, record):  # where there are no locks
@@ -211,7 +223,7 @@ def _taken_up(bundle: JobBundle, now: JobConfig) -> JobRecord:
             "finished_at": None,
             "message": None,
             # What it is judged by may be said anew; what it is may not.
-            "config": record.config.model_copy(update={"gate": now.gate}) if now.gate.any else record.config,
+            "config": record.config.model_copy(update={"gate": gate}),
             "totals": Totals(),
             "resumed_at": (*record.resumed_at, datetime.datetime.now(datetime.UTC)),
         }

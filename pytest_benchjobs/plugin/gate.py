@@ -84,8 +84,8 @@ def _exit_status(bench: BenchSession, session: pytest.Session) -> int:
     status = int(session.exitstatus)
     if status in _FIRST:
         return status
-    gated = is_gated(bench.job.gate)
-    asked = bench.job.gate.exit or (GateExit.GATE if gated else GateExit.TESTS)
+    gated = is_gated(bench.gate)
+    asked = bench.gate.exit or (GateExit.GATE if gated else GateExit.TESTS)
     # Where its results could not be written nobody has judged it, and nobody may take that for a good job.
     found = _INVALID if bench.judged is None else bench.judged.status
     gates = found if gated and asked is not GateExit.TESTS else 0
@@ -103,7 +103,7 @@ def _exit_status(bench: BenchSession, session: pytest.Session) -> int:
 
 def summarise(bench: BenchSession, terminal: TerminalReporter, config: pytest.Config) -> None:
     """The section of the terminal summary that is about gates. pytest's own last line knows nothing of them."""
-    if not is_gated(bench.job.gate) or (bench.judged is not None and bench.judged.shown is None):
+    if not is_gated(bench.gate) or (bench.judged is not None and bench.judged.shown is None):
         return
     from ..report.gate_console import gate_lines
 

@@ -74,7 +74,7 @@ class Rounds:
     def __init__(self, bench: BenchSession, trials: Sequence[TrialItem]) -> None:
         self._bench = bench
         self._trials = trials
-        self._gate = bench.job.gate
+        self._gate = bench.gate
         self._watching = bench.before_side is not None and (
             self._gate.until_decided or self._gate.confirm > 0
         )

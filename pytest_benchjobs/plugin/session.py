@@ -74,6 +74,8 @@ class BenchSession:
         asked = read(config)
         self.config = config
         self.job = asked.job
+        self.gate = begun.gate if begun else asked.job.gate
+        """What the job is judged by."""
         self.bundle = bundle
         self.history: History | None = begun.history if begun else None
         self.engine_problem: Failure | None = None

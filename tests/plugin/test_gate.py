@@ -443,3 +443,16 @@ def test_a_job_knows_what_was_asked_of_it(bench: Bench, workers: tuple[str, ...]
         assert bench.run(*arguments, *workers).ret == 0
         record = json.loads((bench.bundle() / "job.json").read_text("utf-8"))
         assert (record["partial"], record["narrowed"], record["named"]) == expected, arguments
+
+
+def test_a_job_that_is_taken_up_again_is_judged_by_what_it_was_asked_for(bench: Bench) -> None:
+    before(bench)
+    worse = agent(*range(12), *WEAK)
+    asked = ("letters.bench.yaml", worse, "--bench-baseline=job:before", "--bench-concurrency=1")
+    assert bench.run(*asked, "-x").ret == 12
+    done = bench.run("letters.bench.yaml", worse, "--bench-resume=last")
+    assert done.ret == 10
+    done.stdout.fnmatch_lines(["*= gate =*", "regressed*mean:any of letters *", "exit status 10"])
+    assert bench.run("letters.bench.yaml", worse, "--bench-resume=last", "--bench-exit=tests").ret == 1
+    # What is said now goes before that.
+    assert bench.run("letters.bench.yaml", worse, "--bench-resume=last", "--bench-min-score=0.1").ret == 0
