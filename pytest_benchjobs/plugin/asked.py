@@ -144,6 +144,8 @@ class Asked:
     """The job whose kept trials are graded anew."""
     parent: str | None = None
     """The job this one was made from."""
+    baseline_origin: str = "--bench-baseline"
+    """How to name the place that names the baseline."""
     seen: set[str] = dataclasses.field(default_factory=set)
     """Ids of all scenarios met, selected or not; for suggestions."""
     _benchmarks: dict[str, ForBenchmark] = dataclasses.field(default_factory=dict)
@@ -249,6 +251,7 @@ def _read(config: pytest.Config) -> Asked:
         resume=given["resume"],
         rescore=given["rescore"],
         parent=given["parent"],
+        baseline_origin=merged.origin("baseline"),
     )
 
 
@@ -425,8 +428,8 @@ def _paths(config: pytest.Config, merged: Merged, names: Iterable[str]) -> dict[
 def _gate(config: pytest.Config, merged: Merged) -> GateConfig:
     """What the job is judged by. A baseline in a file is from here on the command line, else from the rootdir."""
     said = {key: merged.values[key] for key in GATE_KEYS if key in merged.values}
-    kind, colon, path = str(said.get("baseline", "")).partition(":")
-    if kind == "file" and colon and config.getoption("bench_baseline") is not None:
+    kind, _, path = str(said.get("baseline", "")).partition(":")
+    if kind == "file" and path.strip() and config.getoption("bench_baseline") is not None:
         place = os.path.abspath(config.invocation_params.dir / os.path.expanduser(path))  # noqa: PTH100, PTH111
         said["baseline"] = "file:" + place.removeprefix(f"{config.rootpath}{os.sep}")
     try:

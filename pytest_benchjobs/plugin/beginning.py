@@ -150,7 +150,9 @@ def _baseline(
         )
         return usable(found, gate)
     except InputError as error:
-        raise InputError(f"--bench-baseline: {error}") from None
+        said = gate.baseline == asked.job.gate.baseline
+        blame = asked.baseline_origin if said else f"the baseline job {job.id} was asked for"
+        raise InputError(f"{blame}: {error}") from None
 
 
 def _held(bundle: JobBundle) -> int:

@@ -114,7 +114,7 @@ def _layer(config: pytest.Config, *, from_line: bool) -> Layer:
         if written is None or written is False or written == []:
             continue
         blame = flag(name) if from_line else origin(config, f"bench_{name}")
-        if "" in (written if isinstance(written, list) else [written]):
+        if any(not str(one).strip() for one in (written if isinstance(written, list) else [written])):
             raise pytest.UsageError(f"{blame}: it is empty; give a value, or leave it out")
         try:
             value = _READ.get(name, _NUMBERS.get(kind, _as_it_is))(written, blame, name)

@@ -13,6 +13,7 @@ from ..sources.documents import Document, read_document
 from ..sources.plain import Place
 from .agents import read_agent
 from .extra import PER_BENCHMARK, canonical, read_extra, read_file, read_per_benchmark
+from .gates import KEYS as GATE_KEYS
 from .layers import Layer
 from .values import overlay
 from .written import ALIASES, Settings, WrittenAgent, WrittenMatrix
@@ -79,6 +80,11 @@ def _layer(document: Document, place: Place) -> Layer:
     if not isinstance(data, dict):
         raise InputError("a table of keys is expected", path=document.path, line=document.line(place))
     _refuse_unknown(complaints, data, place)
+    for key in GATE_KEYS:
+        if (
+            data.get(key, "") is None
+        ):  # anything else may be left open; what nobody judges by would let everything pass
+            complaints.wrong((*place, key), "is empty; give a value, or leave it out")
     known, written = canonical(complaints, Settings, data, place)
     found = complaints.check(Settings, known, lambda at: (*place, written[str(at[0])], *at[1:]))
     extra, benchmarks = read_extra(complaints, _table(known.get("extra")), (*place, "extra"))

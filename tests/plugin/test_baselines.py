@@ -155,6 +155,30 @@ def test_a_baseline_that_is_not_there_ends_the_run_before_it_begins(
     assert two.run("one.bench.yaml", FAILS, "--bench-baseline=main").ret == 10
 
 
+@pytest.mark.parametrize("more", [(), ("-n2",)])
+def test_who_names_a_baseline_that_is_not_there_is_told_where(two: Bench, more: tuple[str, ...]) -> None:
+    two.write("ci.yaml", "attempts: 1\nbaseline: mian\n")
+    two.write("job.toml", 'benchmarks = ["one.bench.yaml"]\nbaseline = "file:nope.json"\n')
+    ini = (two.path / "pytest.ini").read_text()
+    for arguments, message in (
+        (("one.bench.yaml", "--bench-profile=./ci.yaml"), "ci.yaml:2: baseline: there is no baseline 'mian'"),
+        (("--bench-job-file=job.toml",), "job.toml:2: baseline: there is no file *nope.json"),
+        (
+            ("one.bench.yaml", "--bench-baseline=file:"),
+            "*--bench-baseline: *nothing is named behind the colon",
+        ),
+        (("one.bench.yaml", "--bench-baseline= "), "--bench-baseline: it is empty"),
+    ):
+        refused = two.run(SOLVES, *arguments, *more)
+        assert refused.ret == 4, refused.stdout.str()
+        refused.stderr.fnmatch_lines([f"*ERROR: {message}*"])
+    two.write("pytest.ini", f"{ini}bench_baseline = mian\n")
+    refused = two.run("one.bench.yaml", SOLVES, *more)
+    assert refused.ret == 4
+    refused.stderr.fnmatch_lines(["*ERROR: *bench_baseline: there is no baseline 'mian'*"])
+    assert not jobs_of(two)
+
+
 def test_there_is_no_last_job_at_first(two: Bench) -> None:
     refused = two.run("one.bench.yaml", SOLVES, "--bench-baseline=last")
     assert refused.ret == 4

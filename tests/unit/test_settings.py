@@ -212,6 +212,12 @@ def test_a_path_in_a_file_is_meant_from_there(tmp_path: Path) -> None:
             "agents: [{agent: x, base_url: localhost}]",
             "job.yaml:1: agents[0]: 'localhost' is not a URL; write http://HOST or https://HOST",
         ),
+        ("attempts: 1\nbaseline:", "job.yaml:2: baseline: is empty; give a value, or leave it out"),
+        (
+            "fail_on_regression: null",
+            "job.yaml:1: fail_on_regression: is empty; give a value, or leave it out",
+        ),
+        ("min_score:", "job.yaml:1: min_score: is empty; give a value, or leave it out"),
         ("[1]", "job.yaml:1: a table of keys (`key: value`) is expected at the top of the file, not a list"),
     ],
     ids=lambda value: value.splitlines()[-1][:30],
