@@ -404,6 +404,21 @@ def test_scopes() -> None:
     assert "with tags easy" in judged(tagged, fine, "mean[tag=hard]").why
 
 
+def test_a_tag_that_is_taken_off_takes_nothing_out_of_a_gate() -> None:
+    def easy(score: float, tags: tuple[str, ...], few: int = 20) -> Side:
+        return of(*(cell(n, [score], tags=tags if n < few else ("easy", "critical")) for n in range(20)))
+
+    before = easy(1.0, ("easy", "critical"))
+    for now in (easy(0.0, ()), easy(0.0, (), few=19)):
+        found = only(judged(now, before, "mean[tag=easy]"))
+        assert (found.verdict, found.scenarios) == (REGRESSED, 20)
+        found = only(judged(now, before, "critical"))
+        assert (found.verdict, found.scenarios) == (REGRESSED, 20)
+        assert {one.critical for one in judged(now, before, "mean").broke} == {True}
+    # One that was put on counts as well.
+    assert only(judged(before, easy(1.0, (), few=19), "mean[tag=easy]")).scenarios == 20
+
+
 def test_a_p_that_equals_alpha_is_not_below_it() -> None:
     for level, alpha in ((95, 0.05), (90, 0.1), (99, 0.01), (80, 0.2)):
         assert parse_rule(f"mean@{level}").alpha == alpha

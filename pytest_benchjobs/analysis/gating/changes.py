@@ -10,7 +10,7 @@ from ...model.gate import Change
 from ...model.known import Known, KnownMode
 from ..pairing import Pair
 from ..statistics import benjamini_hochberg
-from .groups import CRITICAL
+from .groups import is_critical
 from .measure import mean
 from .single import chances
 
@@ -82,7 +82,7 @@ def change_of(pair: Pair, p: float | None, adjusted: float | None) -> Change:
             "now_passed": now.passed,
             "p_value": p,
             "adjusted": adjusted,
-            "critical": CRITICAL in now.tags,
+            "critical": is_critical(pair),
             "known": Known(mode=KnownMode(now.known), reason="") if now.known in _MODES else None,
             "fresh_attempts": None,
             "fresh_passed": None,

@@ -120,15 +120,27 @@ def select(rule: Rule, groups: Iterable[Group]) -> list[Group]:
         if rule.only is not None and not (_fits(one.benchmark, rule.only) or _fits(one.agent, rule.only)):
             continue
         if rule.tag is not None:
-            one = dataclasses.replace(
-                one,
-                cells=tuple(cell for cell in one.cells if tagged(cell, rule.tag)),
-                pairs=tuple(pair for pair in one.pairs if tagged(pair.now, rule.tag)),
-                missing=tuple(cell for cell in one.missing if tagged(cell, rule.tag)),
-            )
+            one = _with_tag(one, rule.tag)
         if one.cells:
             chosen.append(one)
     return chosen
+
+
+def _with_tag(one: Group, tag: str) -> Group:
+    """The scenarios that have a tag, or had it in the baseline: taking it off takes none out of the gate."""
+    pairs = tuple(pair for pair in one.pairs if tagged(pair.now, tag) or tagged(pair.before, tag))
+    paired = {pair.now.scenario for pair in pairs}
+    return dataclasses.replace(
+        one,
+        cells=tuple(cell for cell in one.cells if cell.scenario in paired or tagged(cell, tag)),
+        pairs=pairs,
+        missing=tuple(cell for cell in one.missing if tagged(cell, tag)),
+    )
+
+
+def is_critical(pair: Pair) -> bool:
+    """Whether it must pass, or had to in the baseline."""
+    return CRITICAL in pair.now.tags or CRITICAL in pair.before.tags
 
 
 def nothing(rule: Rule, groups: Iterable[Group]) -> RuleReport:

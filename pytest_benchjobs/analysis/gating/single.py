@@ -10,7 +10,7 @@ from ..statistics import fisher, holm
 from . import words
 from .compare import new, tolerated
 from .family import Found, Tested
-from .groups import CRITICAL, Group, nothing, select
+from .groups import CRITICAL, Group, is_critical, nothing, select
 
 _ROUNDING = 1e-9
 _MOST_ATTEMPTS = 100
@@ -127,12 +127,12 @@ def critical(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Fo
 def _critical(rule: Rule, group: Group, config: GateConfig) -> RuleReport | None:
     cells = [cell for cell in group.cells if CRITICAL in cell.tags]
     missing = [cell for cell in group.missing if CRITICAL in cell.tags]
-    if not cells and not missing:
+    pairs = [pair for pair in group.pairs if is_critical(pair)]
+    if not cells and not missing and not pairs:
         return None
     if group.baseline_agent is None:
         return new(rule, group, config)
     tolerance = tolerated(rule, 1.0, group.benchmark, {})
-    pairs = [pair for pair in group.pairs if CRITICAL in pair.now.tags]
     held = [pair for pair in pairs if pair.before.passed == len(pair.before.scores)]
     broke = [pair for pair in held if rate(pair.now.passed, pair.now.scores) < 1 - tolerance - _ROUNDING]
     here = {cell.scenario for cell in group.cells}
