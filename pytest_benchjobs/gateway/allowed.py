@@ -24,6 +24,10 @@ class Allowed:
         """The one the trial is about."""
         return next((name for name in self._names if "*" not in name), None)
 
+    def is_asked(self, model: str | None) -> bool:
+        """Whether it is the one the trial is about, as far as it is about one."""
+        return self.asked is None or model is None or _same(self.asked, _plain(model))
+
     def permits(self, model: str) -> bool:
         """Whether it may be called."""
         called = _plain(model)

@@ -23,7 +23,7 @@ from .record import NOBODY_WAITED, Recorded, Recording, Replay
 from .state import TrialState
 from .tokens import Tokens
 from .upstream import Answer, Asking, Cut, Target
-from .wires import Call, Kind, error_body
+from .wires import Call, error_body
 
 NO_RETRY = {"x-should-retry": "false"}
 _LONGEST_MODEL = 200
@@ -61,18 +61,9 @@ class Exchange:
         self._recorded = False
         self._number = 0
         self._model = outgoing.model and outgoing.model[:_LONGEST_MODEL]
-        self._body = self._sent = outgoing.content()
-        self._adds_usage = False
+        self._body = outgoing.content
+        self._adds_usage = outgoing.with_usage is not None
         self._asking = Asking(job, target, call, headers(request.headers, body=call.method != "GET"))
-        options = outgoing.asked.get("stream_options")
-        if (
-            call.kind is Kind.CHAT
-            and outgoing.asked.get("stream") is True
-            and not (isinstance(options, dict) and options.get("include_usage"))
-        ):
-            options = {**(options if isinstance(options, dict) else {}), "include_usage": True}
-            self._sent = outgoing.content(stream_options=options)
-            self._adds_usage = True
 
     async def run(self, recording: Recording | None, replay: Replay | None) -> web.StreamResponse:
         """Answer the agent, from a recording if there is one to be replayed, and keep what was said if asked to."""
@@ -140,7 +131,7 @@ class Exchange:
 
     async def _asked(self) -> Answer:
         patient = not self._state.impatient
-        answer = await self._asking.answer(self._sent, patient)
+        answer = await self._asking.answer(self._outgoing.with_usage or self._body, patient)
         # Some servers know no `stream_options`. Then there is no usage, but there is an answer.
         if self._adds_usage and answer.failure is not None and "stream_options" in answer.failure.message:
             self._adds_usage = False
@@ -169,6 +160,10 @@ class Exchange:
 
     async def _fail(self, answer: Answer, failure: Failure) -> web.Response:
         """Tell the agent that its call failed."""
+        # What an agent chose to name, such as a file or a small model, and is not there, is no fault of the endpoint.
+        named = self._outgoing.refers_elsewhere or not self._outgoing.own
+        if answer.status in (403, 404) and named and failure.ending is not Ending.QUOTA:
+            failure = dataclasses.replace(failure, ending=Ending.REFUSED)
         if failure.ending is Ending.AUTHENTICATION and self._target.key is None:
             endpoint = self._target.endpoint
             hint = f"no key was sent to {endpoint.base_url}; name one with {endpoint.provider}_key_variable"

@@ -17,6 +17,7 @@ _MESSAGE_LENGTH = 300
 _QUOTA_CODES = frozenset(
     {"insufficient_quota", "billing_hard_limit_reached", "billing_error", "billing_not_active"}
 )
+_NO_CREDIT = "your credit balance is too low"
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 _LONGEST_WAIT = 86_400.0
 
@@ -84,7 +85,9 @@ def of_connection(error: BaseException) -> Failure:
 def _ending(status: int, error: Mapping[str, Any], text: str) -> Ending:
     words = set(_words(error))
     lower = text.lower()
-    if status == 402 or words & _QUOTA_CODES or "credit balance is too low" in lower or _day_is_over(error):
+    # An agent may have what it sent quoted in an error: only how a message begins is the endpoint's own.
+    message = _message(error).lower()
+    if status == 402 or words & _QUOTA_CODES or message.startswith(_NO_CREDIT) or _day_is_over(error):
         return Ending.QUOTA
     if status == 429:
         return Ending.RATE_LIMITED
@@ -92,7 +95,7 @@ def _ending(status: int, error: Mapping[str, Any], text: str) -> Ending:
         return Ending.ENDPOINT_DOWN
     if "model_not_found" in words:
         return Ending.UNKNOWN_MODEL
-    if status in (401, 403) or "API_KEY_INVALID" in words or "api key not valid" in lower:
+    if status in (401, 403) or "API_KEY_INVALID" in words or message.startswith("api key not valid"):
         return Ending.AUTHENTICATION
     if status == 404:
         # Any web server has a 404 for an address it does not know; this is about models only if it says so.

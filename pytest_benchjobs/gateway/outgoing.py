@@ -6,12 +6,14 @@ and with each key once, so that all who read it see the same model.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
+from .allowed import Allowed
 from .prices import Prices
 from .tokens import Tokens
 from .wires import Call, Kind
@@ -25,8 +27,28 @@ _HEADERS = frozenset(
     ]
 )
 _HEADER_BEGINNINGS = ("x-stainless-", "x-claude-code-", "x-codex-", "x-openrouter-")
-# Some servers do not mind the case of a key: to them these, written in any case, are one of ours.
-_NAMES_OF_MODELS = ("model", "models")
+# Some servers do not mind the case of a key: to them these, written in any case, are the ones we look at.
+_LOOKED_AT = ("model", "models", "stream", "stream_options", "background")
+_FREE = frozenset(
+    [
+        *(
+            "messages",
+            "input",
+            "contents",
+            "system",
+            "systemInstruction",
+            "system_instruction",
+            "instructions",
+        ),
+        *("prompt", "function", "functions", "functionDeclarations", "function_declarations", "parameters"),
+        *("input_schema", "schema", "json_schema", "responseSchema", "responseJsonSchema", "metadata"),
+        *("client_metadata", "labels"),
+    ]
+)
+"""Keys below which anything may be called anything: what is said, tools that the agent runs itself, and notes."""
+_MOST_MODELS = 100
+_MOST_VALUES = 1_000_000
+"""Of a body. Each takes up to two hundred bytes when it is parsed, however few it has in JSON."""
 _LIMITS_OF_OUTPUT = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 _LONGEST_OUTPUT = 128_000
 """Tokens of an answer whose length was not limited."""
@@ -38,68 +60,54 @@ _OF_PARTS = ("file_id", "file_url", "fileData")
 _PROMPTS = ("messages", "input", "contents", "system", "systemInstruction")
 
 
-class Unreadable(ValueError):
-    """What an agent sent is no JSON object that everybody reads in the same way."""
+class Unsendable(ValueError):
+    """What an agent sent is nothing that everybody reads, and pays for, in the same way."""
 
 
 class Outgoing:
-    """The body of one call.
+    """The body of one call, of which only bytes are kept: parsed, a small one may fill a memory.
 
     Args:
         call: What it is for.
         body: As the agent sent it.
-        model: Of a call that names none.
+        allowed: Models of the trial; a call that names none is of the one it is about.
 
     Raises:
-        Unreadable: it cannot be passed on.
+        Unsendable: it cannot be passed on.
 
     """
 
-    def __init__(self, call: Call, body: bytes, model: str | None) -> None:
-        self._call = call
-        self.asked = {} if call.method == "GET" else _parsed(body)
-        if call.kind in (Kind.CHAT, Kind.MESSAGES, Kind.RESPONSES) and model is not None:
-            self.asked.setdefault("model", model)
-        named = call.model or self.asked.get("model")
+    def __init__(self, call: Call, body: bytes, allowed: Allowed) -> None:
+        asked = {} if call.method == "GET" else _parsed(body)
+        if call.kind in (Kind.CHAT, Kind.MESSAGES, Kind.RESPONSES) and asked.get("model") is None:
+            asked |= {"model": allowed.asked} if allowed.asked else {}
+        if asked.get("background") not in (None, False):
+            raise Unsendable("what is answered in the background cannot be counted; leave `background` out")
+        self.models = tuple(itertools.islice(_models(call, asked), _MOST_MODELS + 1))
+        """All that it names: of the path, of the body, of those to fall back to, of tools that have their own."""
+        if len(self.models) > _MOST_MODELS:
+            raise Unsendable(f"it names more than {_MOST_MODELS} models")
+        named = call.model or asked.get("model")
         self.model: str | None = named if isinstance(named, str) else None
-
-    def content(self, **instead: Any) -> bytes:
-        """The body to be sent, with some keys replaced."""
-        if self._call.method == "GET":
-            return b""
-        body = {**self.asked, **instead}
-        try:
-            return json.dumps(body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-        except UnicodeEncodeError:  # half of a pair, which JSON may have and UTF-8 may not
-            return json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
-
-    def models(self) -> Iterator[str]:
-        """All models it names: of the path, of the body, of those to fall back to, of tools that have their own.
-
-        Raises:
-            Unreadable: one is named in a way that is not clear.
-
-        """
-        if self._call.model is not None:
-            yield self._call.model
-        for part in (self.asked, *_tools(self.asked)):
-            if part.get("model") is not None:
-                yield _name(part["model"])
-            fallbacks = part.get("models")
-            if fallbacks is not None:
-                if not isinstance(fallbacks, list):
-                    raise Unreadable("`models` is no list")
-                yield from map(_name, fallbacks)
+        self.own = allowed.is_asked(self.model)
+        """It is for the model the trial is about, not for another one the agent chose."""
+        self.content = b"" if call.method == "GET" else _written(asked)
+        """To be sent."""
+        self.with_usage = _with_usage(asked) if call.kind is Kind.CHAT else None
+        """The same, with a wish to hear what it used, where an answer would not say so."""
+        self.refers_elsewhere = _refers_elsewhere(asked)
+        """The prompt is longer than what is sent of it: the endpoint has a part already, or gets it somewhere."""
+        self._longest_answer = _longest_answer(asked)
 
     def most(self, provider: str, prices: Prices) -> tuple[int, float | None]:
         """Tokens it can have used at most, and USD, if it is not known what it used; None: no price is known.
 
         No token is shorter than a byte.
         """
-        sent = len(self.content())
-        if self._refers_elsewhere():
+        sent = len(self.content)
+        if self.refers_elsewhere:
             sent = max(sent, _LONGEST_PROMPT)
-        back = self._longest_answer()
+        back = self._longest_answer
         costs = [
             prices.cost(provider, self.model or "", tokens)
             for tokens in (
@@ -110,37 +118,55 @@ class Outgoing:
         ]
         return sent + back, max((cost for cost in costs if cost is not None), default=None)
 
-    def _refers_elsewhere(self) -> bool:
-        """Whether the prompt is longer than what is sent of it."""
-        if any(self.asked.get(name) is not None for name in _ELSEWHERE):
-            return True
-        parts: list[Any] = [self.asked.get(name) for name in _PROMPTS]
-        while parts:
-            part = parts.pop()
-            if isinstance(part, list):
-                parts += part
-            elif isinstance(part, dict):
-                if any(name in part for name in _OF_PARTS) or _is_address(
-                    part.get("image_url", part.get("url"))
-                ):
-                    return True
-                parts += part.values()
-        return False
 
-    def _longest_answer(self) -> int:
-        settings = self.asked.get("generationConfig")
-        places = (self.asked, settings if isinstance(settings, dict) else {})
-        length = next(
-            (
-                n
-                for place in places
-                for name in (*_LIMITS_OF_OUTPUT, "maxOutputTokens")
-                if (n := _count(place, name))
-            ),
-            _LONGEST_OUTPUT,
-        )
-        times = [_count(place, name) or 1 for place in places for name in ("n", "best_of", "candidateCount")]
-        return length * max(times)
+def _refers_elsewhere(asked: Mapping[str, Any]) -> bool:
+    if any(asked.get(name) is not None for name in _ELSEWHERE):
+        return True
+    parts: list[Any] = [asked.get(name) for name in _PROMPTS]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        elif isinstance(part, dict):
+            if any(name in part for name in _OF_PARTS) or _is_address(part.get("image_url", part.get("url"))):
+                return True
+            parts += part.values()
+    return False
+
+
+def _longest_answer(asked: Mapping[str, Any]) -> int:
+    settings = asked.get("generationConfig")
+    places = (asked, settings if isinstance(settings, dict) else {})
+    length = next(
+        (
+            n
+            for place in places
+            for name in (*_LIMITS_OF_OUTPUT, "maxOutputTokens")
+            if (n := _count(place, name))
+        ),
+        _LONGEST_OUTPUT,
+    )
+    times = [_count(place, name) or 1 for place in places for name in ("n", "best_of", "candidateCount")]
+    return length * max(times)
+
+
+def _with_usage(asked: Mapping[str, Any]) -> bytes | None:
+    """Servers read more than `true` as true, and not the same: to them, too, usage is asked for in one clear word."""
+    options = asked.get("stream_options")
+    options = options if isinstance(options, dict) else {}
+    if asked.get("stream") in (None, False) or options.get("include_usage") is True:
+        return None
+    return _written({**asked, "stream_options": {**options, "include_usage": True}})
+
+
+def _written(asked: Mapping[str, Any]) -> bytes:
+    try:
+        try:
+            return json.dumps(asked, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+        except UnicodeEncodeError:  # half of a pair, which JSON may have and UTF-8 may not
+            return json.dumps(asked, allow_nan=False, separators=(",", ":")).encode()
+    except (ValueError, RecursionError):
+        raise Unsendable("the body has a number that is too large, or is nested too deeply") from None
 
 
 def headers(given: CIMultiDictProxy[str], *, body: bool) -> CIMultiDict[str]:
@@ -159,22 +185,24 @@ def _passes(name: str) -> bool:
 
 def _parsed(body: bytes) -> dict[str, Any]:
     def refuse(constant: str) -> None:
-        raise Unreadable(f"{constant} is no JSON")
+        raise Unsendable(f"{constant} is no JSON")
 
+    if sum(body.count(mark) for mark in (b",", b"[", b"{")) > _MOST_VALUES:
+        raise Unsendable(f"the body has more than {_MOST_VALUES} values")
     try:
         asked = json.loads(body, parse_constant=refuse)
-    except Unreadable:
+    except Unsendable:
         raise
     except RecursionError:
-        raise Unreadable("the body is nested too deeply") from None
+        raise Unsendable("the body is nested too deeply") from None
     except ValueError:
-        raise Unreadable("the body is no JSON") from None
+        raise Unsendable("the body is no JSON") from None
     if not isinstance(asked, dict):
-        raise Unreadable("the body is no JSON object")
+        raise Unsendable("the body is no JSON object")
     for part in (asked, *_tools(asked)):
         for key in part:
-            if key not in _NAMES_OF_MODELS and key.casefold() in _NAMES_OF_MODELS:
-                raise Unreadable(f"{key[:20]!r} can be read as a model; write it in lower case")
+            if key not in _LOOKED_AT and (meant := key.casefold()) in _LOOKED_AT:
+                raise Unsendable(f"{key[:20]!r} can be read as `{meant}`; write it in lower case")
     return asked
 
 
@@ -183,10 +211,33 @@ def _tools(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
 
 
-def _name(model: object) -> str:
-    if not isinstance(model, str):
-        raise Unreadable("a model is no text")
-    return model
+def _models(call: Call, asked: Mapping[str, Any]) -> Iterator[str]:
+    """All models a call names, wherever that is not free to mean something else."""
+    if call.model is not None:
+        yield call.model
+    for part in (asked, *_tools(asked)):
+        if not isinstance(part.get("model"), str | None):
+            raise Unsendable("a model is no text")
+        if not isinstance(part.get("models"), list | None):
+            raise Unsendable("`models` is no list")
+    if (
+        asked.get("preset") is not None
+    ):  # of OpenRouter: settings that are kept there, models to fall back to among them
+        yield f"@preset/{asked['preset']}"
+    parts: list[Any] = [asked]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, list):
+            parts += part
+        elif isinstance(part, dict):
+            for key, value in part.items():
+                if key in _FREE:
+                    continue
+                if "model" in (name := key.casefold()) or name.startswith("fallback"):
+                    yield from (
+                        one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)
+                    )
+                parts.append(value)
 
 
 def _is_address(value: object) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 from collections.abc import Mapping
 
 from aiohttp import web
@@ -15,7 +16,7 @@ from .allowed import Allowed
 from .exchange import NO_RETRY, Exchange, error
 from .failures import Failure
 from .job import Job
-from .outgoing import Outgoing, Unreadable
+from .outgoing import Outgoing, Unsendable
 from .record import Recording, Replay
 from .state import TrialState
 from .upstream import Target
@@ -58,11 +59,11 @@ class Passing:
         async with self._large if _may_be_large(request) else contextlib.nullcontext():
             try:
                 body = await request.read()
-                outgoing = Outgoing(call, body, self._allowed.asked)
-                others = [model for model in outgoing.models() if not self._allowed.permits(model)]
+                outgoing = Outgoing(call, body, self._allowed)
+                others = [model for model in outgoing.models if not self._allowed.permits(model)]
             except web.HTTPRequestEntityTooLarge:
                 return error(call.wire, 413, f"the request is larger than {LARGEST_REQUEST >> 20} MiB")
-            except Unreadable as problem:
+            except Unsendable as problem:
                 return self._refused(call, 400, f"this is not passed on: {problem}")
             if others and call.metered:
                 self._state.refused(others[0])
@@ -92,7 +93,7 @@ def _nothing_here(request: web.BaseRequest, call: Call | None) -> web.Response:
 
 def _not_asked_for(model: str) -> str:
     name = one_line(model, 200)
-    return f"this trial is not about the model {name}; if it may be called, say --bench-allow-model {name}"
+    return f"this trial is not about the model {name}; if it may be called, say --bench-allow-model {shlex.quote(name)}"
 
 
 def _may_be_large(request: web.BaseRequest) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import json
 import re
 import socket
 import threading
@@ -20,7 +21,7 @@ import pytest
 from pytest_benchjobs.gateway.client import Gateway, Terms, Upstream, open_route
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.endpoint import Endpoint
-from tests.unit.gateways import KEY, Agent, Model, Said, agent, chat_answer, running, wait_until
+from tests.unit.gateways import KEY, Agent, Model, Said, agent, chat_answer, chat_stream, running, wait_until
 
 CHAT = "/openai/v1/chat/completions"
 SMUGGLED = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Smuggled: 1\r\nContent-Length: 0\r\n\r\n"
@@ -469,6 +470,24 @@ def test_what_is_small_when_packed_does_not_fill_the_memory(gateway: Gateway, mo
     assert _memory(gateway) - before < 300 << 20
 
 
+@pytest.mark.parametrize(("unit", "times"), [(b"{},", 10_000_000), (b"[],", 700_000)])
+def test_what_is_small_until_it_is_parsed_does_not_fill_the_memory(
+    gateway: Gateway, model: Model, unit: bytes, times: int
+) -> None:
+    body = b'{"model": "m-1", "x": [' + unit * times + b"0]}"
+    with agent(gateway, model) as one:
+        for _ in range(2):
+            assert refused(raw(one, request("POST", CHAT, body=body)))
+        assert model.asked == []
+        assert one.chat().status == 200
+    peak = next(
+        int(line.split()[1])
+        for line in Path(f"/proc/{gateway.pid}/status").read_text().splitlines()
+        if line.startswith("VmHWM")
+    )
+    assert peak < 500 << 10
+
+
 # --- which model is called -------------------------------------------------------------------------------------------
 
 _ANTHROPIC, _RESPONSES = "/anthropic/v1/messages", "/openai/v1/responses"
@@ -492,6 +511,12 @@ _ANTHROPIC, _RESPONSES = "/anthropic/v1/messages", "/openai/v1/responses"
         (CHAT, b'{"model": "m-1-large"}'),
         (CHAT, b'{"model": "M-1"}'),
         (CHAT, b'{"model": "m-1 "}'),
+        (CHAT, b'{"model": "m-1", "fallbacks": ["dear"]}'),
+        (CHAT, b'{"model": "m-1", "fallbacks": [{"model": "dear", "messages": []}]}'),
+        (CHAT, b'{"model": "m-1", "plugins": [{"id": "fusion", "analysis_models": ["m-1", "dear"]}]}'),
+        (CHAT, b'{"model": "m-1", "extra_body": {"fallback_models": ["dear"]}}'),
+        (CHAT, b'{"model": "m-1", "preset": "dear"}'),
+        (_RESPONSES, b'{"model": "m-1", "tools": [{"type": "x", "x": {"Default_Model": "dear"}}]}'),
     ],
 )
 def test_another_model_is_not_called(gateway: Gateway, careless: Careless, path: str, body: bytes) -> None:
@@ -514,6 +539,9 @@ def test_another_model_is_not_called(gateway: Gateway, careless: Careless, path:
         b'{"model": "m-1", "tools": [{"Model": "dear"}]}',
         b'{"model": ["dear"]}',
         b'{"model": {"name": "dear"}}',
+        b'{"model": "m-1", "Stream": true}',
+        b'{"model": "m-1", "models": [' + b'"m-1",' * 200 + b'"m-1"]}',
+        b'{"model": "m-1", "x": 1e999}',
         b'{"model": "m-1", "x": NaN}',
         b'{"model": "m-1", "x": -Infinity}',
         b'{"model": "m-1", "x": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
@@ -526,6 +554,32 @@ def test_what_two_readers_could_read_in_two_ways_is_not_passed_on(
     with attacker(gateway, careless, models=["m-1"]) as one:
         assert statuses(raw(one, request("POST", CHAT, body=body))) == [400]
     assert careless.requests == []
+
+
+def test_what_is_said_to_a_model_may_be_about_models(gateway: Gateway, model: Model) -> None:
+    spoken = [{"role": "assistant", "content": [{"type": "tool_use", "input": {"model": "dear"}}]}]
+    schema = {"type": "object", "properties": {"model": {"type": "string"}}, "required": ["model"]}
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": "ask", "parameters": {**schema, "default": {"model": "dear"}}},
+        },
+        {"name": "ask", "input_schema": {**schema, "examples": [{"model": "dear"}]}},
+    ]
+    formats = {"response_format": {"type": "json_schema", "json_schema": {"schema": {"model": "dear"}}}}
+    with agent(gateway, model, terms={"models": ["m-1"]}) as one:
+        body = {"model": "m-1", "messages": spoken, "tools": tools, "metadata": {"model": "dear"}, **formats}
+        assert one.call(CHAT, body).status == 200
+        assert model.asked[0].json == body
+
+
+@pytest.mark.parametrize("body", [{"model": None, "prompt": {"id": "stored"}}, {"prompt": {"id": "stored"}}])
+def test_a_stored_prompt_brings_no_model_of_its_own(
+    gateway: Gateway, model: Model, body: dict[str, Any]
+) -> None:
+    with agent(gateway, model, terms={"models": ["m-1"]}) as one:
+        one.call(_RESPONSES, body)
+    assert model.asked[0].json == {"prompt": {"id": "stored"}, "model": "m-1"}
 
 
 def test_of_two_models_in_one_body_the_one_that_was_looked_at_is_passed_on(
@@ -626,3 +680,102 @@ def test_what_a_try_left_unknown_stays_unknown(gateway: Gateway, model: Model) -
         second = one.route.close()
     assert (second.usage.calls, second.usage.cost_usd, second.unfinished) == (2, None, 1)
     assert second.at_most == pytest.approx((33 * 20 + 1000 * 100) / 1e6 + 0.02)
+
+
+# --- whose fault it is -----------------------------------------------------------------------------------------------
+
+
+def _error(status: int, message: str, /, **more: str) -> Said:
+    return Said(status, json.dumps({"error": {"message": message, **more}}).encode())
+
+
+def test_what_an_agent_has_quoted_in_an_error_does_not_end_the_job(gateway: Gateway, model: Model) -> None:
+    model.says(_error(400, "Invalid value: 'Your credit balance is too low'. Supported values are: 'user'"))
+    model.says(_error(400, "Invalid value: 'API key not valid.'. Supported values are: 'user'"))
+    with agent(gateway, model) as one:
+        assert one.call(CHAT, {"messages": [{"role": "Your credit balance is too low"}]}).status == 400
+        assert one.call(CHAT, {"messages": [{"role": "API key not valid."}]}).status == 400
+        report = one.route.close()
+    assert (report.ending, report.job_stopped) == (Ending.REFUSED, None)
+    with agent(gateway, model) as other:
+        assert other.chat().status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        (
+            "/google/v1beta/models/m-1:generateContent",
+            {"contents": [], "cachedContent": "cachedContents/none"},
+            _error(403, "CachedContent not found (or permission denied)", status="PERMISSION_DENIED"),
+        ),
+        (
+            _RESPONSES,
+            {"model": "m-1", "input": [{"content": [{"type": "input_file", "file_id": "none"}]}]},
+            _error(404, "No such File object: none", type="invalid_request_error"),
+        ),
+        (
+            _RESPONSES,
+            {"model": "m-1", "input": "", "previous_response_id": "none"},
+            _error(404, "no such response for this model"),
+        ),
+        (CHAT, {"model": "m-none-mini"}, _error(404, "no such model", code="model_not_found")),
+        (CHAT, {"model": "m-none-mini"}, _error(403, "not for you")),
+    ],
+)
+def test_what_an_agent_names_and_is_not_there_is_its_own_doing(
+    gateway: Gateway, model: Model, path: str, body: dict[str, Any], said: Said
+) -> None:
+    model.says(said)
+    with agent(gateway, model, terms={"models": ["m-1", "m-*-mini"]}) as one:
+        assert one.call(path, body).status in (403, 404)
+        assert one.route.close().ending is Ending.REFUSED
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_key_that_is_refused_is_no_doing_of_the_agent(gateway: Gateway, model: Model, status: int) -> None:
+    model.says(_error(status, "no"))
+    with agent(gateway, model, terms={"models": ["m-1"]}) as one:
+        assert one.call(CHAT, {"model": "m-1-20260101", "messages": []}).status == status
+        assert one.route.close().ending is Ending.AUTHENTICATION
+
+
+def test_the_model_the_trial_is_about_is_unknown_whatever_answered_before(
+    gateway: Gateway, model: Model
+) -> None:
+    model.says(chat_answer(), _error(404, "no such model", code="model_not_found"))
+    with agent(gateway, model, terms={"models": ["m-1", "m-*-mini"]}) as one:
+        assert one.chat("m-5-mini").status == 200
+        assert one.chat().status == 404
+        assert one.route.close().ending is Ending.UNKNOWN_MODEL
+
+
+# --- what is not counted ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("background", [True, 1, "yes"])
+def test_nothing_is_answered_in_the_background(gateway: Gateway, model: Model, background: object) -> None:
+    with agent(gateway, model) as one:
+        assert one.call(_RESPONSES, {"model": "m-1", "background": background}).status == 400
+        assert one.call(_RESPONSES, {"model": "m-1", "background": False}).status == 200
+        assert one.route.close().usage.calls == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"stream": 1},
+        {"stream": "true"},
+        {"stream": True, "stream_options": {"include_usage": "no"}},
+        {"stream": True, "stream_options": {"include_usage": False}},
+        {"stream": True, "stream_options": "none"},
+    ],
+)
+def test_usage_is_asked_for_whatever_a_server_takes_for_true(
+    gateway: Gateway, model: Model, body: dict[str, Any]
+) -> None:
+    model.says(chat_stream())
+    with agent(gateway, model) as one:
+        assert b'"usage"' not in one.chat(**body).body
+        assert one.route.close().usage.input_tokens == 1000
+    assert model.asked[0].json["stream_options"]["include_usage"] is True
