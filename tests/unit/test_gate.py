@@ -404,6 +404,19 @@ def test_scopes() -> None:
     assert "with tags easy" in judged(tagged, fine, "mean[tag=hard]").why
 
 
+def test_too_few_clusters_could_have_seen_nothing() -> None:
+    def clustered(score: float, number: int) -> Side:
+        return of(*(cell(n, [score], cluster=f"c{n % number}") for n in range(12)))
+
+    found = only(judged(clustered(0.0, 3), clustered(1.0, 3), "mean"))
+    assert (found.verdict, found.detectable) == (INCONCLUSIVE, None)
+    assert found.why.endswith("cannot say what it could have seen: too few clusters (3)")
+    assert str(found.advice).startswith("3 clusters can hardly show a regression at 95 %: 5 or more can")
+    found = only(judged(clustered(0.0, 6), clustered(1.0, 6), "mean"))
+    assert found.verdict is REGRESSED
+    assert found.detectable is not None
+
+
 def test_a_tag_that_is_taken_off_takes_nothing_out_of_a_gate() -> None:
     def easy(score: float, tags: tuple[str, ...], few: int = 20) -> Side:
         return of(*(cell(n, [score], tags=tags if n < few else ("easy", "critical")) for n in range(20)))

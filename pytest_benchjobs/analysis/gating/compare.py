@@ -171,8 +171,9 @@ class _Judged:
         if detectable is None:
             if self._enough and self.measured.varied:
                 return "could not have been sure to see any drop, not even to 0"
+            what = "scenarios" if self.measured.clusters is None else "clusters"
             return "cannot say what it could have seen: " + (
-                "nothing varied" if self._enough else f"too few scenarios ({len(self.measured.pairs)})"
+                "nothing varied" if self._enough else f"too few {what} ({self.measured.units})"
             )
         text = f"could have seen {scale.amount(detectable)}"
         return f"{text}, not {scale.amount(tolerance)}" if 0 < tolerance < detectable else text

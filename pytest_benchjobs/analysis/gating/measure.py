@@ -131,6 +131,8 @@ class Measured:
 
     def detectable(self, comparisons: int) -> float | None:
         """The smallest worsening that would be found four times of five, at the level of so many comparisons."""
+        if self.least_p >= self.rule.alpha / comparisons:
+            return None  # not even one of all scenarios to 0
         sides = self.attempts
         if self.worth is not None:
             sides = [[one] for one in self.before], [[one] for one in self.now]
