@@ -252,21 +252,10 @@ def _hidden(
         and cell.errors > 0
         and cell.known != QUARANTINE
     ]
-    if not broken:
+    again = [] if fresh is None else [cell for cell in fresh.cells.values() if cell.errors > 0]
+    if not broken and not again:
         return []
-    # On both sides, so that what is as unreliable as before is no reason.
-    had, has = ({cell.key: _failed(cell) for cell in cells} for cells in zip(*broken, strict=True))
-    compared = tuple(rule for rule in config.rules if not rule.floor)
-    worst = judge(
-        dataclasses.replace(now, cells={**now.cells, **has}),
-        dataclasses.replace(before, cells={**before.cells, **had}),
-        config.model_copy(update={"rules": compared, "max_error_rate": 1.0, "min_samples": 1}),
-        job="",
-        at=datetime.datetime.min,
-        rounds=rounds,
-        fresh=fresh,
-    )
-    would = _gravest([one for one in worst.rules if one.rule.metric not in (COVERAGE, ERRORS, SAMPLES)])
+    would = _with_failures(now, before, config, broken, rounds=rounds, fresh=fresh)
     # A scenario that passed and now has nothing but errors is not known to be as it was, however little it weighs.
     silent = [cell for old, cell in broken if not cell.scores and 2 * old.passed > len(old.scores)]
     if would is GateVerdict.REGRESSED:
@@ -275,7 +264,8 @@ def _hidden(
         verdict = GateVerdict.INCONCLUSIVE
     else:
         return []
-    number = words.count(sum(cell.errors for _, cell in broken), "attempt")
+    failed = [*(cell for _, cell in broken), *again]
+    number = words.count(sum(cell.errors for cell in failed), "attempt")
     why = (
         f"{number} ended in an error; as failures they would make it {would.value}. "
         "Run them again: benchjobs rerun --errors"
@@ -286,14 +276,45 @@ def _hidden(
             verdict=verdict,
             why=why,
             test="floor",
-            scenarios=len(broken),
+            scenarios=len({cell.key for cell in failed}),
         )
     ]
 
 
+def _with_failures(
+    now: Side,
+    before: Side,
+    config: GateConfig,
+    broken: Sequence[tuple[Cell, Cell]],
+    *,
+    rounds: Sequence[RoundReport],
+    fresh: Side | None,
+) -> GateVerdict:
+    """The verdict of what is compared, if all errors were failures: on both sides, as some are always unreliable."""
+    had, has = ({pair[place].key: _failed(pair[place]) for pair in broken} for place in (0, 1))
+    if fresh is not None:
+        fresh = dataclasses.replace(fresh, cells={key: _failed(cell) for key, cell in fresh.cells.items()})
+    worst = judge(
+        dataclasses.replace(now, cells={**now.cells, **has}),
+        dataclasses.replace(before, cells={**before.cells, **had}),
+        config.model_copy(
+            update={
+                "rules": tuple(rule for rule in config.rules if not rule.floor),
+                "max_error_rate": 1.0,
+                "min_samples": 1,
+            }
+        ),
+        job="",
+        at=datetime.datetime.min,
+        rounds=rounds,
+        fresh=fresh,
+    )
+    return _gravest([one for one in worst.rules if one.rule.metric not in (COVERAGE, ERRORS, SAMPLES)])
+
+
 def _failed(cell: Cell) -> Cell:
     """The cell with its errors as failures."""
-    return cell._replace(scores=(*cell.scores, *[0.0] * cell.errors), errors=0)
+    return cell._replace(scores=(*cell.scores, *[0.0] * cell.errors), errors=0) if cell.errors > 0 else cell
 
 
 def _clusters(pairs: Sequence[Pair]) -> tuple[ClusterRef, ...]:

@@ -7,7 +7,7 @@ fresh attempts alone: the ones that made it look so would be counted twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ..model.gate import Change, GateConfig, GatePolicy, GateVerdict, RoundReport, Rule, RuleReport
 from .gating import words
@@ -134,9 +134,12 @@ def _by_round(report: RuleReport, last: RoundReport | None) -> RuleReport:
 
 def to_confirm(now: Side, before: Side) -> tuple[Key, ...]:
     """Scenarios that deserve fresh attempts: those that broke, and suspects. Benchmark, scenario and agent of each."""
-    found = changes(pair(before, now).pairs)
-    worse = (*found.broke, *found.suspects)
-    return tuple((one.benchmark, one.scenario, one.agent) for one in worse)
+    return tuple((one.benchmark, one.scenario, one.agent) for one in _worse(pair(before, now).pairs))
+
+
+def _worse(pairs: Sequence[Pair]) -> tuple[Change, ...]:
+    found = changes(pairs)
+    return (*found.broke, *found.suspects)
 
 
 def confirm(rule: Rule, groups: Sequence[Group], fresh: Side, config: GateConfig) -> list[Found]:
@@ -147,6 +150,10 @@ def confirm(rule: Rule, groups: Sequence[Group], fresh: Side, config: GateConfig
     found: list[Found] = [new(rule, one, config) for one in chosen if one.baseline_agent is None]
     compared = [one for one in chosen if one.baseline_agent is not None]
     picked = [[two for two in one.pairs if _fresh(fresh, two) is not None] for one in compared]
+    worse = {
+        (two.benchmark, two.scenario, two.agent)
+        for two in _worse([two for one in compared for two in one.pairs])
+    }
     alone = holm([_chance(two, fresh) for pairs in picked for two in pairs])
     least = min(alone, default=1.0)
 
@@ -154,19 +161,29 @@ def confirm(rule: Rule, groups: Sequence[Group], fresh: Side, config: GateConfig
         times = p / least if least else 1.0
         adjusted = iter([min(1.0, one * times) for one in alone])
         return [
-            _confirmed(rule, one, pairs, [next(adjusted) for _ in pairs])
+            _confirmed(rule, one, pairs, [next(adjusted) for _ in pairs], worse)
             for one, pairs in zip(compared, picked, strict=True)
         ]
 
     return [*found, Tested(rule, least, reports)]
 
 
-def _confirmed(rule: Rule, one: Group, pairs: Sequence[Pair], adjusted: Sequence[float]) -> RuleReport:
+def _confirmed(
+    rule: Rule, one: Group, pairs: Sequence[Pair], adjusted: Sequence[float], worse: Collection[Key]
+) -> RuleReport:
+    unanswered = sorted(
+        {two.now.key for two in one.pairs if two.now.key in worse} - {two.now.key for two in pairs}
+    )
     total = words.count(len(one.pairs), "scenario")
     proven = [two.now.scenario for p, two in zip(adjusted, pairs, strict=True) if p < rule.alpha]
     if proven:
         verdict = GateVerdict.REGRESSED
         why = f"{len(proven)} of {total} broke, as fresh attempts confirm: {words.names(proven)}"
+    elif unanswered:
+        verdict = GateVerdict.INCONCLUSIVE
+        named = words.names(scenario for _, scenario, _ in unanswered)
+        looks_worse = f"look{'s' * (len(unanswered) == 1)} worse"
+        why = f"{len(unanswered)} of {total} {looks_worse}, and no fresh attempt has a score: {named}"
     elif pairs:
         verdict = GateVerdict.OK
         why = f"{len(pairs)} of {total} looked worse, and fresh attempts confirm none"

@@ -208,3 +208,24 @@ def test_where_nothing_looks_worse_there_is_nothing_to_confirm() -> None:
     report = judged(now, Side("fresh", (), {}))
     assert report.verdict is GateVerdict.OK
     assert "none of 20 scenarios looks worse" in report.rules[-1].why
+
+
+def test_fresh_attempts_that_end_in_errors_confirm_nothing_and_clear_nobody() -> None:
+    now = side({name: [int(name not in ("s03", "s04"))] for name in names(20)})
+    broken = Cell("texts", "s03", "codex:a", errors=5)
+    fresh = side({"s04": [1] * 5})
+    report = judged(now, Side("fresh", (), {**fresh.cells, broken.key: broken}))
+    (rule,) = [one for one in report.rules if one.rule.metric == "scenario"]
+    assert rule.verdict is GateVerdict.INCONCLUSIVE
+    assert "1 of 20 scenarios looks worse, and no fresh attempt has a score: s03" in rule.why
+    # As failures they would have confirmed it.
+    assert report.verdict is GateVerdict.INVALID
+    assert "5 attempts ended in an error; as failures they would make it regressed" in report.why
+    # Some of them have a score: the others may be what the agent did.
+    some = Cell("texts", "s03", "codex:a", scores=(1.0,), passed=1, errors=4)
+    one = side({name: [int(name != "s03")] for name in names(20)})
+    assert judged(one, Side("fresh", (), {some.key: some})).verdict is GateVerdict.INVALID
+    # None were made at all.
+    report = judged(now, fresh)
+    (rule,) = [one for one in report.rules if one.rule.metric == "scenario"]
+    assert rule.verdict is report.verdict is GateVerdict.INCONCLUSIVE
