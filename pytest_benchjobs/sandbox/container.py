@@ -114,6 +114,10 @@ class DockerSandbox:
         self._limit: str | None = None
         self._stream: Any = None
         self._tampered: tuple[str, ...] | None = None
+        self._watches = first is not None
+        """Whether the first process has seen the container before the agent had."""
+        self._untouched = False
+        """Whether it has said, since the last command, that nothing of the image was changed."""
         self._settled: frozenset[str] = frozenset()
         self._elsewhere: tuple[str, ...] | None = None
 
@@ -180,7 +184,8 @@ class DockerSandbox:
             InfrastructureError: of the class that fits.
 
         """
-        self._tampered = None
+        self._tampered, self._untouched = None, False
+        self._processes.forget_seen()
         head = bytearray()
 
         def tee(data: bytes) -> None:
@@ -305,7 +310,7 @@ class DockerSandbox:
     def end_commands(self, variable: str) -> tuple[str, ...]:
         """Kill commands that were given `variable`, and their children that were not made daemons."""
         with self._calling():
-            before = self._processes.others()
+            before = self._processes.others(seen=True)
         self._graded = True
         if before is None:
             # The agent ended the container, and everything with it.
@@ -349,7 +354,9 @@ class DockerSandbox:
     def _end_all(self) -> None:
         """By the first process, or by ending it and so the process namespace."""
         with self._restarting, self._calling():
-            if self._first is not None and self._processes.end_all():
+            untouched = None if self._first is None else self._processes.end_all()
+            if untouched is not None:
+                self._untouched = untouched and self._watches
                 return
             self._restart()
             if self._first is not None:
@@ -379,28 +386,35 @@ class DockerSandbox:
             if mounts:
                 check_mount_points(client, self._id, mounts, changes)
             client.start(self._id)
-        except docker.errors.APIError as error:
-            if mounts and lost(error, mounts):
-                raise moved(str(error.explanation)) from error
-            if any(sign in str(error.explanation) for sign in _FAULT_OF_THE_AGENT):
+        except (docker.errors.APIError, EngineError) as error:
+            why = str(getattr(error, "explanation", None) or error)
+            if mounts and lost(why, mounts):
+                raise moved(why) from error
+            if any(sign in why for sign in _FAULT_OF_THE_AGENT):
                 # It had started before. An engine that cannot start anything says so at the next container.
-                raise Ungradable(f"the container does not start any more: {error.explanation}") from error
+                raise Ungradable(f"the container does not start any more: {why}") from error
             raise
         self._processes.forget_first()
+        self._watches = False
 
     def restore_programs(self) -> tuple[str, ...]:
         """Put back shells, interpreters and loaders which were changed since the start; returns their paths."""
         if self._tampered is None:
             with self._calling():
-                self._tampered = self._restore(changes_of(self._engine.client, self._id))
+                self._tampered = self._restore(self._changes())
         return self._tampered
 
     def settle(self) -> None:
         """Take what differs from the image now for the scenario's own: it is not undone later."""
         with self._calling():
-            changed = changes_of(self._engine.client, self._id)
+            changed = self._changes()
         above = {posixpath.dirname(path) for path in changed}
         self._settled = frozenset(changed) - above
+
+    def _changes(self) -> Mapping[str, int]:
+        """What differs from the image; the engine is not asked where it cannot matter."""
+        self._untouched = self._untouched or (self._watches and self._processes.is_untouched())
+        return {} if self._untouched else changes_of(self._engine.client, self._id)
 
     def _restore(self, changes: Mapping[str, int]) -> tuple[str, ...]:
         places = Places.of(self._image.env, self._workdir, self._spec.restoring)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,9 @@ from .container import DockerSandbox
 from .engine import LABEL
 from .first import FIRST, first_file
 from .images import ResolvedImage
+from .loading import Places
 from .protocol import Mount, SandboxSpec
+from .untouched import Watched, watched
 from .watch import Events
 
 if TYPE_CHECKING:
@@ -47,7 +50,7 @@ def create(
         LABEL + "deadline": str(int(time.time() + spec.deadline)),
     }
     lifetime = max(1, int(spec.deadline))
-    first = first_file(provider.machine(), lifetime)
+    first = first_file(provider.machine(), lifetime, _watched(spec, image, workdir))
     client = provider.engine.client
     network = provider.network.of(spec.network, image.id)
     try:
@@ -77,6 +80,12 @@ def create(
             ) from error
         raise
     return DockerSandbox(provider, created["Id"], image, spec, workdir, labels, events, first, network.note)
+
+
+def _watched(spec: SandboxSpec, image: ResolvedImage, workdir: str) -> Watched:
+    paths = (*(file.path for file in spec.files), *(mount.target for mount in spec.mounts))
+    absolute = (posixpath.normpath(posixpath.join(workdir, path)) for path in paths)
+    return watched(image.driver, Places.of(image.env, workdir, spec.restoring), absolute)
 
 
 def _host_config(environment: Environment, network: str, mounts: tuple[Mount, ...]) -> dict[str, Any]:

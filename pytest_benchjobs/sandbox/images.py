@@ -41,6 +41,8 @@ class ResolvedImage:
     user: str
     entrypoint: tuple[str, ...]
     env: Mapping[str, str]
+    driver: str = ""
+    """What keeps its layers, as the engine calls it."""
 
 
 @dataclasses.dataclass
@@ -271,6 +273,7 @@ def resolved(found: Mapping[str, Any], record: ImageRecord) -> ResolvedImage:
         user=config.get("User") or "",
         entrypoint=tuple(config.get("Entrypoint") or ()),
         env={name: value for name, _, value in variables},
+        driver=str((found.get("GraphDriver") or {}).get("Name", "")),
     )
 
 

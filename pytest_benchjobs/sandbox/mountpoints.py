@@ -45,8 +45,7 @@ def moved(what: str) -> Ungradable:
     )
 
 
-def lost(error: docker.errors.APIError, mounts: Iterable[Mount]) -> bool:
-    """Whether the engine refuses because the container has no place for its mounts any more."""
-    text = str(error.explanation).lower()
+def lost(why: str, mounts: Iterable[Mount]) -> bool:
+    """Whether the engine refuses, in these words, because the container has no place for its mounts any more."""
     signs = ("not a directory", "is a directory", "could not find the file")
-    return any(sign in text for sign in signs) and all(mount.source.exists() for mount in mounts)
+    return any(sign in why.lower() for sign in signs) and all(mount.source.exists() for mount in mounts)

@@ -7,6 +7,7 @@ decides nothing: the first process is known by the engine's own number for it.
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from typing import Any
 
@@ -18,7 +19,7 @@ from . import first
 _COLUMNS = "-eo pid,ppid,stat,comm,args"
 # The second and third while it ends.
 _ENDED = ("is not running", "ttrpc: closed", "process does not exist")
-_PATIENCE = 15.0
+_PATIENCE, _LOOKING = 15.0, 1.0
 _SIGNAL_AGAIN = 3.0
 _POLL = (0.005, 0.25)
 
@@ -46,10 +47,16 @@ class Processes:
         self._client = client
         self._container = container
         self._first: int | None = None
+        self._seen: list[Process] = []
 
     def forget_first(self) -> None:
         """The container was started anew."""
         self._first = None
+        self._seen = []
+
+    def forget_seen(self) -> None:
+        """A command runs: whatever was listed before may have changed."""
+        self._seen = []
 
     def listed(self) -> list[Process]:
         """Everything in the container, its first process first; nothing where it has ended."""
@@ -58,48 +65,61 @@ class Processes:
         except docker.errors.APIError as error:
             if not any(sign in str(error.explanation) for sign in _ENDED):
                 raise
+            self._seen = []
             return []
         table = [Process(int(row[0]), int(row[1]), row[2], row[3], row[4]) for row in rows]
         if len(table) > 1 and self._first is None:
             self._first = int(self._inspected()["State"]["Pid"])
-        return sorted(table, key=lambda process: process.pid != self._first)
+        self._seen = sorted(table, key=lambda process: process.pid != self._first)
+        return self._seen
 
-    def others(self) -> list[Process] | None:
-        """What runs beside the first process, and the waiting child of an init of the engine's; None: all has ended."""
-        listed = self.listed()
+    def others(self, *, seen: bool = False) -> list[Process] | None:
+        """What runs beside the first process, and the waiting child of an init of the engine's; None: all has ended.
+
+        `seen`: what was listed last will do, if no command has run since.
+        """
+        listed = (seen and self._seen) or self.listed()
         if not listed:
             return None
         head, *rest = listed
-        if not _is_ours(head):
+        if _name(listed) is None:
             waiting = next(
                 (row for row in rest if row.parent == head.pid and row.command.startswith("sleep ")), None
             )
             rest = [row for row in rest if row is not waiting]
         return [row for row in rest if not row.is_zombie]
 
-    def end_all(self) -> bool:
-        """Have the first process end all others, and wait until it has; False: only a new start can."""
+    def end_all(self) -> bool | None:
+        """Have the first process end all others; returns what `is_untouched` does. None: only a new start can."""
+        return self._tell(first.SIGNAL, "ended", _PATIENCE)
+
+    def is_untouched(self) -> bool:
+        """Whether the first process says that the directories it watches are as they were at the start."""
+        return bool(self._tell(first.LOOK, "looked", _LOOKING))
+
+    def _tell(self, what: str, digit: str, patience: float) -> bool | None:
+        """Send the first process a signal and wait until a digit of its name tells that it has obeyed."""
         try:
-            head = next(iter(self.listed()), None)
-            if head is None or not _is_ours(head):
-                return False
-            deadline = time.monotonic() + _PATIENCE
+            before = _name(self._seen or self.listed())
+            if before is None:
+                return None
+            deadline = time.monotonic() + patience
             signalled, pause = 0.0, _POLL[0]
             while (now := time.monotonic()) < deadline:
                 if now - signalled > _SIGNAL_AGAIN:
-                    self._client.kill(self._container, signal=first.SIGNAL)
+                    self._client.kill(self._container, signal=what)
                     signalled = now
-                found = self.listed()
-                if not found:
-                    return False
-                if _is_ours(found[0]) and found[0].name != head.name:
-                    return True
+                if not (found := self.listed()):
+                    return None
+                now_called = _name(found)
+                if now_called is not None and now_called[digit] != before[digit]:
+                    return now_called["untouched"] is not None
                 time.sleep(pause)
                 pause = min(2 * pause, _POLL[1])
         except docker.errors.APIError as error:
             if not any(sign in str(error.explanation) for sign in _ENDED):
                 raise
-        return False
+        return None
 
     def cpu_seconds(self) -> float:
         """What all of them have used so far."""
@@ -118,5 +138,6 @@ class Processes:
         return found
 
 
-def _is_ours(process: Process) -> bool:
-    return process.name in first.NAMES and process.command == first.FIRST
+def _name(listed: list[Process]) -> re.Match[str] | None:
+    """What our first process calls itself; None: the first process is none of ours."""
+    return first.NAME.fullmatch(listed[0].name) if listed and listed[0].command == first.FIRST else None

@@ -18,7 +18,7 @@ from .engine import LABEL, Engine
 from .library import ERRORS
 
 _EVENTS = ("oom", "kill", "die")
-_TO_FIRST_PROCESS = str(int(signal.Signals["SIG" + first.SIGNAL]))
+_TO_FIRST_PROCESS = frozenset(str(int(signal.Signals[f"SIG{name}"])) for name in (first.SIGNAL, first.LOOK))
 _RECONNECT = 1.0
 _POLL = 2.0
 _MEASURE_TIMEOUT = 120
@@ -94,7 +94,7 @@ class Events:
         if isinstance(nanoseconds, int):
             self._since = (nanoseconds + 1) / 1e9
         attributes = actor.get("Attributes")
-        if isinstance(attributes, dict) and attributes.get("signal") == _TO_FIRST_PROCESS:
+        if isinstance(attributes, dict) and attributes.get("signal") in _TO_FIRST_PROCESS:
             # The engine calls every signal a kill.
             return
         with self._changed:

@@ -16,7 +16,7 @@ import pytest
 from pytest_benchjobs.gateway.client import Gateway as RealGateway
 from pytest_benchjobs.gateway.client import GatewaySettings, Terms, Upstream, open_route
 from pytest_benchjobs.model.endpoint import Endpoint
-from pytest_benchjobs.model.errors import AgentSetupFailed, EnvironmentFailed
+from pytest_benchjobs.model.errors import AgentSetupFailed, Ungradable
 from pytest_benchjobs.model.scenario import Environment, Network
 from pytest_benchjobs.sandbox.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker import DockerProvider
@@ -273,6 +273,10 @@ def test_a_container_starts_again_after_its_route_was_closed(provider: DockerPro
         assert Agent(sandbox, "echo never").end()[0] == DOOR_FAILED
 
 
+RESTART = "touch /dev/changed"
+"""After which the container is started anew before it is graded."""
+
+
 @pytest.mark.parametrize(
     "attack",
     [
@@ -284,14 +288,14 @@ def test_a_container_starts_again_after_its_route_was_closed(provider: DockerPro
 )
 def test_a_mount_cannot_be_sent_elsewhere(provider: DockerProvider, gateway: Gateway, attack: str) -> None:
     with _sandbox(provider, gateway.mount) as sandbox:
-        assert _sh(sandbox, f"mv /bench /away; {attack}") == (0, "")
-        with pytest.raises(EnvironmentFailed, match="the agent moved a directory"):
+        assert _sh(sandbox, f"mv /bench /away; {attack}; {RESTART}") == (0, "")
+        with pytest.raises(Ungradable, match="the agent moved a directory"):
             sandbox.end_processes()
 
 
 def test_a_mount_is_made_anew_where_its_directory_is_gone(provider: DockerProvider, gateway: Gateway) -> None:
     with _sandbox(provider, gateway.mount) as sandbox:
-        assert _sh(sandbox, "mv /bench /away") == (0, "")
+        assert _sh(sandbox, f"mv /bench /away; {RESTART}") == (0, "")
         sandbox.end_processes()
         assert _sh(sandbox, f"test -S {SOCKET} && test -f /away/gateway.sock") == (0, "")
 

@@ -80,7 +80,9 @@ def outcomes(found: list[dict[str, Any]]) -> dict[str, Any]:
         result["node_id"]: (
             result["outcome"],
             result["score"],
-            result["failure"] and (result["failure"]["class"], result["failure"]["message"]),
+            # Nobody has to kill what ends with the namespace it was started in.
+            result["failure"]
+            and (result["failure"]["class"], result["failure"]["message"].partition("; killed ")[0]),
             [(scorer["name"], scorer["score"]) for scorer in result["scorers"]],
             sorted(result["artifacts"]),
             result["agent_end"] and (result["agent_end"]["exit_status"], result["agent_end"]["timed_out"]),
