@@ -26,6 +26,7 @@ from .engine import LABEL, Engine
 from .library import BROKEN
 from .protocol import File
 from .rules import Rule, hold, refused, rules_here, rules_of, rules_program
+from .stream import Demultiplexer, drain
 
 if TYPE_CHECKING:
     from .docker import DockerProvider
@@ -192,6 +193,18 @@ def _routed(subnet: ipaddress.IPv4Network) -> bool:
     return False
 
 
+def _printed(engine: Engine, container: str) -> bytes:
+    """Start a container, and take what it prints as it comes: that is no text, and its log keeps nothing else."""
+    printed = bytearray()
+    output = Demultiplexer(printed.extend)
+    connection, first = engine.hijack(f"/containers/{container}/attach?stream=1&stdout=1&stderr=1", {})
+    with connection:
+        engine.client.start(container)
+        output.feed(first)
+        drain(connection, output, time.monotonic() + _TIMEOUT)
+    return bytes(printed)
+
+
 def _apply(
     engine: Engine, owner: Owner, machine: str, image: str, rules: tuple[Rule, ...], *, remove: bool = False
 ) -> str | None:
@@ -224,9 +237,7 @@ def _apply(
         try:
             with pack([program], "/") as archive:
                 client.put_archive(created, "/", archive)
-            client.start(created)
-            client.wait(created, timeout=_TIMEOUT)
-            printed = client.logs(created)
+            printed = _printed(engine, created)
         finally:
             client.remove_container(created, force=True, v=True)
     except KeyError:

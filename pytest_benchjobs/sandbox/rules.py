@@ -17,7 +17,9 @@ from collections.abc import Iterator, Sequence
 from .assembly import MACHINES, Register
 
 LINK_LOCAL = "169.254.0.0/16"
-"""Where clouds tell a machine its secrets."""
+"""Where most clouds tell a machine its secrets."""
+_AZURE, _ALIBABA = "168.63.129.16/32", "100.100.100.200/32"
+"""Where two of them do, too. At the former is also what resolves names there."""
 _PRIORITY = 4180
 _TCP, _UDP, _DNS = 6, 17, 53
 _MAIN = 254
@@ -62,7 +64,7 @@ class Rule:
 
 
 def rules_of(bridge: str, subnet: str) -> tuple[Rule, ...]:
-    """What closes a bridge: link-local addresses, and services of the engine's machine; names are still resolved.
+    """What closes a bridge: where clouds tell secrets, and services of the engine's machine; names are still resolved.
 
     A service of the machine hears what is sent to it, but its answers go nowhere, so there is no connection.
     """
@@ -72,6 +74,9 @@ def rules_of(bridge: str, subnet: str) -> tuple[Rule, ...]:
         Rule(2, "lo", subnet, _TO_TABLE, _UDP, from_port=_DNS),
         Rule(3, "lo", subnet, _BLACKHOLE, _TCP),
         Rule(4, "lo", subnet, _BLACKHOLE, _UDP),
+        Rule(5, bridge, _AZURE, _TO_TABLE, _UDP, to_port=_DNS),
+        Rule(6, bridge, _AZURE, _PROHIBIT),
+        Rule(7, bridge, _ALIBABA, _PROHIBIT),
     )
 
 

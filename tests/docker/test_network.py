@@ -18,6 +18,7 @@ from pytest_benchjobs.sandbox import network
 from pytest_benchjobs.sandbox.docker import DockerProvider
 from pytest_benchjobs.sandbox.network import NETWORK_LABEL, NETWORK_VARIABLE
 from pytest_benchjobs.sandbox.protocol import Sandbox, SandboxSpec
+from pytest_benchjobs.sandbox.rules import rules_of
 from tests.support import IMAGE
 
 pytestmark = pytest.mark.docker
@@ -106,8 +107,9 @@ def test_a_public_trial_reaches_no_service_of_the_machine_and_no_link_local_addr
                 for device in ("", "eth0"):
                     assert _connects(sandbox, host, service, device) == "timed out"
             for device in ("", "eth0"):
-                said = _connects(sandbox, "169.254.169.254", 80, device)
-                assert said in ("No route to host", "Permission denied", "timed out")
+                for host in ("169.254.169.254", "168.63.129.16", "100.100.100.200"):
+                    said = _connects(sandbox, host, 80, device)
+                    assert said in ("No route to host", "Permission denied", "timed out")
             sandbox.end_processes()  # which gives it a new network
 
 
@@ -181,6 +183,16 @@ def test_what_was_made_is_found_without_a_helper(
         another = DockerProvider(current_owner())
         with contextlib.closing(another), _sandbox(another) as sandbox:
             assert sandbox.notes == ()
+
+
+def test_rules_that_are_there_already_or_not_any_more_are_no_problem(provider: DockerProvider) -> None:
+    rules = rules_of("br-abcdefabcdef", "198.19.240.0/20")
+    image = str(provider.engine.get(f"/images/{IMAGE}/json")["Id"])
+    for remove in (False, False, True, True):  # an engine elsewhere cannot be asked which there are
+        assert (
+            network._apply(provider.engine, provider.owner, provider.machine(), image, rules, remove=remove)
+            is None
+        )
 
 
 def test_a_machine_that_cannot_be_closed_is_a_note(
