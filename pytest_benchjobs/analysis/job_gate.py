@@ -187,6 +187,7 @@ def _selected(before: Side, now: Side, *, partial: bool, named: bool) -> tuple[S
 def _why_not_whole(record: JobRecord, missing: int) -> str:
     if record.status is JobStatus.COMPLETED:
         return f"invalid: {missing} of the job's {record.planned} results are gone"
-    ran = f"{missing} of {record.planned} trials did not run" if missing > 0 else "its process died"
     why = f": {one_line(record.message, 300)}" if record.message else ""
-    return f"invalid: the job is {record.status.value}, {ran}{why}"
+    if missing > 0:
+        return f"invalid: the job is {record.status.value}, {missing} of {record.planned} trials did not run{why}"
+    return f"invalid: the job is {record.status.value}{why or ', its process died'}"

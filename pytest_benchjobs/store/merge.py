@@ -330,9 +330,12 @@ def _lost_shards(records: Sequence[JobRecord]) -> str:
     shards = [record.config.shard.split("/") for record in records if record.config.shard is not None]
     if not shards or len(shards) < len(records):
         return ""
-    numbers = {int(number) for number, _ in shards}
-    (total,) = {int(total) for _, total in shards} if len({total for _, total in shards}) == 1 else (0,)
-    lost = [f"{number}/{total}" for number in range(1, total + 1) if number not in numbers]
+    there: dict[int, set[int]] = {}
+    for number, total in shards:
+        there.setdefault(int(total), set()).add(int(number))
+    # Of shards into unlike numbers of parts those of one number have to be a whole.
+    total = min(there, key=lambda total: total - len(there[total]))
+    lost = [f"{number}/{total}" for number in range(1, total + 1) if number not in there[total]]
     return f"; shard {', '.join(lost)} is missing" if lost else ""
 
 

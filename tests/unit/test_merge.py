@@ -12,7 +12,9 @@ from typing import Any
 import jsonschema
 import pytest
 
+from pytest_benchjobs.analysis.job_gate import judge_job
 from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.gate import GateConfig
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Owner
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, Signature, TrialResult
@@ -394,6 +396,34 @@ def test_shards_become_one_job(there: Path, here: Path, history: Import, merging
     assert (bundle.root / "junit.xml").is_file()
     assert [row.id for row in history.job_page()] == [merged.job]
     assert [event.message for event in history.events(merged.job)] == [f"made of {JOB} {OTHER}"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "lost"),
+    [
+        (["1/2", "2/2"], ""),
+        (["2/2"], "1/2"),
+        (["1/4", "3/4"], "2/4, 4/4"),
+        # Parts of unlike cuts are no whole, unless those of one cut are.
+        (["1/2", "2/3"], "2/2"),
+        (["1/3", "2/2", "1/2"], ""),
+    ],
+)
+def test_a_shard_that_nobody_brought_is_missed(
+    there: Path, merging: Merge, here: Path, parts: list[str], lost: str
+) -> None:
+    roots = []
+    for number, shard in enumerate(parts):
+        config = JobConfig(directory=there, shard=shard)
+        job = f"20261121-05471{number}-4f9a2c"
+        roots.append(make(there, made(f"s{number}"), job=job, config=config, planned=1).root)
+    one = JobBundle.open(here, merging.make_one("all", roots).job).read()
+    assert one.status is (JobStatus.CANCELLED if lost else JobStatus.COMPLETED)
+    assert str(one.message).partition("; ")[2] == (f"shard {lost} is missing" if lost else "")
+    why = judge_job(one.model_copy(update={"planned": 0}), [], GateConfig(), None, at=NOW).report.why
+    assert why.startswith(
+        "invalid: the job is cancelled: made of " if lost else "invalid: the job has no results"
+    )
 
 
 def test_making_one_again_in_any_order_changes_nothing(
