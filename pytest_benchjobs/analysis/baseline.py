@@ -28,7 +28,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..model.base import Name
 from ..model.errors import InputError
 from ..model.gate import GateConfig, GateVerdict
-from ..model.job import JobRecord
+from ..model.job import JobRecord, JobStatus
 from ..sources.complaints import did_you_mean
 from ..store.baselines import near
 from ..store.find import LAST, find_job
@@ -36,11 +36,12 @@ from ..store.history import History
 from ..store.text import one_line
 from .baseline_file import side_of_file
 from .baseline_jobs import branch_jobs, last_job, why_incomplete
-from .sides import Side, doubled, side, two_tasks
+from .sides import Side, cut_short, doubled, side, two_tasks
 
 _BRANCH = re.compile(r"^(?P<branch>[^~^:\s\\?*\[]+)(?:~(?P<pool>[0-9]{1,4}))?$")
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 _KINDS = ("job", "branch", "file")
+_ANEW = "set the baseline anew, or bring its job back"
 _MOST = 100
 _SHOWN = 5
 _BRANCHES = 500
@@ -70,8 +71,8 @@ class Resolved:
     """Why there is no side, in a line."""
     notes: tuple[str, ...] = ()
     """What it was made of and what was left out, a line each."""
-    lost: bool = False
-    """It was there once: no first run is without it for that."""
+    cure: str | None = None
+    """What to do about one that is there, or was once: no first run is without it for that."""
 
 
 def usable(found: Resolved, gate: GateConfig, flag: str = "--bench-first-run") -> Resolved:
@@ -89,8 +90,8 @@ def usable(found: Resolved, gate: GateConfig, flag: str = "--bench-first-run") -
     if found.side is not None or not gate.names_baseline:
         return found
     missing = found.missing or "there is no baseline"
-    if found.lost:
-        raise InputError(f"{missing}; set the baseline anew, or bring its job back")
+    if found.cure is not None:
+        raise InputError(f"{missing}; {found.cure}")
     if gate.without is GateVerdict.NO_BASELINE:
         return found
     end = "" if missing.endswith("?") else "."
@@ -175,7 +176,7 @@ def resolve(
     if asked.kind == "name":
         return _named(asked.value, spec, history, job)
     if asked.kind == "job":
-        return _pooled(spec, (_job(asked.value, history, job),), history)
+        return _one(spec, _job(asked.value, history, job), history)
     if asked.kind == "file":
         return from_file(spec, root / asked.value, None if job is None else job.id)
     if asked.kind == "last":
@@ -215,9 +216,12 @@ def _named(name: str, spec: str, history: History, job: JobRecord | None) -> Res
             notes.append(f"job {each} of baseline {name} is no longer here")
         else:
             jobs.append(each)
+            row = history.job(each)
+            if row is not None and row.status is not JobStatus.COMPLETED:
+                notes.append(f"job {each} of baseline {name} did not complete: {row.status.value}")
     if not jobs:
         why = f"no job of baseline {name!r} can be used: {'; '.join(notes)}"
-        return Resolved(None, why, tuple(notes), lost=True)
+        return Resolved(None, why, tuple(notes), cure=_ANEW)
     by = f" by {one_line(entry.set_by, 100)}" if entry.set_by else ""
     why = f": {one_line(entry.reason, 200)}" if entry.reason else ""
     return _pooled(spec, jobs, history, [f"baseline {name} was set {entry.set_at:%Y-%m-%d}{by}{why}", *notes])
@@ -241,14 +245,26 @@ def _job(text: str, history: History, job: JobRecord | None) -> str:
     return found
 
 
+def _one(spec: str, job: str, history: History) -> Resolved:
+    """A job that was named. One that was cut short would be missed for nothing it did not run."""
+    record = history.job(job)
+    results = sum(run.trials for run in history.runs(job))
+    if record is not None and (why := cut_short(record, results)) is not None:
+        cure = (
+            f"`benchjobs resume {job}` finishes it, `benchjobs baseline set {job} --force` takes it as it is"
+        )
+        return Resolved(None, f"job {job} cannot be a baseline: {why}", cure=cure)
+    return _pooled(spec, (job,), history)
+
+
 def _pooled(spec: str, jobs: Sequence[str], history: History, notes: Iterable[str] = ()) -> Resolved:
     rows = [(job, history.paired_rows(job)) for job in jobs]
     for job, listed in rows:
         if (why := why_incomplete(history, job, len(listed))) is not None:
-            return Resolved(None, f"job {job} cannot be a baseline: {why}", tuple(notes), lost=True)
+            return Resolved(None, f"job {job} cannot be a baseline: {why}", tuple(notes), cure=_ANEW)
         if names := doubled(listed):
             why = f"job {job} cannot be a baseline: {two_tasks(names)}"
-            return Resolved(None, why, tuple(notes), lost=True)
+            return Resolved(None, why, tuple(notes), cure=_ANEW)
     return of_side(side(spec, rows), notes)
 
 
@@ -284,7 +300,7 @@ def of_side(found: Side, notes: Iterable[str] = ()) -> Resolved:
             else found.name
         )
         why = f"the baseline is empty: no trial of {what} passed or failed"
-        return Resolved(None, why, tuple(notes), lost=True)
+        return Resolved(None, why, tuple(notes), cure=_ANEW)
     if len(found.jobs) > 1:
         notes.append(
             f"pooled from {len(found.jobs)} jobs: {', '.join(found.jobs[:_SHOWN])}{_more(found.jobs)}"

@@ -16,7 +16,7 @@ from ..store.incoming import incoming_results, read_model
 from ..store.rows import PairRow, pair_row
 from ..store.text import one_line
 from ..store.trials import RESULT
-from .sides import Cell, Side, gone_of, side
+from .sides import Cell, Side, cut_short, gone_of, side
 
 
 def as_file(
@@ -154,7 +154,7 @@ def _report(file: JsonFile) -> tuple[str, list[PairRow], tuple[str, ...]]:
 
 def _refuse_incomplete(record: JobRecord, results: int, path: Path, left_out: Sequence[str] = ()) -> None:
     """Raise if a job is known to have had more results: without them, nobody would miss them in the job either."""
-    if gone := gone_of(record, results):
+    if gone := gone_of(record, results) or cut_short(record, results):
         which = f": {left_out[0]}" if left_out else ""
         message = f"job {one_line(record.id, 100)} cannot be a baseline: {gone}{which}"
         raise InputError(message, path=path)

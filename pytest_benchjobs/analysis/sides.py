@@ -103,6 +103,14 @@ def gone_of(record: JobRecord, results: int) -> str | None:
     return f"{had - results} of its {had} results are gone" if results < had else None
 
 
+def cut_short(record: JobRecord, results: int) -> str | None:
+    """How a job that has so many results ended early, or goes on, in a few words; None: it has all that was planned."""
+    if record.status is JobStatus.COMPLETED or record.planned is None or results >= record.planned:
+        return None
+    what = "did not complete" if record.status.ended else "has not ended"
+    return f"it {what}: {record.status.value}, with {results} of {record.planned} results"
+
+
 def two_tasks(names: Sequence[str]) -> str:
     """What is wrong with a job that has such names."""
     more = f", as {len(names) - 1} more" if len(names) > 1 else ""

@@ -334,8 +334,8 @@ def _lost_shards(records: Sequence[JobRecord]) -> str:
     for number, total in shards:
         there.setdefault(int(total), set()).add(int(number))
     # Of shards into unlike numbers of parts those of one number have to be a whole.
-    total = min(there, key=lambda total: total - len(there[total]))
-    lost = [f"{number}/{total}" for number in range(1, total + 1) if number not in there[total]]
+    parts = min(there, key=lambda parts: parts - len(there[parts]))
+    lost = [f"{number}/{parts}" for number in range(1, parts + 1) if number not in there[parts]]
     return f"; shard {', '.join(lost)} is missing" if lost else ""
 
 

@@ -15,12 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis.baseline import Resolved, parse_spec, resolve
+from pytest_benchjobs.analysis.baseline import Resolved, parse_spec, resolve, usable
 from pytest_benchjobs.analysis.baseline_file import as_file, as_side
 from pytest_benchjobs.analysis.baseline_jobs import why_unfit
 from pytest_benchjobs.analysis.sides import Cell, Side
 from pytest_benchjobs.model.baseline import BaselineEntry
 from pytest_benchjobs.model.errors import InputError, InputErrors
+from pytest_benchjobs.model.gate import GateConfig
 from pytest_benchjobs.model.job import JobRecord, JobStatus
 from pytest_benchjobs.model.result import Signature
 from pytest_benchjobs.report import write_reports
@@ -209,6 +210,34 @@ def test_a_job_is_named_as_anywhere_and_last_is_never_itself(reports: Path, hist
     ):
         with pytest.raises(InputError, match=why):
             found(spec, history, judged)
+
+
+@pytest.mark.parametrize(
+    ("status", "how"),
+    [
+        (JobStatus.CANCELLED, "it did not complete: cancelled"),
+        (JobStatus.BUDGET, "it did not complete: budget"),
+        (JobStatus.RUNNING, "it has not ended: running"),
+    ],
+)
+def test_a_job_that_was_cut_short_is_no_baseline_by_its_own_name(
+    reports: Path, history: History, status: JobStatus, how: str
+) -> None:
+    make_job(reports, ONE, LETTERS, hours_ago=3, status=status, planned=9)
+    judged = make_job(reports, TWO, LETTERS, hours_ago=2)
+    why = f"job {ONE} cannot be a baseline: {how}, with 4 of 9 results"
+    refused = found(f"job:{ONE}", history, judged)
+    assert (refused.side, refused.missing) == (None, why)
+    for first_run in (False, True):
+        with pytest.raises(InputError, match=rf"{why}; `benchjobs resume {ONE}` finishes it, .* --force"):
+            usable(refused, GateConfig(baseline=f"job:{ONE}", first_run=first_run))
+    with pytest.raises(InputError, match=r"has not ended|did not complete|is still"):
+        found(f"file:jobs/{ONE}", history, judged, root=reports)
+    # Whoever set it by --force knows.
+    history.set_baseline(entry("forced", ONE))
+    forced = found("forced", history, judged)
+    assert jobs_of(forced) == (ONE,)
+    assert forced.notes[-1] == f"job {ONE} of baseline forced did not complete: {status.value}"
 
 
 def test_last_is_the_last_completed_job_that_fits(reports: Path, history: History) -> None:
