@@ -148,7 +148,7 @@ def genuine(
     """Results that belong where they are: to this job, to their directory, and to a node id nobody else has.
 
     Others are copies, or were edited by hand: `refuse` is called with the directory and the reason. Of two results with
-    one node id the one which that id describes is genuine.
+    one node id the one which that id describes is genuine. A path that leads elsewhere is put right.
     """
     own: dict[str, Path] = {}
     doubtful: list[Found] = []
@@ -160,6 +160,9 @@ def genuine(
         return first == directory
 
     for directory, result in found:
+        path = str(directory)[len(f"{root}/") :]
+        if result.path not in ("", path):  # whoever wants its files goes there
+            result = result.model_copy(update={"path": path})
         misplaced = _misplaced(root, directory, job, result)
         if misplaced is not None:
             refuse(directory, misplaced)

@@ -30,7 +30,7 @@ def place(directory: Path, scenario: str, attempt: int = 1, job: str = JOB) -> P
     return directory / "jobs" / job / "trials/oracle" / scenario / str(attempt) / "result.json"
 
 
-def edit(path: Path, **changes: Any) -> None:
+def edit(path: Path, /, **changes: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
@@ -128,6 +128,16 @@ def test_a_result_edited_by_hand_is_named_and_not_used(
     with pytest.raises(InputError, match="cannot be a baseline: 1 of its 2 results are gone") as caught:
         side_of_file("file", bundle.root, None)
     assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("elsewhere", ["trials/oracle/b/1", "../../../etc", "/etc"])
+def test_a_path_that_leads_elsewhere_is_put_right(tmp_path: Path, elsewhere: str) -> None:
+    make_job(tmp_path, JOB, TWO)
+    edit(place(tmp_path, "a"), path=elsewhere)
+    warnings: list[BundleWarning] = []
+    found = JobBundle.open(tmp_path, JOB).results(warnings)
+    assert {one.scenario: one.path for one in found} == {"a": "trials/oracle/a/1", "b": "trials/oracle/b/1"}
+    assert warnings == []
 
 
 @pytest.mark.parametrize("which", ["a", "b"])
