@@ -19,6 +19,7 @@ from .failures import Failure
 from .job import Job
 from .meter import Meter, Reading, UsageRemover
 from .outgoing import Outgoing, headers
+from .prices import at_rate
 from .record import NOBODY_WAITED, Recorded, Recording, Replay
 from .state import TrialState
 from .tokens import Tokens
@@ -78,10 +79,9 @@ class Exchange:
             self._recorded = True
         if not self._call.metered:
             return await self._exchange(replay)
-        why = self._unlimitable() or await self._job.turnstile.enter(self._state.spending)
-        if why is not None:
-            self._state.failed(Failure(Ending.BUDGET, why))
-            return error(self._call.wire, 402, why, NO_RETRY)
+        if (refusal := await self._enter()) is not None:
+            self._state.failed(refusal)
+            return error(self._call.wire, 402, refusal.message, NO_RETRY)
         try:
             return await self._exchange(replay)
         finally:
@@ -94,13 +94,19 @@ class Exchange:
         self._state.failed(Failure(Ending.ENDPOINT_DOWN, self._state.fault))
         return error(self._call.wire, 500, self._state.fault, NO_RETRY)
 
-    def _unlimitable(self) -> str | None:
+    async def _enter(self) -> Failure | None:
+        """Wait until the call may be made, or say why it must not be. One that may has to leave the turnstile."""
         if self._state.unmeterable:
-            return self._state.unmeterable
-        provider = self._target.endpoint.provider
-        if self._state.limits_cost and not self._job.prices.known(provider, self._model or ""):
-            return self._state.without_price(self._model or "a model without a name")
-        return None
+            return Failure(Ending.BUDGET, self._state.unmeterable)
+        outgoing = self._outgoing
+        model = at_rate(self._model or "", outgoing.rate)
+        if self._state.limits_cost and not self._job.prices.known(self._target.endpoint.provider, model):
+            # A dearer rate, or another model than the one the trial is about, is the agent's own choice.
+            chosen = outgoing.rate is not None or not outgoing.own
+            why = self._state.without_price(model or "a model without a name")
+            return Failure(Ending.REFUSED if chosen else Ending.BUDGET, why)
+        reached = await self._job.turnstile.enter(self._state.spending)
+        return None if reached is None else Failure(Ending.BUDGET, reached)
 
     async def _exchange(self, replay: Replay | None) -> web.StreamResponse:
         try:
@@ -234,7 +240,8 @@ class Exchange:
         """Count requests that the endpoint has, and to which nobody heard an answer."""
         for _ in range(count if self._call.metered else 0):
             provider = self._target.endpoint.provider
-            self._state.answered(provider, None, self._model, Tokens(), self._most())
+            asked = self._model and at_rate(self._model, self._outgoing.rate)
+            self._state.answered(provider, None, asked, Tokens(), self._most())
 
     def _most(self) -> Doubt:
         """All that a call can have used of which nobody knows what it did use."""
@@ -244,7 +251,8 @@ class Exchange:
     def _settle(self, reading: Reading, whole: bool, cut: str | None) -> None:
         tokens = reading.tokens(self._call.kind)
         most = None if whole else self._most()
-        self._state.answered(self._target.endpoint.provider, reading.model, self._model, tokens, most)
+        named, asked = (name and at_rate(name, self._outgoing.rate) for name in (reading.model, self._model))
+        self._state.answered(self._target.endpoint.provider, named, asked, tokens, most)
         if cut is not None:
             message = f"the answer broke off: {one_line(cut, 200)}"
             self._state.failed(Failure(Ending.ENDPOINT_DOWN, message), for_good=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -313,34 +314,40 @@ _TOKENS = {
 }
 
 
+_EVENT_END = re.compile(rb"\n\n|\r\n\r\n")
+
+
 class UsageRemover:
     """Takes the event out of a chat stream that its client did not ask for, and passes on all others as they came."""
 
     def __init__(self) -> None:
-        self._held = b""
+        self._held = bytearray()
+        self._seen = 0
+        """Of what is held: no event ends there."""
 
     def feed(self, data: bytes) -> bytes:
         """What of it, and of what was held back, the client gets."""
         self._held += data
-        return b"".join(self._whole())
+        passed = b"".join(self._whole())
+        if len(self._held) > LONGEST_ANSWER:  # no event of ours: it is passed on in pieces
+            passed += bytes(self._held)
+            self._held.clear()
+        self._seen = max(len(self._held) - 3, 0)
+        return passed
 
     def finish(self) -> bytes:
         """Nothing follows."""
-        rest, self._held = self._held, b""
+        rest, self._held = bytes(self._held), bytearray()
         return b"" if _only_usage(rest) else rest
 
     def _whole(self) -> Iterator[bytes]:
-        start = 0
-        while True:
-            ends = [
-                at + len(end) for end in (b"\n\n", b"\r\n\r\n") if (at := self._held.find(end, start)) >= 0
-            ]
-            if not ends:
-                break
-            event, start = self._held[start : min(ends)], min(ends)
+        start, look = 0, self._seen
+        while match := _EVENT_END.search(self._held, look):
+            event, start = bytes(self._held[start : match.end()]), match.end()
+            look = start
             if not _only_usage(event):
                 yield event
-        self._held = self._held[start:]
+        del self._held[:start]
 
 
 def _only_usage(event: bytes) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from .allowed import Allowed
-from .prices import Prices
+from .prices import Prices, at_rate
 from .tokens import Tokens
 from .wires import Call, Kind
 
@@ -46,6 +46,7 @@ _FREE = frozenset(
     ]
 )
 """Keys below which anything may be called anything: what is said, tools that the agent runs itself, and notes."""
+_DEARER = ("priority", "fast")
 _MOST_MODELS = 100
 _MOST_VALUES = 1_000_000
 """Of a body. Each takes up to two hundred bytes when it is parsed, however few it has in JSON."""
@@ -91,6 +92,8 @@ class Outgoing:
         self.model: str | None = named if isinstance(named, str) else None
         self.own = allowed.is_asked(self.model)
         """It is for the model the trial is about, not for another one the agent chose."""
+        self.rate = _rate(asked)
+        """What it is to be paid at, where that is dearer than usual."""
         self.content = b"" if call.method == "GET" else _written(asked)
         """To be sent."""
         self.with_usage = _with_usage(asked) if call.kind is Kind.CHAT else None
@@ -109,7 +112,7 @@ class Outgoing:
             sent = max(sent, _LONGEST_PROMPT)
         back = self._longest_answer
         costs = [
-            prices.cost(provider, self.model or "", tokens)
+            prices.cost(provider, at_rate(self.model or "", self.rate), tokens)
             for tokens in (
                 Tokens(input=sent, output=back),
                 Tokens(input=sent, output=back, cache_write=sent),
@@ -117,6 +120,11 @@ class Outgoing:
             )
         ]
         return sent + back, max((cost for cost in costs if cost is not None), default=None)
+
+
+def _rate(asked: Mapping[str, Any]) -> str | None:
+    said = [asked.get(name) for name in ("service_tier", "serviceTier", "speed")]
+    return next((one.lower() for one in said if isinstance(one, str) and one.lower() in _DEARER), None)
 
 
 def _refers_elsewhere(asked: Mapping[str, Any]) -> bool:

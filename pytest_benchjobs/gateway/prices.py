@@ -19,6 +19,7 @@ from . import public_prices
 from .tokens import Tokens
 
 _MILLION = 1_000_000
+_RATES = (" (priority)", " (fast)")
 _AMOUNTS = ("input", "output", "cached", "cache_write", "cache_write_1h")
 
 
@@ -74,14 +75,14 @@ class Prices:
 
     def known(self, provider: str, model: str) -> bool:
         """Whether it has a price."""
-        return bool(self._find(provider, model)) or public_prices.known(provider, model)
+        return self.cost(provider, model, Tokens(input=1, output=1)) is not None
 
     def cost(self, provider: str, model: str, tokens: Tokens) -> float | None:
         """USD of a call; None: it has no price, or nothing was reported to be priced."""
         if tokens.total is None:
             return None
         if not (entries := self._find(provider, model)):
-            return public_prices.cost(provider, model, tokens)
+            return None if model.endswith(_RATES) else public_prices.cost(provider, model, tokens)
         for entry in entries:
             if entry.up_to is None or (tokens.input or 0) <= entry.up_to:
                 return entry.price.cost(tokens)
@@ -94,6 +95,11 @@ class Prices:
             if (not entry.providers or provider in entry.providers)
             and any(fnmatch.fnmatchcase(model, pattern) for pattern in entry.names)
         )
+
+
+def at_rate(model: str, rate: str | None) -> str:
+    """What a model is called in tables of prices when it is called at another rate than the standard one."""
+    return model if rate is None else f"{model} ({rate})"
 
 
 def load_prices(path: Path | None = None) -> Prices:

@@ -779,3 +779,43 @@ def test_usage_is_asked_for_whatever_a_server_takes_for_true(
         assert b'"usage"' not in one.chat(**body).body
         assert one.route.close().usage.input_tokens == 1000
     assert model.asked[0].json["stream_options"]["include_usage"] is True
+
+
+_DEAR = [{"service_tier": "priority"}, {"speed": "fast"}, {"serviceTier": "PRIORITY"}]
+
+
+@pytest.mark.parametrize("dear", _DEAR)
+def test_a_dearer_rate_has_no_price_of_the_standard_one(
+    tmp_path: Path, model: Model, dear: dict[str, str]
+) -> None:
+    model.otherwise = chat_answer("gpt-5")
+    with running(tmp_path, prices=None) as gateway:
+        with agent(gateway, model, terms={"models": ["gpt-5"]}) as one:
+            assert [one.chat("gpt-5", **more).status for more in ({}, dear)] == [200, 200]
+            report = one.route.close()
+        assert report.usage.cost_usd is None
+        assert len(report.models) == 2
+        assert report.unpriced == tuple(report.models)[1:]
+        assert report.unpriced[0] in ("gpt-5 (priority)", "gpt-5 (fast)")
+        with agent(gateway, model, terms={"models": ["gpt-5"]}, limits={"max_cost_usd": 5}) as one:
+            assert [one.chat("gpt-5", **more).status for more in (dear, {})] == [402, 200]
+            assert one.chat("gpt-5", **dear).status == 402
+            assert one.route.close().ending is Ending.REFUSED
+
+
+def test_a_dearer_rate_may_have_a_price_of_its_own(tmp_path: Path, model: Model) -> None:
+    prices = tmp_path / "own.toml"
+    prices.write_text('date = 2026-11-21\n[[model]]\nnames = ["m-1 (priority)"]\ninput = 20\noutput = 200\n')
+    with (
+        running(tmp_path, prices=prices) as gateway,
+        agent(gateway, model, limits={"max_cost_usd": 5}) as one,
+    ):
+        assert one.chat("m-1", service_tier="priority").status == 200
+        assert one.route.close().usage.cost_usd == pytest.approx(0.04)
+
+
+def test_a_small_model_without_a_price_is_the_agents_own_choice(gateway: Gateway, model: Model) -> None:
+    terms = {"models": ["m-1", "x-*-mini"]}
+    with agent(gateway, model, terms=terms, limits={"max_cost_usd": 5}) as one:
+        assert one.chat("x-5-mini").status == 402
+        assert one.route.close().ending is Ending.REFUSED

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_benchjobs.gateway import meter
 from pytest_benchjobs.gateway.meter import Meter, Reading, UsageRemover
 from pytest_benchjobs.gateway.tokens import Tokens
 from pytest_benchjobs.gateway.wires import Kind
@@ -234,3 +235,21 @@ def test_only_the_event_nobody_asked_for_is_taken_out(places: list[int], end: by
 def test_an_unfinished_event_is_passed_on_at_the_end() -> None:
     remover = UsageRemover()
     assert remover.feed(b"data: {") + remover.finish() == b"data: {"
+
+
+def test_an_event_without_an_end_is_held_up_to_a_size_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meter, "LONGEST_ANSWER", 1000)
+    remover = UsageRemover()
+    passed = [len(remover.feed(b"x" * 300)) for _ in range(7)]
+    assert passed == [0, 0, 0, 1200, 0, 0, 0]
+    assert len(remover.finish()) == 900
+
+
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
+def test_what_was_not_asked_for_is_found_however_a_stream_is_cut(end: bytes, size: int) -> None:
+    usage = b'data: {"choices": [], "usage": {"prompt_tokens": 1}}' + end
+    stream = b"data: 1" + end + usage + b"data: 2" + end + usage + b"data: [DONE]" + end
+    remover = UsageRemover()
+    passed = b"".join(remover.feed(stream[at : at + size]) for at in range(0, len(stream), size))
+    assert passed + remover.finish() == stream.replace(usage, b"")
