@@ -26,6 +26,7 @@ from ..store.history import FILE, History
 from ..store.liveness import FLIGHT, hold
 from ..store.recover import is_dead, recover
 from ..store.reproducibility import redact_arguments, reproducibility
+from . import rounds
 from .asked import Asked
 from .asked import asked as read
 from .registry import sandbox_of
@@ -90,6 +91,7 @@ def begin(config: pytest.Config, planned: int, chosen: Collection[str] = ()) -> 
                 bundle = find_bundle(history, asked.resume)
                 interrupted = bundle.read()
                 gate = _kept(interrupted.config.gate, gate)
+                rounds.check(config, gate)
                 baseline = _baseline(config, asked, gate, history, interrupted)
                 lock = _held(bundle)
                 undo.callback(os.close, lock)

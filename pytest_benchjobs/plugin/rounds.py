@@ -17,6 +17,7 @@ from .items import Ticket, TrialItem
 
 if TYPE_CHECKING:
     from ..analysis.sides import Side
+    from ..model.gate import GateConfig
     from ..model.result import TrialResult
     from ..store.rows import PairRow
     from .session import BenchSession
@@ -28,14 +29,14 @@ def prepare(session: pytest.Session) -> None:
         _interleave(session.items)
 
 
-def check(config: pytest.Config) -> None:
-    """See that what is asked for fits together.
+def check(config: pytest.Config, kept: GateConfig | None = None) -> None:
+    """See that what is asked for fits together; `kept` are the gates of a job that is taken up again.
 
     Raises:
         pytest.UsageError: it does not.
     """
     job = read(config).job
-    gate = job.gate
+    gate = job.gate if kept is None else kept
     if not (gate.until_decided or gate.confirm):
         return
     from ..analysis.rounds import why_no_rounds

@@ -97,6 +97,19 @@ def test_attempts_end_when_the_gate_is_decided(suite: Bench, monkeypatch: pytest
     assert report["rounds"] == found["rounds"]
 
 
+def test_a_job_in_rounds_is_taken_up_again_in_rounds(suite: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BROKEN", " ".join(NAMES[:8]))
+    ask = ("suite.bench.yaml", "--bench-agent", "told", "--bench-attempts", "5")
+    assert suite.run(*ask, "--bench-baseline", "job:first", "--bench-until-decided", "-x").ret == 12
+    workers = suite.run(*ask, "--bench-resume", "last", "-n2")
+    assert workers.ret != 0
+    workers.stderr.fnmatch_lines(["*--bench-until-decided decides in one process what to run next*"])
+    again = suite.run(*ask, "--bench-resume", "last")
+    assert again.ret == 10
+    assert set(attempts(suite).values()) == {1}
+    assert gate(suite)["verdict"] == "regressed"
+
+
 def test_what_looks_worse_is_confirmed_by_fresh_attempts(
     suite: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
