@@ -17,7 +17,7 @@ from .model.job import JobConfig
 from .model.result import Trial
 from .sandbox.protocol import SandboxProvider
 from .scoring.protocol import Scorer
-from .secrecy import keys_taken, secrets_of, split, without_keys
+from .secrecy import keys_taken, model_keys, secrets_of, split, without_keys
 from .signature import parts_of
 from .sources.template import fill
 from .store.bundle import JobBundle
@@ -88,8 +88,9 @@ def prepare(trial: Trial, services: Services) -> Prepared:
     _check_keys(trial, config)
     _check_requirements(trial, services)
     tables = {**scenario.agent_env, **config.env}
-    env, keys = split(without_keys(tables))
-    for name, variable in (keys_taken(scenario.environment.env) | keys_taken(tables)).items():
+    known = model_keys(config)
+    env, keys = split(without_keys(tables, known), known)
+    for name, variable in (keys_taken(scenario.environment.env, known) | keys_taken(tables, known)).items():
         # Whatever the manifest calls it: it reaches the models by the gateway, which has the key.
         keys.pop(name, None)
         keys[variable] = HOST[variable]
@@ -138,7 +139,7 @@ def _check_keys(trial: Trial, config: JobConfig) -> None:
     if scenario.reference is not None:
         tables.append(("the reference solution", scenario.reference.env))
     for whose, table in tables:
-        taken = sorted(set(keys_taken(table).values()) - set(config.allow_key))
+        taken = sorted(set(keys_taken(table, model_keys(config)).values()) - set(config.allow_key))
         if taken:
             raise InputError(
                 f"{whose} would have {', '.join(taken)}, a key of a model, in the container; "

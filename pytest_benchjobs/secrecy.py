@@ -6,14 +6,14 @@ import contextlib
 import enum
 import itertools
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from pydantic import BaseModel
 
 from .agents.keys import KEYS
-from .agents.providers import PROVIDERS
+from .agents.providers import KEY_PARAMETER, PROVIDERS, own_keys
 from .model.endpoint import PLACEHOLDER_KEY
 from .model.environ import HOST
 from .model.errors import InputError
@@ -45,6 +45,18 @@ class Split(NamedTuple):
     """Keys of models: for the gateway, and for nothing in a sandbox."""
 
 
+def model_keys(config: JobConfig) -> frozenset[str]:
+    """Variables with keys of models: known ones, those of the job's providers, and those it names for an address."""
+    named = {
+        value
+        for table in (config.params, *(agent.params for agent in config.agents))
+        for name, value in table.items()
+        if name.endswith(KEY_PARAMETER) and isinstance(value, str)
+    }
+    own = {name for agent in config.agents if agent.provider is not None for name in own_keys(agent.provider)}
+    return MODEL_KEYS | named | own
+
+
 def split(given: Mapping[str, str], keys: Iterable[str] = ()) -> Split:
     """Tell what an agent gets from keys of models: variables of `MODEL_KEYS`, and of `keys`."""
     withheld = {*MODEL_KEYS, *keys}
@@ -54,23 +66,23 @@ def split(given: Mapping[str, str], keys: Iterable[str] = ()) -> Split:
     )
 
 
-def keys_taken(table: Mapping[str, str]) -> dict[str, str]:
-    """Variables of a table of a manifest that would have the real key of a model -> the variable here that has it."""
+def keys_taken(table: Mapping[str, str], keys: Container[str] = MODEL_KEYS) -> dict[str, str]:
+    """Variables of a table of a manifest that would have one of `keys`, really -> the variable here that has it."""
     return {
         name: variable
         for name, value in table.items()
-        if (variable := reference(value)) in MODEL_KEYS and variable is not None and HOST.get(variable)
+        if (variable := reference(value)) is not None and variable in keys and HOST.get(variable)
     }
 
 
-def without_keys(table: Mapping[str, str]) -> dict[str, str]:
-    """A table of a manifest, filled in from the host, with a placeholder for each key of a model.
+def without_keys(table: Mapping[str, str], keys: Container[str] = MODEL_KEYS) -> dict[str, str]:
+    """A table of a manifest, filled in from the host, with a placeholder for each of `keys`.
 
     Raises:
         InputError: variables of the host are missing.
 
     """
-    return {**fill(table, HOST), **dict.fromkeys(keys_taken(table), PLACEHOLDER_KEY)}
+    return {**fill(table, HOST), **dict.fromkeys(keys_taken(table, keys), PLACEHOLDER_KEY)}
 
 
 def known_keys(given: Mapping[str, str] | None = None) -> dict[str, str]:

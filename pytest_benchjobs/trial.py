@@ -76,6 +76,7 @@ from .scoring.commands import Tail
 from .scoring.grade import SCORER_VARIABLE, combine, describe, failure, make_context, run_scorer
 from .secrecy import (
     env_file_secrets,
+    model_keys,
     redact_file,
     redact_files,
     redacted,
@@ -420,7 +421,10 @@ class _Try:
         environment = scenario.environment
         spec = SandboxSpec(
             environment=environment.model_copy(
-                update={"env": without_keys(environment.env), "setup_timeout": self.limits.setup_timeout}
+                update={
+                    "env": without_keys(environment.env, model_keys(self.config)),
+                    "setup_timeout": self.limits.setup_timeout,
+                }
             ),
             labels={
                 "job": self.services.bundle.id,
@@ -462,11 +466,12 @@ class _Try:
         self._enter_unless_cancelled("agent")
         if (limit := sandbox.limit_hit()) is not None:
             raise EnvironmentFailed(f"the set-up exceeded the {limit} limit before the agent began")
+        withheld = {*model_keys(self.config), *_key_variables(command)}
         env = {
             **self._own_variables(agent, command),
             **prepared.env,
             **command.env,
-            **({} if agent.trusted else split(self.services.secrets, _key_variables(command)).passed),
+            **({} if agent.trusted else split(self.services.secrets, withheld).passed),
         }
         user = command.user or self._agent_user()
         with CappedLog(self.directory.agent_log, redactor=self._redactor) as log:
@@ -689,7 +694,8 @@ class _Try:
             scenario = scenario.model_copy(update={"environment": fresh.environment, "files": {}})
         environment = scenario.environment
         # Of its own, `prepare` has seen that it holds no key that it may not have.
-        env = without_keys(environment.env) if fresh.environment is None else fill(environment.env, HOST)
+        withheld = model_keys(self.config) if fresh.environment is None else ()
+        env = without_keys(environment.env, withheld)
         files = [File(path, mode=0o777) for path in _LOG_DIRECTORIES]
         files += [File(path, source=source) for path, source in scenario.files.items()]
         spec = SandboxSpec(

@@ -55,6 +55,8 @@ PROVIDERS: dict[str, Provider] = {
         public=False,
     ),
 }
+KEY_PARAMETER = "_key_variable"
+"""What the names of parameters end in that name a variable with a key for an address."""
 _BY_MODEL = (
     (re.compile(r"claude"), "anthropic"),
     (re.compile(r"gemini"), "google"),
@@ -177,7 +179,7 @@ def _keys_for(
 
     That is the parameter `PROVIDER_key_variable`, or the provider's variable beside the one that has the address.
     """
-    named = params.get(f"{name.replace('-', '_')}_key_variable")
+    named = params.get(f"{name.replace('-', '_')}{KEY_PARAMETER}")
     if named is not None:
         if not isinstance(named, str) or not _VARIABLE.fullmatch(named):
             raise InputError(

@@ -68,6 +68,7 @@ class Caller:
 
 
 Run = Callable[..., TrialResult]
+_OF_THE_JOB = ("retry_errors", "allow_key", "env", "params", "agents")
 
 
 @pytest.fixture
@@ -92,7 +93,7 @@ def run(tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> 
         def run(
             agent: Any, limits: Limits | None = None, allowed: tuple[str, ...] = (), **more: Any
         ) -> TrialResult:
-            config = {name: more.pop(name) for name in ("retry_errors", "allow_key", "env") if name in more}
+            config = {name: more.pop(name) for name in _OF_THE_JOB if name in more}
             base = trial(agent="oracle")
             environment = Environment(image="debian", workdir="/app", **more.pop("environment", {}))
             changes = {
@@ -239,6 +240,34 @@ def test_nor_the_agent_by_its_own(run: Run, key: str, tmp_path: Path) -> None:
     assert f"OWN={PLACEHOLDER_KEY}" in text
     assert key not in text
     assert result.failure is None or result.failure.class_ != "internal"
+
+
+@pytest.mark.parametrize(
+    ("variable", "config"),
+    [
+        ("BOX_SECRET", {"params": {"openai_key_variable": "BOX_SECRET"}}),
+        ("BOX_SECRET", {"agents": (AgentSpec(name="nop", params={"my_cloud_key_variable": "BOX_SECRET"}),)}),
+        ("BOX_API_KEY", {"agents": (AgentSpec(name="model", model="m", provider="box"),)}),
+    ],
+)
+def test_nor_does_a_key_that_only_this_job_has_for_a_model(
+    run: Run,
+    provider: Provider,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    variable: str,
+    config: dict[str, Any],
+) -> None:
+    monkeypatch.setenv(variable, "the-key-of-the-box-0123")
+    taken = {"JUDGE": f"${{{variable}}}"}
+    run("command:env", environment={"env": taken}, agent_env={"OWN": f"${{{variable}}}"}, **config)
+    [spec] = provider.started
+    assert spec.environment.env == {"JUDGE": PLACEHOLDER_KEY}
+    [log] = [path.read_text() for path in (tmp_path / "jobs").rglob("agent.log")]
+    assert f"OWN={PLACEHOLDER_KEY}" in log
+    result = run("oracle", scorers=(FINE.model_copy(update={"env": taken}),), **config)
+    assert result.failure is not None
+    assert f"would have {variable}, a key of a model" in result.failure.message
 
 
 @pytest.mark.parametrize(
