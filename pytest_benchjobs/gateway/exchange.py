@@ -113,8 +113,8 @@ class Exchange:
             answer = await self._answer(replay)
         except asyncio.CancelledError:
             self._note_silence()
-            self._record(NOBODY_WAITED, {}, [], cut=self._asking.sent)
             self._settle_unanswered(self._asking.unanswered + self._asking.sent)
+            self._record(NOBODY_WAITED, {}, [], cut=self._asking.sent)
             raise
         self._settle_unanswered(self._asking.unanswered)
         if answer.status == NOBODY_WAITED:

@@ -68,12 +68,13 @@ class Recording:
         redacted = self._redactor.redact(whole.encode("utf-8", "surrogateescape"))
         if redacted != whole.encode("utf-8", "surrogateescape"):
             chunks = [redacted.decode("utf-8", "surrogateescape")]
+        request = {
+            "method": method,
+            "path": self._redactor.redact_text(path),
+            "body": _written(self._redactor, body),
+        }
         record = {
-            "request": {
-                "method": method,
-                "path": self._redactor.redact_text(path),
-                "body": _written(self._redactor, body),
-            },
+            "request": request,
             "response": {
                 "status": answer.status,
                 "headers": {name: answer.headers[name] for name in _HEADERS if name in answer.headers},
@@ -81,9 +82,16 @@ class Recording:
                 "cut": answer.cut,
             },
         }
+        try:
+            text = json.dumps(record, indent=1)
+        except (
+            RecursionError
+        ):  # what is read in C may be too deep to be written in lines, which is done in Python
+            request["body"] = self._redactor.redact(body).decode("utf-8", "replace")
+            text = json.dumps(record, indent=1)
         file = self._directory / f"{number:04}.json"
         partial = file.with_suffix(".part")
-        partial.write_text(json.dumps(record, indent=1) + "\n", "ascii")
+        partial.write_text(text + "\n", "ascii")
         partial.replace(file)
 
 
