@@ -42,7 +42,8 @@ _FREE = frozenset(
         ),
         *("prompt", "function", "functions", "functionDeclarations", "function_declarations", "parameters"),
         *("input_schema", "schema", "json_schema", "responseSchema", "responseJsonSchema", "metadata"),
-        *("client_metadata", "labels"),
+        *("client_metadata", "labels", "input_examples", "documents", "chat_template_kwargs"),
+        *("guided_json", "structured_outputs", "format"),
     ]
 )
 """Keys below which anything may be called anything: what is said, tools that the agent runs itself, and notes."""

@@ -564,11 +564,12 @@ def test_what_is_said_to_a_model_may_be_about_models(gateway: Gateway, model: Mo
             "type": "function",
             "function": {"name": "ask", "parameters": {**schema, "default": {"model": "dear"}}},
         },
-        {"name": "ask", "input_schema": {**schema, "examples": [{"model": "dear"}]}},
+        {"name": "ask", "input_schema": schema, "input_examples": [{"model": "dear"}]},
     ]
     formats = {"response_format": {"type": "json_schema", "json_schema": {"schema": {"model": "dear"}}}}
     with agent(gateway, model, terms={"models": ["m-1"]}) as one:
         body = {"model": "m-1", "messages": spoken, "tools": tools, "metadata": {"model": "dear"}, **formats}
+        body |= {"chat_template_kwargs": {"model_identity": "You are dear"}, "guided_json": {"model": "dear"}}
         assert one.call(CHAT, body).status == 200
         assert model.asked[0].json == body
 
