@@ -96,4 +96,5 @@ def test_usage_is_kept_of_an_agent_whose_time_is_up(job: Job) -> None:
         AGENTS, "agent_timeout"
     )
     for result in found:
-        assert result["usage"]["calls"] in (0, 1), result["agent"]["name"]
+        # Three seconds a call: one that is under way when the time is up was sent, and so it counts.
+        assert result["usage"]["calls"] in (0, 1, 2), result["agent"]["name"]
