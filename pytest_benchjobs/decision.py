@@ -20,7 +20,7 @@ from .sandbox.protocol import ExecResult
 
 _KILLED = 137
 _LEAST_SILENCE, _LONG_SILENCE = 10.0, 120.0
-_SPENT = (Ending.BUDGET, Ending.QUOTA)
+_SPENT = (Ending.BUDGET, Ending.QUOTA, Ending.TRIAL_LIMIT)
 ERRORS: dict[Ending, type[InfrastructureError]] = {
     Ending.BUDGET: BudgetSpent,
     Ending.QUOTA: BudgetSpent,
@@ -33,6 +33,7 @@ ERRORS: dict[Ending, type[InfrastructureError]] = {
 _FAILURES: dict[Ending, tuple[FailureClass, str]] = {
     Ending.NO_LAST_WORD: (FailureClass.AGENT_CRASHED, "the agent did not end in order"),
     Ending.TURN_LIMIT: (FailureClass.TURN_LIMIT, "the agent reached its limit of turns"),
+    Ending.TRIAL_LIMIT: (FailureClass.LIMIT_EXCEEDED, "the agent used up what a trial may use of models"),
     Ending.REFUSED: (
         FailureClass.MODEL_REFUSED,
         "the model, or its endpoint, would not do what the agent asked for",

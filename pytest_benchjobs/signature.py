@@ -49,6 +49,7 @@ _IMAGE_OR_LIMIT = {
     "gpus",
 }
 _LIMITS = ("cpus", "memory", "storage", "pids", "gpus")
+_SPENDING = ("trial_max_cost", "trial_max_tokens", "trial_max_calls")
 _OF_BOTH = ("environment", "parameters", "limits")
 """Parts that decide what the agent does, and what its scorers do as well."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode
@@ -114,6 +115,8 @@ def parts_of(
                 limits.setup_timeout,
                 [limits.scorer_timeout(one) for one in scenario.scorers],
                 [getattr(scenario.environment, name) for name in _LIMITS],
+                # Only where there are any, so that results of before stay what they are.
+                *([spending] if any(spending := [getattr(config, name) for name in _SPENDING]) else []),
             ]
         ),
     }

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from ..model.ending import Ending
 from ..model.usage import Usage
 from .client import Limits
 from .tokens import Tokens
@@ -58,6 +59,8 @@ class Spending:
         """Of calls that were sent and not answered to the end, what they may have used beside what they reported."""
         self.running = 0
         """Calls under way."""
+        self.carries = False
+        """Whether an earlier try has spent some of it."""
         self._largest: tuple[float, int] | None = None
 
     @property
@@ -114,6 +117,7 @@ class Spending:
         self._tokens = {name: before["tokens"][name] for name in _COUNTS}
         self.calls, self.cost, self.cost_known = before["calls"], before["cost"], before["cost_known"]
         self.doubtful = Doubt(**before["doubtful"])
+        self.carries = self.calls > 0 or self.doubtful.calls > 0
 
     def reached(self) -> str | None:
         """The limit that leaves nothing to spend, in words."""
@@ -161,14 +165,18 @@ class Turnstile:
         self._job = job
         self._waiting: list[asyncio.Future[None]] = []
 
-    async def enter(self, trial: Spending) -> str | None:
+    async def enter(self, trial: Spending) -> tuple[Ending, str] | None:
         """Wait until the call may be made, and count it as running; or say which limit is reached.
+
+        The trial's own is reached by what its agent does, unless an earlier try, which went wrong, had its share.
 
         Every call that entered has to `leave`.
         """
         while True:
-            if reached := self._job.reached() or trial.reached():
-                return reached
+            if reached := self._job.reached():
+                return Ending.BUDGET, reached
+            if reached := trial.reached():
+                return Ending.BUDGET if trial.carries else Ending.TRIAL_LIMIT, reached
             if self._job.has_room(trial.running) and trial.has_room(trial.running):
                 trial.running += 1
                 self._job.running += 1

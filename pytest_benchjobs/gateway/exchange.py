@@ -106,7 +106,7 @@ class Exchange:
             why = self._state.without_price(model or "a model without a name")
             return Failure(Ending.REFUSED if chosen else Ending.BUDGET, why)
         reached = await self._job.turnstile.enter(self._state.spending)
-        return None if reached is None else Failure(Ending.BUDGET, reached)
+        return None if reached is None else Failure(*reached)
 
     async def _exchange(self, replay: Replay | None) -> web.StreamResponse:
         try:

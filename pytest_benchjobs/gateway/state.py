@@ -16,7 +16,7 @@ from .tokens import Tokens
 
 _MODELS = 32
 _LONGEST_MODEL = 200
-_FOR_GOOD = frozenset({Ending.BUDGET, Ending.QUOTA})
+_FOR_GOOD = frozenset({Ending.BUDGET, Ending.QUOTA, Ending.TRIAL_LIMIT})
 _STOPPING = frozenset(
     {Ending.AUTHENTICATION, Ending.UNKNOWN_MODEL, Ending.RATE_LIMITED, Ending.ENDPOINT_DOWN, *_FOR_GOOD}
 )

@@ -9,7 +9,8 @@
     crashed          failed                   agent_crashed     also: no final event, and another exit status
     killed           failed                   agent_crashed
     timed_out        failed                   agent_timeout
-    budget           error                    budget            a limit on money, tokens or calls cut it short
+    trial_limit      failed                   limit_exceeded    what a trial may use of models
+    budget           error                    budget            a limit of the job on money, tokens or calls
     quota            error                    budget            the provider's own hard quota; ends the job as `budget`
     authentication   error                    model_auth
     unknown_model    error                    model_unknown
@@ -36,6 +37,7 @@ class Ending(enum.StrEnum):
     CRASHED = "crashed"
     KILLED = "killed"
     TIMED_OUT = "timed_out"
+    TRIAL_LIMIT = "trial_limit"
     BUDGET = "budget"
     QUOTA = "quota"
     AUTHENTICATION = "authentication"

@@ -83,7 +83,7 @@ def test_a_hard_quota_and_an_endless_loop(job: Job, agent: str) -> None:
     assert job.status == 13
     job.scenarios({"loop": "<<<LOOP>>>"})
     found = job.run("--bench-agent", job.spec(agent), "--bench-trial-max-calls", "7")
-    assert _ends(found) == {"loop": ("error", "budget", "budget")}, job.output
+    assert _ends(found) == {"loop": ("failed", "limit_exceeded", "trial_limit")}, job.output
     assert found[0]["usage"]["calls"] == 7
 
 

@@ -634,7 +634,7 @@ def test_who_hangs_up_early_has_called_all_the_same(
     finally:
         never.set()
     assert len(model.asked) == calls
-    assert report.ending is Ending.BUDGET
+    assert report.ending is Ending.TRIAL_LIMIT
     assert (report.usage.calls, report.usage.cost_usd, report.unfinished) == (calls, None, calls)
     assert report.at_most == pytest.approx(calls * (33 * 20 + 1000 * 100) / 1e6)
     assert report.models == {"m-1": calls}

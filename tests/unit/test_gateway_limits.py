@@ -55,7 +55,7 @@ def test_a_trial_ends_at_its_limit(
         wait_until(one.route.stop_asked)
         report = one.route.close()
     assert len(model.asked) == 2
-    assert (report.ending, report.message, report.job_stopped) == (Ending.BUDGET, words, None)
+    assert (report.ending, report.message, report.job_stopped) == (Ending.TRIAL_LIMIT, words, None)
     assert report.usage.calls == 2
 
 

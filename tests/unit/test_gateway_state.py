@@ -64,6 +64,7 @@ def test_which_endings_stop_an_agent(ending: Ending) -> None:
         assert bool(stops) == (
             ending
             in {
+                Ending.TRIAL_LIMIT,
                 Ending.BUDGET,
                 Ending.QUOTA,
                 Ending.AUTHENTICATION,

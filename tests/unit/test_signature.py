@@ -143,6 +143,7 @@ DECIDES: dict[str, tuple[str, Callable[[World], object]]] = {
     "a variable of the job": ("parameters", lambda w: w.config.update(env={"DEBUG": "1"})),
     "a new secret": ("parameters", lambda w: w.secrets.update(API_KEY="hunter2-hunter2")),
     "a time limit": ("limits", lambda w: w.config.update(agent_timeout=10)),
+    "what a trial may spend": ("limits", lambda w: w.config.update(trial_max_calls=5)),
     "the threshold": ("limits", lambda w: w.config.update(threshold=0.5)),
     "memory": ("limits", lambda w: w.environment(memory=1 << 30)),
     "the image": ("image", lambda w: setattr(w, "image", "sha256:other")),

@@ -133,6 +133,14 @@ def test_usage_is_of_all_tries(run: Run, model: Model, provider: Provider) -> No
     assert result.models == {"m-1": 4}
 
 
+def test_who_uses_up_what_a_trial_may_use_has_failed(run: Run, model: Model) -> None:
+    result = run(Caller(model.url, ["m-1", "m-1", "m-1"]), Limits(max_calls=2))
+    assert (result.outcome, result.failure and result.failure.class_) == ("failed", "limit_exceeded")
+    assert result.failure is not None
+    assert "limit of 2 calls is reached" in result.failure.message
+    assert (result.score, result.tries, result.usage.calls) == (1.0, 1, 2)
+
+
 def test_a_limit_is_of_all_tries(run: Run, model: Model, provider: Provider) -> None:
     provider.faults["restore_programs"] = [EngineLost("gone"), None]
     result = run(Caller(model.url, ["m-1", "m-1"]), Limits(max_calls=3), retry_errors=1)
