@@ -28,6 +28,7 @@ SECRETS = [
     "密码密码密码",
     "emoji \U0001f511 key",
     "<tag> & 'quote'",
+    "'<&\"&>'",
     "\x01\x1fcontrol",
     PEM,
 ]
