@@ -69,6 +69,17 @@ def test_what_may_have_been_used_counts_as_tokens_as_well() -> None:
     assert not spending.doubtful.bounded
 
 
+@pytest.mark.parametrize("limits", [{"max_cost_usd": 1.0}, {"max_tokens": 1000}])
+def test_what_may_have_been_used_leaves_less_room_for_calls_at_once(limits: dict[str, Any]) -> None:
+    spending = _trial(**limits)
+    spending.add(CALL, 0.25)
+    spending.running = 1
+    assert spending.has_room(1)
+    spending.add(Tokens(), None, Doubt(1, 800, 0.5))
+    assert not spending.has_room(1)
+    assert spending.has_room(0)
+
+
 def test_the_next_try_of_a_trial_goes_on_where_the_last_one_ended() -> None:
     first, second = _trial(max_calls=3), _trial(max_calls=3)
     first.add(CALL, 0.5)

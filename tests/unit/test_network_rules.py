@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import platform
 import struct
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from pytest_benchjobs.sandbox import network
 from pytest_benchjobs.sandbox.assembly import MACHINES
-from pytest_benchjobs.sandbox.rules import hold, refused, rules_of, rules_program
+from pytest_benchjobs.sandbox.rules import Rule, hold, refused, rules_of, rules_program
 
 RULES = rules_of("br-0123456789ab", "198.19.0.0/20")
 _ALONE = ["unshare", "--map-root-user", "--net"]
@@ -89,3 +92,31 @@ def test_one_missing_rule_is_seen() -> None:
     assert not hold(RULES, None)
     assert not hold(rules_of("br-another", "198.19.0.0/20"), here)
     assert struct.calcsize("=BBBBBBBBI") == 12
+
+
+@pytest.mark.parametrize(
+    ("local", "here", "asked"),
+    [(True, RULES, True), (True, RULES[:1], True), (True, (), False), (True, None, True), (False, (), True)],
+)
+def test_rules_go_with_their_network_unless_it_is_known_that_there_are_none(
+    monkeypatch: pytest.MonkeyPatch, *, local: bool, here: tuple[Rule, ...] | None, asked: bool
+) -> None:
+    made = {
+        "Id": "0123456789ab",
+        "IPAM": {"Config": [{"Subnet": "198.19.0.0/20"}]},
+        "Labels": {network.NETWORK_LABEL: "public"},
+    }
+    answers = {"/networks": [made], "/containers/json": [], "/images/json": [{"Id": "sha256:1"}]}
+    engine = mock.Mock(local=local, get=lambda path, **_: answers[path])
+    engine.guard = lambda **_: contextlib.nullcontext()
+    apply = mock.Mock(return_value=None)
+    seen = (
+        None
+        if here is None
+        else {(one.place, f"{one.interface} {one.network.split('/')[0]}") for one in here}
+    )
+    monkeypatch.setattr(network, "rules_here", lambda: seen)
+    monkeypatch.setattr(network, "_apply", apply)
+    assert network.remove_public_network(engine, mock.Mock(), platform.machine()) == 1
+    assert [(call.args[-1], call.kwargs) for call in apply.mock_calls] == [(RULES, {"remove": True})] * asked
+    engine.client.remove_network.assert_called_once_with("0123456789ab")

@@ -38,6 +38,6 @@ def test_one_added_file_is_put_out_of_the_way_though_nothing_else_was_touched(
 ) -> None:
     engine = Engine()
     places = Places.of({}, "/app", Restoring())
-    undone = restore(cast("docker.APIClient", cast(Any, engine)), "c", IMAGE, {}, places, {path: ADDED})
+    undone = restore(cast("docker.APIClient", cast("Any", engine)), "c", IMAGE, {}, places, {path: ADDED})
     assert undone == (() if becomes is None else (path,))
     assert engine.put == ({} if becomes is None else {path.lstrip("/"): becomes})
