@@ -329,6 +329,13 @@ def test_sums_added_up_bit_by_bit_are_those_of_the_drawn_magnitudes(magnitudes: 
         assert shuffling._up_to(limit, sums, size) == sum(one <= limit for one in expected)
 
 
+@pytest.mark.parametrize(("most", "unit"), [(1e4, 1.0), (1e12, None)])
+def test_amounts_of_very_many_units_are_not_counted_in_them(most: float, unit: float | None) -> None:
+    part = shuffling.dealt([0.0, 1.0], [most, 3.0])
+    assert part is not None
+    assert shuffling._unit([part]) == unit
+
+
 def test_the_order_of_attempts_makes_no_difference_to_random_deals() -> None:
     before, now = attempts(15, "scores", 5)
     found = ours.permutation(before, now)
