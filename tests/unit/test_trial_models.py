@@ -22,6 +22,7 @@ from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.result import TrialResult
 from pytest_benchjobs.model.scenario import ArtifactSpec, Environment, FreshContainer, Reference, ScorerSpec
 from pytest_benchjobs.preparation import Services
+from pytest_benchjobs.sandbox.door import DOOR
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.trial import run_trial
@@ -65,6 +66,13 @@ class Caller:
         pieces = log.read_text().split()
         trajectory.write_text("".join(pieces))
         return AgentReading(ending=Ending.SUCCESS)
+
+
+class InContainer(Caller):
+    """The same as a program of the container, where it does nothing."""
+
+    def prepare(self, call: AgentCall) -> AgentCommand:
+        return AgentCommand(("/bin/true",), endpoints=(self._endpoint,), identity="caller")
 
 
 Run = Callable[..., TrialResult]
@@ -212,6 +220,15 @@ def test_recorded_traffic_holds_no_secret_of_the_trial(
     assert result.outcome == "passed"
     [file] = (tmp_path / "records").rglob("*.json")
     assert "[redacted:REGISTRY_TOKEN] [redacted:DB_PASSWORD]" in file.read_text()
+
+
+def test_the_door_to_models_is_in_the_container_of_an_agent_that_runs_there(
+    run: Run, model: Model, provider: Provider
+) -> None:
+    for agent in (InContainer(model.url, []), Caller(model.url, []), "nop"):
+        run(agent)
+    doors = [any(file.path == DOOR for file in spec.files) for spec in provider.started]
+    assert doors == [True, False, False]
 
 
 # Keys of models, and containers
