@@ -90,7 +90,10 @@ def test_a_container_that_runs_out_of_memory(tmp_path: Path) -> None:
           scorers: [{name: s, type: command, command: "true"}]
         """)  # fmt: skip
     run(tmp_path, "faults.bench.yaml")
-    assert "32 MiB" in str(_one_error(tmp_path, "out_of_memory")["message"])
+    found = {result["scenario"]: result for result in results(tmp_path)}
+    assert found["good"]["outcome"] == "passed"
+    assert (found["bad"]["outcome"], found["bad"]["failure"]["class"]) == ("failed", "limit_exceeded")
+    assert "32 MiB" in found["bad"]["failure"]["message"]
 
 
 BROKEN = {
