@@ -20,6 +20,7 @@ _LISTED = 50
 _PATHS = 200
 _NAME = 200
 _SHOWN = 3
+_SHARE = 0.5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,21 +54,28 @@ class Ended:
         return f"killed before it was graded, being left running: {_some(self.killed)}"
 
 
-def end_agent(sandbox: Sandbox, grading: Grading, *, carried: bool = False) -> Ended:
+def end_agent(sandbox: Sandbox, grading: Grading, *, carried: bool = False, most: int | None = None) -> Ended:
     """End it; what it may have changed of programs is put back.
 
-    `carried`: it is graded elsewhere.
+    Args:
+        sandbox: Where it worked.
+        grading: What lives on; no daemons of whose kind there are more than half as many as there may be processes.
+        carried: It is graded elsewhere.
+        most: So many processes there may be.
 
     Raises:
         Ungradable: it left nothing that can be graded.
         InfrastructureError: the engine failed.
 
     """
-    leftovers = _listed(sandbox.processes())
-    if grading is Grading.STRICT:
+    running = sandbox.processes()
+    leftovers = _listed(running)
+    if grading is Grading.STRICT or (most is not None and len(running) > most * _SHARE):
         sandbox.end_processes()
         killed = leftovers
     else:
+        # What ends them is a shell of the container's: the image's own, not the agent's.
+        sandbox.restore_programs()
         killed = _listed(sandbox.end_commands(PROBLEM_VARIABLE))
     tampered = _listed(sandbox.restore_programs(), _PATHS)
     elsewhere = None if carried or grading is Grading.CONTRACT else sandbox.elsewhere()

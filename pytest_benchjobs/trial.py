@@ -34,7 +34,7 @@ from .cancellation import Cancellation, Cancelled
 from .connection import Connection, connected, usage_notes
 from .decision import ending_of, failing, infrastructure_error
 from .ending import Ended, end_agent
-from .fresh import collect, deliver
+from .fresh import Carried, collect, deliver
 from .hosting import HostShell
 from .limits import Limits
 from .model.agent import COMMAND
@@ -42,6 +42,8 @@ from .model.endpoint import GATEWAY_URL
 from .model.environ import HOST
 from .model.errors import (
     AgentSetupFailed,
+    EngineError,
+    EngineLost,
     EnvironmentFailed,
     GatewayLost,
     ImageMissing,
@@ -232,6 +234,7 @@ class _Try:
         self.agent_version = None if original is None else original.agent_version
         self.spoiled: str | None = None
         self._suspects_agent = False
+        self._is_ended = False
         self.phases: list[Phase] = []
         self.image: ImageRecord | None = None
         self.signature: Signature | None = None
@@ -383,19 +386,15 @@ class _Try:
                 readiness.begin()
                 self.services.check_room()
                 self._run_agent(sandbox, prepared)
-                self._end_agent(sandbox, readiness)
-                self._read_usage(sandbox)
-                self._keep(sandbox)
             else:
                 self.signature = graded_anew(self.original.signature, self.signature)
                 self.agent_end = self.original.agent_end
-            self._keep_artifacts(sandbox)
-            if self.agent_end is not None and self.agent_end.limit is not None:
-                self.score = 0.0
-            elif self.scenario.fresh_container is not None:
-                self._grade_afresh(sandbox, self.scenario.fresh_container)
-            else:
-                self._grade(sandbox, readiness)
+            try:
+                carried = self._take_up(sandbox, readiness)
+            except (EngineError, EngineLost, EnvironmentFailed) as error:
+                carried = self._take_up_again(sandbox, readiness, error)
+            if carried is not None:
+                self._grade_afresh(sandbox, carried)
             outcome = self._decide(agent)
             if outcome is Outcome.PASSED and self.config.keep is Keep.FAILED:
                 self._drop_kept()
@@ -623,7 +622,9 @@ class _Try:
         """Nothing the agent started may see, or touch, how it is graded, but for what the grading lets live on."""
         self._enter_unless_cancelled("end")
         carried = self.scenario.fresh_container is not None
-        self.ended = end_agent(sandbox, self.limits.grading, carried=carried)
+        self.ended = end_agent(
+            sandbox, self.limits.grading, carried=carried, most=self.scenario.environment.pids
+        )
         self.notes += self.ended.notes
         if self.agent_end is not None:
             self.agent_end = self.agent_end.model_copy(update=dataclasses.asdict(self.ended))
@@ -672,17 +673,72 @@ class _Try:
         self.artifacts += kept
         self.notes += notes
 
-    def _grade_afresh(self, sandbox: Sandbox, fresh: FreshContainer) -> None:
+    def _take_up(self, sandbox: Sandbox, readiness: Readiness) -> Carried | None:
+        """End the agent, and grade what it left; returns what is to be graded elsewhere."""
+        if self.original is None:
+            if not self._is_ended:
+                self._end_agent(sandbox, readiness)
+                self._is_ended = True
+            self._read_usage(sandbox)
+            self._keep(sandbox)
+        self._keep_artifacts(sandbox)
+        if self.agent_end is not None and self.agent_end.limit is not None:
+            self.score = 0.0
+        elif self.scenario.fresh_container is not None:
+            self._enter_unless_cancelled("carry")
+            return collect(sandbox, self.scenario.fresh_container)
+        else:
+            self._grade(sandbox, readiness)
+        return None
+
+    def _take_up_again(
+        self, sandbox: Sandbox, readiness: Readiness, error: InfrastructureError
+    ) -> Carried | None:
+        """Find out whose doing it is that the engine cannot handle what the agent left, as `_attribute` does.
+
+        The engine has to do the same with what the agent never touched. If it can, and fails here again, it is the
+        agent's doing: a directory that leads to itself, paths too long to be listed, no user root.
+        """
+        if not self._suspects_agent or self.original is not None:
+            raise error
+        reached = self._reached
+        try:
+            with self._untouched("control") as (control, _):
+                end_agent(control, self.limits.grading)
+                for spec in self.scenario.scorers:
+                    self._run_scorer(control, spec, self.directory.path / "control")
+        except InfrastructureError:
+            self._reached = reached
+            raise error from None
+        self.scores.clear()
+        self.artifacts.clear()
+        try:
+            carried = self._take_up(sandbox, readiness)
+        except (EngineError, EngineLost, EnvironmentFailed) as again:
+            raise Ungradable(
+                f"the agent left what the engine cannot handle, where it can an untouched container: {again}"
+            ) from again
+        self.notes.append(
+            f"what the agent left could be graded only when tried again: {clean(one_line(str(error), 300))}"
+        )
+        return carried
+
+    def _grade_afresh(self, sandbox: Sandbox, carried: Carried) -> None:
         """Grade in a container that the agent has never been in."""
-        self._enter_unless_cancelled("carry")
-        carried = collect(sandbox, fresh)
         self.notes += carried.taken.notes
         with contextlib.closing(carried.taken.archive):
             # Its memory and its processors are for the next one.
             sandbox.remove()
             with self._untouched("fresh") as (grader, readiness):
                 self._enter_unless_cancelled("carry")
-                deliver(carried, grader)
+                try:
+                    deliver(carried, grader)
+                except EngineError as error:
+                    if not self._suspects_agent:
+                        raise
+                    raise Ungradable(
+                        f"what the agent left cannot be put into a new container: {error}"
+                    ) from error
                 self._grade(grader, readiness)
 
     @contextlib.contextmanager

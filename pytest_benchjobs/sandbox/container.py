@@ -26,17 +26,18 @@ from ..model.errors import (
 from ..model.result import ImageRecord
 from ..model.scenario import Network
 from .entrypoint import Entrypoint
+from .first import CHANGED
 from .images import ResolvedImage
 from .keeping import commit
 from .loading import Places
 from .mountpoints import check_mount_points, lost, moved
 from .processes import Process, Processes
-from .programs import changed_below, changes_of, is_below, outside, restore
+from .programs import changed_below, changes_of, outside, restore
 from .protocol import Changed, ExecResult, Fetched, File, SandboxSpec, Sink, Stopping, Taken
 from .running import Running
 from .signals import END_COMMANDS, send
 from .stream import Drained
-from .transfer import Transfer
+from .transfer import Transfer, paths_of
 from .watch import Events
 
 if TYPE_CHECKING:
@@ -113,7 +114,10 @@ class DockerSandbox:
         self._removed = False
         self._limit: str | None = None
         self._stream: Any = None
-        self._tampered: tuple[str, ...] | None = None
+        self._tampered: dict[str, None] = {}
+        """What was put back so far, in order. The engine names no path twice that is as it was."""
+        self._restored = False
+        """Whether nothing has run since."""
         self._watches = first is not None
         """Whether the first process has seen the container before the agent had."""
         self._untouched = False
@@ -184,7 +188,7 @@ class DockerSandbox:
             InfrastructureError: of the class that fits.
 
         """
-        self._tampered, self._untouched = None, False
+        self._restored = self._untouched = False
         self._processes.forget_seen()
         head = bytearray()
 
@@ -338,6 +342,8 @@ class DockerSandbox:
         self._environment = frozenset()
         if self._entrypoint is not None and self._entrypoint.serves:
             self.restore_programs()
+            if self._first is not None:
+                self.put([self._first])
             if (problem := self._entrypoint.start_again(self._check_killed)) is not None:
                 self._notes.append(problem)
             self.adopt_processes()
@@ -380,7 +386,7 @@ class DockerSandbox:
                 raise
         try:
             changes = changes_of(client, self._id)
-            self._tampered = self._restore(changes)
+            self._restore(changes)
             if self._first is not None:
                 self._transfer.put([self._first], self._workdir)
             if mounts:
@@ -399,10 +405,10 @@ class DockerSandbox:
 
     def restore_programs(self) -> tuple[str, ...]:
         """Put back shells, interpreters and loaders which were changed since the start; returns their paths."""
-        if self._tampered is None:
+        if not self._restored:
             with self._calling():
-                self._tampered = self._restore(self._changes())
-        return self._tampered
+                self._restore(self._changes())
+        return tuple(self._tampered)
 
     def settle(self) -> None:
         """Take what differs from the image now for the scenario's own: it is not undone later."""
@@ -416,16 +422,20 @@ class DockerSandbox:
         self._untouched = self._untouched or (self._watches and self._processes.is_untouched())
         return {} if self._untouched else changes_of(self._engine.client, self._id)
 
-    def _restore(self, changes: Mapping[str, int]) -> tuple[str, ...]:
-        places = Places.of(self._image.env, self._workdir, self._spec.restoring)
-        given = {posixpath.normpath(posixpath.join(self._workdir, file.path)) for file in self._spec.files}
-        own = {
-            path: kind
-            for path, kind in changes.items()
-            if path not in self._settled and not is_below(path, given)
-        }
+    def _restore(self, changes: Mapping[str, int]) -> None:
+        given = self._settled | set(paths_of(self._spec.files, self._workdir))
+        own = {path: kind for path, kind in changes.items() if path not in given}
+        places = Places.of(
+            self._image.env,
+            self._workdir,
+            self._spec.restoring,
+            homes={"/".join(path.split("/")[:3]) for path in own if path.startswith("/home/")},
+            entrypoint=() if self._entrypoint is None else self._image.entrypoint,
+        )
         self._elsewhere = outside(own, self._workdir)
-        return restore(self._engine.client, self._id, self._image, self._labels, places, own)
+        undone = restore(self._engine.client, self._id, self._image, self._labels, places, own)
+        self._tampered |= dict.fromkeys(undone)
+        self._restored = True
 
     def elsewhere(self) -> tuple[str, ...] | None:
         """What was changed outside of the workdir when programs were put back; None: it was not looked for."""
@@ -516,13 +526,17 @@ class DockerSandbox:
             raise
 
     def _ended_from_inside(self) -> bool:
-        """Whether its first process was killed, and by nobody who asked the engine for that."""
+        """Whether its first process was killed, and by nobody who asked the engine for that; or ended for /dev."""
         kills = self._events.wait(self._id, "kill", self._own_kills, _LATE_EVENT)
         try:
             state = self._engine.client.inspect_container(self._id)["State"]
         except Exception:
             return False
-        return kills <= self._own_kills and state["Status"] == "exited" and state["ExitCode"] == _KILLED
+        return (
+            kills <= self._own_kills
+            and state["Status"] == "exited"
+            and state["ExitCode"] in (_KILLED, CHANGED)
+        )
 
     @contextlib.contextmanager
     def _attached(self, exec_id: str, sink: Sink, stdout: Sink | None) -> Iterator[Running]:

@@ -105,8 +105,14 @@ class _Watch:
         self._check()
         running = self._sandbox.running()
         others = [process for process in running if not _is_ours(process)]
-        self.serves = bool(others)
-        return len(others) < len(running) or (bool(others) and self._is_at_rest(others))
+        reached = [process for process in running if _is_ours(process)]
+        # Of `tini -- "$@"`, or a shell without `exec`, nothing is left but who waits for what was told to run.
+        waiting, parents = set(), {process.parent for process in reached}
+        while parents:
+            waiting |= parents
+            parents = {one.parent for one in others if one.pid in parents} - waiting
+        self.serves = any(process.pid not in waiting for process in others)
+        return bool(reached) or (bool(others) and self._is_at_rest(others))
 
     def _is_at_rest(self, processes: Iterable[Process]) -> bool:
         """Whether the same processes have done next to nothing for some time."""

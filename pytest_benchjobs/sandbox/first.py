@@ -33,6 +33,8 @@ SIGNAL = "USR1"
 LOOK = "USR2"
 NAME = re.compile(r"bench-(?P<ended>[01])-(?P<looked>(?P<untouched>[01])|[45])")
 """What it calls itself."""
+CHANGED = 3
+"""Its exit status where somebody changed /dev."""
 REACHED = "reached"
 """Its argument where it is what an ENTRYPOINT was told to run."""
 
@@ -105,8 +107,10 @@ def first_program(machine: str, lifetime: int, watched: Watched = NOTHING) -> by
         first.land(jump)
     first.attempt("prctl", _SET_NAME, names[1])
     first.land(first.jump(), waiting)
-    for jump in (late, *unclean):
+    for jump in unclean:
         first.land(jump)
+    first.attempt("exit_group", CHANGED)
+    first.land(late)
     first.attempt("exit_group", 0)
     return first.program()
 

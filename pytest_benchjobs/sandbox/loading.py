@@ -12,9 +12,11 @@ import fnmatch
 import functools
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 LOADER_CACHE = "/etc/ld.so.cache"
+ACCOUNTS = ("/etc/passwd", "/etc/group")
+"""The engine reads them for each command it starts."""
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _PROGRAM = re.compile(
@@ -33,11 +35,29 @@ _STARTUP = re.compile(
     r"/etc/(ld[.-](so|musl)[^/]*|ld\.so\.conf\.d/.+|python[^/]*/.+|perl/.+|gconv/.+|alternatives/[^/]+|ssl/openssl\.cnf)"
 )
 _SHELL_STARTUP = re.compile(
-    r"/etc/(profile|profile\.d/.+|bash[^/]*|environment|zsh[^/]*|zsh/.+|inputrc|gitconfig|npmrc|nsswitch\.conf)"
+    r"/etc/(profile|profile\.d/.+|bash[^/]*|environment|zsh[^/]*|zsh/.+|inputrc|gitconfig|npmrc|nsswitch\.conf|"
+    r"apt/apt\.conf(\.d/.+)?|dpkg/dpkg\.cfg\.d/.+|sudo\.conf|pip\.conf|uv/uv\.toml)"
 )
 _HOME_STARTUP = re.compile(
     r"\.(bashrc|bash_profile|bash_login|bash_aliases|profile|zshenv|zshrc|zprofile|inputrc|gitconfig|npmrc|curlrc|"
-    r"wgetrc|pydistutils\.cfg|Rprofile|perlrc|config/git/config|config/pip/pip\.conf|pip/pip\.conf)"
+    r"wgetrc|pydistutils\.cfg|Rprofile|perlrc|cargo/config(\.toml)?|"
+    r"config/(git/config|go/env|pip/pip\.conf|uv/uv\.toml)|pip/pip\.conf)"
+)
+_CHANGED_STARTUP = re.compile(r"/etc/(pam\.conf|pam\.d/.+|security/.+|sudoers|login\.defs|dpkg/dpkg\.cfg)")
+"""As the others where the image has it; what is added there is for what was installed."""
+_DIRECTORIES = re.compile(r"/etc/(alternatives|gconv|perl|python[^/]*)|/usr/(local/)?share")
+_STARTUP_DIRECTORIES = re.compile(
+    r"/etc/(apt(/apt\.conf\.d)?|dpkg(/dpkg\.cfg\.d)?|ld\.so\.conf\.d|pam\.d|profile\.d|security|ssl|uv|zsh)"
+)
+_HOME_DIRECTORIES = (
+    "",
+    "/.cargo",
+    "/.config",
+    "/.config/git",
+    "/.config/go",
+    "/.config/pip",
+    "/.config/uv",
+    "/.pip",
 )
 _PYTHON = re.compile(
     r"(?P<root>.*/lib(64)?/(?P<version>python3?[0-9.]*))(?P<packages>/((site|dist)-packages|lib-dynload))?/(?P<rest>.+)"
@@ -111,6 +131,7 @@ class Places:
         workdir: Where the agent's own files are.
         homes: Of users that commands run as.
         restoring: How much is undone.
+        entrypoint: Files of the image that its own ENTRYPOINT names, where that may be started again.
 
     """
 
@@ -118,14 +139,24 @@ class Places:
     workdir: str
     homes: tuple[str, ...] = ("/root",)
     restoring: Restoring = dataclasses.field(default_factory=Restoring)
+    entrypoint: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, env: Mapping[str, str], workdir: str, restoring: Restoring) -> Places:
-        """Those of an image with such variables."""
+    def of(
+        cls,
+        env: Mapping[str, str],
+        workdir: str,
+        restoring: Restoring,
+        *,
+        homes: Iterable[str] = (),
+        entrypoint: Iterable[str] = (),
+    ) -> Places:
+        """Those of an image with such variables; `homes`: besides root's."""
         listed = (*env.get("PATH", DEFAULT_PATH).split(":"), *DEFAULT_PATH.split(":"))
         programs = tuple(dict.fromkeys(d.rstrip("/") for d in listed if d.startswith("/")))
-        homes = dict.fromkeys(("/root", env.get("HOME", "/root").rstrip("/") or "/root"))
-        return cls(programs, workdir.rstrip("/"), tuple(homes), restoring)
+        known = dict.fromkeys(("/root", env.get("HOME", "/root").rstrip("/") or "/root", *homes))
+        named = frozenset(posixpath.normpath(word) for word in entrypoint if word.startswith("/"))
+        return cls(programs, workdir.rstrip("/"), tuple(known), restoring, named)
 
     @functools.cached_property
     def prefixes(self) -> tuple[str, ...]:
@@ -139,6 +170,15 @@ class Places:
         """Directories on the way to programs and libraries, themselves included."""
         ends = (*self.programs, "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc")
         return frozenset(path for path in (*ends, *map(posixpath.dirname, ends)) if path != "/")
+
+    def is_way(self, path: str) -> bool:
+        """Whether a directory is on the way to something that is restored: it must not be a link to elsewhere."""
+        if path in self.ways or _DIRECTORIES.fullmatch(path):
+            return not self.restoring.keeps(path)
+        if self.restoring.packages or self.restoring.keeps(path):
+            return False
+        home = any(path == home + below for home in self.homes for below in _HOME_DIRECTORIES)
+        return (home and path != self.workdir) or _STARTUP_DIRECTORIES.fullmatch(path) is not None
 
     def is_loaded_by(self, path: str, prefix: str, version: str) -> bool:
         """Whether a python of the image, below `prefix`, would look where a directory of modules was added."""
@@ -157,34 +197,44 @@ class Places:
             return True
         if self.restoring.keeps(path):
             return False
+        if (
+            path in ACCOUNTS
+            or self._is_layout(path)
+            or (path in self.entrypoint and not self._below_workdir(path))
+        ):
+            return True
         if self.restoring.packages:
             return self._runs_any_test(path)
         if self._is_program(path) or self._in_prefix(path):
             return True
         return not self._below_workdir(path) and (
-            any(known.fullmatch(path) for known in (_LIBRARIES, _SHARED, _STARTUP, _SHELL_STARTUP))
+            any(
+                known.fullmatch(path)
+                for known in (_LIBRARIES, _SHARED, _STARTUP, _SHELL_STARTUP, _CHANGED_STARTUP)
+            )
             or self._starts_in_home(path)
         )
 
     def fate(self, path: str) -> Fate:
         """What becomes of a file, a link or an empty directory that was added at `path`."""
-        if path.startswith(("/tmp/", "/var/")) or (self._below_workdir(path) and not self._in_prefix(path)):  # noqa: S108
-            return Fate.LEAVE
-        if self.restoring.keeps(path):
-            return Fate.LEAVE
         directory, name = posixpath.split(path)
+        own = path.startswith(("/tmp/", "/var/")) or self._below_workdir(path)  # noqa: S108
+        if self.restoring.keeps(path) or (
+            own and not self._in_prefix(path) and directory not in self.programs
+        ):
+            return Fate.LEAVE
         if self.workdir and directory == "/" and _ABOVE_TESTS.fullmatch(path):
             return Fate.REMOVE
         if path == LOADER_CACHE:
             return Fate.CHECK_CACHE
-        if name in _PYTHON_LAYOUT and (directory in self.programs or directory in self.prefixes):
+        if self._is_layout(path):
             return Fate.REMOVE
         if directory in self.programs:
             core = _PROGRAM.fullmatch(name) is not None
             return Fate.LINK_IF_IN_FRONT if core or not self.restoring.packages else Fate.LEAVE
         if _PYTHON_ZIP.fullmatch(path) and self._in_prefix(path):
             return Fate.REMOVE
-        if self._is_way_to_python(path):
+        if self._is_way_to_python(path) or self.is_way(path):
             return Fate.REMOVE_IF_LINK
         if (python := _PYTHON.fullmatch(path)) and self._in_prefix(path):
             return self._fate_of_python(python)
@@ -305,6 +355,10 @@ class Places:
         if directory == "/etc/alternatives":
             return _PROGRAM.fullmatch(name) is not None
         return _STARTUP.fullmatch(path) is not None and not path.startswith(("/etc/ld.so.conf", "/etc/ssl/"))
+
+    def _is_layout(self, path: str) -> bool:
+        directory, name = posixpath.split(path)
+        return name in _PYTHON_LAYOUT and (directory in self.programs or directory in self.prefixes)
 
     def _is_program(self, path: str) -> bool:
         return posixpath.dirname(path) in self.programs

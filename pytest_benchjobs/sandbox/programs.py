@@ -27,7 +27,7 @@ import docker.errors
 
 from .images import ResolvedImage
 from .loader_cache import leads_elsewhere
-from .loading import DEFAULT_PATH, LOADER_CACHE, Fate, Places, python_root
+from .loading import ACCOUNTS, DEFAULT_PATH, LOADER_CACHE, Fate, Places, python_root
 from .original import DIRECTORY, LINK, Original, kind_of, stat_of
 from .protocol import Changed
 
@@ -110,7 +110,7 @@ def restore(
 def _matters(places: Places, path: str, kind: int) -> bool:
     if kind == _ADDED:
         return places.fate(path) is not Fate.LEAVE
-    return path in places.ways or places.is_restored(path)
+    return places.is_way(path) or places.is_restored(path)
 
 
 class _Restoring:
@@ -167,7 +167,7 @@ class _Restoring:
         for path in sorted(self.changes):
             if self.changes[path] != _CHANGED or path in self._inner or is_below(path, lost):
                 continue
-            if path not in self.places.ways and not self.places.is_restored(path):
+            if not self.places.is_way(path) and not self.places.is_restored(path):
                 continue
             if self.original.kind(path) != DIRECTORY or self._kind_now(path) == DIRECTORY:
                 continue
@@ -193,6 +193,8 @@ class _Restoring:
             if self.changes[path] == _ADDED or not self.places.is_restored(path):
                 continue
             if path == LOADER_CACHE and self.changes[path] == _CHANGED and not self._cache_leads_elsewhere():
+                continue
+            if path in ACCOUNTS and self.changes[path] == _CHANGED and self._names_root(path):
                 continue
             if self.changes[path] == _DELETED:
                 deleted.add(path)
@@ -306,6 +308,17 @@ class _Restoring:
         original = self.original.read(LOADER_CACHE)
         return content is None or leads_elsewhere(content, original, core_only=self.places.restoring.packages)
 
+    def _names_root(self, path: str) -> bool:
+        """Whether the engine can read it, and root is who root was, at home where it was."""
+        content = self._read_now(path)
+        if content is None:
+            return False
+        before, now = _root(self.original.read(path) or b""), _root(content)
+        if path.endswith("/group"):
+            return len(now) >= len(before)
+        home = slice(5, 5 if self.places.restoring.packages else 6)
+        return (now[2:4], now[home]) == (before[2:4], before[home])
+
     def _undo(self, path: str, into: list[str]) -> None:
         into.append(path)
         self.undone.append(path)
@@ -340,6 +353,12 @@ def _without_plugins(content: bytes) -> bytes:
         if not drop:
             kept.append(line)
     return b"".join(kept)
+
+
+def _root(accounts: bytes) -> list[bytes]:
+    """What is said of root; nothing, if nothing is."""
+    lines = (line.split(b":") for line in accounts.splitlines())
+    return next((fields for fields in lines if fields[0] == b"root"), [])
 
 
 def _group(path: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import posixpath
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -117,6 +119,17 @@ class Transfer:
             raise EngineLost(f"the Docker Engine sent half an archive of {path}: {error}") from error
         finally:
             chunks.close()
+
+
+def paths_of(files: Iterable[File], workdir: str) -> Iterator[str]:
+    """Every path that `put` makes of `files`."""
+    for file in files:
+        top = posixpath.normpath(posixpath.join(workdir, file.path))
+        yield top
+        if file.source is not None and file.source.is_dir():
+            for place, directories, names in os.walk(file.source):
+                inside = posixpath.normpath(posixpath.join(top, os.path.relpath(place, file.source)))
+                yield from (posixpath.join(inside, name) for name in (*directories, *names))
 
 
 def _guarded(engine: Engine, chunks: Iterator[bytes]) -> Iterator[bytes]:

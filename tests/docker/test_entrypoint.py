@@ -67,6 +67,16 @@ def test_one_that_only_prepares_is_not_run_again(started: Callable[..., DockerSa
     assert sandbox.processes() == ()
 
 
+@pytest.mark.parametrize("how", ['"$@"', 'sh -c "$*"; exit'])
+def test_one_that_waits_for_what_it_was_told_to_run_does_not_serve(
+    started: Callable[..., DockerSandbox], how: str
+) -> None:
+    sandbox = started(f"echo once >> /app.conf; {how}")
+    _sh(sandbox, "echo agent > /app.conf; setsid sleep 90 >/dev/null 2>&1 &")
+    sandbox.end_processes()
+    assert _sh(sandbox, "cat /app.conf") == "agent\n"
+
+
 def test_services_it_started_are_its_own_and_come_back_for_grading(
     started: Callable[..., DockerSandbox],
 ) -> None:

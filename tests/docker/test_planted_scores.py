@@ -11,7 +11,7 @@ import pytest
 
 from tests.support import IMAGE, results, run
 
-from .hostile.attacks import APT, ATTACKS, LOCAL, OUT
+from .hostile.attacks import APT, ATTACKS, LOCAL, OUT, RIGHT
 
 pytestmark = pytest.mark.docker
 
@@ -31,6 +31,8 @@ git -C /repo status >/dev/null 2>&1
 awk 'BEGIN { exit 0 }'
 echo x | iconv -f UTF-8 -t UTF-16 >/dev/null
 node /check/check.js
+su nobody -s /bin/sh -c true
+apt-get check >/dev/null 2>&1
 """
 CHECK = f"""\
 def test_right():
@@ -111,7 +113,7 @@ def _failed(found: list[dict[str, Any]], wanted: set[str]) -> None:
 
 
 def test_there_are_more_attacks_than_were_reported() -> None:
-    assert len(ATTACKS) >= 29
+    assert len(ATTACKS) >= 50
     assert len({attack.script for attack in ATTACKS.values()}) == len(ATTACKS)
 
 
@@ -139,6 +141,48 @@ def test_planted_scores_are_worth_nothing_in_a_harbor_task(tmp_path: Path) -> No
     (honest,) = [result for result in found if result["agent"]["name"] == "oracle"]
     assert (honest["outcome"], honest["score"]) == ("passed", 1.0), done.stdout
     _failed([result for result in found if result is not honest], wanted)
+
+
+STARTED_AGAIN = f"""\
+FROM {IMAGE}
+RUN printf '#!/bin/sh\\n(setsid sleep 7777 &)\\nexec "$@"\\n' > /entry && chmod 755 /entry && mkdir -p /app/bin
+ENV PATH=/app/bin:$PATH
+ENTRYPOINT ["/entry"]
+WORKDIR /app
+"""
+FORGED = f"printf '#!/usr/bin/honest\\n{RIGHT}\\nexec \"$@\"\\n' > NAME; chmod 755 NAME"
+AGAIN = {
+    "/entry": (FORGED.replace("NAME", "/entry"), ["/entry"]),
+    "first": ("rm -f /bench/first; " + FORGED.replace("NAME", "/bench/first"), []),
+    "path": (FORGED.replace("NAME", "/app/bin/grep"), ["/app/bin/grep"]),
+    "files": (FORGED.replace("NAME", "/usr/local/bin/grep"), ["/usr/local/bin/grep"]),
+}
+
+
+def test_what_is_started_again_and_found_first_is_the_images(tmp_path: Path) -> None:
+    _write(tmp_path / "env" / "Dockerfile", STARTED_AGAIN)
+    _write(tmp_path / "tools" / "mine", "#!/bin/sh\n")
+    _write(
+        tmp_path / "again.bench.yaml",
+        f"""\
+benchmark: again
+scenarios:
+  - id: write-right
+    dockerfile: env/Dockerfile
+    keep_entrypoint: true
+    network: none
+    files: {{/usr/local/bin: tools}}
+    problem_statement: Write right to out.txt.
+    scorers: [{{name: there, type: command, command: "sleep 0.3; grep -qx right {OUT} && grep -qx right {OUT}"}}]
+""",
+    )
+    scripts = {f"cp /bin/dash /usr/bin/honest; {script}": named for script, named in AGAIN.values()}
+    run(tmp_path, "again.bench.yaml", *(f"--bench-agent=command:{script}" for script in scripts))
+    found = {
+        one["agent"]["model"]: (one["outcome"], one["score"], one["agent_end"]["tampered"])
+        for one in results(tmp_path)
+    }
+    assert found == {script: ("failed", 0.0, named) for script, named in scripts.items()}
 
 
 # What people are asked to do: a program, a library the loader has to know, a package with a command.

@@ -100,6 +100,12 @@ def test_what_the_image_has_comes_back_where_grading_depends_on_it(
         ("/usr/share/perl5/Git.pm", Fate.REMOVE_IF_IN_FRONT, Fate.LEAVE),
         ("/usr/share/perl/5.36.0/strict.pmc", Fate.REMOVE_IF_IN_FRONT, Fate.REMOVE_IF_IN_FRONT),
         ("/var/www/html/index.html", Fate.LEAVE, Fate.LEAVE),
+        ("/etc/apt/apt.conf.d/99x", Fate.EMPTY, Fate.LEAVE),
+        ("/root/.config/uv/uv.toml", Fate.EMPTY, Fate.LEAVE),
+        ("/root/.config", Fate.REMOVE_IF_LINK, Fate.LEAVE),
+        ("/etc/python3.11", Fate.REMOVE_IF_LINK, Fate.REMOVE_IF_LINK),
+        ("/etc/pam.d/sshd", Fate.LEAVE, Fate.LEAVE),
+        ("/etc/sudoers.d/alice", Fate.LEAVE, Fate.LEAVE),
     ],
 )
 def test_what_was_added_stays_unless_it_is_picked_up_unasked(path: str, strict: Fate, contract: Fate) -> None:
@@ -112,6 +118,59 @@ def test_what_the_author_calls_part_of_the_answer_is_left_alone() -> None:
     assert not places.is_restored("/usr/lib/python3/dist-packages/numpy/core/x.py")
     assert places.fate("/etc/profile.d/go.sh") is Fate.LEAVE
     assert places.is_restored("/usr/lib/python3/dist-packages/pandas/x.py")
+
+
+@pytest.mark.parametrize(
+    ("path", "strict", "contract"),
+    [
+        ("/etc", True, True),
+        ("/etc/python3.11", True, True),
+        ("/etc/perl", True, True),
+        ("/etc/alternatives", True, True),
+        ("/usr/share", True, True),
+        ("/etc/profile.d", True, False),
+        ("/etc/pam.d", True, False),
+        ("/root", True, False),
+        ("/root/.config/git", True, False),
+        ("/etc/nginx", False, False),
+        ("/usr/share/nginx", False, False),
+        ("/root/data", False, False),
+    ],
+)
+def test_a_directory_on_the_way_to_what_is_loaded_must_lead_there(
+    path: str, strict: bool, contract: bool
+) -> None:
+    assert _places().is_way(path) is strict
+    assert _places(packages=True).is_way(path) is contract
+    assert not _places(keep=(path,)).is_way(path)
+
+
+def test_programs_are_found_first_also_below_the_workdir() -> None:
+    places = _places(path="/app/bin:/usr/bin")
+    assert places.fate("/app/bin/grep") is Fate.LINK_IF_IN_FRONT
+    assert places.fate("/app/other/grep") is Fate.LEAVE
+
+
+@pytest.mark.parametrize("packages", [False, True])
+def test_the_layout_of_a_python_and_the_names_of_users_are_put_back(packages: bool) -> None:
+    places = _places(path="/opt/venv/bin:/usr/bin", packages=packages)
+    assert places.is_restored("/opt/venv/pyvenv.cfg")
+    assert places.is_restored("/etc/passwd")
+
+
+def test_what_an_entrypoint_names_is_put_back_but_for_what_is_the_agents() -> None:
+    places = Places.of({}, "/app", Restoring(), entrypoint=("/entry.sh", "/app/serve", "--flag"))
+    assert [places.is_restored(path) for path in ("/entry.sh", "/app/serve", "/other.sh")] == [
+        True,
+        False,
+        False,
+    ]
+
+
+def test_every_home_counts() -> None:
+    places = Places.of({}, "/app", Restoring(), homes=("/home/me",))
+    assert places.is_restored("/home/me/.bashrc")
+    assert places.fate("/home/me/.local/lib/python3.11/site-packages/x.pth") is Fate.EMPTY
 
 
 def test_the_libraries_of_a_python_on_the_path_count_wherever_it_is() -> None:

@@ -24,6 +24,7 @@ from pytest_benchjobs.model.errors import (
     ContainerLost,
     ContainerStartFailed,
     DiskFull,
+    EngineError,
     EngineLost,
     ImageMissing,
     ScoreInvalid,
@@ -106,7 +107,7 @@ class Provider(FakeProvider):
         elif name == "set_network":
             what = f"network {args[0]}"
         self.calls.append(what)
-        for key in (what, name):
+        for key in dict.fromkeys((what, name)):
             fault = self.faults.get(key)
             if isinstance(fault, list):
                 fault = fault.pop(0) if fault else None
@@ -300,7 +301,7 @@ def test_nothing_is_between_one_scorer_and_the_next(bench: Bench) -> None:
         reference=Reference(script="echo right > out.txt"),
         scorers=(RIGHT, _command("true"), _command("exit 0")),
     )
-    calls = bench.provider.calls
+    calls = bench.provider.calls[bench.provider.calls.index("restore_programs") :]
     assert calls.count("end_processes") == 1
     assert calls[calls.index("end_processes") - 1] == "processes"
     assert calls.index("end_processes") < calls.index("exec true")
@@ -405,8 +406,9 @@ def test_every_agent_is_ended_by_the_same_steps(bench: Bench, grading: str) -> N
         calls = [call for call in bench.provider.calls if call != "read"]
         steps.append(calls[calls.index("processes") :])
     assert all(one == steps[0] for one in steps), steps
-    ending = {"strict": "end_processes", "contract": "end_commands"}[grading]
-    assert steps[0][:3] == ["processes", ending, "restore_programs"]
+    # By contract, a shell of the container ends what hangs on the agent: it has to be the image's own by then.
+    ending = {"strict": ["end_processes"], "contract": ["restore_programs", "end_commands"]}[grading]
+    assert steps[0][: len(ending) + 2] == ["processes", *ending, "restore_programs"]
 
 
 def test_services_of_the_set_up_run_again_before_grading_and_the_health_check_is_awaited(
@@ -682,7 +684,11 @@ def test_a_bug_of_an_agent_is_an_internal_error_of_its_trial(bench: Bench, error
 
 def test_an_infrastructure_error_is_tried_again_and_leaves_its_evidence(bench: Bench) -> None:
     bench.config["retry_errors"] = 2
-    bench.provider.faults["restore_programs"] = [EngineLost("gone"), EngineLost("gone again"), None]
+    bench.provider.faults["restore_programs"] = [
+        *([EngineLost("gone")] * 2),  # in the untouched sandbox, too: it is the engine
+        *([EngineLost("gone again")] * 2),
+        None,
+    ]
     result = bench.run("command:echo right | tee out.txt")
     assert _kind(result) == ("passed", None, 1.0)
     assert result.tries == 3
@@ -692,6 +698,43 @@ def test_an_infrastructure_error_is_tried_again_and_leaves_its_evidence(bench: B
         assert (why["class"], why["message"], why["phase"]) == ("engine_lost", message, "end")
         assert (directory / f"try-{number}" / "agent.log").read_text() == "right\n"
     assert not (directory / "failure.json").exists()
+
+
+LOOP = EngineError("too many levels of symbolic links")
+
+
+@pytest.mark.parametrize("call", ["end_processes", "restore_programs", "exec"])
+def test_what_the_engine_handles_in_an_untouched_sandbox_and_not_in_the_agents_is_the_agents_doing(
+    bench: Bench, call: str
+) -> None:
+    bench.config["retry_errors"] = 2
+    before = [None] if call == "exec" else []  # the agent itself
+    bench.provider.faults[call] = [*before, LOOP, None, LOOP]
+    result = bench.run("command:true")
+    assert _kind(result) == ("failed", "ungradable", 0.0)
+    assert result.tries == 1
+    assert result.failure is not None
+    assert "symbolic links" in result.failure.message
+
+
+def test_what_the_engine_handles_when_tried_again_is_graded(bench: Bench) -> None:
+    bench.provider.faults["restore_programs"] = [LOOP, None, None]
+    result = bench.run("command:echo right > out.txt")
+    assert (_kind(result), result.tries) == (("passed", None, 1.0), 1)
+    assert any("only when tried again: too many levels" in note for note in result.notes)
+
+
+def test_what_the_engine_cannot_handle_of_the_reference_is_an_error(bench: Bench) -> None:
+    bench.provider.faults["restore_programs"] = [LOOP, None, LOOP]
+    assert _kind(bench.run("oracle", reference=Reference(script="true"))) == ("error", "engine_error", None)
+
+
+def test_by_contract_daemons_that_leave_no_room_for_grading_are_killed(bench: Bench) -> None:
+    bench.provider.faults["processes"] = lambda inner: ("server",) * 9
+    for pids, killed in ((16, 9), (18, 0)):
+        result = bench.run("command:true", environment={"grading": "contract", "pids": pids})
+        assert result.agent_end is not None
+        assert len(result.agent_end.killed) == killed
 
 
 def test_tries_end_and_the_last_error_stands(bench: Bench) -> None:
@@ -1125,7 +1168,7 @@ def test_what_an_author_wrote_gives_a_scorer_no_excuse(bench: Bench, agent: str)
 
 
 def test_where_no_other_container_can_be_had_a_broken_scorer_stays_an_error(bench: Bench) -> None:
-    bench.provider.faults["start"] = [None, None, ContainerStartFailed("no room")]  # looked up twice
+    bench.provider.faults["start"] = [None, ContainerStartFailed("no room")]
     result = bench.run(scorers=(BREAKS_ON_WORK,))
     assert _kind(result) == ("error", "scorer_crashed", None)
     assert result.notes == ("whether the agent broke scorer right: no room",)
