@@ -17,8 +17,9 @@ from docker.types import LogConfig
 from .archive import open_stream
 from .images import ResolvedImage
 
-DIRECTORY, LINK, FILE = "directory", "link", "file"
+DIRECTORY, LINK, FILE, SPECIAL = "directory", "link", "file", "special"
 _LINK_MODE, _DIRECTORY_MODE = 1 << 27, 1 << 31
+_SPECIAL_MODES = 1 << 26 | 1 << 25 | 1 << 24 | 1 << 21 | 1 << 19
 _REMEMBERED = 200_000
 _kinds: dict[tuple[str, str], str | None] = {}
 """Image and path -> what it is there. Images do not change, so this holds for all trials of a process."""
@@ -38,9 +39,11 @@ def stat_of(client: docker.APIClient, container: str, path: str) -> Mapping[str,
 
 
 def kind_of(stat: Mapping[str, Any] | None) -> str | None:
-    """`DIRECTORY`, `LINK`, `FILE`, or None."""
+    """`DIRECTORY`, `LINK`, `FILE`, `SPECIAL` (pipes and the like), or None."""
     if stat is None:
         return None
+    if stat["mode"] & _SPECIAL_MODES:
+        return SPECIAL
     return DIRECTORY if stat["mode"] & _DIRECTORY_MODE else LINK if stat["mode"] & _LINK_MODE else FILE
 
 
