@@ -104,7 +104,7 @@ def test_any_change_of_the_image_is_seen(provider: DockerProvider, asked: list[s
         sandbox.restore_programs()
         assert asked == [sandbox.id]
         asked.clear()
-        sandbox._tampered = None
+        sandbox._restored = False
         sandbox.end_processes()
         sandbox.restore_programs()
         assert asked == [sandbox.id]
