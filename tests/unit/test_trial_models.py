@@ -17,7 +17,7 @@ from pytest_benchjobs.gateway.client import Limits
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.endpoint import GATEWAY_URL, PLACEHOLDER_KEY, Endpoint
-from pytest_benchjobs.model.errors import EngineLost
+from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.result import TrialResult
 from pytest_benchjobs.model.scenario import ArtifactSpec, Environment, FreshContainer, Reference, ScorerSpec
@@ -133,7 +133,7 @@ def run(tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_usage_is_of_all_tries(run: Run, model: Model, provider: Provider) -> None:
-    provider.faults["restore_programs"] = [EngineLost("gone"), None]
+    provider.faults["restore_programs"] = [EngineUnavailable("gone"), None]
     result = run(Caller(model.url, ["m-1", "m-1"]), retry_errors=1)
     assert (result.outcome, result.tries) == ("passed", 2)
     assert (result.usage.calls, result.usage.input_tokens, result.usage.source) == (4, 4000, "gateway")
@@ -150,7 +150,7 @@ def test_who_uses_up_what_a_trial_may_use_has_failed(run: Run, model: Model) -> 
 
 
 def test_a_limit_is_of_all_tries(run: Run, model: Model, provider: Provider) -> None:
-    provider.faults["restore_programs"] = [EngineLost("gone"), None]
+    provider.faults["restore_programs"] = [EngineUnavailable("gone"), None]
     result = run(Caller(model.url, ["m-1", "m-1"]), Limits(max_calls=3), retry_errors=1)
     assert (result.outcome, result.failure and result.failure.class_) == ("error", "budget")
     assert len(model.asked) == 3
@@ -160,8 +160,8 @@ def test_a_limit_is_of_all_tries(run: Run, model: Model, provider: Provider) -> 
 def test_what_a_try_used_counts_when_the_next_one_does_not_come_to_a_model(
     run: Run, model: Model, provider: Provider
 ) -> None:
-    provider.faults["restore_programs"] = EngineLost("gone")
-    provider.faults["start"] = [None, EngineLost("no more")]
+    provider.faults["restore_programs"] = EngineUnavailable("gone")
+    provider.faults["start"] = [None, EngineUnavailable("no more")]
     result = run(Caller(model.url, ["m-1"]), retry_errors=1)
     assert (result.outcome, result.tries) == ("error", 2)
     assert (result.usage.calls, result.models) == (1, {"m-1": 1})
@@ -170,8 +170,8 @@ def test_what_a_try_used_counts_when_the_next_one_does_not_come_to_a_model(
 def test_what_an_agent_says_it_used_adds_up_over_tries(run: Run, provider: Provider) -> None:
     provider.faults["put"] = None
     said = json.dumps({"input_tokens": 5, "cost_usd": 0.5})
-    provider.faults["set_network"] = [EngineLost("gone"), None]
-    provider.faults["fetch"] = [EngineLost("gone"), None]
+    provider.faults["set_network"] = [EngineUnavailable("gone"), None]
+    provider.faults["fetch"] = [EngineUnavailable("gone"), None]
     result = run(
         f"command:echo '{said}' > $BENCH_USAGE_FILE; echo x > out.txt",
         retry_errors=1,
