@@ -22,7 +22,7 @@ import json
 import os
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +67,7 @@ from .model.result import (
     Trial,
     TrialResult,
 )
-from .model.scenario import FreshContainer, Grading, Network, ScorerSpec
+from .model.scenario import Environment, FreshContainer, Grading, Network, ScorerSpec
 from .model.usage import Usage
 from .preparation import Prepared, Services, prepare
 from .readiness import Readiness
@@ -418,23 +418,8 @@ class _Try:
             if self._tells_usage:
                 files.append(File(USAGE_DIRECTORY, mode=0o777))
         environment = scenario.environment
-        spec = SandboxSpec(
-            environment=environment.model_copy(
-                update={
-                    "env": without_keys(environment.env, model_keys(self.config)),
-                    "setup_timeout": self.limits.setup_timeout,
-                }
-            ),
-            labels={
-                "job": self.services.bundle.id,
-                "trial": self.trial.node_id,
-                "bundle": str(self.services.bundle.root.absolute()),
-            },
-            network=environment.network,
-            deadline=self.limits.deadline,
-            files=tuple(files),
-            image_map=self.config.image_map,
-            build_args=self.config.build_args,
+        spec = dataclasses.replace(
+            self._spec(environment, without_keys(environment.env, model_keys(self.config)), files),
             mounts=self._mounts(command),
             restoring=Restoring(scenario.keep_changes, packages=self.limits.grading is Grading.CONTRACT),
             kept=None if self.original is None else self.original.kept,
@@ -450,6 +435,24 @@ class _Try:
             self.notes += sandbox.notes
             self._enter("remove")
             sandbox.remove()
+
+    def _spec(self, environment: Environment, env: Mapping[str, str], files: Iterable[File]) -> SandboxSpec:
+        """A sandbox of this trial, with such variables and files."""
+        return SandboxSpec(
+            environment=environment.model_copy(
+                update={"env": dict(env), "setup_timeout": self.limits.setup_timeout}
+            ),
+            labels={
+                "job": self.services.bundle.id,
+                "trial": self.trial.node_id,
+                "bundle": str(self.services.bundle.root.absolute()),
+            },
+            network=environment.network,
+            deadline=self.limits.deadline,
+            files=tuple(files),
+            image_map=self.config.image_map,
+            build_args=self.config.build_args,
+        )
 
     def _mounts(self, command: AgentCommand | None) -> tuple[Mount, ...]:
         if command is None:
@@ -754,21 +757,7 @@ class _Try:
         env = without_keys(environment.env, withheld)
         files = [File(path, mode=0o777) for path in _LOG_DIRECTORIES]
         files += [File(path, source=source) for path, source in scenario.files.items()]
-        spec = SandboxSpec(
-            environment=environment.model_copy(
-                update={"env": env, "setup_timeout": self.limits.setup_timeout}
-            ),
-            labels={
-                "job": self.services.bundle.id,
-                "trial": self.trial.node_id,
-                "bundle": str(self.services.bundle.root.absolute()),
-            },
-            network=environment.network,
-            deadline=self.limits.deadline,
-            files=tuple(files),
-            image_map=self.config.image_map,
-            build_args=self.config.build_args,
-        )
+        spec = self._spec(environment, env, files)
         grader = self.services.provider.start(spec, lambda _: self._enter_unless_cancelled(phase))
         elsewhere, self._network = self._network, environment.network
         try:
