@@ -432,7 +432,8 @@ class DockerSandbox:
             homes={"/".join(path.split("/")[:3]) for path in own if path.startswith("/home/")},
             entrypoint=() if self._entrypoint is None else self._image.entrypoint,
         )
-        self._elsewhere = outside(own, self._workdir)
+        above = {posixpath.dirname(path) for path in given}
+        self._elsewhere = outside({path: own[path] for path in own if path not in above}, self._workdir)
         undone = restore(self._engine.client, self._id, self._image, self._labels, places, own)
         self._tampered |= dict.fromkeys(undone)
         self._restored = True

@@ -138,7 +138,7 @@ def test_waiting_for_it_can_be_cancelled(started: Callable[..., DockerSandbox]) 
 def test_one_that_does_not_come_back_is_noted_and_left_to_the_scorers(
     started: Callable[..., DockerSandbox],
 ) -> None:
-    sandbox = started('test -e /broken && exit 4; setsid sleep 77 & exec "$@"')
+    sandbox = started('test -e /broken && exit 4; setsid sleep 77 & sleep 0.5; exec "$@"')
     _sh(sandbox, "touch /broken")
     sandbox.end_processes()
     assert "started again for grading: the image's ENTRYPOINT ended with status 4" in sandbox.notes[0]

@@ -14,7 +14,7 @@ from pytest_benchjobs.sandbox import container as rooms
 from pytest_benchjobs.sandbox.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker import DockerProvider
 from pytest_benchjobs.sandbox.protocol import File, Mount, SandboxSpec
-from tests.support import IMAGE
+from tests.support import IMAGE, until
 
 pytestmark = pytest.mark.docker
 
@@ -41,6 +41,8 @@ def _sandbox(
     spec = SandboxSpec(environment, {"job": "test-untouched"}, "none", 300, files=files, mounts=mounts)
     sandbox = provider.start(spec, lambda phase: None)
     try:
+        # On a busy machine a command may be there before the first process has looked: then all is in doubt.
+        until(lambda: sandbox._processes.listed()[0].name.startswith("bench-"))
         yield sandbox
     finally:
         sandbox.remove()
