@@ -18,7 +18,8 @@ from .first import FIRST, first_file
 from .images import ResolvedImage
 from .loading import Places
 from .protocol import Mount, SandboxSpec
-from .untouched import Watched, watched
+from .transfer import paths_of
+from .untouched import NOTHING, Watched, watched
 from .watch import Events
 
 if TYPE_CHECKING:
@@ -83,9 +84,10 @@ def create(
 
 
 def _watched(spec: SandboxSpec, image: ResolvedImage, workdir: str) -> Watched:
-    paths = (*(file.path for file in spec.files), *(mount.target for mount in spec.mounts))
-    absolute = (posixpath.normpath(posixpath.join(workdir, path)) for path in paths)
-    return watched(image.driver, Places.of(image.env, workdir, spec.restoring), absolute)
+    if spec.environment.keep_entrypoint and image.entrypoint:
+        return NOTHING  # its script is put back wherever it is, also below the workdir
+    paths = (*paths_of(spec.files, workdir), *(posixpath.normpath(mount.target) for mount in spec.mounts))
+    return watched(image.driver, Places.of(image.env, workdir, spec.restoring), paths)
 
 
 def _host_config(environment: Environment, network: str, mounts: tuple[Mount, ...]) -> dict[str, Any]:

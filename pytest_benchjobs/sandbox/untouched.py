@@ -51,8 +51,8 @@ def watched(driver: str, places: Places, paths: Iterable[str]) -> Watched:
     if driver not in _DRIVERS or any(_is_below(place, free) for place in loading):
         return NOTHING
     found = dict.fromkeys(["/"])
-    for path in (*paths, *free):
-        found |= dict.fromkeys(above for above in _above(path) if not _is_below(above, free))
+    for path in (*paths, *map(posixpath.dirname, free)):
+        found |= dict.fromkeys(one for one in (path, *_above(path)) if not _is_below(one, free))
     if workdir:
         # A history is part of the answer, as `outside` has it.
         found[f"{workdir}/.git"] = None
