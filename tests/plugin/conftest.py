@@ -47,6 +47,14 @@ scenarios:
 """
 
 
+PATIENCE = 180.0
+
+
+def command(*arguments: str) -> list[str]:
+    """How a test starts `benchjobs`: the console script need not be on PATH."""
+    return [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *arguments]
+
+
 class Bench:
     """A directory to run pytest in, as a user would, in a process of its own."""
 
@@ -96,6 +104,19 @@ class Bench:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+        )
+
+    def benchjobs(self, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run the console command here, to its end."""
+        return subprocess.run(
+            command(*arguments),
+            cwd=self.path,
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+            stdin=subprocess.DEVNULL,
         )
 
     def job(self) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from .conftest import Bench
-from .test_run import benchjobs
 
 GOOD = "grep -q 1 out.txt 2>/dev/null && echo 1 || echo 0"
 SOLVES = "--bench-agent=command:echo 1 > out.txt"
@@ -51,16 +50,16 @@ def test_what_the_gate_called_regressed_is_accepted(two: Bench) -> None:
     first = two.run("one.bench.yaml", SOLVES, default, "--bench-first-run")
     assert first.ret == 0
     first.stdout.fnmatch_lines(["note: *there is no baseline 'default': none was set yet*"])
-    assert benchjobs(two, "baseline", "set", "last").returncode == 0
+    assert two.benchjobs("baseline", "set", "last").returncode == 0
     assert two.run("one.bench.yaml", FAILS, default).ret == 10
-    accepted = benchjobs(two, "baseline", "accept", "last", "--reason", "nobody writes 1 any more")
+    accepted = two.benchjobs("baseline", "accept", "last", "--reason", "nobody writes 1 any more")
     assert (accepted.returncode, accepted.stderr) == (0, "")
     again = two.run("one.bench.yaml", FAILS, default)
     assert again.ret == 0
     again.stdout.fnmatch_lines(["note: baseline default was set * by *: nobody writes 1 any more"])
     # It is the baseline of any later job, and never of itself.
-    assert benchjobs(two, "baseline", "set", "last").returncode == 0
-    alone = benchjobs(two, "gate", "last")
+    assert two.benchjobs("baseline", "set", "last").returncode == 0
+    alone = two.benchjobs("gate", "last")
     assert alone.returncode == 2
     assert "it is the one that is judged" in alone.stderr
 
@@ -68,7 +67,7 @@ def test_what_the_gate_called_regressed_is_accepted(two: Bench) -> None:
 def test_a_file_is_all_that_ci_needs(two: Bench) -> None:
     assert two.run("one.bench.yaml", SOLVES, "--bench-job-name=good").ret == 0
     (two.path / "base").mkdir()
-    assert benchjobs(two, "baseline", "export", "job:good", "--to", "base/baseline.json").returncode == 0
+    assert two.benchjobs("baseline", "export", "job:good", "--to", "base/baseline.json").returncode == 0
     judged = ("one.bench.yaml", "--bench-baseline=file:base/baseline.json", "--bench-dir=elsewhere")
     assert two.run(*judged, SOLVES).ret == 0
     assert two.run(*judged, FAILS).ret == 10
@@ -136,19 +135,19 @@ def test_a_baseline_that_is_not_there_ends_the_run_before_it_begins(
 ) -> None:
     git_of(two, "main")
     assert two.run("one.bench.yaml", SOLVES, "--bench-job-name=source").ret == 0
-    assert benchjobs(two, "baseline", "set", "source", "--name", "main").returncode == 0
-    assert benchjobs(two, "baseline", "export", "main", "--to", "baseline.json").returncode == 0
+    assert two.benchjobs("baseline", "set", "source", "--name", "main").returncode == 0
+    assert two.benchjobs("baseline", "export", "main", "--to", "baseline.json").returncode == 0
     jobs = jobs_of(two)
     for more in ((), ("-n2",)):
         refused = two.run("one.bench.yaml", FAILS, f"--bench-baseline={spec}", *more)
         assert refused.ret == 4, refused.stdout.str()
         refused.stderr.fnmatch_lines([f"*--bench-baseline: {message}*"])
-    run = benchjobs(two, "run", "--benchmark", "one.bench.yaml", "--baseline", spec)
+    run = two.benchjobs("run", "--benchmark", "one.bench.yaml", "--baseline", spec)
     assert run.returncode == 2
     assert message.partition(" *")[0] in run.stderr
     assert jobs_of(two) == jobs
     for command in (("gate", "last", "--baseline", spec), ("compare", spec, "source")):
-        said = benchjobs(two, *command)
+        said = two.benchjobs(*command)
         assert said.returncode not in (0, 10), said.stdout
         assert message.partition(" *")[0].partition(". Did")[0] in said.stderr, said.stderr
     # The right one is there.
@@ -199,12 +198,12 @@ def test_a_baseline_that_lost_its_results_is_refused_even_of_a_first_run(
     two: Bench, lost: str, spec: str
 ) -> None:
     assert two.run("one.bench.yaml", SOLVES, "--bench-job-name=source").ret == 0
-    assert benchjobs(two, "baseline", "set", "source", "--name", "main").returncode == 0
+    assert two.benchjobs("baseline", "set", "source", "--name", "main").returncode == 0
     gone = {"job": two.bundle(), "trials": two.bundle() / "trials", "one trial": first_trial(two)}[lost]
     shutil.rmtree(gone)
     for path in (two.path / "reports").glob("history.sqlite*"):
         path.unlink()
-    benchjobs(two, "db", "rebuild")
+    two.benchjobs("db", "rebuild")
     for more in ((), ("--bench-first-run",)):
         refused = two.run("one.bench.yaml", FAILS, f"--bench-baseline={spec}", *more)
         assert refused.ret == 4, refused.stdout.str()
@@ -217,7 +216,7 @@ def test_a_part_of_a_job_that_is_gone_is_no_last_job(two: Bench) -> None:
     whole = two.bundle().name
     assert two.run("one.bench.yaml", SOLVES).ret == 0
     shutil.rmtree(first_trial(two))
-    assert benchjobs(two, "db", "rebuild").returncode == 0
+    assert two.benchjobs("db", "rebuild").returncode == 0
     assert two.run("one.bench.yaml", SOLVES, "--bench-baseline=last").ret == 0
     assert gate(two)["baseline_jobs"] == [whole]
     assert any("1 of its 8 results are gone" in note for note in gate(two)["notes"])
@@ -225,7 +224,7 @@ def test_a_part_of_a_job_that_is_gone_is_no_last_job(two: Bench) -> None:
 
 def test_a_baseline_that_vanishes_while_the_job_runs_is_no_good_job(two: Bench) -> None:
     assert two.run("one.bench.yaml", SOLVES, "--bench-job-name=source").ret == 0
-    assert benchjobs(two, "baseline", "set", "source", "--name", "main").returncode == 0
+    assert two.benchjobs("baseline", "set", "source", "--name", "main").returncode == 0
     vanishing = (
         "--bench-agent=command:rm -rf {0}/history.sqlite* {0}/baselines.json {0}/jobs/{1}; true".format(
             two.path / "reports", two.bundle().name
@@ -233,4 +232,4 @@ def test_a_baseline_that_vanishes_while_the_job_runs_is_no_good_job(two: Bench) 
     )
     done = two.run("one.bench.yaml", vanishing, "--bench-baseline=main")
     assert done.ret in (10, 12), done.stdout.str()
-    assert benchjobs(two, "gate", "last").returncode not in (0, 1)
+    assert two.benchjobs("gate", "last").returncode not in (0, 1)

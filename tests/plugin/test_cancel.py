@@ -84,20 +84,9 @@ def job(bench: Bench) -> dict[str, Any]:
     return json.loads(path.read_text())  # type: ignore[no-any-return]
 
 
-def benchjobs(bench: Bench, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *arguments],
-        cwd=bench.path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=2 * PATIENCE,
-    )
-
-
 def test_a_running_job_is_stopped_and_keeps_what_had_ended(slow: Bench) -> None:
     with running(slow) as process:
-        done = benchjobs(slow, "cancel", "slow job")
+        done = slow.benchjobs("cancel", "slow job")
         record = job(slow)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout == (
@@ -113,7 +102,7 @@ def test_a_running_job_is_stopped_and_keeps_what_had_ended(slow: Bench) -> None:
 
 def test_nobody_has_to_wait_for_the_end(slow: Bench) -> None:
     with running(slow) as process:
-        done = benchjobs(slow, "cancel", "last", "--no-wait", "-o", "json")
+        done = slow.benchjobs("cancel", "last", "--no-wait", "-o", "json")
         assert done.returncode == 0
         document = json.loads(done.stdout)
         jsonschema.validate(document, schema_of("cancel"))
@@ -125,7 +114,7 @@ def test_nobody_has_to_wait_for_the_end(slow: Bench) -> None:
 def test_a_job_that_does_not_answer_is_named_with_its_process(slow: Bench) -> None:
     with running(slow) as process:
         os.kill(process.pid, signal.SIGSTOP)
-        done = benchjobs(slow, "cancel", "last", "--timeout", "0.5")
+        done = slow.benchjobs("cancel", "last", "--timeout", "0.5")
         assert done.returncode == 1
         assert f"process {process.pid} of " in done.stderr
         assert job(slow)["status"] == "running"
@@ -138,13 +127,13 @@ def test_a_job_whose_process_died_is_closed_as_cancelled(slow: Bench) -> None:
     with running(slow) as process:
         process.kill()
         process.wait(PATIENCE)
-        done = benchjobs(slow, "cancel", "last", "-o", "yaml")
+        done = slow.benchjobs("cancel", "last", "-o", "yaml")
     record = job(slow)
     assert (done.returncode, done.stderr) == (0, "")
     assert (record["status"], record["message"]) == ("cancelled", "cancelled after its process had died")
     assert "status: cancelled\nchanged: true\n" in done.stdout
     assert (slow.path / "reports" / "jobs" / record["id"] / "junit.xml").exists()
-    listed = benchjobs(slow, "list", "--all", "-o", "json")
+    listed = slow.benchjobs("list", "--all", "-o", "json")
     assert [found["status"] for found in json.loads(listed.stdout)["jobs"]] == ["cancelled"]
 
 
@@ -152,22 +141,22 @@ def test_a_job_that_had_ended_stays_as_it_is(bench: Bench) -> None:
     bench.manifest({"one": "echo score=1"})
     bench.run()
     before = job(bench)
-    done = benchjobs(bench, "cancel", before["id"][:-2])
+    done = bench.benchjobs("cancel", before["id"][:-2])
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == (f"job {before['id']} had ended before: completed\n1 of 1 trials ended: 1 passed\n")
     assert job(bench) == before
-    unknown = benchjobs(bench, "cancel", "nope")
+    unknown = bench.benchjobs("cancel", "nope")
     assert (unknown.returncode, unknown.stdout) == (2, "")
     assert unknown.stderr.startswith("benchjobs: there is no job 'nope'")
 
 
 def test_recover_closes_what_died_and_leaves_what_lives(slow: Bench) -> None:
     with running(slow) as process:
-        alive = benchjobs(slow, "recover", "--stale-seconds", "0")
+        alive = slow.benchjobs("recover", "--stale-seconds", "0")
         assert alive.stdout == "recovered 0 jobs\n"
         process.kill()
         process.wait(PATIENCE)
-        done = benchjobs(slow, "recover", "-o", "json")
+        done = slow.benchjobs("recover", "-o", "json")
     assert (done.returncode, done.stderr) == (0, "")
     document = json.loads(done.stdout)
     jsonschema.validate(document, schema_of("recover"))
@@ -176,7 +165,7 @@ def test_recover_closes_what_died_and_leaves_what_lives(slow: Bench) -> None:
     assert recovered["job"] == record["id"]
     assert "kept 2 of 6 trials" in recovered["message"]
     assert record["status"] == "failed"
-    assert benchjobs(slow, "recover").stdout == "recovered 0 jobs\n"
+    assert slow.benchjobs("recover").stdout == "recovered 0 jobs\n"
 
 
 def test_reports_that_are_missing_are_written(bench: Bench) -> None:
@@ -184,13 +173,13 @@ def test_reports_that_are_missing_are_written(bench: Bench) -> None:
     bench.run()
     root: Path = bench.path / "reports" / "jobs" / job(bench)["id"]
     (root / "junit.xml").unlink()
-    done = benchjobs(bench, "recover")
+    done = bench.benchjobs("recover")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "recovered 0 jobs")
     assert (root / "junit.xml").exists()
 
 
 def test_where_no_job_ever_ran_there_is_nothing_to_recover(bench: Bench) -> None:
-    done = benchjobs(bench, "recover")
+    done = bench.benchjobs("recover")
     assert (done.returncode, done.stdout, done.stderr) == (0, "recovered 0 jobs\n", "")
     assert not (bench.path / "reports").exists()
 
@@ -202,7 +191,7 @@ def test_a_job_that_was_cancelled_by_halves_is_cancelled_altogether(slow: Bench)
     bundle = JobBundle.open(slow.path / "reports", slow.bundle().name)
     cancelled = bundle.read().model_copy(update={"status": JobStatus.CANCELLED, "message": "as asked"})
     bundle.write(cancelled)  # and here whoever wrote it died
-    done = benchjobs(slow, "cancel", "last")
+    done = slow.benchjobs("cancel", "last")
     assert done.returncode == 0, done.stderr
     with History.open_readonly(slow.path / "reports" / FILE) as history:
         assert history.job(bundle.id) == cancelled

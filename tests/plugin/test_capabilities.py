@@ -7,7 +7,7 @@ import json
 import pytest
 
 from .conftest import Bench
-from .test_plan import benchjobs, planned
+from .test_plan import planned
 
 NEEDY = """
 benchmark: needy
@@ -102,8 +102,8 @@ def test_with_strict_capabilities_it_is_an_error(needy: Bench, said: str) -> Non
 
 def test_the_console_command_has_the_option(needy: Bench) -> None:
     run = ("run", "--benchmarks", "needy.bench.yaml", "--agent", "blind", "--", "--bench-sandbox=fake")
-    assert benchjobs(needy, *run).returncode == 0
-    assert benchjobs(needy, "run", "--strict-capabilities", *run[1:]).returncode == 1
+    assert needy.benchjobs(*run).returncode == 0
+    assert needy.benchjobs("run", "--strict-capabilities", *run[1:]).returncode == 1
 
 
 def test_a_result_of_before_the_agent_said_so_is_not_reused(needy: Bench) -> None:
@@ -131,7 +131,7 @@ def test_a_mark_comes_first(needy: Bench) -> None:
 
 
 def test_the_console_command_shows_what_agents_say(needy: Bench) -> None:
-    said = {name: benchjobs(needy, "agents", "show", name).stdout for name in ("blind", "unknown", "model")}
+    said = {name: needy.benchjobs("agents", "show", name).stdout for name in ("blind", "unknown", "model")}
     assert "capabilities: shell\n" in said["blind"]
     assert "capabilities: shell\n" in said["model"]
     assert "capabilities" not in said["unknown"]
@@ -145,8 +145,8 @@ def test_a_plan_tells_beforehand(needy: Bench) -> None:
         BLIND,
         "needy.bench.yaml::both[blind]",
     ]
-    lines = benchjobs(
-        needy, "plan", "--benchmarks", "needy.bench.yaml", "--agent", "blind", "-e"
+    lines = needy.benchjobs(
+        "plan", "--benchmarks", "needy.bench.yaml", "--agent", "blind", "-e"
     ).stdout.splitlines()
     assert lines[0] == "3 trials: 1 would run, 0 would be reused, 2 would be skipped"
     assert f"      2  {INCOMPATIBLE}" in lines

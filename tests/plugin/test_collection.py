@@ -5,7 +5,6 @@ import json
 import pytest
 
 from .conftest import Bench
-from .test_run import benchjobs
 
 
 def ids(result: pytest.RunResult) -> list[str]:
@@ -521,7 +520,7 @@ def test_names_of_any_script_go_the_whole_way(bench: Bench) -> None:
     assert [one["scenario"] for one in bench.results()] == ["日本語"]
     assert bench.run("日本.bench.yaml::Übung[oracle]", "--collect-only", "-q").ret == 0
     assert bench.run("-k", "日本語", "--collect-only", "-q").ret == 0
-    exported = benchjobs(bench, "baseline", "export", "job:last~1", "--to", "b.json")
+    exported = bench.benchjobs("baseline", "export", "job:last~1", "--to", "b.json")
     assert exported.returncode == 0, exported.stderr
     again = bench.run("日本.bench.yaml", "--bench-agent", "nop", "--bench-baseline", "file:b.json")
     assert again.ret == 0, again.stdout.str()

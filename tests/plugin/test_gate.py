@@ -15,7 +15,6 @@ import pytest
 from tests.schemas import obeys
 
 from .conftest import Bench
-from .test_run import benchjobs
 
 SCENARIOS = 24
 
@@ -79,7 +78,7 @@ def rows(bench: Bench) -> list[tuple[Any, ...]]:
 
 
 def offline(bench: Bench, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return benchjobs(bench, "gate", *arguments)
+    return bench.benchjobs("gate", *arguments)
 
 
 def names(listed: list[dict[str, Any]]) -> list[str]:
@@ -111,7 +110,7 @@ def test_six_scenarios_worse_are_a_regression_and_are_named(bench: Bench) -> Non
     said = json.loads(again.stdout)
     assert {**said, "at": None} == {**found, "at": None}
     assert len(rows(bench)) == 4
-    assert benchjobs(bench, "db", "rebuild").returncode == 0
+    assert bench.benchjobs("db", "rebuild").returncode == 0
     assert len(rows(bench)) == 4
     for path in (bench.path / "reports").glob("history.sqlite*"):
         path.unlink()
@@ -392,7 +391,7 @@ def test_junit_alone_is_written_and_so_are_the_others(bench: Bench) -> None:
 
 def test_shards_together_are_the_whole_and_a_lost_one_is_missed(bench: Bench) -> None:
     before(bench)
-    assert benchjobs(bench, "baseline", "export", "job:before", "--to", "b.json").returncode == 0
+    assert bench.benchjobs("baseline", "export", "job:before", "--to", "b.json").returncode == 0
 
     def shards(*numbers: int, more: Collection[str] = ()) -> list[str]:
         names = []
@@ -408,7 +407,7 @@ def test_shards_together_are_the_whole_and_a_lost_one_is_missed(bench: Bench) ->
         return names
 
     def merged(name: str, parts: Collection[str]) -> subprocess.CompletedProcess[str]:
-        assert benchjobs(bench, "merge", *parts, "--as-job", name, "--dir", name).returncode == 0
+        assert bench.benchjobs("merge", *parts, "--as-job", name, "--dir", name).returncode == 0
         return offline(bench, "last", "--dir", name, "--baseline", "file:b.json")
 
     both = shards(1, 2, more=["-n2"])

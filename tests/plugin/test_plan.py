@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,7 @@ from .conftest import Bench
 
 
 def plan(bench: Bench, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return benchjobs(bench, "plan", *arguments)
-
-
-def benchjobs(bench: Bench, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *arguments],
-        cwd=bench.path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+    return bench.benchjobs("plan", *arguments)
 
 
 def planned(bench: Bench, *arguments: str) -> dict[str, Any]:
@@ -104,7 +92,7 @@ def test_cost_is_that_of_the_same_trials_before_and_unknown_stays_unknown(toys: 
         result = json.loads(path.read_text())
         result["usage"]["cost_usd"] = costs.get(result["scenario"])
         path.write_text(json.dumps(result))
-    assert benchjobs(toys, "db", "rebuild").returncode == 0
+    assert toys.benchjobs("db", "rebuild").returncode == 0
     arguments = ("--benchmarks", "toys.bench.yaml", "--force")
     assert planned(toys, *arguments)["cost"] == {"expected": 0.75, "unknown": 1}
     assert "cost: $0.75 expected from earlier runs; unknown for 1 trial\n" in plan(toys, *arguments).stdout

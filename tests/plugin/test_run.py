@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,9 +19,8 @@ from pytest_benchjobs.model.owner import is_alive
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.store.bundle import JobBundle
 
-from .conftest import Bench
+from .conftest import PATIENCE, Bench, command
 
-PATIENCE = 180.0
 SLOW = """
 benchmark: slow
 scenarios:
@@ -32,23 +30,6 @@ scenarios:
     reference: touch {started}; while [ ! -e {go} ]; do sleep 0.05; done
     scorers: [{{name: s, type: command, command: "true"}}]
 """
-
-
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *arguments]
-
-
-def benchjobs(bench: Bench, *arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command(*arguments),
-        cwd=bench.path,
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
 
 
 def wait_for(what: Any) -> Any:
@@ -79,14 +60,14 @@ def ended(bench: Bench, job: str) -> dict[str, Any]:
 
 def test_the_output_and_the_status_are_those_of_pytest(bench: Bench) -> None:
     bench.toy()
-    done = benchjobs(bench, "run", "--benchmark", "toy", "-n", "first")
+    done = bench.benchjobs("run", "--benchmark", "toy", "-n", "first")
     assert done.returncode == 1
     assert "1 passed, 1 error, 1 unsolved" in done.stdout
     assert done.stderr == ""
     assert bench.job()["job"]["name"] == "first"
-    again = benchjobs(bench, "run", "--benchmark", "toy", "--scenarios-", "x")
+    again = bench.benchjobs("run", "--benchmark", "toy", "--scenarios-", "x")
     assert again.returncode == 2
-    solved = benchjobs(bench, "run", "--benchmarks", "toy", "--scenarios", "solved", "--", "-v")
+    solved = bench.benchjobs("run", "--benchmarks", "toy", "--scenarios", "solved", "--", "-v")
     assert solved.returncode == 0
     # It ran before, and nothing has changed.
     assert "toy::solved[oracle] PASSED score=1.0 reused" in solved.stdout
@@ -104,7 +85,7 @@ def test_the_output_and_the_status_are_those_of_pytest(bench: Bench) -> None:
 )  # fmt: skip
 def test_what_only_pytest_can_know_is_a_mistake_too(bench: Bench, arguments: list[str], message: str) -> None:
     bench.toy()
-    done = benchjobs(bench, "run", *arguments)
+    done = bench.benchjobs("run", *arguments)
     assert done.returncode == 2
     assert message in done.stderr.splitlines()
     assert "Traceback" not in done.stderr + done.stdout
@@ -116,7 +97,7 @@ def test_a_document_is_alone_on_stdout(bench: Bench, output: str) -> None:
     import yaml
 
     bench.toy()
-    done = benchjobs(bench, "run", "--all", "-o", output)
+    done = bench.benchjobs("run", "--all", "-o", output)
     assert done.returncode == 1
     document = json.loads(done.stdout) if output == "json" else yaml.safe_load(done.stdout)
     if output == "json":
@@ -128,7 +109,7 @@ def test_a_document_is_alone_on_stdout(bench: Bench, output: str) -> None:
 
 def test_no_document_where_no_job_began(bench: Bench) -> None:
     bench.toy()
-    done = benchjobs(bench, "run", "--benchmark", "nope", "-o", "json")
+    done = bench.benchjobs("run", "--benchmark", "nope", "-o", "json")
     assert (done.returncode, done.stdout) == (2, "")
     assert "there is no benchmark 'nope'" in done.stderr
 
@@ -190,8 +171,8 @@ def test_a_signal_ends_pytest_which_cleans_up(slow: Bench, number: signal.Signal
 
 
 def test_a_detached_job_goes_on_by_itself(slow: Bench) -> None:
-    done = benchjobs(
-        slow, "run", "--all", "--detach", "-n", "far", "--timeout", "50", "--env-vars", "X_KEY=s3cret"
+    done = slow.benchjobs(
+        "run", "--all", "--detach", "-n", "far", "--timeout", "50", "--env-vars", "X_KEY=s3cret"
     )
     assert done.returncode == 0
     first, second = done.stdout.splitlines()
@@ -217,12 +198,12 @@ def test_a_detached_job_goes_on_by_itself(slow: Bench) -> None:
     log = (bundle.root / "pytest.log").read_text()
     assert "1 passed" in log
     assert "s3cret" not in log
-    listed = json.loads(benchjobs(slow, "list", "-o", "json").stdout)
+    listed = json.loads(slow.benchjobs("list", "-o", "json").stdout)
     assert [(one["id"], one["status"]) for one in listed["jobs"]] == [(job, "completed")]
 
 
 def test_a_detached_job_as_a_document(slow: Bench) -> None:
-    done = benchjobs(slow, "run", "--all", "--detach", "-o", "json")
+    done = slow.benchjobs("run", "--all", "--detach", "-o", "json")
     document = json.loads(done.stdout)
     jsonschema.validate(document, schema_of("detach"))
     assert document["status"] in ("initializing", "running")
@@ -244,11 +225,11 @@ def test_a_mistake_shows_at_once_and_fails_the_job(slow: Bench, arguments: list[
 
     slow.write("pytest.ini", "[pytest]\nbench_sandbox = fake\n")
     before, rest = (arguments[:2], []) if "--" not in arguments else (arguments[:1], arguments[1:])
-    done = benchjobs(slow, "run", *before, "--detach", *rest)
+    done = slow.benchjobs("run", *before, "--detach", *rest)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert fnmatchcase(line, f"benchjobs: {message}"), line
-    (job,) = json.loads(benchjobs(slow, "list", "-o", "json").stdout)["jobs"]
+    (job,) = json.loads(slow.benchjobs("list", "-o", "json").stdout)["jobs"]
     assert job["status"] == "failed"
     record = JobBundle(slow.path / "reports", job["id"]).read()
     assert fnmatchcase(record.message or "", message)
@@ -257,7 +238,7 @@ def test_a_mistake_shows_at_once_and_fails_the_job(slow: Bench, arguments: list[
 
 def test_a_broken_manifest_is_named(bench: Bench) -> None:
     bench.write("bad.bench.yaml", "benchmark: bad\nscenarios: []\n")
-    done = benchjobs(bench, "run", "--benchmark", "bad.bench.yaml", "--detach")
+    done = bench.benchjobs("run", "--benchmark", "bad.bench.yaml", "--detach")
     assert done.returncode == 2
     assert done.stderr.startswith("benchjobs: bad.bench.yaml:2: scenarios: "), done.stderr
 
@@ -265,7 +246,7 @@ def test_a_broken_manifest_is_named(bench: Bench) -> None:
 def test_a_detached_job_without_a_place_for_it(bench: Bench) -> None:
     bench.toy()
     (bench.path / "full").write_text("")
-    done = benchjobs(bench, "run", "--all", "--detach", "--dir", "full/x")
+    done = bench.benchjobs("run", "--all", "--detach", "--dir", "full/x")
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("benchjobs: ")
@@ -273,14 +254,14 @@ def test_a_detached_job_without_a_place_for_it(bench: Bench) -> None:
 
 
 def test_a_detached_job_can_be_killed_and_taken_up(slow: Bench) -> None:
-    done = benchjobs(slow, "run", "--all", "--detach")
+    done = slow.benchjobs("run", "--all", "--detach")
     job = done.stdout.split()[3]
     wait_for((slow.path / "started").exists)
     bundle = JobBundle(slow.path / "reports", job)
     os.kill(bundle.read().owner.pid, signal.SIGKILL)
     wait_for(lambda: not is_alive(bundle.read().owner))
     (slow.path / "go").touch()
-    resumed = benchjobs(slow, "resume", job)
+    resumed = slow.benchjobs("resume", job)
     assert resumed.returncode == 0, resumed.stderr
     after = ended(slow, job)
     assert (after["id"], after["status"], after["totals"]["passed"]) == (job, "completed", 1)
