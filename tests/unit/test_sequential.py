@@ -105,7 +105,7 @@ def test_what_looks_say() -> None:
     half = [1.0, 0.0] * 10
     stop, reason = said(half)
     assert stop == "regressed"
-    assert reason.startswith("p = 0.00098, and 0.021 is enough in round 1")
+    assert reason.startswith("p = 0.00098, and 0.016 is enough in round 1")
     # Such a drop is real, and tolerated.
     assert said(half, tolerance=0.9)[0] == "ok"
     assert said(half, 5, tolerance=0.5)[0] == "ok"

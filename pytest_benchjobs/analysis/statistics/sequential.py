@@ -28,7 +28,7 @@ from .shuffling import dealt, variance
 
 Verdict = Literal["regressed", "ok"]
 
-SHAPE = -1.5
+SHAPE = -2.5
 """Of the spending of alpha: between O'Brien-Fleming, which hardly stops early, and Pocock, which costs power."""
 FUTILE = 0.05
 """Chance of a drop being found below which no further round is worth its attempts."""
