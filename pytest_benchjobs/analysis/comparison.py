@@ -6,9 +6,9 @@ import datetime
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..garbage import undisturbed
 from ..model.comparison import ComparedRow, ComparedSide, Comparison, HighScore
 from ..model.gate import Change, Rule, ScenarioRef
+from ..system.garbage import undisturbed
 from .gating import words
 from .gating.changes import change_of
 from .gating.measure import Measured, mean, measure

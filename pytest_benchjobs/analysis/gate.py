@@ -7,7 +7,6 @@ import datetime
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ..garbage import undisturbed
 from ..model.gate import (
     ClusterRef,
     GateConfig,
@@ -18,6 +17,7 @@ from ..model.gate import (
     Rule,
     RuleReport,
 )
+from ..system.garbage import undisturbed
 from .coverage import COVERAGE, coverage
 from .gating import words
 from .gating.changes import changes

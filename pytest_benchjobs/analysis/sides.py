@@ -10,12 +10,12 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ..garbage import undisturbed
 from ..model.job import JobRecord, JobStatus
 from ..model.known import KnownMode
 from ..model.result import Outcome
 from ..store.rows import PairRow
 from ..store.text import one_line
+from ..system.garbage import undisturbed
 
 Key = tuple[str, str, str]
 """Benchmark, scenario, label of the agent."""

@@ -16,11 +16,11 @@ import click
 from ..model.environ import HOST, Variable
 from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobStatus
-from ..secrecy import is_unmistakable, others_of_host, together
 from ..settings.env_file import read_env_file
 from ..settings.secret_store import find
 from ..store.bundle import JobBundle, new_job_id
 from ..store.reproducibility import redact_arguments
+from ..trial.secrets import is_unmistakable, others_of_host, together
 from .background import LOG
 from .invoke import Call
 

@@ -59,7 +59,7 @@ def planned(call: Call) -> tuple[Any, tuple[PlannedTrial, ...]]:
     from ..model.errors import InputError
     from ..model.job import JobConfig
     from ..report.documents.plan import PlannedTrial
-    from ..temporary import temporary_directory
+    from ..system.temporary import temporary_directory
     from .background import why_it_ended
 
     with temporary_directory("plan") as place:

@@ -20,7 +20,6 @@ from ..model.errors import InputError
 from ..model.gate import GateConfig
 from ..model.job import JobConfig, Overrides
 from ..model.known import KNOWN_FILE
-from ..secrecy import is_unmistakable, others_of_host, together
 from ..settings.agents import WITHOUT_MODEL, read_agent, with_defaults
 from ..settings.gates import KEYS as GATE_KEYS
 from ..settings.gates import gate_config
@@ -29,6 +28,7 @@ from ..settings.matrix import Matrix
 from ..sources import did_you_mean
 from ..store.bundle import stored_config
 from ..store.text import clean
+from ..trial.secrets import is_unmistakable, others_of_host, together
 from .options import flag, ini, origin
 from .said import env_files, layers
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from ..garbage import undisturbed
 from ..model.errors import InputError
 from ..model.escape import address, escaped
 from ..sources import did_you_mean, open_source
 from ..store.text import clean, harmless
+from ..system.garbage import undisturbed
 from . import known as known_failures
 from . import options, selection
 from .asked import Asked, matches

@@ -21,7 +21,7 @@ import pytest
 
 from ..model.policy import Policy
 from ..model.result import TrialResult
-from ..runner import Flight
+from ..trial.flight import Flight
 from . import reporting
 from .asked import asked as read
 from .beginning import BENCHMARKS

@@ -15,9 +15,9 @@ from .registry import agents_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..connection import Models
     from ..gateway.client import Gateway
     from ..model.usage import Usage
+    from ..trial.connection import Models
 
 
 _PATIENCE = 60.0
@@ -25,7 +25,7 @@ _PATIENCE = 60.0
 
 def needed(config: pytest.Config) -> bool:
     """Whether any agent of the job may want to talk to a model."""
-    from ..secrecy import split
+    from ..trial.secrets import split
 
     asked = read(config)
     known = agents_of(config)
@@ -97,7 +97,7 @@ def start_gateway(config: pytest.Config, spent: Usage, ledger: Path) -> Gateway:
 
     """
     from ..gateway.client import Gateway, GatewaySettings, Limits
-    from ..secrecy import env_file_secrets, together
+    from ..trial.secrets import env_file_secrets, together
 
     asked = read(config)
     job = asked.job
@@ -119,10 +119,10 @@ def start_gateway(config: pytest.Config, spent: Usage, ledger: Path) -> Gateway:
 
 def models(config: pytest.Config, gateway: str) -> Models:
     """How trials of this process reach models, through the gateway at this address."""
-    from ..connection import Models
     from ..gateway.client import Limits
-    from ..secrecy import known_keys
     from ..settings.secret_store import lookup
+    from ..trial.connection import Models
+    from ..trial.secrets import known_keys
 
     asked = read(config)
     job = asked.job

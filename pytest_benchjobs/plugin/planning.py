@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from ..agents.capabilities import incompatibility
-from ..limits import Limits
 from ..model.errors import BenchError, InputError
 from ..model.scenario import Validation
-from ..preparation import Services, prepare
-from ..reuse import Decision, Reuse
 from ..sources.protocol import Unsupported
 from ..store.bundle import JobBundle, new_job_id, stored_config
 from ..store.history import FILE
 from ..store.text import clean
+from ..trial.limits import Limits
+from ..trial.prepare import Services, prepare
+from ..trial.reuse import Decision, Reuse
 from .asked import asked as read
 from .items import TrialItem
 from .registry import agents_of, provider_of, scorers_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..garbage import seldom
+from ..system.garbage import seldom
 from . import collect, gate, selection
 from .asked import asked as read
 from .items import TrialItem

@@ -14,16 +14,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..agents.capabilities import incompatibility
-from ..cancellation import Cancellation
-from ..limits import Limits
 from ..model.errors import BudgetSpent, DiskFull, InfrastructureError, InputError, ResultsUnwritable
 from ..model.job import JobRecord, JobStatus
 from ..model.result import Failure, Outcome, Trial, TrialResult
 from ..model.usage import Usage
-from ..preparation import Services, prepare
 from ..report import write_reports
-from ..reuse import Reuse
-from ..runner import Flight, Tokens
 from ..store import ledger
 from ..store.bundle import JobBundle
 from ..store.events import EventLog
@@ -34,7 +29,12 @@ from ..store.liveness import FLIGHT, join_crew, still
 from ..store.outline import whole
 from ..store.text import clean
 from ..store.totals import added, most, spent_by, totals
-from ..temporary import sweep
+from ..system.temporary import sweep
+from ..trial.cancellation import Cancellation
+from ..trial.flight import Flight, Tokens
+from ..trial.limits import Limits
+from ..trial.prepare import Services, prepare
+from ..trial.reuse import Reuse
 from . import gate, models, rounds
 from .asked import asked as read
 from .beginning import Begun, begin
@@ -321,7 +321,7 @@ class BenchSession:
         if origin is not None:
             return self._rescored(trial, services, cancellation, origin)
         # With it comes the gateway: nobody needs that for what has a result already.
-        from ..trial import run_trial
+        from ..trial.run import run_trial
 
         return run_trial(trial, services, cancellation, ran_because=self._why.pop(trial.node_id, None))
 
@@ -346,7 +346,7 @@ class BenchSession:
     ) -> TrialResult:
         original = JobBundle.open(self.job.directory, job).find(trial)
         if original is not None and original.kept is not None:
-            from ..trial import run_trial
+            from ..trial.run import run_trial
 
             return run_trial(trial, services, cancellation, original=original)
         why = Failure(

@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from ..model.policy import EACH
-from ..temporary import hold, temporary_path
+from ..system.temporary import hold, temporary_path
 from .interrupts import interrupts_of
 from .items import Ticket, TrialItem
 
 if TYPE_CHECKING:
     from ..model.result import Failure, Trial, TrialResult
-    from ..runner import Flight
+    from ..trial.flight import Flight
     from .session import BenchSession
 
 _INPUT = "benchjobs"

@@ -26,7 +26,7 @@ from docker.utils.build import exclude_paths
 
 from ..model.environ import environment_without_keys
 from ..model.errors import DiskFull, EngineLost, ImageBuildFailed
-from ..temporary import temporary_directory
+from ..system.temporary import temporary_directory
 from .dockerfile import AUTOMATIC, base_images, references, substitute
 from .engine import LABEL, Engine, disk_is_full
 from .library import BROKEN

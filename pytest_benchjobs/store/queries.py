@@ -14,10 +14,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from ..garbage import undisturbed
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
 from ..model.job import JobRecord, JobStatus
+from ..system.garbage import undisturbed
 from .database import explained
 from .rows import (
     SCORE_COLUMNS,

@@ -1,7 +1,7 @@
 """`python -m tests.mutation map`, then `run ROOM ...`: whether tests notice small changes of the code.
 
 `map` runs the unit tests once, and notes which of them call which function. `run` draws mutants with a fixed seed from the
-modules whose path begins with a ROOM, such as `store/` or `decision.py`, and runs the tests of the function on each, in a copy
+modules whose path begins with a ROOM, such as `store/` or `trial/outcome.py`, and runs the tests of the function on each, in a copy
 of the tree. What survives is printed: whether it matters, a person has to say. Never a test: it takes an hour. It cannot judge
 what runs in the gateway's own process, which starts with a clean environment, nor what only tests with containers reach.
 """

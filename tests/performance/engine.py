@@ -15,18 +15,18 @@ from pathlib import Path
 import docker
 
 from pytest_benchjobs.agents.builtin import builtin_agents, shell
-from pytest_benchjobs.cancellation import Cancellation
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Outcome, Trial
 from pytest_benchjobs.model.scenario import Environment, Grading, Reference, Scenario, ScorerSpec
-from pytest_benchjobs.preparation import Services
-from pytest_benchjobs.runner import Flight, Tokens
 from pytest_benchjobs.sandbox.docker import DockerProvider
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle, new_job_id
-from pytest_benchjobs.trial import run_trial
+from pytest_benchjobs.trial.cancellation import Cancellation
+from pytest_benchjobs.trial.flight import Flight, Tokens
+from pytest_benchjobs.trial.prepare import Services
+from pytest_benchjobs.trial.run import run_trial
 
 IMAGE = "debian:bookworm-slim"
 AT_ONCE = 16

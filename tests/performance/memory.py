@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.result import Trial
-from pytest_benchjobs.runner import Flight, Tokens
-from pytest_benchjobs.trial import run_trial
+from pytest_benchjobs.trial.flight import Flight, Tokens
+from pytest_benchjobs.trial.run import run_trial
 from tests.performance.engine import make_services, trivial_scenario
 
 IN_FLIGHT = 100

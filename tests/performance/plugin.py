@@ -64,7 +64,7 @@ def pytest_collect_file(file_path, parent):
 # Trials that end at once: what is left is pytest's cost and ours.
 _INSTANT = """
 import datetime
-import pytest_benchjobs.trial as trial
+import pytest_benchjobs.trial.run as trial
 from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
 
 FAIL_EVERY = {fail_every}

@@ -10,19 +10,19 @@ from typing import cast
 import pytest
 
 from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, Shell
-from pytest_benchjobs.cancellation import Cancellation
-from pytest_benchjobs.connection import Connection, Models, connected
 from pytest_benchjobs.gateway.client import Route, RouteReport, Terms, Upstream
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.endpoint import Endpoint
 from pytest_benchjobs.model.errors import AgentSetupFailed, GatewayLost
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.preparation import Services
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.testing import FakeProvider
-from pytest_benchjobs.trial import run_trial
+from pytest_benchjobs.trial.cancellation import Cancellation
+from pytest_benchjobs.trial.connection import Connection, Models, connected
+from pytest_benchjobs.trial.prepare import Services
+from pytest_benchjobs.trial.run import run_trial
 
 from .records import OWNER, record, trial
 
@@ -68,7 +68,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Upstream]:
         seen.extend(upstreams)
         yield cast("Route", FakeRoute())
 
-    monkeypatch.setattr("pytest_benchjobs.connection.open_route", open_route)
+    monkeypatch.setattr("pytest_benchjobs.trial.connection.open_route", open_route)
     return seen
 
 

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.secrecy import redact_file, redact_files
 from pytest_benchjobs.store.redact import MIN_LENGTH, Redactor
+from pytest_benchjobs.trial.secrets import redact_file, redact_files
 
 PEM = "-----BEGIN KEY-----\n" + "\n".join(["MIIEvQIBADANBgkqhkiG9w0BAQEFAASC/+"] * 3) + "\n-----END KEY-----"
 SECRETS = [

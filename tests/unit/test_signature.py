@@ -24,13 +24,13 @@ from pytest_benchjobs.model.scenario import (
     Scenario,
     ScorerSpec,
 )
-from pytest_benchjobs.preparation import Services, prepare
 from pytest_benchjobs.sandbox.protocol import File
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.scoring.protocol import ScoringContext
-from pytest_benchjobs.signature import content_of, graded_anew, signature
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.testing import FakeProvider
+from pytest_benchjobs.trial.prepare import Services, prepare
+from pytest_benchjobs.trial.signature import content_of, graded_anew, signature
 
 from .records import OWNER
 

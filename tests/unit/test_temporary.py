@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_benchjobs.temporary import hold, sweep, temporary_directory, temporary_path
+from pytest_benchjobs.system.temporary import hold, sweep, temporary_directory, temporary_path
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 SCRIPT = """
 import os, signal
-from pytest_benchjobs.temporary import temporary_directory
+from pytest_benchjobs.system.temporary import temporary_directory
 with temporary_directory("build") as directory:
     (directory / "deep").mkdir()
     print(directory, flush=True)

@@ -15,10 +15,8 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs import artifacts
 from pytest_benchjobs.agents.builtin import builtin_agents
 from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand
-from pytest_benchjobs.cancellation import Cancellation
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.errors import (
     ContainerLost,
@@ -44,13 +42,15 @@ from pytest_benchjobs.model.scenario import (
     ScorerSpec,
 )
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.preparation import Services
 from pytest_benchjobs.sandbox.protocol import Changed, ExecResult, SandboxSpec
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.scoring.protocol import Graded
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.testing import FakeProvider, FakeSandbox
-from pytest_benchjobs.trial import run_trial
+from pytest_benchjobs.trial import artifacts
+from pytest_benchjobs.trial.cancellation import Cancellation
+from pytest_benchjobs.trial.prepare import Services
+from pytest_benchjobs.trial.run import run_trial
 
 from .records import OWNER, record, trial
 
@@ -169,7 +169,7 @@ class Bench:
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr("pytest_benchjobs.trial._RETRY_PAUSE", 0.0)
+    monkeypatch.setattr("pytest_benchjobs.trial.run._RETRY_PAUSE", 0.0)
     return Bench(tmp_path, JobBundle.create(tmp_path, record(tmp_path)))
 
 
@@ -805,7 +805,7 @@ def test_a_trial_cancelled_beforehand_starts_nothing(bench: Bench) -> None:
 def test_a_trial_cancelled_while_it_waits_for_its_next_try_leaves_nothing(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pytest_benchjobs.trial._RETRY_PAUSE", 60.0)
+    monkeypatch.setattr("pytest_benchjobs.trial.run._RETRY_PAUSE", 60.0)
     bench.config["retry_errors"] = 5
     bench.provider.faults["start"] = EngineLost("gone")
     timer = threading.Timer(0.2, bench.cancellation.request)
@@ -877,7 +877,7 @@ def test_a_reason_that_cannot_be_written_ends_the_tries(
     def full(*args: Any) -> None:
         raise DiskFull("no room")
 
-    monkeypatch.setattr("pytest_benchjobs.trial.write_atomically", full)
+    monkeypatch.setattr("pytest_benchjobs.trial.run.write_atomically", full)
     bench.config["retry_errors"] = 5
     bench.provider.faults["start"] = EngineLost("gone")
     result = bench.run()

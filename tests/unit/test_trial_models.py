@@ -11,8 +11,6 @@ import pytest
 
 from pytest_benchjobs.agents.builtin import builtin_agents
 from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, AgentReading, Shell
-from pytest_benchjobs.cancellation import Cancellation
-from pytest_benchjobs.connection import Models
 from pytest_benchjobs.gateway.client import Limits
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.ending import Ending
@@ -21,11 +19,13 @@ from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.result import TrialResult
 from pytest_benchjobs.model.scenario import ArtifactSpec, Environment, FreshContainer, Reference, ScorerSpec
-from pytest_benchjobs.preparation import Services
 from pytest_benchjobs.sandbox.door import DOOR
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.trial import run_trial
+from pytest_benchjobs.trial.cancellation import Cancellation
+from pytest_benchjobs.trial.connection import Models
+from pytest_benchjobs.trial.prepare import Services
+from pytest_benchjobs.trial.run import run_trial
 
 from .gateways import Model, chat_answer, running
 from .records import record, trial
@@ -94,7 +94,7 @@ def provider() -> Provider:
 
 @pytest.fixture
 def run(tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
-    monkeypatch.setattr("pytest_benchjobs.trial._RETRY_PAUSE", 0.0)
+    monkeypatch.setattr("pytest_benchjobs.trial.run._RETRY_PAUSE", 0.0)
     bundle = JobBundle.create(tmp_path, record(tmp_path))
     with running(tmp_path, record=tmp_path / "records") as gateway:
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pytest_benchjobs.agents.protocol import AgentReading
-from pytest_benchjobs.decision import ERRORS, ending_of, failing, infrastructure_error
 from pytest_benchjobs.gateway.client import RouteReport
 from pytest_benchjobs.model import ending as table
 from pytest_benchjobs.model.ending import Ending
@@ -13,6 +12,7 @@ from pytest_benchjobs.model.errors import InfrastructureError
 from pytest_benchjobs.model.result import AgentEnd
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.sandbox.protocol import ExecResult
+from pytest_benchjobs.trial.outcome import ERRORS, ending_of, failing, infrastructure_error
 
 
 def ended(

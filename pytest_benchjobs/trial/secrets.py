@@ -12,16 +12,16 @@ from typing import IO, Any, NamedTuple
 
 from pydantic import BaseModel
 
-from .agents.keys import KEYS
-from .agents.providers import KEY_PARAMETER, PROVIDERS, own_keys
-from .model.endpoint import PLACEHOLDER_KEY
-from .model.environ import HOST
-from .model.errors import InputError
-from .model.job import JobConfig
-from .model.scenario import Scenario
-from .settings.secret_store import find
-from .sources.template import fill, reference
-from .store.redact import Redactor, looks_secret
+from ..agents.keys import KEYS
+from ..agents.providers import KEY_PARAMETER, PROVIDERS, own_keys
+from ..model.endpoint import PLACEHOLDER_KEY
+from ..model.environ import HOST
+from ..model.errors import InputError
+from ..model.job import JobConfig
+from ..model.scenario import Scenario
+from ..settings.secret_store import find
+from ..sources.template import fill, reference
+from ..store.redact import Redactor, looks_secret
 
 _ALIASES = ("ANTHROPIC_AUTH_TOKEN", "CODEX_API_KEY", "GOOGLE_GENERATIVE_AI_API_KEY")
 MODEL_KEYS = frozenset(

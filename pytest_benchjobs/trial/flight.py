@@ -22,8 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from ..model.result import TrialResult
 from .cancellation import Cancellation
-from .model.result import TrialResult
 
 _TOKEN_POLL = 0.05
 _INSTANT = 0.05

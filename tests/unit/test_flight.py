@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_benchjobs.cancellation import Cancellation, Cancelled
 from pytest_benchjobs.model.result import TrialResult
-from pytest_benchjobs.runner import Flight, Tokens
+from pytest_benchjobs.trial.cancellation import Cancellation, Cancelled
+from pytest_benchjobs.trial.flight import Flight, Tokens
 
 from .records import result, trial
 
@@ -170,7 +170,7 @@ def test_closing_an_idle_flight_leaves_no_thread(tmp_path: Path) -> None:
 HOLD = textwrap.dedent("""
     import sys, time
     from pathlib import Path
-    from pytest_benchjobs.runner import Tokens
+    from pytest_benchjobs.trial.flight import Tokens
     tokens = Tokens(Path(sys.argv[1]), int(sys.argv[2]))
     held = []
     while (token := tokens.take()) is not None:
@@ -182,7 +182,7 @@ HOLD = textwrap.dedent("""
 SHARE = textwrap.dedent("""
     import os, random, sys, time
     from pathlib import Path
-    from pytest_benchjobs.runner import Tokens
+    from pytest_benchjobs.trial.flight import Tokens
     directory, limit, rounds = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     tokens = Tokens(directory / "tokens", limit)
     for _ in range(rounds):

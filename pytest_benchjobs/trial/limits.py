@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from .model.job import JobConfig
-from .model.scenario import DEFAULT_AGENT_TIMEOUT, Grading, Scenario, ScorerSpec
+from ..model.job import JobConfig
+from ..model.scenario import DEFAULT_AGENT_TIMEOUT, Grading, Scenario, ScorerSpec
 
 _GRACE = 300.0
 

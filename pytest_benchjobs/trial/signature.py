@@ -19,18 +19,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from .agents.protocol import Agent, AgentCommand
+from ..agents.protocol import Agent, AgentCommand
+from ..model.agent import AgentSpec
+from ..model.environ import HOST
+from ..model.errors import InputError
+from ..model.result import Signature
+from ..model.scenario import Reference, Scenario, ScorerSpec
+from ..sandbox.protocol import BYTECODE, File
+from ..scoring.builtin import builtin_scorers
+from ..scoring.protocol import Scorer
+from ..sources.template import fill
+from ..store.redact import looks_secret
 from .limits import Limits
-from .model.agent import AgentSpec
-from .model.environ import HOST
-from .model.errors import InputError
-from .model.result import Signature
-from .model.scenario import Reference, Scenario, ScorerSpec
-from .sandbox.protocol import BYTECODE, File
-from .scoring.builtin import builtin_scorers
-from .scoring.protocol import Scorer
-from .sources.template import fill
-from .store.redact import looks_secret
 
 _VERSION = 2
 """Counted up when the same content is graded in another way: nothing from before is reused then."""

@@ -7,20 +7,20 @@ import shutil
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from .agents.capabilities import incompatibility
-from .agents.keyed import keyed
-from .agents.protocol import Agent, AgentCall, AgentCommand
+from ..agents.capabilities import incompatibility
+from ..agents.keyed import keyed
+from ..agents.protocol import Agent, AgentCall, AgentCommand
+from ..model.environ import HOST
+from ..model.errors import AgentSetupFailed, InputError
+from ..model.job import JobConfig
+from ..model.result import Trial
+from ..sandbox.protocol import SandboxProvider
+from ..scoring.protocol import Scorer
+from ..sources.template import fill
+from ..store.bundle import JobBundle
 from .limits import Limits
-from .model.environ import HOST
-from .model.errors import AgentSetupFailed, InputError
-from .model.job import JobConfig
-from .model.result import Trial
-from .sandbox.protocol import SandboxProvider
-from .scoring.protocol import Scorer
-from .secrecy import keys_taken, model_keys, secrets_of, split, without_keys
+from .secrets import keys_taken, model_keys, secrets_of, split, without_keys
 from .signature import parts_of
-from .sources.template import fill
-from .store.bundle import JobBundle
 
 if TYPE_CHECKING:
     from .connection import Models

@@ -13,13 +13,13 @@ import shlex
 import time
 from collections.abc import Callable, Iterator
 
-from .agents.builtin import shell
+from ..agents.builtin import shell
+from ..model.errors import EnvironmentFailed
+from ..model.scenario import Scenario
+from ..sandbox.protocol import Sandbox
+from ..scoring.commands import Tail
 from .cancellation import Cancellation
 from .limits import Limits
-from .model.errors import EnvironmentFailed
-from .model.scenario import Scenario
-from .sandbox.protocol import Sandbox
-from .scoring.commands import Tail
 
 _SHOWN = 200
 _OUTPUT = 1000

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from .agents.builtin import shell
-from .agents.protocol import PROBLEM_VARIABLE
-from .gateway.client import Route
-from .model.errors import GatewayLost
-from .sandbox.protocol import File, Sandbox
-from .scoring.commands import Tail
-from .store.log import CappedLog
+from ..agents.builtin import shell
+from ..agents.protocol import PROBLEM_VARIABLE
+from ..gateway.client import Route
+from ..model.errors import GatewayLost
+from ..sandbox.protocol import File, Sandbox
+from ..scoring.commands import Tail
+from ..store.log import CappedLog
 
 
 class HostShell:

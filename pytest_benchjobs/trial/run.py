@@ -26,21 +26,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .agents.builtin import shell
-from .agents.protocol import PROBLEM_FILE, PROBLEM_VARIABLE, Agent, AgentCommand, AgentReading
-from .agents.usage import USAGE_DIRECTORY, USAGE_FILE, USAGE_LIMIT, USAGE_VARIABLE, said_usage
-from .artifacts import keep_artifacts
-from .cancellation import Cancellation, Cancelled
-from .connection import Connection, connected, usage_notes
-from .decision import ending_of, failing, infrastructure_error
-from .ending import Ended, end_agent
-from .fresh import Carried, collect, deliver
-from .hosting import HostShell
-from .limits import Limits
-from .model.agent import COMMAND
-from .model.endpoint import GATEWAY_URL
-from .model.environ import HOST
-from .model.errors import (
+from ..agents.builtin import shell
+from ..agents.protocol import PROBLEM_FILE, PROBLEM_VARIABLE, Agent, AgentCommand, AgentReading
+from ..agents.usage import USAGE_DIRECTORY, USAGE_FILE, USAGE_LIMIT, USAGE_VARIABLE, said_usage
+from ..model.agent import COMMAND
+from ..model.endpoint import GATEWAY_URL
+from ..model.environ import HOST
+from ..model.errors import (
     AgentSetupFailed,
     EngineError,
     EngineLost,
@@ -53,8 +45,8 @@ from .model.errors import (
     ScorerTimeout,
     Ungradable,
 )
-from .model.job import Keep
-from .model.result import (
+from ..model.job import Keep
+from ..model.result import (
     AgentEnd,
     Failure,
     FailureClass,
@@ -67,16 +59,31 @@ from .model.result import (
     Trial,
     TrialResult,
 )
-from .model.scenario import Environment, FreshContainer, Grading, Network, ScorerSpec
-from .model.usage import Usage
-from .preparation import Prepared, Services, prepare
+from ..model.scenario import Environment, FreshContainer, Grading, Network, ScorerSpec
+from ..model.usage import Usage
+from ..sandbox.door import DOOR_FAILED, door_file, through_door
+from ..sandbox.loading import Restoring
+from ..sandbox.protocol import ExecResult, File, Mount, Sandbox, SandboxSpec, Stopping
+from ..scoring.commands import Tail
+from ..scoring.grade import SCORER_VARIABLE, combine, describe, failure, make_context, run_scorer
+from ..sources.template import fill
+from ..store.bundle import TrialDirectory
+from ..store.files import DISK_ERRORS, remove_tree, write_atomically, write_error
+from ..store.log import CappedLog
+from ..store.redact import Redactor
+from ..store.text import clean, one_line
+from ..store.totals import added
+from .artifacts import keep_artifacts
+from .cancellation import Cancellation, Cancelled
+from .connection import Connection, connected, usage_notes
+from .ending import Ended, end_agent
+from .fresh import Carried, collect, deliver
+from .host_agent import HostShell
+from .limits import Limits
+from .outcome import ending_of, failing, infrastructure_error
+from .prepare import Prepared, Services, prepare
 from .readiness import Readiness
-from .sandbox.door import DOOR_FAILED, door_file, through_door
-from .sandbox.loading import Restoring
-from .sandbox.protocol import ExecResult, File, Mount, Sandbox, SandboxSpec, Stopping
-from .scoring.commands import Tail
-from .scoring.grade import SCORER_VARIABLE, combine, describe, failure, make_context, run_scorer
-from .secrecy import (
+from .secrets import (
     env_file_secrets,
     model_keys,
     redact_file,
@@ -88,13 +95,6 @@ from .secrecy import (
     without_keys,
 )
 from .signature import graded_anew, signature
-from .sources.template import fill
-from .store.bundle import TrialDirectory
-from .store.files import DISK_ERRORS, remove_tree, write_atomically, write_error
-from .store.log import CappedLog
-from .store.redact import Redactor
-from .store.text import clean, one_line
-from .store.totals import added
 
 _RETRY_PAUSE = 2.0
 _LOG_DIRECTORIES = ("/logs/agent", "/logs/artifacts", "/logs/verifier")

@@ -11,12 +11,12 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .model.errors import BenchError, InputError
-from .model.job import JobConfig
-from .model.result import Origin, Outcome, Signature, Trial, TrialResult
+from ..model.errors import BenchError, InputError
+from ..model.job import JobConfig
+from ..model.result import Origin, Outcome, Signature, Trial, TrialResult
+from ..store.bundle import JobBundle, read_result
+from ..store.history import FILE, History, TrialRow
 from .signature import signature
-from .store.bundle import JobBundle, read_result
-from .store.history import FILE, History, TrialRow
 
 _REAL = (Outcome.PASSED.value, Outcome.FAILED.value)
 

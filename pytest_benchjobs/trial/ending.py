@@ -11,10 +11,10 @@ import dataclasses
 from collections import Counter
 from collections.abc import Sequence
 
-from .agents.protocol import PROBLEM_VARIABLE
-from .model.scenario import Grading
-from .sandbox.protocol import Sandbox
-from .store.text import clean, one_line
+from ..agents.protocol import PROBLEM_VARIABLE
+from ..model.scenario import Grading
+from ..sandbox.protocol import Sandbox
+from ..store.text import clean, one_line
 
 _LISTED = 50
 _PATHS = 200

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from .agents.protocol import AgentReading
-from .gateway.client import RouteReport
-from .model.ending import Ending
-from .model.errors import (
+from ..agents.protocol import AgentReading
+from ..gateway.client import RouteReport
+from ..model.ending import Ending
+from ..model.errors import (
     BudgetSpent,
     EndpointDown,
     InfrastructureError,
@@ -15,8 +15,8 @@ from .model.errors import (
     ModelUnknown,
     RateLimited,
 )
-from .model.result import AgentEnd, FailureClass
-from .sandbox.protocol import ExecResult
+from ..model.result import AgentEnd, FailureClass
+from ..sandbox.protocol import ExecResult
 
 _KILLED = 137
 _LEAST_SILENCE, _LONG_SILENCE = 10.0, 120.0

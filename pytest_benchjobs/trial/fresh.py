@@ -6,10 +6,10 @@ import dataclasses
 import posixpath
 from collections.abc import Iterator, Sequence
 
-from .model.errors import EnvironmentFailed, ImageMissing
-from .model.scenario import FreshContainer
-from .sandbox.protocol import Sandbox, Taken
-from .scoring.commands import Tail
+from ..model.errors import EnvironmentFailed, ImageMissing
+from ..model.scenario import FreshContainer
+from ..sandbox.protocol import Sandbox, Taken
+from ..scoring.commands import Tail
 
 CARRIED_LIMIT = 2 << 30
 """Bytes that come along at most."""

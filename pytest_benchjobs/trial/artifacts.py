@@ -15,11 +15,11 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from .agents.builtin import shell
-from .model.scenario import ArtifactSpec
-from .sandbox.protocol import Sandbox
-from .store.files import DISK_ERRORS
-from .store.text import clean, one_line
+from ..agents.builtin import shell
+from ..model.scenario import ArtifactSpec
+from ..sandbox.protocol import Sandbox
+from ..store.files import DISK_ERRORS
+from ..store.text import clean, one_line
 
 ARTIFACT_LIMIT = 256 * 1024 * 1024
 """Bytes of one artifact, or of all that one pattern matches."""

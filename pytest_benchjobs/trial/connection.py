@@ -7,16 +7,16 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from .agents.protocol import AgentCommand
-from .gateway.client import Limits, Route, RouteReport, Terms, Upstream, open_route
-from .model.agent import COMMAND
-from .model.endpoint import Endpoint
-from .model.errors import AgentSetupFailed, GatewayLost
-from .model.result import Trial
-from .sandbox.door import SOCKET
-from .sandbox.protocol import Mount
-from .store.text import clean
-from .store.trials import slug
+from ..agents.protocol import AgentCommand
+from ..gateway.client import Limits, Route, RouteReport, Terms, Upstream, open_route
+from ..model.agent import COMMAND
+from ..model.endpoint import Endpoint
+from ..model.errors import AgentSetupFailed, GatewayLost
+from ..model.result import Trial
+from ..sandbox.door import SOCKET
+from ..sandbox.protocol import Mount
+from ..store.text import clean
+from ..store.trials import slug
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

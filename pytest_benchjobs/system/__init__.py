@@ -1,0 +1,1 @@
+"""What the machine gives this package: temporary directories, and when garbage is collected. Imports only `model`."""
