@@ -35,7 +35,7 @@ from .. import hookspecs  # noqa: E402
 from . import options  # noqa: E402
 
 if TYPE_CHECKING:
-    from .xdist import Node
+    from .controller import Node
 
 MARKER = ".benchjobs"
 """A file in every `jobs/` of ours; see `store.bundle`."""
@@ -169,7 +169,7 @@ def pytest_report_header(config: pytest.Config) -> Generator[None, Any, Any]:
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Node) -> None:
     """A worker of xdist starts: have the controller ready, should the worker meet a benchmark."""
-    from .xdist import prepare_node
+    from .controller import prepare_node
 
     prepare_node(node)
 

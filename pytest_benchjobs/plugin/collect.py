@@ -35,7 +35,8 @@ _NAMED = pytest.StashKey[list[tuple[str | None, list["Source"]]]]()
 
 def activate(config: pytest.Config) -> None:
     """Register the hooks that trials need."""
-    from . import gate, running
+    from . import gate
+    from . import hooks as running
 
     if not config.pluginmanager.has_plugin(options.RUNNING):
         config.pluginmanager.register(running, options.RUNNING)

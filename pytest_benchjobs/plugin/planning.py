@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from ..agents.capabilities import incompatibility
+from ..job.reuse import Decision, Reuse
 from ..model.errors import BenchError, InputError
 from ..model.scenario import Validation
 from ..sources.protocol import Unsupported
@@ -21,7 +22,6 @@ from ..store.history import FILE
 from ..store.text import clean
 from ..trial.limits import Limits
 from ..trial.prepare import Services, prepare
-from ..trial.reuse import Decision, Reuse
 from .asked import asked as read
 from .items import TrialItem
 from .registry import agents_of, provider_of, scorers_of

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..agents.capabilities import incompatibility
+from ..job.reuse import Reuse
 from ..model.errors import BudgetSpent, DiskFull, InfrastructureError, InputError, ResultsUnwritable
 from ..model.job import JobRecord, JobStatus
 from ..model.result import Failure, Outcome, Trial, TrialResult
@@ -34,7 +35,6 @@ from ..trial.cancellation import Cancellation
 from ..trial.flight import Flight, Tokens
 from ..trial.limits import Limits
 from ..trial.prepare import Services, prepare
-from ..trial.reuse import Reuse
 from . import gate, models, rounds
 from .asked import asked as read
 from .beginning import Begun, begin

@@ -116,7 +116,7 @@ def test_a_run_that_only_reuses_imports_only_what_that_takes(counted: Bench) -> 
             names = ("trial.run", "trial.connection", "gateway.client", "agents.description", "sandbox.docker")
             print("idle:", sorted({f"pytest_benchjobs.{name}" for name in names} & set(sys.modules)))
             # pytest would read them thrice as slowly, to rewrite assertions that they do not have.
-            print("as written:", type(sys.modules["pytest_benchjobs.trial.reuse"].__loader__).__name__)
+            print("as written:", type(sys.modules["pytest_benchjobs.job.reuse"].__loader__).__name__)
         """,
     )
     done = counted.run("-s", "-p", "looking", "--bench-scenario", "good", "--bench-reuse")

@@ -51,7 +51,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
         rounds.prepare(session)
     if hasattr(session.config, "workerinput"):
-        from .xdist import leave_word
+        from .controller import leave_word
 
         leave_word(session)
 
@@ -72,7 +72,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         return plan(session)
     with seldom():
         if hasattr(session.config, "workerinput"):
-            from .xdist import run_worker
+            from .controller import run_worker
 
             return run_worker(session)
         from .loop import run

@@ -16,7 +16,7 @@ from ..model.job import JobConfig
 from ..model.result import Origin, Outcome, Signature, Trial, TrialResult
 from ..store.bundle import JobBundle, read_result
 from ..store.history import FILE, History, TrialRow
-from .signature import signature
+from ..trial.signature import signature
 
 _REAL = (Outcome.PASSED.value, Outcome.FAILED.value)
 

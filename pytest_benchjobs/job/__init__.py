@@ -1,0 +1,5 @@
+"""The engine of jobs: a job from its beginning to its end. Knows no pytest.
+
+It may import everything below `report`, and is used by `plugin` and `cli`. Start reading in `running`: what a job
+does with a trial that is handed in.
+"""
