@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
 import textwrap
@@ -213,6 +215,20 @@ def test_a_build_that_fails_shows_its_last_words_but_no_values(
     (log,) = (tmp_path / "logs").iterdir()
     assert "about to fail" in log.read_text()
     assert "hunter2" not in text + log.read_text()
+
+
+@pytest.mark.parametrize("status", [0, 7])
+def test_a_build_leaves_no_container_that_knows_its_values(
+    client: docker.APIClient, tmp_path: Path, status: int
+) -> None:
+    mark = f"mark-{tmp_path.name}-{os.getpid()}"
+    dockerfile = _context(tmp_path / "task", f"FROM {IMAGE}\nARG TOKEN\nRUN : {mark} $TOKEN; exit {status}\n")
+    with pytest.raises(ImageBuildFailed) if status else contextlib.nullcontext():
+        _resolve(dockerfile, build_args={"TOKEN": "hunter2-secret"})
+    left = [found["Id"] for found in client.containers(all=True) if mark in found["Command"]]
+    for container in left:
+        client.remove_container(container, force=True)
+    assert left == []
 
 
 def test_a_dockerfile_that_makes_no_sense_is_a_failed_build(client: docker.APIClient, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -498,6 +499,15 @@ def test_variables_from_the_environment_are_as_if_typed(
         (["--bench-matrix", "t=1", "--bench-matrix", "t=2"], "--bench-matrix: t is given twice; write t=V1,V2"),
         (["--bench-matrix", "t=1,2", "--bench-param", "t=3"], "--bench-param: t has several values already: --bench-matrix"),
         (["--bench-param", "t"], "--bench-param: 't' is not of the form KEY=VALUE"),
+        (["--bench-rpm", "a=1", "--bench-rpm", "a=2"], "--bench-rpm: 'a=2': write N, or PROVIDER=N once for each provider"),
+        (["--bench-rpm", "1", "--bench-rpm", "2"], "--bench-rpm: '2': write N, or PROVIDER=N once for each provider"),
+        (["--bench-tpm", "=5"], "--bench-tpm: '=5': write N, or PROVIDER=N once for each provider"),
+        (["--bench-tpm", "a=fast"], "--bench-tpm: a whole number is expected, not 'fast'"),
+        (["--bench-rpm", "a=0"], "--bench-rpm: must be at least 1, not 0"),
+        (["--bench-min-score", "0.5", "--bench-min-score", "0.6"], "--bench-min-score: '0.6': write X, or NAME=X once for *"),
+        (["--bench-min-score", "=0.5"], "--bench-min-score: '=0.5': write X, or NAME=X once for each benchmark or agent"),
+        (["--bench-max-tokens", "0"], "--bench-max-tokens: must be at least 1, not 0"),
+        (["--bench-trial-max-cost", "0"], "--bench-trial-max-cost: must be greater than 0, not 0"),
         (["--bench-extra", "["], "--bench-extra: is not valid JSON: *; write an object, or --bench-extra=@FILE"),
         (["--bench-extra", '{"limit": 0}'], "--bench-extra: limit: must be at least 1, not 0"),
         (["--bench-extra=@gone.json"], "gone.json: cannot be read: No such file or directory"),
@@ -631,6 +641,42 @@ def pytest_collection_finish(session):
     lines = shown(bench, "-s", "--bench-allow-model=a,b", "--bench-replay=records", "--bench-replay-exact")
     assert "seen: ('a', 'b') True 60.0" in lines
     assert "seen: () False 7.0" in shown(bench, "-s", "--bench-model-patience=7")
+
+
+def test_limits_and_rates_reach_the_gateway_and_the_record_of_the_job(bench: Bench) -> None:
+    bench.toy()
+    bench.conftest("""
+        from unittest import mock
+
+        def pytest_collection_finish(session):
+            from pathlib import Path
+            from pytest_benchjobs.gateway.client import Gateway
+            from pytest_benchjobs.model.usage import Usage
+            from pytest_benchjobs.plugin import models
+            with mock.patch.object(Gateway, "start") as start:
+                models.start_gateway(session.config, Usage(), Path("x"))
+            (settings,), _ = start.call_args
+            rates = sorted(settings.rates.items())
+            print("seen:", settings.limits, models.models(session.config, "x").limits, rates)
+    """)
+    given: dict[str, Any] = {
+        "max-cost": 1.5, "max-tokens": 1000, "max-calls": 100,
+        "trial-max-cost": 0.5, "trial-max-tokens": 300, "trial-max-calls": 30,
+        "scorer-timeout": 40.0, "keep-processes": ["sol*"],
+    }  # fmt: skip
+    typed = [
+        f"--bench-{name}={value[0] if isinstance(value, list) else value}" for name, value in given.items()
+    ]
+    rates = ["--bench-rpm=60", "--bench-rpm=openai = 5", "--bench-tpm=openai=2000"]
+    (line,) = [line for line in shown(bench, "-s", *typed, *rates) if line.startswith("seen: ")]
+    assert "Limits(max_cost_usd=1.5, max_tokens=1000, max_calls=100)" in line
+    assert "Limits(max_cost_usd=0.5, max_tokens=300, max_calls=30)" in line
+    assert line.endswith("[('*', (60, None)), ('openai', (5, 2000))]")
+    config = json.loads((bench.bundle() / "job.json").read_text())["config"]
+    assert {name: config[name.replace("-", "_")] for name in given} == given
+    (line,) = [line for line in shown(bench, "-s") if line.startswith("seen: ")]
+    assert line.count("Limits(max_cost_usd=None, max_tokens=None, max_calls=None)") == 2
+    assert line.endswith(" []")
 
 
 def test_a_name_that_is_empty_allows_nothing(bench: Bench) -> None:

@@ -459,3 +459,17 @@ def test_all_that_a_bare_model_answers_is_in_its_trajectory(tmp_path: Path) -> N
     assert footer["final_metrics"] == {
         "total_prompt_tokens": 5, "total_completion_tokens": 2, "total_cached_tokens": 1, "total_steps": 3,
     }  # fmt: skip
+
+
+def test_results_and_figures_belong_to_a_step_of_the_agent_whatever_came_before(tmp_path: Path) -> None:
+    result = {"type": "result", "id": "never called", "output": "found"}
+    figures = {"type": "answer", "turn": 1, "usage": {"prompt_tokens": 5}}
+    for before in ([], [{"type": "user", "text": "Try."}]):
+        _, (_, *steps, _) = read(tmp_path, "model", "\n".join(map(json.dumps, [*before, result])))
+        assert [step["source"] for step in steps] == [*(["user"] if before else []), "agent"]
+        assert steps[-1]["observation"]["results"] == [{"content": "found"}]
+        assert all("observation" not in step for step in steps[:-1])
+        # An answer without a word makes no step, and the one before is not what it took.
+        _, (_, *steps, _) = read(tmp_path, "model", "\n".join(map(json.dumps, [*before, figures])))
+        assert [step["source"] for step in steps] == ["user"] * len(before)
+        assert all("metrics" not in step for step in steps)

@@ -11,12 +11,14 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_benchjobs.model.errors import AgentSetupFailed
+from pytest_benchjobs.sandbox.assembly import MACHINES as ASSEMBLIES
+from pytest_benchjobs.sandbox.assembly import Arm, Register
 from pytest_benchjobs.sandbox.door import (
     DOOR,
     DOOR_FAILED,
@@ -212,3 +214,93 @@ def test_programs_without_a_path_are_left_to_the_shell(door: Door) -> None:
     door.listen()
     _, *behind = through_door(["printf", "[%s]", "a b", "$HOME", "'"])
     assert door.run(*behind, PATH=os.defpath) == (0, "[a b][$HOME][']", "")
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_what_programs_decide_by_is_decided(tmp_path: Path, machine: str) -> None:
+    made = ASSEMBLIES[machine]()
+    one, same, other = (made.data(content) for content in (bytes(8), bytes(8), bytes(7) + b"\1"))
+    turns, goal = made.data(b"1"), made.data(b"1")
+    text, pid = made.data(b"0" * 8), made.data(bytes(8))
+
+    def mark(digit: int, jump: int, *, taken: bool) -> None:
+        """Make a digit 1 if the jump was (or was not) taken."""
+        over = None if not taken else made.jump()
+        if over is not None:
+            made.land(jump)
+        made.toggle(text + digit)
+        made.land(jump if over is None else over)
+
+    mark(0, made.jump_if_different(one, other), taken=True)
+    mark(1, made.jump_if_different(one, same), taken=False)
+    made.attempt("close", 999)
+    mark(2, made.jump_if_failed(), taken=True)
+    made.attempt("close", 999)
+    mark(3, made.jump_if_error(errno.EBADF), taken=True)
+    made.attempt("close", 999)
+    mark(4, made.jump_if_error(errno.EAGAIN), taken=False)
+    made.call("getpid", keep=Register.SECOND)
+    mark(5, made.jump_if_failed(), taken=False)
+    again = made.here()
+    made.toggle(text + 6)
+    made.toggle(turns)
+    made.land(made.jump_if_different(turns, goal), again)  # twice: 0 becomes 1, and 0
+    made.attempt("getpid")
+    made.store(None, pid)
+    made.store(Register.SECOND, pid + 4)
+    made.attempt("write", 1, text, 8)
+    made.attempt("write", 1, pid, 8)
+    made.exit(3)
+    made.on_failure()
+    made.exit(4)
+    program = tmp_path / "program"
+    program.write_bytes(made.program())
+    program.chmod(0o755)
+    with subprocess.Popen([*_emulator(machine), program], stdout=subprocess.PIPE) as process:
+        out, _ = process.communicate(timeout=20)
+    assert (process.returncode, out[:8]) == (3, b"11111100")
+    assert struct.unpack("<II", out[8:]) == (process.pid, process.pid)
+
+
+ARM: dict[str, tuple[Callable[[Arm, int], object], str]] = {
+    # mov x12, address; movk x12, 96, lsl 16; ldr x10, [x12]; the same to x11; cmp x10, x11; b.ne 0x2c
+    "different": (
+        lambda arm, at: arm.land(arm.jump_if_different(at, at + 8), 0x2C),
+        "d2801d0c f2a00c0c f940018a d2801e0c f2a00c0c f940018b eb0b015f 54000081",
+    ),
+    "error": (lambda arm, _: arm.land(arm.jump_if_error(11), 0), "b1002c1f 54ffffe0"),  # cmn x0, 11; b.eq 0
+    "failed": (lambda arm, _: arm.land(arm.jump_if_failed(), 8), "b7f80040"),  # tbnz x0, 63, 8
+    "jump": (
+        lambda arm, _: (arm.exit(0), arm.land(arm.jump(), 0)),
+        "d2800000 d2800bc8 d4000001 17fffffd",
+    ),  # b 0
+    # ldrb w10, [x12]; eor w10, w10, 1; strb w10, [x12]
+    "toggle": (lambda arm, at: arm.toggle(at), "d2801d0c f2a00c0c 3940018a 5200014a 3900018a"),
+    "store": (lambda arm, at: arm.store(Register.SECOND, at), "d2801d0c f2a00c0c b9000194"),  # str w20, [x12]
+    # x21: the name; mov x8, 172; svc 0; tbnz x0, 63, 0; mov x19, x0
+    "call": (
+        lambda arm, _: arm.call("getpid", keep=Register.FIRST),
+        "d28cacf5 f2ae0e95 f2cc8d35 f2e40415 d2801588 d4000001 b7f80000 aa0003f3",
+    ),
+    # mov x0, x19; mov x1, 9; mov x8, 129; svc 0
+    "attempt": (lambda arm, _: arm.attempt("kill", Register.FIRST, 9), "aa1303e0 d2800121 d2801028 d4000001"),
+    # x21: the name; ldr x0, [sp, 16]; add x1, sp, 16; ldr x2, [sp]; add x2, sp, x2, lsl 3; add x2, x2, 16; execve
+    "arguments": (
+        lambda arm, _: arm.become_arguments(),
+        "d28f0cb5 f2ac6cb5 f2ccaed5 f2e40415 f9400be0 910043e1 f94003e2 8b226fe2 91004042 d2801ba8 d4000001",
+    ),
+}
+
+
+@pytest.mark.parametrize("operation", ARM)
+def test_the_instructions_of_the_machine_that_this_is_not(operation: str) -> None:
+    """They are as `aarch64-linux-gnu-objdump` reads them: without an emulator nothing else here would tell."""
+    emit, code = ARM[operation]
+    arm = Arm()
+    at = arm.data(bytes(16))
+    emit(arm, at)
+    instructions = len(code.split())
+    assert arm.program()[-4 * instructions :] == b"".join(
+        int(word, 16).to_bytes(4, "little") for word in code.split()
+    )
+    assert arm.here() == 4 * instructions

@@ -417,6 +417,46 @@ def test_too_few_clusters_could_have_seen_nothing() -> None:
     assert found.detectable is not None
 
 
+@pytest.mark.parametrize(
+    ("attempts", "clusters", "few"),
+    [
+        ([(1, 1)] * 3, None, "too few scenarios (3)"),  # one deal of 8 at best
+        ([(15, 1)] * 3, None, ""),  # of 4,096
+        ([(1, 15)] * 3, None, ""),
+        ([(1, 1)] * 4, "xxyy", "too few clusters (2)"),
+        ([(15, 1)] * 4, "xxyy", ""),  # of 256
+        ([(1, 15)] * 4, "xxyy", ""),
+        # What is dealt in a cluster is what all of it has.
+        ([(15, 1), (1, 15)] * 2, "xxyy", "too few clusters (2)"),
+        ([(1, 15), (15, 1)] * 2, "xxyy", "too few clusters (2)"),
+    ],
+)
+def test_how_few_are_too_few_depends_on_the_attempts_of_both_sides(
+    attempts: list[tuple[int, int]], clusters: str | None, few: str
+) -> None:
+    before, now = (
+        of(
+            *(
+                cell(n, [1.0] * (sizes[at] - 1) + [n % 2 * 1.0], cluster=clusters and clusters[n])
+                for n, sizes in enumerate(attempts)
+            )
+        )
+        for at in (0, 1)
+    )
+    why = only(judged(now, before, "mean")).why
+    assert why.endswith(few) if few else "too few" not in why
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_what_could_have_been_seen_is_the_same_whatever_the_unit(unit: float) -> None:
+    def spent(noise: float) -> Side:
+        each = [(unit * (1 + noise * (number % 3)), unit) for number in range(20)]
+        return of(*(cell(n, [1.0] * 2, costs=costs) for n, costs in enumerate(each)))
+
+    assert only(judged(spent(0.3), spent(0.3), "cost")).detectable == pytest.approx(0.19 * unit, rel=0.2)
+    assert only(judged(spent(1e-12), spent(1e-12), "cost")).detectable is None  # but for the last digits
+
+
 def test_a_tag_that_is_taken_off_takes_nothing_out_of_a_gate() -> None:
     def easy(score: float, tags: tuple[str, ...], few: int = 20) -> Side:
         return of(*(cell(n, [score], tags=tags if n < few else ("easy", "critical")) for n in range(20)))

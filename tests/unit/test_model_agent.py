@@ -165,6 +165,12 @@ def test_a_call_that_makes_no_sense_is_answered_with_an_error(
     assert shell.commands == []
 
 
+def test_a_command_of_just_as_much_as_is_allowed_is_run(tmp_path: Path) -> None:
+    shell = FakeShell([calls("é" * 50_000), says("ok")])
+    worked(tmp_path, shell)
+    assert [len(command.encode()) for command, _ in shell.commands] == [100_000]
+
+
 def test_arguments_may_come_as_an_object_and_calls_without_an_id(tmp_path: Path) -> None:
     said = calls({"command": "ls"})
     del said["choices"][0]["message"]["tool_calls"][0]["id"]
