@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pytest_benchjobs.store.history import FILE, History
 from .jobs import make_job, run
 from .records import JOB
 
+SECOND = "20261121-054713-ffffff"
 FILES = {"--junit": "all.xml", "--metrics": "metrics.txt", "--markdown": "gate.md"}
 
 
@@ -38,6 +40,29 @@ def test_each_file_is_written_where_it_alone_is_asked_for(tmp_path: Path, option
         assert "agent=" in content
     else:
         assert "gate" in content.lower()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "why"),
+    [
+        (["--min-score", "0.4"], 12, "invalid: 1 of 3 attempts (33.3 %) ended in an error"),
+        (["--max-error-rate", "0.4"], 0, "ok: "),
+        (["--max-error-rate", "0.4", "--min-score", "0.4"], 0, "ok: "),
+        (["--max-error-rate", "0.4", "--min-score", "0.6"], 10, "regressed: mean 0.50"),
+        (["--max-error-rate", "0.4", "--min-pass-rate", "60%"], 10, "regressed: pass rate 0.50"),
+        (["--max-error-rate", "0.4", "--min-pass-rate", "texts=60%"], 10, "regressed: pass rate 0.50"),
+        (["--max-error-rate", "0.4", "--min-samples", "3", "--baseline", "job:%s"], 12, "invalid: 2 scenarios"),
+        (["--max-error-rate", "0.4", "--min-samples", "2", "--baseline", "job:%s"], 0, "ok: "),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)  # fmt: skip
+def test_each_floor_decides_by_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], status: int, why: str
+) -> None:
+    make_job(tmp_path, SECOND, {"oracle": {"a": "P", "b": "F", "c": "E"}})
+    given = [argument.replace("%s", SECOND) for argument in arguments]
+    assert run("gate", JOB, *given, "--dir", tmp_path, "--ci", "off", "-o", "json") == status
+    assert json.loads(capsys.readouterr().out)["why"].startswith(why)
 
 
 def test_the_verdict_is_kept_with_the_job_and_in_the_history(tmp_path: Path) -> None:
