@@ -32,8 +32,8 @@ from ..store.text import clean
 from ..store.totals import added, most, spent_by, totals
 from ..system.temporary import sweep
 from ..trial.cancellation import Cancellation
+from ..trial.draft import Clock, Draft
 from ..trial.flight import Flight, Tokens
-from ..trial.limits import Limits
 from ..trial.prepare import Services, prepare
 from . import gate, models, rounds
 from .asked import asked as read
@@ -224,18 +224,18 @@ class BenchSession:
     def fly(self, ticket: Ticket, cancellation: Cancellation) -> TrialResult:
         """Run a trial of an item. Never raises."""
         item, attempt = ticket
-        started = datetime.datetime.now(datetime.UTC)
+        clock = Clock()
         trial: Trial | None = None
         try:
             trial = item.trial(attempt)
             self._flown.add(trial.node_id)
             unwanted = self._unwanted(item, trial)
             if unwanted is not None:
-                result = self._committed(trial, started, unwanted, Outcome.SKIPPED)
+                result = self._committed(trial, unwanted, Outcome.SKIPPED, clock)
             elif self.engine_problem is not None:
-                result = self._committed(trial, started, self.engine_problem)
+                result = self._committed(trial, self.engine_problem, clock=clock)
             elif (why := self._no_more()) is not None:
-                return self._error(trial, started, why, Outcome.CANCELLED)
+                return self._draft(trial, clock).result(Outcome.CANCELLED, failure=why)
             else:
                 self.before(item, trial)
                 result = self._result(trial, cancellation)
@@ -244,7 +244,7 @@ class BenchSession:
                 class_=getattr(error, "code", "internal"),
                 message=clean(f"{error or type(error).__name__}", 2000),
             )
-            result = self._homeless_result(item, attempt, trial, started, why)
+            result = self._unwritable(item, attempt, trial, clock, why)
         if self.full is None and result.failure is not None and result.failure.class_ in _NO_ROOM:
             self.full = result.failure.message
         self._taken.pop(result.path, None)  # where a plugin runs a test again, this is in its place now
@@ -353,7 +353,7 @@ class BenchSession:
             class_="not_kept",
             message=f"nothing of it was kept in job {job}, so it cannot be graded anew; keep trials with --bench-keep",
         )
-        return self._committed(trial, datetime.datetime.now(datetime.UTC), why, Outcome.SKIPPED)
+        return self._committed(trial, why, Outcome.SKIPPED)
 
     def fly_now(self, item: TrialItem) -> None:
         """Run all trials of an item here and now, as our own loop would: what is known is not run again."""
@@ -514,7 +514,7 @@ class BenchSession:
         """The result of a trial whose process died; of one that had ended before that, what it had written."""
         result = self.bundle.find(trial)
         if result is None:
-            result = self._committed(trial, datetime.datetime.now(datetime.UTC), why)
+            result = self._committed(trial, why)
         self._events.ended(result, now=True)
         return result
 
@@ -567,56 +567,32 @@ class BenchSession:
                 gateway.close()
 
     def _committed(
-        self, trial: Trial, started: datetime.datetime, why: Failure, outcome: Outcome = Outcome.ERROR
+        self, trial: Trial, why: Failure, outcome: Outcome = Outcome.ERROR, clock: Clock | None = None
     ) -> TrialResult:
-        return self.bundle.begin(trial).commit(self._error(trial, started, why, outcome))
+        return self.bundle.begin(trial).commit(self._draft(trial, clock).result(outcome, failure=why))
 
-    def _error(
-        self, trial: Trial, started: datetime.datetime, why: Failure, outcome: Outcome = Outcome.ERROR
-    ) -> TrialResult:
-        scenario = trial.scenario
-        now = datetime.datetime.now(datetime.UTC)
-        return TrialResult(
-            job=self.bundle.id,
-            node_id=trial.node_id,
-            benchmark=scenario.benchmark,
-            benchmark_version=scenario.benchmark_version,
-            scenario=scenario.id,
-            agent=trial.agent,
-            attempt=trial.attempt,
-            outcome=outcome,
-            threshold=Limits(scenario, self.job.of(scenario.benchmark)).threshold,
-            tags=scenario.tags,
-            cluster=scenario.cluster,
-            known=trial.known,
-            failure=why,
-            started_at=started,
-            finished_at=now,
-            seconds=(now - started).total_seconds(),
-        )
+    def _draft(self, trial: Trial, clock: Clock | None = None) -> Draft:
+        return Draft.of(trial, self.bundle.id, self.job.of(trial.scenario.benchmark), clock)
 
-    def _homeless_result(
-        self, item: TrialItem, attempt: int, trial: Trial | None, started: datetime.datetime, why: Failure
+    def _unwritable(
+        self, item: TrialItem, attempt: int, trial: Trial | None, clock: Clock, why: Failure
     ) -> TrialResult:
         """The result of a trial that cannot even be written down: its scenario is gone, or there is no place."""
         if trial is not None:
-            return self._error(trial, started, why)
-        now = datetime.datetime.now(datetime.UTC)
-        return TrialResult(
+            return self._draft(trial, clock).result(Outcome.ERROR, failure=why)
+        draft = Draft(
             job=self.bundle.id,
             node_id=item.trial_id(attempt),
             benchmark=item.source.benchmark,
             scenario=item.ref.id,
             agent=item.agent,
             attempt=attempt,
-            outcome=Outcome.ERROR,
             threshold=self.job.of(item.source.benchmark).threshold,
             known=item.known,
-            failure=why.model_copy(update={"class_": "input" if why.class_ == "internal" else why.class_}),
-            started_at=started,
-            finished_at=now,
-            seconds=(now - started).total_seconds(),
+            clock=clock,
         )
+        class_ = "input" if why.class_ == "internal" else why.class_
+        return draft.result(Outcome.ERROR, failure=why.model_copy(update={"class_": class_}))
 
     @contextlib.contextmanager
     def _noting(self, what: str) -> Iterator[None]:

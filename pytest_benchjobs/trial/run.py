@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import hashlib
 import json
 import os
@@ -76,6 +75,7 @@ from ..store.totals import added
 from .artifacts import keep_artifacts
 from .cancellation import Cancellation, Cancelled
 from .connection import Connection, connected, usage_notes
+from .draft import Clock, Draft
 from .ending import Ended, end_agent
 from .fresh import Carried, collect, deliver
 from .host_agent import HostShell
@@ -112,14 +112,14 @@ def run_trial(
 
     With `original`, the result of a trial that was kept, no agent runs: what that one left is graded anew.
     """
-    started = datetime.datetime.now(datetime.UTC)
-    clock = time.monotonic()
-    limits = Limits(trial.scenario, services.config.of(trial.scenario.benchmark))
-    report = _Report(trial, limits, services.bundle.id, started, ran_because)
+    config = services.config.of(trial.scenario.benchmark)
+    limits = Limits(trial.scenario, config)
+    clock = Clock()
+    draft = Draft.of(trial, services.bundle.id, config, clock, ran_because)
     try:
         directory = services.bundle.begin(trial)
     except InfrastructureError as error:
-        return report.result(Outcome.ERROR, clock, failure=failure(error, "results"))
+        return draft.result(Outcome.ERROR, failure=failure(error, "results"))
     tries = 0
     attempt: _Try | None = None
     while True:
@@ -136,13 +136,13 @@ def run_trial(
             break
     if outcome is Outcome.CANCELLED:
         directory.discard()
-        return report.result(outcome, clock, tries=tries, phases=tuple(attempt.phases), image=attempt.image)
-    result = report.result(outcome, clock, tries=tries, **attempt.facts())
+        return draft.result(outcome, tries=tries, phases=tuple(attempt.phases), image=attempt.image)
+    result = draft.result(outcome, tries=tries, **attempt.facts())
     try:
         return directory.commit(result)
     except InfrastructureError as error:
         directory.discard()
-        result = report.result(Outcome.ERROR, clock, tries=tries, failure=failure(error, "results"))
+        result = draft.result(Outcome.ERROR, tries=tries, failure=failure(error, "results"))
     # What was discarded may have made room for a few lines that say so.
     with contextlib.suppress(InfrastructureError):
         directory = services.bundle.begin(trial)
@@ -164,41 +164,6 @@ def _set_aside(directory: TrialDirectory, attempt: _Try, number: int) -> bool:
     return True
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Report:
-    """The part of a result that is known beforehand."""
-
-    trial: Trial
-    limits: Limits
-    job: str
-    started: datetime.datetime
-    ran_because: str | None
-
-    def result(self, outcome: Outcome, clock: float, **fields: object) -> TrialResult:
-        scenario = self.trial.scenario
-        return TrialResult.model_validate(
-            {
-                "job": self.job,
-                "node_id": self.trial.node_id,
-                "benchmark": scenario.benchmark,
-                "benchmark_version": scenario.benchmark_version,
-                "scenario": scenario.id,
-                "agent": self.trial.agent,
-                "attempt": self.trial.attempt,
-                "outcome": outcome,
-                "threshold": self.limits.threshold,
-                "tags": scenario.tags,
-                "cluster": scenario.cluster,
-                "known": self.trial.known,
-                "ran_because": self.ran_because,
-                "started_at": self.started,
-                "finished_at": datetime.datetime.now(datetime.UTC),
-                "seconds": time.monotonic() - clock,
-                **fields,
-            }
-        )
-
-
 class _Try:
     """One execution of a trial. Its attributes are what a result is made of."""
 
@@ -208,7 +173,7 @@ class _Try:
         services: Services,
         cancellation: Cancellation,
         directory: TrialDirectory,
-        clock: float,
+        clock: Clock,
         limits: Limits,
         original: TrialResult | None,
         before: _Try | None = None,
@@ -880,7 +845,7 @@ class _Try:
         return self.scenario.agent_user or self.scenario.environment.user
 
     def _now(self) -> float:
-        return time.monotonic() - self.clock
+        return self.clock.seconds
 
     def _enter_unless_cancelled(self, phase: str) -> None:
         self.cancellation.check()

@@ -1,0 +1,143 @@
+"""What every result of a trial has. Here, and nowhere else, a `TrialResult` is put together."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ..model.agent import AgentSpec
+from ..model.job import JobConfig
+from ..model.known import Known
+from ..model.result import (
+    AgentEnd,
+    Failure,
+    ImageRecord,
+    Origin,
+    Outcome,
+    ScorerResult,
+    Signature,
+    Trial,
+    TrialResult,
+)
+from ..model.usage import Usage
+from ..store.redact import Redactor
+from .limits import Limits
+from .secrets import redacted
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Clock:
+    """When a trial began, and how long ago that is."""
+
+    started: datetime.datetime = dataclasses.field(
+        default_factory=lambda: datetime.datetime.now(datetime.UTC)
+    )
+    _zero: float = dataclasses.field(default_factory=time.monotonic)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the trial began, whatever becomes of the machine's time of day."""
+        return time.monotonic() - self._zero
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Draft:
+    """The part of a result that is known before anything has run."""
+
+    job: str
+    node_id: str
+    benchmark: str
+    scenario: str
+    agent: AgentSpec
+    attempt: int
+    threshold: float
+    benchmark_version: str | None = None
+    tags: tuple[str, ...] = ()
+    cluster: str | None = None
+    known: Known | None = None
+    ran_because: str | None = None
+    clock: Clock = dataclasses.field(default_factory=Clock)
+
+    @classmethod
+    def of(
+        cls,
+        trial: Trial,
+        job: str,
+        config: JobConfig,
+        clock: Clock | None = None,
+        ran_because: str | None = None,
+    ) -> Draft:
+        """Return the draft of a trial of `job`; `config` is the job's, as it is for the scenario's benchmark."""
+        scenario = trial.scenario
+        return cls(
+            job=job,
+            node_id=trial.node_id,
+            benchmark=scenario.benchmark,
+            benchmark_version=scenario.benchmark_version,
+            scenario=scenario.id,
+            agent=trial.agent,
+            attempt=trial.attempt,
+            threshold=Limits(scenario, config).threshold,
+            tags=scenario.tags,
+            cluster=scenario.cluster,
+            known=trial.known,
+            ran_because=ran_because,
+            clock=clock or Clock(),
+        )
+
+    def result(self, outcome: Outcome, **found: object) -> TrialResult:
+        """Return the result as it is now, with what was found out beside what the draft says."""
+        drafted = {name: getattr(self, name) for name in _DRAFTED}
+        return TrialResult.model_validate(
+            {
+                **drafted,
+                "outcome": outcome,
+                "started_at": self.clock.started,
+                "finished_at": datetime.datetime.now(datetime.UTC),
+                "seconds": self.clock.seconds,
+                **found,
+            }
+        )
+
+
+_DRAFTED = tuple(field.name for field in dataclasses.fields(Draft) if field.name != "clock")
+
+
+@dataclasses.dataclass(slots=True)
+class Findings:
+    """What one try of a trial finds out, under the names that a result has for it."""
+
+    score: float | None = None
+    failure: Failure | None = None
+    scorers: list[ScorerResult] = dataclasses.field(default_factory=list)
+    agent_end: AgentEnd | None = None
+    agent_version: str | None = None
+    image: ImageRecord | None = None
+    signature: Signature | None = None
+    usage: Usage = dataclasses.field(default_factory=Usage)
+    """Of all tries so far: what was used is used, whichever try it was."""
+    models: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    kept: str | None = None
+    rescored: Origin | None = None
+    artifacts: list[str] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+    @classmethod
+    def graded_anew(cls, original: TrialResult) -> Findings:
+        """Return what is known of a trial whose agent has worked in an earlier job."""
+        return cls(
+            agent_version=original.agent_version,
+            usage=original.usage,
+            models=original.models,
+            kept=original.kept,
+            rescored=Origin(job=original.job, path=original.path, finished_at=original.finished_at),
+        )
+
+    def without_secrets(self, redactor: Redactor) -> dict[str, Any]:
+        """Return all of it for `Draft.result`, redacted."""
+        found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
+        return {name: redacted(value, redactor) for name, value in {**found, **lists}.items()}
