@@ -13,9 +13,9 @@ from ..model.result import TrialResult
 from ..sources.plain import Place
 from ..store.baseline_file import JsonFile, baseline_of
 from ..store.incoming import incoming_results, read_model
+from ..store.layout import RESULT, JobLayout, Layout
 from ..store.rows import PairRow, pair_row
 from ..store.text import one_line
-from ..store.trials import RESULT
 from .sides import Cell, Side, cut_short, gone_of, side
 
 
@@ -113,10 +113,11 @@ def _one(mean: float | None) -> tuple[float, ...]:
 
 
 def _bundle(root: Path) -> tuple[str, list[PairRow], tuple[str, ...]]:
-    if not (root / "job.json").exists():
-        hint = "; name one of those in its jobs/" if (root / "jobs").is_dir() else ""
+    record_path = JobLayout(root).record
+    if not record_path.exists():
+        hint = "; name one of those in its jobs/" if Layout(root).jobs.is_dir() else ""
         raise InputError(f"is not the directory of a job: it has no job.json{hint}", path=root)
-    record = read_model(JobRecord, root / "job.json")
+    record = read_model(JobRecord, record_path)
     notes = _status(record.id, record.status, root)
     left_out: list[str] = []
 

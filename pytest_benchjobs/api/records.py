@@ -15,6 +15,7 @@ from ..model.result import Outcome, TrialResult
 from ..store.bundle import JobBundle, read_result
 from ..store.copying import inside
 from ..store.history import EventRow, JobRow, RunRow, ScoreRow, TrialRow
+from ..store.layout import TrialLayout
 from ..store.origins import origins
 from ..store.text import clean, one_line
 from .choices import several
@@ -277,10 +278,10 @@ class Trial:
             InputError: its files are not here. No log is no mistake: then it is empty.
 
         """
-        log = self.directory / "agent.log"
+        log = TrialLayout(self.directory).agent_log
         if not log.is_file():
             for place, _ in origins(self._store.directory, self.result()):
-                log = place / "agent.log"
+                log = TrialLayout(place).agent_log
                 if log.is_file():
                     break
         try:

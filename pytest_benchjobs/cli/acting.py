@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..store.layout import Layout
 from .common import directory_option, emit, output_option, say
 from .units import counted
 
@@ -108,7 +109,7 @@ def recover(stale_seconds: float, directory: Path, output: str) -> None:
 def _cancelled(directory: Path, bundle: JobBundle, timeout: float) -> JobRecord:
     """Ask whoever runs the job to stop, and wait; of a job whose process died, do it ourselves."""
     from ..model.job import JobStatus
-    from ..store.liveness import FLIGHT, asked_to_cancel
+    from ..store.liveness import asked_to_cancel
     from ..store.recover import is_dead
 
     started = time.monotonic()
@@ -118,7 +119,7 @@ def _cancelled(directory: Path, bundle: JobBundle, timeout: float) -> JobRecord:
         if record.status.ended:
             if asked:
                 # It may have tidied up just before it was asked once more.
-                shutil.rmtree(bundle.root / FLIGHT, ignore_errors=True)
+                shutil.rmtree(bundle.layout.flight, ignore_errors=True)
             return record
         if is_dead(bundle.root, record, _SILENCE):
             # Somebody else may be closing it, or its workers are not gone yet: then it is looked at again.
@@ -190,7 +191,7 @@ def recover_jobs(directory: Path, stale_seconds: float) -> RecoverDocument:
     from ..store.recover import DIED, NEVER_BEGAN
     from ..store.recover import recover as recover_all
 
-    if not (directory / "jobs").is_dir():
+    if not Layout(directory).jobs.is_dir():
         return RecoverDocument(recovered=(), repaired=(), problems=())
     with History(directory / FILE) as history:
         lines = recover_all(

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-LOG = "pytest.log"
 _HEAD = 1 << 20
 
 
@@ -67,7 +66,7 @@ def _announce(order: dict[str, Any]) -> int:
     bundle = JobBundle.create(directory, record)
     with History(directory / FILE) as history:
         history.save_job(record)
-    return os.open(bundle.root / LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    return os.open(bundle.layout.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
 
 def _close(order: dict[str, Any], status: int) -> None:
@@ -91,7 +90,7 @@ def _close(order: dict[str, Any], status: int) -> None:
         update={
             "status": JobStatus.FAILED,
             "finished_at": datetime.datetime.now(datetime.UTC),
-            "message": why_it_ended(bundle.root / LOG, status),
+            "message": why_it_ended(bundle.layout.log, status),
         }
     )
     bundle.write(record)

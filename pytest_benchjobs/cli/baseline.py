@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ..model.baseline import DEFAULT_NAME
+from ..store.layout import Layout
 from .common import death_of, directory_option, emit, output_option, say
 from .table import Column, render, width
 from .units import counted
@@ -84,7 +85,7 @@ def list_(directory: Path, output: str) -> None:
     from ..store.history import FILE, History
 
     entries: tuple[BaselineEntry, ...] = ()
-    if (directory / FILE).is_file() or (directory / "jobs").is_dir():
+    if (directory / FILE).is_file() or Layout(directory).jobs.is_dir():
         with History.open_readonly(directory / FILE) as history:
             entries = tuple(history.baselines())
     emit(BaselinesDocument(baselines=entries), lambda: _table(entries), output)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from ..store.layout import Layout
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
@@ -58,7 +60,7 @@ def default_directory() -> Path:
     here = Path.cwd()
     for place in (here, *here.parents):
         candidate = directory_of(place)
-        if (candidate / "jobs").is_dir() or _is_configured(place):
+        if Layout(candidate).jobs.is_dir() or _is_configured(place):
             return candidate
     return directory_of(here)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from ..store.layout import Layout
 from .asking import Asked, VariadicCommand, ask, results_directory, run_options
 from .common import death_of, directory_option, emit, output_option, say
 from .invoke import call_pytest
@@ -123,7 +124,7 @@ def compare(
     )
     with History(directory / FILE) as history:
         history.save_comparison(comparison)
-    path = _write(comparison, out or directory / "comparisons")
+    path = _write(comparison, out or Layout(directory).comparisons)
     emit(comparison, lambda: comparison_lines(comparison), output)
     say(f"Wrote {os.path.relpath(path)}", err=output != "text")
     return 0
@@ -293,7 +294,7 @@ def _high_scores(given: Path | None, directory: Path) -> dict[str, HighScore]:
         named = ini_value(place, "bench_high_scores_file")
         if named:
             return read_high_scores(place / named)
-        if (place / directory.name / "jobs").is_dir():
+        if Layout(place / directory.name).jobs.is_dir():
             break
     return {}
 

@@ -21,7 +21,6 @@ from ..settings.secret_store import find
 from ..store.bundle import JobBundle, new_job_id
 from ..store.reproducibility import redact_arguments
 from ..trial.secrets import is_unmistakable, others_of_host, together
-from .background import LOG
 from .invoke import Call
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ def start(asked: Asked) -> DetachDocument:
         message=record.message,
         pid=record.owner.pid,
         directory=str(bundle.root),
-        log=str(bundle.root / LOG),
+        log=str(bundle.layout.log),
     )
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..report.documents.acting import Finding, Health
+from ..store.layout import Layout
 from .units import counted, size
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def results(directory: Path) -> Iterator[Finding]:
         yield problem(
             "results disk",
             f"{size(free)} free, less than {size(ROOM_FOR_RESULTS)}",
-            f"remove old jobs from {directory / 'jobs'}, then benchjobs db rebuild",
+            f"remove old jobs from {Layout(directory).jobs}, then benchjobs db rebuild",
         )
     else:
         yield ok("results disk", f"{size(free)} free")
@@ -201,7 +202,7 @@ def jobs(directory: Path) -> Iterator[Finding]:
 
     dead, closed = [], []
     for bundle in JobBundle.all(directory):
-        shut = [path for path in (bundle.root, bundle.root / "trials") if _is_closed(path)]
+        shut = [path for path in (bundle.root, bundle.layout.trials) if _is_closed(path)]
         if shut:
             closed.append(shut[0])
         with contextlib.suppress(InputError):

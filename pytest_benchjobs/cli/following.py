@@ -20,7 +20,6 @@ from ..store.liveness import last_beat
 from ..store.recover import is_dead
 from ..store.rows import TrialRow
 from ..store.text import one_line
-from .background import LOG
 
 # Who starts a job in the background closes it when pytest has died of a wrong option; that takes a moment.
 _GRACE_SECONDS = 1.0
@@ -94,13 +93,13 @@ class Following:
     @property
     def log_file(self) -> Path | None:
         """Where a job in the background prints to."""
-        path = self.bundle.root / LOG
+        path = self.bundle.layout.log
         return path if path.is_file() else None
 
     def log(self, lines: int) -> tuple[str, ...]:
         """The last lines of that."""
         try:
-            with (self.bundle.root / LOG).open("rb") as file:
+            with self.bundle.layout.log.open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
                 text = file.read().decode("utf-8", "replace")
         except OSError:
@@ -120,7 +119,7 @@ class Following:
     def _read(self) -> None:
         """Read `job.json` again if it is another one. A job that is taken up again tells everything anew."""
         with contextlib.suppress(OSError):
-            stat = (self.bundle.root / "job.json").stat()
+            stat = self.bundle.layout.record.stat()
             stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
             if stamp == self._stamp:
                 return

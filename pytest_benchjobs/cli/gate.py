@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..store.layout import Layout
 from .common import death_of, directory_option, emit, output_option, say
 from .gate_options import flag_of, gate_options, gate_settings
 
@@ -76,7 +77,7 @@ def gate(
     from ..store.history import FILE, History
     from ..store.recover import rebuild
 
-    if not (directory / FILE).exists() and (directory / "jobs").is_dir():
+    if not (directory / FILE).exists() and Layout(directory).jobs.is_dir():
         rebuild(directory)  # files alone, as CI keeps them
     with History.open_readonly(directory / FILE) as history:
         record = history.job(find_job(history, job))

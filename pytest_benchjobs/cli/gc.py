@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..store.layout import Layout
 from .acting import recover_jobs
 from .common import directory_option, say
 from .units import counted, size
@@ -41,7 +42,7 @@ def gc(all_kept: bool, older_than: float | None, directory: Path) -> None:
     from ..store.recover import STALE_SECONDS
 
     _in_engine(lambda kept: _unneeded(kept, directory, all_kept=all_kept, older_than=older_than))
-    if not (directory / "jobs").is_dir():
+    if not Layout(directory).jobs.is_dir():
         say(f"no jobs in {directory}", err=True)
         return
     if older_than is not None:
@@ -89,7 +90,7 @@ def _unneeded(kept: list[Kept], directory: Path, *, all_kept: bool, older_than: 
     newest = time.time() - (older_than or 0.0) * _DAY
 
     def can_go(one: Kept) -> bool:
-        here = (directory / "jobs" / one.job).is_dir()
+        here = Layout(directory).job(one.job).root.is_dir()
         if one.job in needed or not (here or _was_of(directory, one)):
             return False
         deleted = not here and one.job not in children
@@ -100,14 +101,14 @@ def _unneeded(kept: list[Kept], directory: Path, *, all_kept: bool, older_than: 
 
 def _was_of(directory: Path, kept: Kept) -> bool:
     """Whether the job that it was kept of had its bundle in this directory."""
-    return kept.bundle != "" and Path(kept.bundle).parent.parent == directory.resolve()
+    return kept.bundle != "" and Path(kept.bundle).parent == Layout(directory.resolve()).jobs
 
 
 def _remove_logs(directory: Path, days: float) -> int:
     """Remove what detached jobs printed, of those that have ended; returns of how many."""
     removed = 0
     live = {record.id for record in _records(directory) if _lives(directory, record)}
-    for path in (directory / "jobs").glob(f"*/{_DETACHED_LOGS}"):
+    for path in Layout(directory).jobs.glob(f"*/{_DETACHED_LOGS}"):
         with contextlib.suppress(OSError):
             if path.parent.name not in live and path.stat().st_mtime <= time.time() - days * _DAY:
                 path.unlink()

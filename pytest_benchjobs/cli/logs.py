@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..store.layout import AGENT_FILES, RESULT
 from .common import directory_option, emit, say
 from .table import marks
 
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from ..store.rows import TrialRow
 
 RESULTS = "results.json"
-_OURS = frozenset({RESULTS, "result.json"})
-_AGENTS_FILES = ("agent.log", "trajectory.jsonl")
+_OURS = frozenset({RESULTS, RESULT})
 
 
 @click.command()
@@ -210,16 +210,16 @@ def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> Tria
     except InputError as error:
         copied.problems.append(str(error))
     copy_tree(place, target, copied, leave=_OURS)
-    if result is None or (target / _AGENTS_FILES[0]).exists():
+    if result is None or (target / AGENT_FILES[0]).exists():
         return result  # as that of a job made of several, which has the files and says where else they are
     try:
         for there, same in origins(directory, result):
             if same and not copied.files:
                 copy_tree(there, target, copied, leave=_OURS)
-            for name in _AGENTS_FILES:
+            for name in AGENT_FILES:
                 if (there / name).exists() and not (target / name).exists():
                     copy_file(there / name, target / name, copied)
-            if (target / _AGENTS_FILES[0]).exists():
+            if (target / AGENT_FILES[0]).exists():
                 break
     except InputError as error:
         copied.problems.append(str(error))

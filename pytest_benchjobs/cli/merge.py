@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..store.layout import JobLayout, Layout
 from .common import directory_option, emit, output_option, say
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def merge(
         jobs, problems = _merge_jobs(found, as_job, directory)
     written = None
     if junit is not None:
-        reports = [directory / "jobs" / job.job / "junit.xml" for job in jobs if job.action != "refused"]
+        layout = Layout(directory)
+        reports = [layout.job(job.job).junit for job in jobs if job.action != "refused"]
         written = _merge_junit([*found.junit, *(path for path in reports if path.is_file())], junit)
     document = MergeDocument(
         directory=str(directory) if found.bundles or found.histories else None,
@@ -91,7 +93,7 @@ def merge(
 def _sorted_out(sources: tuple[Path, ...], directory: Path) -> _Sources:
     found = _Sources()
     for source in sources:
-        if source.resolve() in (directory.resolve(), (directory / "history.sqlite").resolve()):
+        if source.resolve() in (directory.resolve(), Layout(directory).history.resolve()):
             raise click.ClickException(f"{source} is where jobs are merged into; choose another --dir")
         if source.is_dir():
             _sort_directory(source, found)
@@ -101,7 +103,7 @@ def _sorted_out(sources: tuple[Path, ...], directory: Path) -> _Sources:
             raise click.ClickException(
                 f"{source} is neither a directory with jobs, nor a history, nor a JUnit file (*.xml)"
             )
-        elif (source.parent / "jobs").is_dir():
+        elif Layout(source.parent).jobs.is_dir():
             _sort_directory(source.parent, found)
         else:
             found.histories.append(source)
@@ -110,15 +112,15 @@ def _sorted_out(sources: tuple[Path, ...], directory: Path) -> _Sources:
 
 def _sort_directory(source: Path, found: _Sources) -> None:
     from ..store.bundle import JobBundle
-    from ..store.history import FILE
 
-    if (source / "job.json").is_file():
+    if JobLayout(source).record.is_file():
         found.bundles.append(source)
         return
     bundles = [bundle.root for bundle in JobBundle.all(source)]
     found.bundles += bundles
-    if (source / FILE).is_file():
-        (found.indexes if bundles else found.histories).append(source / FILE)
+    history = Layout(source).history
+    if history.is_file():
+        (found.indexes if bundles else found.histories).append(history)
     elif not bundles:
         raise click.ClickException(
             f"there are no jobs in {source}; a results directory has jobs/, the directory of a job has job.json"

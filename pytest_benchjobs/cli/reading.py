@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..store.layout import Layout
 from .common import directory_option, emit, output_option, say
 from .table import Cell, Column, render, width
 
@@ -190,7 +191,7 @@ def _read(directory: Path, page: Callable[[History], list[Any]]) -> list[Any]:
     """Ask the history; where there are no jobs either, it is empty."""
     from ..store.history import FILE, History
 
-    if not (directory / FILE).is_file() and not (directory / "jobs").is_dir():
+    if not (directory / FILE).is_file() and not Layout(directory).jobs.is_dir():
         say(f"there are no results in {directory}", err=True)
         return []
     from ..store.find import refuse_without_jobs

@@ -12,7 +12,7 @@ import click
 from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobRecord, JobStatus
 from ..store.bundle import JobBundle
-from .background import LOG, why_it_ended
+from .background import why_it_ended
 from .common import emit
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def start(call: Call, directory: Path, record: JobRecord, output: str) -> int:
     from ..report.documents.detach import DetachDocument
 
     bundle = JobBundle.open(directory, record.id)
-    log = bundle.root / LOG
+    log = bundle.layout.log
     try:
         _set_aside(log)
         with log.open("ab") as file:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..store.layout import Layout
 from .common import directory_option, say
 from .units import counted
 
@@ -21,7 +22,7 @@ def rebuild(directory: Path) -> None:
     """Make the history anew from the bundles. Jobs that run meanwhile lose nothing."""
     from ..store.recover import rebuild as rebuild_history
 
-    if not (directory / "jobs").is_dir():
+    if not Layout(directory).jobs.is_dir():
         raise click.ClickException(f"there are no jobs in {directory}; choose another --dir")
     jobs, trials, warnings = rebuild_history(directory)
     for warning in warnings:

@@ -37,7 +37,6 @@ from . import options  # noqa: E402
 if TYPE_CHECKING:
     from .controller import Node
 
-MARKER = ".benchjobs"
 """A file in every `jobs/` of ours; see `store.bundle`."""
 _NAMING = ("bench", "bench_job_file", "bench_profile")
 """Options that may name benchmarks."""
@@ -123,9 +122,11 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:
     """Never look into results: what an agent wrote is there, and must not be run on this machine."""
-    if collection_path.name == "jobs" and (collection_path / MARKER).exists():
-        return True
-    return None
+    if collection_path.name != "jobs":
+        return None
+    from ..store.layout import MARKER
+
+    return True if (collection_path / MARKER).exists() else None
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

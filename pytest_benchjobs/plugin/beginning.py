@@ -18,12 +18,12 @@ from ..model.errors import BenchError, InputError
 from ..model.gate import GateConfig
 from ..model.job import Invocation, JobConfig, JobRecord, JobStatus, Totals
 from ..model.owner import current_owner
-from ..report import REPORTS, write_reports
+from ..report import write_reports
 from ..store.bundle import JobBundle, new_job_id
 from ..store.files import remove_tree
 from ..store.find import find_bundle
 from ..store.history import FILE, History
-from ..store.liveness import FLIGHT, hold
+from ..store.liveness import hold
 from ..store.recover import is_dead, recover
 from ..store.reproducibility import redact_arguments, reproducibility
 from . import rounds
@@ -107,11 +107,11 @@ def begin(config: pytest.Config, planned: int, chosen: Collection[str] = ()) -> 
                 lock = _held(bundle)
                 undo.callback(os.close, lock)
                 besides = 0
-            shutil.rmtree(bundle.root / FLIGHT, ignore_errors=True)
+            shutil.rmtree(bundle.layout.flight, ignore_errors=True)
             record = record.model_copy(update={"planned": planned + besides})
             # In this order: killed at any point, it is a job that lacks reports, or one that died, and is seen to.
-            for name in REPORTS:  # which would tell of a job that has ended
-                (bundle.root / name).unlink(missing_ok=True)
+            for path in bundle.layout.reports:  # which would tell of a job that has ended
+                path.unlink(missing_ok=True)
             history.save_job(record)
             bundle.write(record)
             kind = "created" if asked.resume is None else "resumed"

@@ -137,7 +137,7 @@ class _Loop:
 
         self._bench = bench
         self._policy = bench.job.attempt_policy
-        self._wills = bench.flight_directory / self._interactor.workerid
+        self._wills = bench.bundle.layout.worker(self._interactor.workerid)
         self._wills.mkdir(parents=True, exist_ok=True)
         bench.before = self._leave_will
         flight = bench.flight()
@@ -327,7 +327,7 @@ class Controller:
         from ..model.errors import BenchError, WorkerLost
         from ..model.result import Failure, Trial
 
-        wills = self.bench.flight_directory / node.gateway.id
+        wills = self.bench.bundle.layout.worker(node.gateway.id)
         found = [json.loads(path.read_bytes()) for path in sorted(wills.glob("*.json"))]
         others = f", and {len(found) - 1} more" if len(found) > 1 else ""
         why = Failure(

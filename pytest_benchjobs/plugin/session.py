@@ -8,7 +8,6 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,7 +25,7 @@ from ..store.events import EventLog
 from ..store.files import check_room
 from ..store.gates import keep_gate
 from ..store.history import History
-from ..store.liveness import FLIGHT, join_crew, still
+from ..store.liveness import join_crew, still
 from ..store.outline import whole
 from ..store.text import clean
 from ..store.totals import added, most, spent_by, totals
@@ -180,14 +179,9 @@ class BenchSession:
         baseline = self._begun.baseline if self._begun is not None else None
         return None if baseline is None else baseline.side
 
-    @property
-    def flight_directory(self) -> Path:
-        """Where the processes of this job tell each other what they do."""
-        return self.bundle.root / FLIGHT
-
     def flight(self) -> Flight[Ticket]:
         """A flight that shares the job's concurrency with all others."""
-        return Flight(self.fly, Tokens(self.flight_directory / "tokens", self.job.concurrency))
+        return Flight(self.fly, Tokens(self.bundle.layout.tokens, self.job.concurrency))
 
     def submit(self, flight: Flight[Ticket], ticket: Ticket) -> None:
         """Have a trial run, unless its result is known: that lands at once.
@@ -427,7 +421,7 @@ class BenchSession:
             self._stop_gateway()
         self._save()
         self.bundle.sweep()
-        shutil.rmtree(self.flight_directory, ignore_errors=True)
+        shutil.rmtree(self.bundle.layout.flight, ignore_errors=True)
         warnings: list[object] = []
         found = self.bundle.outlines(self.job, warnings, self._taken)  # type: ignore[arg-type]
         homeless = {result.node_id: result for result in self._homeless}
@@ -548,7 +542,7 @@ class BenchSession:
         if models.needed(self.config):
             try:
                 self._gateway = models.start_gateway(
-                    self.config, self._spent_before, ledger.place(self.bundle.root)
+                    self.config, self._spent_before, self.bundle.layout.spent
                 )
             except InputError as error:
                 raise pytest.UsageError(str(error)) from None

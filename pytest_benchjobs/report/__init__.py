@@ -13,8 +13,6 @@ from ..store.bundle import JobBundle
 if TYPE_CHECKING:
     from .ci import Host
 
-REPORTS = ("junit.xml", "report.json", "summary.md")
-
 
 def write_reports(
     bundle: JobBundle,
@@ -35,11 +33,11 @@ def write_reports(
     from .markdown import summary_markdown
 
     content = report_json(record, results, gate, bundle.root)
-    write_atomically(bundle.root / "report.json", content, durable=False)
+    write_atomically(bundle.layout.report, content, durable=False)
     summary = summary_markdown(record, results, gate).encode()
-    write_atomically(bundle.root / "summary.md", summary, durable=False)
+    write_atomically(bundle.layout.summary, summary, durable=False)
     # Last: where it is, all are, and nobody has to look for the reports of a job whose process was killed here.
-    write_atomically(bundle.root / "junit.xml", junit_of(bundle, record, results, gate, host), durable=False)
+    write_atomically(bundle.layout.junit, junit_of(bundle, record, results, gate, host), durable=False)
 
 
 def junit_of(
@@ -50,10 +48,11 @@ def junit_of(
     host: Host | None = None,
 ) -> bytes:
     """The whole of `junit.xml`, with paths as the CI system has them."""
+    from ..store.layout import TrialLayout
     from .junit import junit_xml
 
     def attachment(result: TrialResult) -> str | None:
-        path = bundle.root / result.path / "agent.log"
+        path = TrialLayout(bundle.root / result.path).agent_log
         return host.attachment(path) if host is not None and result.path and path.is_file() else None
 
     def file(name: str) -> str:

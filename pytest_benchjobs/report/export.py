@@ -19,13 +19,13 @@ from ..store.bundle import JobBundle, read_result
 from ..store.copying import inside
 from ..store.files import is_file
 from ..store.history import History
+from ..store.layout import AGENT_FILES
 from ..store.origins import origins
 from ..store.rows import TrialRow
 from .documents.export import ExportRow
 
 COLUMNS = tuple(field.serialization_alias or name for name, field in ExportRow.model_fields.items())
 """Names of the columns, in order."""
-_FILES = ("agent.log", "trajectory.jsonl")
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
@@ -129,13 +129,13 @@ def _files(row: TrialRow, root: Path, resolved: str) -> tuple[str | None, str | 
     """
     if not row.path:
         return None, None
-    log, trajectory = (_file(resolved, f"{row.path}/{name}") for name in _FILES)
+    log, trajectory = (_file(resolved, f"{row.path}/{name}") for name in AGENT_FILES)
     if log is None and (row.reused is not None or row.rescored is not None):
         jobs = os.path.realpath(root.parent)
         with contextlib.suppress(InputError):
             for place, _ in origins(root.parents[1], read_result(inside(root, row.path))):
                 there = place.relative_to(root.parent).as_posix()
-                log, earlier = (_file(jobs, f"{there}/{name}", "../") for name in _FILES)
+                log, earlier = (_file(jobs, f"{there}/{name}", "../") for name in AGENT_FILES)
                 trajectory = trajectory or earlier
                 if log is not None:
                     break

@@ -15,8 +15,8 @@ from ..model.gate import GateReport
 from ..model.job import JobRecord
 from ..model.result import TrialResult
 from ..store.bundle import sound, stored
+from ..store.layout import RESULT
 from ..store.outline import Outline, whole
-from ..store.trials import RESULT
 from .known import known_records
 from .summary import by_agent, totals
 

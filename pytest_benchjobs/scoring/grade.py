@@ -15,6 +15,7 @@ from ..model.scenario import Scenario, ScorerSpec
 from ..model.usage import Usage
 from ..sandbox.protocol import Sandbox
 from ..store.files import DISK_ERRORS, write_error, writing
+from ..store.layout import TrialLayout
 from ..store.text import clean, plain
 from .builtin import checked
 from .protocol import Graded, Scorer, ScoringContext
@@ -111,6 +112,7 @@ def make_context(
     params: Mapping[str, Any] | None = None,
 ) -> ScoringContext:
     """What one scorer may look at. `directory` is the trial's."""
+    layout = TrialLayout(directory)
     given = {"BENCH_PARAMS": json.dumps(dict(params))} if params else {}
     return ScoringContext(
         scenario=scenario,
@@ -118,8 +120,8 @@ def make_context(
         sandbox=sandbox,
         timeout=timeout,
         env={**REPORTS, SCORER_VARIABLE: "/tests", **given, **env},
-        directory=directory / "scorers" / spec.name,
-        agent_log=directory / "agent.log",
+        directory=layout.scorer(spec.name),
+        agent_log=layout.agent_log,
         usage=Usage(),
         params=params or {},
     )

@@ -22,12 +22,12 @@ from ..model.job import JobRecord
 from ..sources.documents import read_text
 from .database import explained, transaction
 from .files import write_atomically
+from .layout import Layout
 from .queries import Queries
 from .rows import as_text
 from .text import clean, one_line
 from .trials import what_is_wrong
 
-FILE = "baselines.json"
 _COLUMNS = 'name, jobs, branch, "commit", set_at, set_by, reason'
 _PAGE = 50
 _TEXT = 2000
@@ -130,7 +130,7 @@ class Baselines(Queries):
             return self._take_over()
 
     def _take_over(self) -> int:
-        path = self.path.with_name(FILE)
+        path = Layout(self.path.parent).baselines
         if not path.exists():
             return 0
         query = f"SELECT {_COLUMNS} FROM baselines"  # noqa: S608
@@ -156,7 +156,7 @@ class Baselines(Queries):
         )
 
     def _read(self) -> list[BaselineEntry]:
-        path = self.path.with_name(FILE)
+        path = Layout(self.path.parent).baselines
         try:
             return [_cleaned(entry) for entry in _entries().validate_json(read_text(path))]
         except ValidationError as error:
@@ -167,7 +167,7 @@ class Baselines(Queries):
 
     def _write(self, entries: list[BaselineEntry]) -> None:
         lines = ",\n".join(entry.model_dump_json() for entry in entries)
-        write_atomically(self.path.with_name(FILE), f"[\n{lines}\n]\n".encode())
+        write_atomically(Layout(self.path.parent).baselines, f"[\n{lines}\n]\n".encode())
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:

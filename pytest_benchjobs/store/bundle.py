@@ -1,11 +1,4 @@
-"""Job bundles: the files of a job, which are the truth.
-
-    <directory>/
-      jobs/
-        <job id>/
-          job.json  junit.xml  report.json  summary.md  gates.json
-          trials/<agent>/<scenario>/<attempt>/
-            result.json  agent.log  trajectory.jsonl  scorers/  artifacts/  try-1/ ...
+"""Job bundles: the files of a job, which are the truth. `layout.py` has their paths.
 
 A trial is written into a hidden directory beside its place and renamed into it when it has ended, with
 `result.json` written last. So whatever is killed when, a reader finds a whole trial or none.
@@ -29,20 +22,17 @@ from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobConfig, JobRecord
 from ..model.result import Trial, TrialResult
 from .files import is_file, remove_tree, sync_directory, write_atomically, writing
+from .layout import HIDDEN_TRIAL, RESULT, JobLayout, Layout, hidden, namesakes
 from .outline import outlined
 from .text import one_line
 from .trials import (
-    RESULT,
     TrialDirectory,
     as_json,
     genuine,
     move_in,
-    place_of,
-    places,
     put,
     read_result,
     remove_empty,
-    slug,
     sound,
     what_is_wrong,
 )
@@ -53,15 +43,12 @@ __all__ = [
     "TrialDirectory",
     "new_job_id",
     "read_result",
-    "slug",
     "sound",
     "stored",
     "stored_config",
 ]
 
-MARKER = ".benchjobs"
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_HIDDEN = re.compile(r"^\.(?:tmp|old)-[0-9a-f]+-(\d+)$")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,13 +81,18 @@ def stored_config(config: JobConfig) -> JobConfig:
 
 
 class JobBundle:
-    """The directory of one job: `root`."""
+    """The directory of one job. `layout` has the paths in it."""
 
     def __init__(self, directory: Path, job_id: str) -> None:
         if not _JOB_ID.fullmatch(job_id):
             raise InputError(f"{job_id!r} is not the id of a job")
         self.id = job_id
-        self.root = directory / "jobs" / job_id
+        self.layout: JobLayout = Layout(directory).job(job_id)
+
+    @property
+    def root(self) -> Path:
+        """Directory of the bundle."""
+        return self.layout.root
 
     @classmethod
     def create(cls, directory: Path, record: JobRecord) -> JobBundle:
@@ -111,19 +103,17 @@ class JobBundle:
 
         """
         bundle = cls(directory, record.id)
-        jobs = bundle.root.parent
-        temporary = jobs / f".tmp-{secrets.token_hex(4)}-{record.id}"
+        temporary = JobLayout(hidden(bundle.root))
         with writing(bundle.root):
-            (temporary / "trials").mkdir(parents=True)
-            # By this file our side of pytest knows that what agents wrote is below, and collects nothing there.
-            (jobs / MARKER).touch()
+            temporary.trials.mkdir(parents=True)
+            Layout(directory).marker.touch()
             try:
-                write_atomically(temporary / "job.json", _record_json(record))
-                temporary.rename(bundle.root)
+                write_atomically(temporary.record, _record_json(record))
+                temporary.root.rename(bundle.root)
             except BaseException:
-                remove_tree(temporary)
+                remove_tree(temporary.root)
                 raise
-            sync_directory(jobs)
+            sync_directory(bundle.root.parent)
         return bundle
 
     @classmethod
@@ -135,14 +125,14 @@ class JobBundle:
 
         """
         bundle = cls(directory, job_id)
-        if not is_file(bundle.root / "job.json"):
+        if not is_file(bundle.layout.record):
             raise InputError(f"there is no job {job_id} in {directory}")
         return bundle
 
     @classmethod
     def all(cls, directory: Path) -> Iterator[JobBundle]:
         """Bundles of all jobs in a directory, the oldest first. Nothing is read."""
-        for path in _visible(directory / "jobs"):
+        for path in _visible(Layout(directory).jobs):
             if _JOB_ID.fullmatch(path.name):
                 yield cls(directory, path.name)
 
@@ -153,7 +143,7 @@ class JobBundle:
             InputError: it is missing, damaged, or the record of another job.
 
         """
-        path = self.root / "job.json"
+        path = self.layout.record
         try:
             record = JobRecord.model_validate_json(path.read_bytes())
         except OSError as error:
@@ -173,7 +163,7 @@ class JobBundle:
             DiskFull, ResultsUnwritable: the directory refuses.
 
         """
-        write_atomically(self.root / "job.json", _record_json(record))
+        write_atomically(self.layout.record, _record_json(record))
 
     def begin(self, trial: Trial) -> TrialDirectory:
         """Make a place for the files of a trial that starts.
@@ -195,7 +185,7 @@ class JobBundle:
 
     def find(self, trial: Trial) -> TrialResult | None:
         """Read the result of a trial, if it has ended."""
-        for place in places(place_of(self.root, trial), trial.node_id):
+        for place in self._places(trial):
             with contextlib.suppress(InputError):
                 result = read_result(place)
                 if result.node_id == trial.node_id:
@@ -209,7 +199,7 @@ class JobBundle:
             DiskFull, ResultsUnwritable: the directory refuses.
 
         """
-        for place in places(place_of(self.root, trial), trial.node_id):
+        for place in self._places(trial):
             with contextlib.suppress(InputError):
                 if read_result(place).node_id == trial.node_id:
                     write_atomically(place / RESULT, as_json(result))
@@ -251,7 +241,7 @@ class JobBundle:
 
     def trial_directories(self, warnings: list[BundleWarning] | None = None) -> Iterator[Path]:
         """Directories of the trials that have ended. What cannot be listed goes to `warnings`."""
-        for agent in _visible(self.root / "trials", warnings):
+        for agent in _visible(self.layout.trials, warnings):
             for scenario in _visible(agent, warnings):
                 yield from sorted(_visible(scenario, warnings), key=lambda path: (len(path.name), path.name))
 
@@ -261,24 +251,30 @@ class JobBundle:
         A trial that was complete is kept. Only call it when nobody writes trials any more.
         """
         removed = 0
-        for agent in _visible(self.root / "trials"):
+        for agent in _visible(self.layout.trials):
             for scenario in _visible(agent):
                 # `.tmp` before `.old`: a complete new result replaces the one that had stepped aside for it.
-                for hidden in _hidden(scenario):
-                    if match := _HIDDEN.match(hidden.name):
-                        removed += not self._rescue(hidden, scenario / match[1])
+                for path in _hidden(scenario):
+                    if match := HIDDEN_TRIAL.match(path.name):
+                        removed += not self._rescue(path, scenario / match[1])
                 remove_empty(scenario)
             remove_empty(agent)
         return removed
 
-    def _rescue(self, hidden: Path, final: Path) -> bool:
+    def _places(self, trial: Trial) -> Iterator[Path]:
+        """Directories that the files of a trial may be in."""
+        return namesakes(
+            self.layout.trial(trial.agent.label, trial.scenario.id, trial.attempt), trial.node_id
+        )
+
+    def _rescue(self, path: Path, final: Path) -> bool:
         """Put a complete trial in its place; remove anything else."""
         try:
-            if hidden.name.startswith(".old-") and final.exists():
-                raise InputError("replaced", path=hidden)
-            move_in(self.root, hidden, final, read_result(hidden))
+            if path.name.startswith(".old-") and final.exists():
+                raise InputError("replaced", path=path)
+            move_in(self.root, path, final, read_result(path))
         except InputError:
-            remove_tree(hidden)
+            remove_tree(path)
             return False
         except InfrastructureError:
             # It is complete, so it stays until there is room for it.
@@ -295,7 +291,7 @@ def another_job(root: Path, job_id: str) -> InputError:
         if other
         else f"rename {root} to {own}"
     )
-    return InputError(f"is the record of job {own}: {cure}", path=root / "job.json")
+    return InputError(f"is the record of job {own}: {cure}", path=JobLayout(root).record)
 
 
 def _record_json(record: JobRecord) -> bytes:

@@ -1,4 +1,4 @@
-"""What a running job tells whoever watches it: a file of JSON lines for each of its processes, in `.flight/events/`.
+"""Events of a running job, for those who watch it: a file of JSON lines for each of its processes.
 
 One `write` for each line, so that a reader sees whole lines, but for the last one of a process that was killed. The
 files are gone when the job has ended: then its results say everything.
@@ -19,6 +19,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..model.event import Ended, Event, PhaseBegan, Planned
 from ..model.result import Trial, TrialResult
 from ..model.usage import Usage
+from .layout import JobLayout
 
 _BATCH = 1 << 20
 """Bytes of a file that are read at once."""
@@ -30,16 +31,11 @@ def _event() -> TypeAdapter[Event]:
     return TypeAdapter(Event)
 
 
-def events_directory(root: Path) -> Path:
-    """Where the events of the job with this bundle directory are."""
-    return root / ".flight" / "events"
-
-
 class EventLog:
     """The file of this process. Thread-safe, and never raises: a job does not fail because nobody can watch it."""
 
     def __init__(self, root: Path) -> None:
-        directory = events_directory(root)
+        directory = JobLayout(root).events
         self._descriptor = -1
         self._lock = threading.Lock()
         with contextlib.suppress(OSError):
@@ -104,7 +100,7 @@ class EventReader:
     """Reads the events of all processes of a job as they come."""
 
     def __init__(self, root: Path) -> None:
-        self._directory = events_directory(root)
+        self._directory = JobLayout(root).events
         self._read: dict[Path, int] = {}
 
     def poll(self) -> list[Event]:

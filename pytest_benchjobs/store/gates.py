@@ -12,10 +12,10 @@ from ..model.errors import InputError
 from ..model.gate import GateReport, Rule
 from ..sources.documents import read_text
 from .files import is_file, write_atomically
+from .layout import JobLayout
 from .rows import as_text
 from .text import clean, one_line
 
-FILE = "gates.json"
 _KEPT = 10
 """The latest. Judging a job again is free, so somebody may do it often."""
 _LISTS: dict[str, object] = dict.fromkeys(
@@ -39,7 +39,7 @@ def keep_gate(root: Path, report: GateReport) -> None:
     kept: list[GateReport] = []
     with contextlib.suppress(InputError):  # what is damaged tells nobody anything
         kept = kept_gates(root)
-    write_atomically(root / FILE, _reports().dump_json([*kept, report][-_KEPT:], indent=1) + b"\n")
+    write_atomically(JobLayout(root).gates, _reports().dump_json([*kept, report][-_KEPT:], indent=1) + b"\n")
 
 
 def kept_gates(root: Path) -> list[GateReport]:
@@ -49,7 +49,7 @@ def kept_gates(root: Path) -> list[GateReport]:
         InputError: the file is damaged, or cannot be read.
 
     """
-    path = root / FILE
+    path = JobLayout(root).gates
     if not is_file(path):
         return []
     try:

@@ -15,7 +15,8 @@ from ..model.result import Outcome
 from .bundle import JobBundle
 from .database import copy_database, explained
 from .files import writing
-from .history import FILE, History
+from .history import History
+from .layout import Layout
 from .merge import Merged, ended_at
 from .rows import SCORE_COLUMNS, TRIAL_COLUMNS
 from .trials import what_is_wrong
@@ -138,7 +139,7 @@ class Import(History):
         with writing(self.path):
             place = tempfile.TemporaryDirectory(dir=self.path.parent, prefix=".merge-")
         with place:
-            copy = Path(place.name) / FILE
+            copy = Layout(Path(place.name)).history
             copy_database(source, copy)
             History(copy).close()
             with explained(self.path):

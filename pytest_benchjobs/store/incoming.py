@@ -21,7 +21,8 @@ from ..model.errors import InputError
 from ..model.job import JobRecord
 from ..model.result import Origin, Outcome, TrialResult
 from .bundle import BundleWarning, JobBundle, another_job
-from .trials import RESULT, Found, genuine, what_is_wrong
+from .layout import RESULT, JobLayout
+from .trials import Found, genuine, what_is_wrong
 
 _LIMIT = 256 << 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -63,7 +64,7 @@ def read_job(root: Path, warnings: list[BundleWarning]) -> IncomingJob:
         InputError: its `job.json` is missing, damaged, names an impossible job, or that of the directory beside it.
 
     """
-    path = root / "job.json"
+    path = JobLayout(root).record
     record = read_model(JobRecord, path)
     try:
         JobBundle(root, record.id)

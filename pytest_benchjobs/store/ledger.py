@@ -9,13 +9,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ..model.usage import Usage
-
-_NAME = ".spent.json"
-
-
-def place(root: Path) -> Path:
-    """Where it is, in the bundle at `root`."""
-    return root / _NAME
+from .layout import JobLayout
 
 
 def note(ledger: Path, spent: Usage) -> None:
@@ -33,14 +27,14 @@ def note(ledger: Path, spent: Usage) -> None:
 def noted(root: Path) -> Usage:
     """What was written down for the bundle at `root`; nothing if nothing was. Never raises."""
     try:
-        return Usage.model_validate_json(place(root).read_bytes())
+        return Usage.model_validate_json(JobLayout(root).spent.read_bytes())
     except (OSError, ValidationError):
         return Usage()
 
 
 def close(root: Path) -> None:
     """Forget it: from here on it is in `job.json`. Never raises."""
-    ledger = place(root)
+    ledger = JobLayout(root).spent
     for path in (ledger, Path(f"{ledger}.tmp")):
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)

@@ -1,10 +1,7 @@
-"""How the process that runs a job and whoever looks at it from outside understand each other: files in the bundle.
+"""Signs of life of a job: what the process that runs it and processes that look at it tell each other by files.
 
-.lock         locked by the process that runs the job; the kernel lets go of it when that dies
-.heartbeat    touched every few seconds, for those who see the files but not the process
-.flight/      what the processes of the job tell each other; gone when it has ended
-  cancel      somebody asks the job to stop
-  crew        locked, together, by the processes that write trials for the one that runs the job
+The lock is held by the process that runs the job; the kernel releases it when that process dies. The heartbeat is for
+those who see the files but not the process.
 """
 
 from __future__ import annotations
@@ -15,12 +12,9 @@ import os
 import time
 from pathlib import Path
 
+from .layout import JobLayout
+
 BEAT_SECONDS = 5.0
-FLIGHT = ".flight"
-_LOCK = ".lock"
-_HEARTBEAT = ".heartbeat"
-_CANCEL = "cancel"
-_CREW = "crew"
 
 
 def hold(root: Path) -> int | None:
@@ -29,7 +23,7 @@ def hold(root: Path) -> int | None:
     Workers outlive a process that was killed by some seconds, and still write: while they do, nobody gets it.
     Where the file system knows no locks, everybody gets it: then the owner in `job.json` has to be believed.
     """
-    descriptor = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(JobLayout(root).lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -46,7 +40,7 @@ def hold(root: Path) -> int | None:
 def join_crew(root: Path) -> int | None:
     """Say, for as long as this process lives, that it writes trials of the job; None where there are no locks."""
     try:
-        descriptor = os.open(root / FLIGHT / _CREW, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(JobLayout(root).crew, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError:
         return None
     try:
@@ -59,7 +53,7 @@ def join_crew(root: Path) -> int | None:
 
 def _has_crew(root: Path) -> bool:
     try:
-        descriptor = os.open(root / FLIGHT / _CREW, os.O_RDWR | os.O_CLOEXEC)
+        descriptor = os.open(JobLayout(root).crew, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:
@@ -76,26 +70,27 @@ def _has_crew(root: Path) -> bool:
 def beat(root: Path) -> None:
     """Say that the process which runs the job is alive. Never raises."""
     with contextlib.suppress(OSError):
-        (root / _HEARTBEAT).touch()
+        JobLayout(root).heartbeat.touch()
 
 
 def last_beat(root: Path) -> float:
     """Seconds since the process which runs the job last said that it is alive; `inf` if it never did."""
-    for name in (_HEARTBEAT, "job.json"):
+    layout = JobLayout(root)
+    for path in (layout.heartbeat, layout.record):
         with contextlib.suppress(OSError):
-            return max(0.0, time.time() - (root / name).stat().st_mtime)
+            return max(0.0, time.time() - path.stat().st_mtime)
     return float("inf")
 
 
 def has_beaten(root: Path) -> bool:
     """Whether there is still a heartbeat, be it an old one."""
-    return (root / _HEARTBEAT).exists()
+    return JobLayout(root).heartbeat.exists()
 
 
 def still(root: Path) -> None:
     """Remove what is only for a running job. Never raises."""
     with contextlib.suppress(OSError):
-        (root / _HEARTBEAT).unlink()
+        JobLayout(root).heartbeat.unlink()
 
 
 def ask_to_cancel(root: Path) -> None:
@@ -105,10 +100,11 @@ def ask_to_cancel(root: Path) -> None:
         OSError: the directory refuses.
 
     """
-    (root / FLIGHT).mkdir(exist_ok=True)
-    (root / FLIGHT / _CANCEL).touch()
+    layout = JobLayout(root)
+    layout.flight.mkdir(exist_ok=True)
+    layout.cancel.touch()
 
 
 def asked_to_cancel(root: Path) -> bool:
     """Whether somebody has."""
-    return (root / FLIGHT / _CANCEL).exists()
+    return JobLayout(root).cancel.exists()

@@ -7,7 +7,6 @@ import datetime
 import errno
 import hashlib
 import os
-import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -16,21 +15,25 @@ from ..model.errors import InputError
 from ..model.job import SCHEMA_VERSION, JobRecord, JobStatus
 from ..model.owner import current_owner
 from ..model.result import Origin, TrialResult
-from .bundle import MARKER, BundleWarning, JobBundle
+from .bundle import BundleWarning, JobBundle
 from .copying import Copied, copy_tree
 from .files import remove_tree, write_error, writing
 from .history import History
 from .incoming import FoundTrial, IncomingJob, read_job, read_model
-from .liveness import FLIGHT, hold
+from .layout import RESULT, JobLayout, Layout, hidden
+from .liveness import hold
 from .recover import Ended, index_job, is_dead
 from .rows import as_text
 from .text import one_line
 from .totals import totals
-from .trials import RESULT, move_in, place_for, read_result, sound
+from .trials import move_in, read_result, sound
 
 PARTS = "merged_from"
 """Key of a job's metadata with the ids of the jobs it was made of."""
-_OF_ITS_PROCESS = frozenset({"trials", ".lock", ".heartbeat", FLIGHT})
+_LAYOUT = JobLayout(Path())
+_OF_ITS_PROCESS = frozenset(
+    path.name for path in (_LAYOUT.trials, _LAYOUT.lock, _LAYOUT.heartbeat, _LAYOUT.flight)
+)
 _WORST_FIRST = (
     JobStatus.FAILED,
     JobStatus.TIMEOUT,
@@ -126,13 +129,12 @@ class Merge:
 
     def _add(self, bundle: JobBundle, job: IncomingJob) -> bool:
         """Put a new bundle in its place, whole. False if somebody else was faster."""
-        jobs = bundle.root.parent
-        staging = jobs / f".tmp-{secrets.token_hex(4)}-{bundle.id}"
-        with writing(bundle.root):
-            (staging / "trials").mkdir(parents=True)
-            (jobs / MARKER).touch()
+        staging = hidden(bundle.root)
         staged = JobBundle(self._directory, bundle.id)
-        staged.root = staging
+        staged.layout = JobLayout(staging)
+        with writing(bundle.root):
+            staged.layout.trials.mkdir(parents=True)
+            Layout(self._directory).marker.touch()
         try:
             if job.root is not None:
                 self._copy(job.root, staging)
@@ -150,7 +152,7 @@ class Merge:
                 raise write_error(bundle.root, error) from error
         finally:
             remove_tree(staging)
-        if not (bundle.root / "junit.xml").exists():
+        if not bundle.layout.junit.exists():
             self._ended(bundle, bundle.read())
         return True
 
@@ -220,8 +222,8 @@ class Merge:
             final = root / trial.directory.relative_to(job.root)
         else:
             result = read_model(TrialResult, trial.directory / RESULT)
-            final = place_for(root, result.agent.label, result.scenario, result.attempt)
-        staged = final.with_name(f".tmp-{secrets.token_hex(4)}-{final.name}")
+            final = JobLayout(root).trial(result.agent.label, result.scenario, result.attempt)
+        staged = hidden(final)
         with writing(staged):
             staged.mkdir(parents=True)
         try:

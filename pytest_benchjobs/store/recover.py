@@ -15,23 +15,19 @@ from ..model.errors import BenchError, InputError
 from ..model.job import JobRecord, JobStatus
 from ..model.owner import current_owner, is_alive
 from . import ledger
-from .baselines import FILE as BASELINES
 from .bundle import BundleWarning, JobBundle
 from .database import NewerHistory
 from .files import is_file, remove_tree, writing
-from .gates import FILE as GATES
 from .gates import kept_gates
 from .history import FILE, History
-from .liveness import FLIGHT, has_beaten, hold, last_beat, still
+from .layout import JobLayout, Layout
+from .liveness import has_beaten, hold, last_beat, still
 from .text import clean
 from .totals import most, spent_by, totals
 
 STALE_SECONDS = 300.0
 DIED = "died while it ran"
 NEVER_BEGAN = "ended before its first trial"
-_RECORD = "job.json"
-_REPORT = "junit.xml"
-_LOCK = ".recover.lock"
 _ABANDONED_SECONDS = 3600.0
 Ended = Callable[[JobBundle, JobRecord], None]
 
@@ -50,7 +46,7 @@ def index_job(bundle: JobBundle, history: History, warnings: list[BundleWarning]
         history.replace_gates(bundle.id, kept_gates(bundle.root))
     except InputError as error:
         if warnings is not None:
-            warnings.append(BundleWarning(bundle.root / GATES, error.message))
+            warnings.append(BundleWarning(bundle.layout.gates, error.message))
     return trials
 
 
@@ -73,7 +69,7 @@ def recover(
         DiskFull, ResultsUnwritable: the directory refuses.
 
     """
-    if not (directory / "jobs").is_dir():
+    if not Layout(directory).jobs.is_dir():
         return []
     lines: list[str] = []
     with _alone(directory) as alone:
@@ -82,7 +78,7 @@ def recover(
         known = history.ended_jobs()
         for bundle in JobBundle.all(directory) if only is None else (JobBundle(directory, only),):
             try:
-                if bundle.id in known and _is_complete(bundle.root):
+                if bundle.id in known and _is_complete(bundle.layout):
                     continue
                 line = _recover_job(bundle, history, ended, stale_seconds)
             except (BenchError, OSError) as error:
@@ -91,7 +87,7 @@ def recover(
                 lines.append(line)
         if only is None:
             lines += _forget_gone(directory, history)
-            _remove_abandoned(directory / "jobs")
+            _remove_abandoned(Layout(directory).jobs)
     return lines
 
 
@@ -116,24 +112,24 @@ def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
                 trials += index_job(bundle, history, warnings)
                 jobs += 1
             except InputError as error:
-                warnings.append(BundleWarning(bundle.root / "job.json", error.message))
+                warnings.append(BundleWarning(bundle.layout.record, error.message))
         for job_id in gone:
             history.forget(job_id)
         try:
             history.restore_baselines()
         except InputError as error:
-            warnings.append(BundleWarning(directory / BASELINES, error.message))
+            warnings.append(BundleWarning(Layout(directory).baselines, error.message))
     return jobs, trials, warnings
 
 
-def _is_complete(root: Path) -> bool:
+def _is_complete(job: JobLayout) -> bool:
     """Whether a job that has ended left all it should, and nothing else.
 
     Raises:
         InputError: somebody else keeps its files to themselves.
 
     """
-    return is_file(root / _REPORT) and not (root / FLIGHT).exists() and not has_beaten(root)
+    return is_file(job.junit) and not job.flight.exists() and not has_beaten(job.root)
 
 
 def _recover_job(
@@ -151,12 +147,16 @@ def _recover_job(
     if lock is None:
         return None  # just now somebody takes it up again
     try:
-        lost = not is_file(bundle.root / _RECORD)
+        lost = not is_file(bundle.layout.record)
         record = _record(bundle, history)
         if record.status.ended:
             return _complete(bundle, record, history, ended)
         line = _close(bundle, record, history, ended)
-        return f"{line}; its {_RECORD} was gone, and is made of the history now" if lost else line
+        return (
+            f"{line}; its {bundle.layout.record.name} was gone, and is made of the history now"
+            if lost
+            else line
+        )
     finally:
         os.close(lock)
 
@@ -168,7 +168,7 @@ def _record(bundle: JobBundle, history: History) -> JobRecord:
         InputError: it is missing or damaged, and the history cannot stand in for it.
 
     """
-    path = bundle.root / _RECORD
+    path = bundle.layout.record
     if is_file(path):
         return bundle.read()
     known = history.job(bundle.id)
@@ -191,7 +191,7 @@ def _complete(bundle: JobBundle, record: JobRecord, history: History, ended: End
     _remove_signs_of_life(bundle.root)
     if record.id not in history.ended_jobs():
         index_job(bundle, history)
-    if ended is None or is_file(bundle.root / _REPORT):
+    if ended is None or is_file(bundle.layout.junit):
         return None
     trouble = _reported(bundle, record, ended)
     return f"job {record.id} had no reports{trouble or '; they were written'}"
@@ -249,7 +249,7 @@ def _closed(bundle: JobBundle, record: JobRecord, warnings: list[BundleWarning])
 
 
 def _remove_signs_of_life(root: Path) -> None:
-    remove_tree(root / FLIGHT)
+    remove_tree(JobLayout(root).flight)
     still(root)
 
 
@@ -266,7 +266,7 @@ def _forget_gone(directory: Path, history: History) -> list[str]:
 @contextlib.contextmanager
 def _alone(directory: Path) -> Iterator[bool]:
     """Whether no other process recovers the same directory. The kernel lets go of the lock if we die."""
-    path = directory / "jobs" / _LOCK
+    path = Layout(directory).recover_lock
     with writing(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
-import re
-import secrets
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -19,21 +16,10 @@ from ..model.base import Model
 from ..model.errors import InputError, ResultsUnwritable
 from ..model.result import Trial, TrialResult
 from .files import remove_tree, sync_directory, write_atomically, writing
+from .layout import RESULT, TrialLayout, aside, hidden, hidden_name, namesakes, trial_path
 from .text import one_line, plain
 
-RESULT = "result.json"
-_UNSAFE = re.compile(r"[^a-z0-9._=+-]+")
-_SLUG_LIMIT = 80
 _OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST)
-_RESERVED = re.compile(r"^(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
-
-
-def slug(text: str) -> str:
-    """Make a directory name for any file system. Different texts get different names, whatever the case."""
-    safe = _UNSAFE.sub("_", text.lower())[:_SLUG_LIMIT].strip("._-")
-    if text and safe == text and not _RESERVED.match(safe):
-        return safe
-    return f"{safe or 'x'}-{_digest(text)}"
 
 
 class TrialDirectory:
@@ -47,8 +33,8 @@ class TrialDirectory:
     def __init__(self, root: Path, trial: Trial) -> None:
         self._root = root
         self._node_id = trial.node_id
-        self._final = place_of(root, trial)
-        self.path = _hidden(self._final)
+        self._final = root / trial_path(trial.agent.label, trial.scenario.id, trial.attempt)
+        self.layout = TrialLayout(hidden(self._final))
         """Where the files are now."""
         with writing(self.path):
             self.path.mkdir(parents=True)
@@ -60,38 +46,19 @@ class TrialDirectory:
         return self._final.relative_to(self._root).as_posix()
 
     @property
-    def agent_log(self) -> Path:
-        """What the agent printed."""
-        return self.path / "agent.log"
-
-    @property
-    def trajectory(self) -> Path:
-        """What the agent did, step by step, if it says so."""
-        return self.path / "trajectory.jsonl"
-
-    @property
-    def scorers_dir(self) -> Path:
-        """What scorers keep, a directory each."""
-        return self.path / "scorers"
-
-    @property
-    def artifacts_dir(self) -> Path:
-        """What the scenario wants to keep."""
-        return self.path / "artifacts"
-
-    def try_dir(self, number: int) -> Path:
-        """Where the files of an earlier try are."""
-        return self.path / f"try-{number}"
+    def path(self) -> Path:
+        """Where the files are now."""
+        return self.layout.root
 
     def set_aside(self, try_number: int) -> None:
         """Keep all files so far as evidence of a try that failed, and start clean. Close log files first."""
         with writing(self.path):
             self._remove_empty()
-            aside = self.try_dir(try_number)
-            aside.mkdir()
+            earlier = self.layout.earlier_try(try_number)
+            earlier.mkdir()
             for entry in list(self.path.iterdir()):
                 if not entry.name.startswith("try-"):
-                    entry.rename(aside / entry.name)
+                    entry.rename(earlier / entry.name)
             self._start_clean()
 
     def commit(self, result: TrialResult, *, durable: bool = True) -> TrialResult:
@@ -102,7 +69,7 @@ class TrialDirectory:
         """
         self._remove_empty()
         result, self._final = move_in(self._root, self.path, self._final, sound(result), durable=durable)
-        self.path = self._final
+        self.layout = TrialLayout(self._final)
         return result
 
     def discard(self) -> None:
@@ -111,12 +78,12 @@ class TrialDirectory:
             remove_tree(self.path)
 
     def _start_clean(self) -> None:
-        self.scorers_dir.mkdir()
-        self.artifacts_dir.mkdir()
+        self.layout.scorers.mkdir()
+        self.layout.artifacts.mkdir()
 
     def _remove_empty(self) -> None:
-        remove_empty(self.scorers_dir)
-        remove_empty(self.artifacts_dir)
+        remove_empty(self.layout.scorers)
+        remove_empty(self.layout.artifacts)
 
 
 def read_result(directory: Path | str) -> TrialResult:
@@ -177,8 +144,8 @@ def _misplaced(root: Path, directory: Path, job: str, result: TrialResult) -> st
     """Why a result cannot be the one of its directory."""
     if result.job != job:
         return "is the result of another job"
-    usual = f"{root}/{_place(result.agent.label, result.scenario, result.attempt)}"
-    if str(directory) == usual or directory in places(Path(usual), result.node_id):
+    usual = f"{root}/{trial_path(result.agent.label, result.scenario, result.attempt)}"
+    if str(directory) == usual or directory in namesakes(Path(usual), result.node_id):
         return None
     return f"is the result of another trial: {one_line(result.node_id, 200)}"
 
@@ -190,11 +157,11 @@ def put(root: Path, trial: Trial, result: TrialResult) -> TrialResult:
         DiskFull, ResultsUnwritable: the directory refuses.
 
     """
-    place = _place(trial.agent.label, trial.scenario.id, trial.attempt)
+    place = trial_path(trial.agent.label, trial.scenario.id, trial.attempt)
     result = result.model_copy(update={"path": place})
     # A rerun in which nothing has changed does little else: no more calls of the system than it takes, and no `Path`.
     parent, name = os.path.split(f"{root}/{place}")
-    source = f"{parent}/{_hidden_name(name)}"
+    source = f"{parent}/{hidden_name(name)}"
     with writing(f"{root}/{place}"):
         try:
             os.mkdir(parent)  # noqa: PTH102
@@ -219,7 +186,7 @@ def move_in(
     root: Path, source: Path, final: Path, result: TrialResult, *, durable: bool = True
 ) -> tuple[TrialResult, Path]:
     """Write `result.json` and move the directory to its place, or to another one if a namesake has that."""
-    for place in places(final, result.node_id):
+    for place in namesakes(final, result.node_id):
         path = place.relative_to(root).as_posix()
         if result.path != path or not (source / RESULT).exists():
             result = result.model_copy(update={"path": path})
@@ -242,20 +209,20 @@ def _settle(source: Path, target: Path, node_id: str) -> bool:
         if _node_id(target) not in (node_id, None):
             return False
         # The old one steps aside under a name `sweep` knows, and would be moved back if we died right here.
-        aside = target.with_name(f".old-{secrets.token_hex(4)}-{target.name}")
+        replaced = aside(target)
         with contextlib.suppress(FileNotFoundError):
-            target.rename(aside)
+            target.rename(replaced)
         try:
             _rename(source, target)
         except _Occupied:
             continue
         except OSError:
             with contextlib.suppress(OSError):
-                aside.rename(target)
+                replaced.rename(target)
             raise
         finally:
             if target.exists():
-                remove_tree(aside)
+                remove_tree(replaced)
         return True
     raise OSError(errno.EBUSY, f"many processes write the same trial {target}")
 
@@ -271,40 +238,6 @@ def _rename(source: Path, target: Path) -> None:
         if error.errno in _OCCUPIED:
             raise _Occupied from error
         raise
-
-
-def _hidden(final: Path) -> Path:
-    """Where the files of a trial are until it has ended: a name that `sweep` knows."""
-    return final.with_name(_hidden_name(final.name))
-
-
-def _hidden_name(name: str) -> str:
-    return f".tmp-{secrets.token_hex(4)}-{name}"
-
-
-def place_of(root: Path, trial: Trial) -> Path:
-    """Where a trial goes, unless a namesake is there."""
-    return place_for(root, trial.agent.label, trial.scenario.id, trial.attempt)
-
-
-def place_for(root: Path, agent: str, scenario: str, attempt: int) -> Path:
-    """Where a trial goes, by the label of its agent and the id of its scenario."""
-    return root / _place(agent, scenario, attempt)
-
-
-def _place(agent: str, scenario: str, attempt: int) -> str:
-    return f"trials/{slug(agent.replace(':', '_', 1))}/{slug(scenario)}/{attempt}"
-
-
-def places(final: Path, node_id: str) -> Iterator[Path]:
-    """Where a trial may be: its own place, and two more for when a scenario of the same name has that."""
-    yield final
-    yield _beside(final, _digest(node_id.rpartition("::")[0]))
-    yield _beside(final, _digest(node_id))
-
-
-def _beside(final: Path, digest: str) -> Path:
-    return final.parent.with_name(f"{final.parent.name}-{digest}") / final.name
 
 
 def _node_id(directory: Path) -> str | None:
@@ -334,10 +267,6 @@ def remove_empty(directory: Path) -> None:
     """Remove a directory if nothing is in it."""
     with contextlib.suppress(OSError):
         directory.rmdir()
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
 
 
 def what_is_wrong(error: ValidationError) -> str:

@@ -15,8 +15,8 @@ from ..model.errors import AgentSetupFailed, GatewayLost
 from ..model.result import Trial
 from ..sandbox.door import SOCKET
 from ..sandbox.protocol import Mount
+from ..store.layout import slug
 from ..store.text import clean
-from ..store.trials import slug
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

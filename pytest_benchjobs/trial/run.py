@@ -157,7 +157,7 @@ def _set_aside(directory: TrialDirectory, attempt: _Try, number: int) -> bool:
     """Keep what a try left, with the reason it failed. False: there is no room for that, nor for another try."""
     try:
         if why := attempt.facts()["failure"]:
-            write_atomically(directory.path / "failure.json", why.model_dump_json(by_alias=True).encode())
+            write_atomically(directory.layout.failure, why.model_dump_json(by_alias=True).encode())
         directory.set_aside(number)
     except InfrastructureError:
         return False
@@ -309,14 +309,14 @@ class _Try:
         if not self._secrets:
             return
         redactor = Redactor(self._secrets, patterns=())
-        for directory in (self.directory.artifacts_dir, self.directory.scorers_dir):
+        for directory in (self.directory.layout.artifacts, self.directory.layout.scorers):
             try:
                 moved = redact_files(directory, redactor, self._redactor)
-                if directory == self.directory.artifacts_dir:
+                if directory == self.directory.layout.artifacts:
                     self.artifacts = [moved.get(name, name) for name in self.artifacts]
             except OSError as error:
                 remove_tree(directory)
-                if directory == self.directory.artifacts_dir:
+                if directory == self.directory.layout.artifacts:
                     self.artifacts.clear()
                 self.notes.append(
                     f"{directory.name} could not be cleared of secrets, so it was removed: {error.strerror}"
@@ -441,7 +441,7 @@ class _Try:
             **({} if agent.trusted else split(self.services.secrets, withheld).passed),
         }
         user = command.user or self._agent_user()
-        with CappedLog(self.directory.agent_log, redactor=self._redactor) as log:
+        with CappedLog(self.directory.layout.agent_log, redactor=self._redactor) as log:
             work = self._work_here if command.host is not None else self._work_there
             result = work(sandbox, command, log, user, env)
         if not result.started:
@@ -529,10 +529,10 @@ class _Try:
         """What the agent's output says of it; its trajectory is written on the way."""
         if command.read is None:
             return None
-        reading = command.read(self.directory.agent_log, self.directory.trajectory)
-        if self.directory.trajectory.exists():
+        reading = command.read(self.directory.layout.agent_log, self.directory.layout.trajectory)
+        if self.directory.layout.trajectory.exists():
             # The log is without secrets. But one that came in pieces is put together here.
-            redact_file(self.directory.trajectory, self._redactor)
+            redact_file(self.directory.layout.trajectory, self._redactor)
         return reading
 
     def _count_usage(self) -> None:
@@ -635,7 +635,7 @@ class _Try:
         kept, notes = keep_artifacts(
             sandbox,
             self.scenario.artifacts,
-            self.directory.artifacts_dir,
+            self.directory.layout.artifacts,
             lambda: self._enter_unless_cancelled("artifacts"),
         )
         self.artifacts += kept
@@ -674,7 +674,7 @@ class _Try:
             with self._untouched("control") as (control, _):
                 end_agent(control, self.limits.grading)
                 for spec in self.scenario.scorers:
-                    self._run_scorer(control, spec, self.directory.path / "control")
+                    self._run_scorer(control, spec, self.directory.layout.control)
         except InfrastructureError:
             self._reached = reached
             raise error from None
@@ -773,7 +773,7 @@ class _Try:
         assert broken.error is not None  # noqa: S101  callers have looked
         try:
             with self._untouched(f"control:{spec.name}") as (control, _):
-                again = self._run_scorer(control, spec, self.directory.path / "control")
+                again = self._run_scorer(control, spec, self.directory.layout.control)
         except InfrastructureError as error:
             self.notes.append(
                 f"whether the agent broke scorer {spec.name}: {clean(one_line(str(error), 300))}"

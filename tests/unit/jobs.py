@@ -94,8 +94,8 @@ def make_job(
         of = trial(one.scenario, one.agent.label, one.attempt, one.node_id.rpartition("::")[0])
         files = bundle.begin(of)
         if one.reused is None:
-            files.agent_log.write_text(f"log of {one.node_id} in {job_id}\n")
-            (files.artifacts_dir / "out.txt").write_text("42\n")
+            files.layout.agent_log.write_text(f"log of {one.node_id} in {job_id}\n")
+            (files.layout.artifacts / "out.txt").write_text("42\n")
         results.append(files.commit(one.model_copy(update={"job": job_id})))
     job = job.model_copy(update={"totals": totals(results)})
     bundle.write(job)

@@ -21,8 +21,9 @@ from pytest_benchjobs.model.errors import DiskFull, InputError, ResultsUnwritabl
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.result import ScorerResult
 from pytest_benchjobs.store import files
-from pytest_benchjobs.store.bundle import BundleWarning, JobBundle, new_job_id, slug
+from pytest_benchjobs.store.bundle import BundleWarning, JobBundle, new_job_id
 from pytest_benchjobs.store.copying import Copied, copy_tree
+from pytest_benchjobs.store.layout import slug
 
 from .records import JOB, NOW, record, result, trial
 
@@ -74,8 +75,8 @@ def test_a_damaged_job_json_is_one_clear_error(bundle: JobBundle) -> None:
 
 def test_a_committed_trial_is_in_its_place_with_all_its_files(bundle: JobBundle) -> None:
     directory = bundle.begin(trial())
-    directory.agent_log.write_text("hello\n")
-    (directory.artifacts_dir / "out.txt").write_text("3\n")
+    directory.layout.agent_log.write_text("hello\n")
+    (directory.layout.artifacts / "out.txt").write_text("3\n")
     assert list(bundle.results()) == []
     committed = directory.commit(result())
     assert committed == result(path="trials/oracle/count/1")
@@ -92,7 +93,7 @@ def test_a_committed_trial_is_in_its_place_with_all_its_files(bundle: JobBundle)
 
 def test_a_discarded_trial_leaves_nothing_even_with_unreadable_files(bundle: JobBundle) -> None:
     directory = bundle.begin(trial())
-    locked = directory.artifacts_dir / "locked"
+    locked = directory.layout.artifacts / "locked"
     locked.mkdir()
     (locked / "file").write_text("x")
     locked.chmod(0)
@@ -110,9 +111,9 @@ def test_discard_after_commit_keeps_the_result(bundle: JobBundle) -> None:
 def test_files_of_failed_tries_are_set_aside(bundle: JobBundle) -> None:
     directory = bundle.begin(trial())
     for number in (1, 2):
-        directory.agent_log.write_text(f"try {number}")
+        directory.layout.agent_log.write_text(f"try {number}")
         directory.set_aside(number)
-    directory.agent_log.write_text("try 3")
+    directory.layout.agent_log.write_text("try 3")
     committed = directory.commit(result(tries=3))
     place = bundle.root / committed.path
     assert {path.relative_to(place).as_posix(): path.read_text() for path in place.rglob("agent.log")} == {
@@ -124,7 +125,7 @@ def test_files_of_failed_tries_are_set_aside(bundle: JobBundle) -> None:
 
 def test_a_newer_result_of_the_same_trial_replaces_the_older(bundle: JobBundle) -> None:
     first = bundle.begin(trial())
-    first.agent_log.write_text("old")
+    first.layout.agent_log.write_text("old")
     first.commit(result(score=0.5))
     newer = bundle.begin(trial()).commit(result(score=1.0))
     assert list(bundle.results()) == [newer]
@@ -182,7 +183,7 @@ def test_a_damaged_result_is_a_warning_and_the_others_are_read(bundle: JobBundle
 
 def test_sweep_keeps_a_trial_that_was_complete_and_removes_the_others(bundle: JobBundle) -> None:
     unfinished = bundle.begin(trial("unfinished"))
-    unfinished.agent_log.write_text("half")
+    unfinished.layout.agent_log.write_text("half")
     complete = bundle.begin(trial("complete"))
     (complete.path / "result.json").write_text(result(trial("complete")).model_dump_json(by_alias=True))
     assert bundle.sweep() == 1
@@ -276,7 +277,7 @@ while True:
     number += 1
     of = trial(f"s{number % 7}")
     directory = bundle.begin(of)
-    directory.agent_log.write_bytes(b"x" * 100_000)
+    directory.layout.agent_log.write_bytes(b"x" * 100_000)
     directory.commit(result(of, tries=number))
     print(of.scenario.id, number, flush=True)
 """

@@ -15,6 +15,7 @@ from pytest_benchjobs.gateway.client import Gateway, Limits
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import ledger
+from pytest_benchjobs.store.layout import JobLayout
 from tests.unit.gateways import Model, Said, agent, chat_answer, running, wait_until
 
 # A call of `chat_answer`: 1000 tokens sent, 100 back.
@@ -95,7 +96,7 @@ def test_the_job_ends_at_its_limit_for_all_trials(tmp_path: Path, model: Model) 
 
 def test_what_is_spent_is_written_down_after_each_answer(tmp_path: Path, model: Model) -> None:
     before = Usage(calls=5, input_tokens=10, output_tokens=1, cost_usd=1.0)
-    file = ledger.place(tmp_path)
+    file = JobLayout(tmp_path).spent
     with running(tmp_path, spent=before, ledger=file) as gateway, agent(gateway, model) as one:
         assert not file.exists()
         one.chat()

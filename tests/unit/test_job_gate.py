@@ -34,7 +34,8 @@ from pytest_benchjobs.model.known import Known, KnownMode
 from pytest_benchjobs.report.gate_console import gate_lines
 from pytest_benchjobs.settings.files import read_job_file
 from pytest_benchjobs.settings.gates import gate_config
-from pytest_benchjobs.store.gates import FILE, keep_gate, kept_gates
+from pytest_benchjobs.store.gates import keep_gate, kept_gates
+from pytest_benchjobs.store.layout import JobLayout
 from pytest_benchjobs.store.rows import PairRow
 
 from .records import result
@@ -382,7 +383,7 @@ def test_the_latest_reports_are_kept_beside_the_job(tmp_path: Path) -> None:
     for number in range(12):
         keep_gate(tmp_path, report.model_copy(update={"why": str(number)}))
     assert [one.why for one in kept_gates(tmp_path)] == [str(number) for number in range(2, 12)]
-    (tmp_path / FILE).write_text("{")
+    JobLayout(tmp_path).gates.write_text("{")
     with pytest.raises(InputError, match="is damaged"):
         kept_gates(tmp_path)
     keep_gate(tmp_path, report)

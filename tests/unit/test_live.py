@@ -8,8 +8,9 @@ from pytest_benchjobs.analysis.live import Live
 from pytest_benchjobs.model.event import Ended, PhaseBegan, Planned
 from pytest_benchjobs.model.result import Origin, Outcome
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.store.events import EventLog, EventReader, events_directory
+from pytest_benchjobs.store.events import EventLog, EventReader
 from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.layout import JobLayout
 
 from .records import JOB, NOW, record, result, trial
 
@@ -220,7 +221,7 @@ def test_events_come_in_parts_of_bounded_size_and_all_of_them(tmp_path: Path) ->
     for number in range(12_000):
         log.ended(result(trial(f"scenario-{number}")), now=True)
     log.close()
-    (file,) = events_directory(tmp_path).iterdir()
+    (file,) = JobLayout(tmp_path).events.iterdir()
     assert file.stat().st_size > 2 << 20
     reader = EventReader(tmp_path)
     sizes, scenarios = [], []
@@ -237,7 +238,7 @@ def test_half_a_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
     log = EventLog(tmp_path)
     log.planned({"oracle": 1})
     log.close()
-    (file,) = events_directory(tmp_path).iterdir()
+    (file,) = JobLayout(tmp_path).events.iterdir()
     whole = file.read_bytes()
     file.write_bytes(whole + b'{"event": "future", "at": 1}\nnonsense\n' + whole[:10])
     reader = EventReader(tmp_path)

@@ -68,8 +68,8 @@ def make(
     bundle = JobBundle.create(directory, made)
     for of in results:
         place = bundle.begin(trial(of.scenario, of.agent.label, of.attempt))
-        place.agent_log.write_text(f"log of {of.scenario} in {job}\n")
-        (place.artifacts_dir / "out.txt").write_text("out")
+        place.layout.agent_log.write_text(f"log of {of.scenario} in {job}\n")
+        (place.layout.artifacts / "out.txt").write_text("out")
         place.commit(of)
     write_reports(bundle, made, list(bundle.results()))
     if index:

@@ -20,7 +20,7 @@ from pytest_benchjobs.model.result import (
     TrialResult,
 )
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.report import REPORTS, write_reports
+from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.report.ci import metrics_text
 from pytest_benchjobs.report.json import report_json
 from pytest_benchjobs.report.junit import FULL_CASES
@@ -86,7 +86,7 @@ def test_reports_of_outlines_are_those_of_whole_results(tmp_path: Path, policy: 
     written = []
     for each in (results, found):
         write_reports(bundle, job, each)
-        written.append({name: (bundle.root / name).read_text() for name in REPORTS})
+        written.append({path.name: path.read_text() for path in bundle.layout.reports})
     assert json.loads(written[0].pop("report.json")) == json.loads(written[1].pop("report.json"))
     assert written[0] == written[1]
     assert metrics_text(job, found, None) == metrics_text(job, results, None)

@@ -24,8 +24,8 @@ from pytest_benchjobs.model.result import Origin, Outcome
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.events import events_directory
 from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.layout import JobLayout
 
 from .jobs import documents, ended, make_job, run
 from .records import NOW
@@ -704,7 +704,7 @@ def test_a_job_that_runs_shows_its_progress(capsys: pytest.CaptureFixture[str], 
         tmp_path, FIRST, {"oracle": {"count": "P"}}, status=JobStatus.RUNNING, hours_ago=0, planned=8
     )
     root = JobBundle(tmp_path, job.id).root
-    directory = events_directory(root)
+    directory = JobLayout(root).events
     directory.mkdir(parents=True)
     node = "a.bench.yaml::{}[oracle-1]"
     of_count: dict[str, Any] = {

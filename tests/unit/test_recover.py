@@ -22,6 +22,7 @@ from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.store import ledger
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.layout import JobLayout
 from pytest_benchjobs.store.liveness import beat, hold, join_crew
 from pytest_benchjobs.store.recover import rebuild, recover
 
@@ -88,7 +89,7 @@ def test_what_a_job_spent_on_trials_that_never_ended_is_known_when_it_is_closed(
     running = record(tmp_path, owner=dead, planned=2, spent=before)
     bundle = JobBundle.create(tmp_path, running)
     bundle.begin(trial("good")).commit(result(trial("good"), usage=Usage(calls=2, output_tokens=4)))
-    ledger.note(ledger.place(bundle.root), Usage(calls=7, input_tokens=30, output_tokens=9, cost_usd=2.5))
+    ledger.note(JobLayout(bundle.root).spent, Usage(calls=7, input_tokens=30, output_tokens=9, cost_usd=2.5))
     recover(tmp_path, history)
     assert bundle.read().spent == Usage(calls=7, input_tokens=30, output_tokens=9, cost_usd=2.5)
     assert [path.name for path in bundle.root.rglob(".*")] == [".lock"]
@@ -97,7 +98,7 @@ def test_what_a_job_spent_on_trials_that_never_ended_is_known_when_it_is_closed(
 @pytest.mark.parametrize("content", [None, "", "{", '{"calls": -1}', "[]", '{"calls": 1, "more": 2}'])
 def test_a_ledger_that_nobody_can_read_says_nothing(tmp_path: Path, content: str | None) -> None:
     if content is not None:
-        ledger.place(tmp_path).write_text(content)
+        JobLayout(tmp_path).spent.write_text(content)
     assert ledger.noted(tmp_path) == Usage()
 
 

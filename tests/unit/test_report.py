@@ -18,7 +18,7 @@ from pytest_benchjobs.model.errors import ResultsUnwritable
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Failure as Why
 from pytest_benchjobs.model.result import Outcome, Phase, ScorerResult, TrialResult, Usage
-from pytest_benchjobs.report import REPORTS, write_reports
+from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.report.console import describe, duration, failure_text, number, render_table
 from pytest_benchjobs.report.junit import case_names, junit_xml
 from pytest_benchjobs.report.markdown import SIZE_LIMIT, code, summary_markdown
@@ -291,11 +291,13 @@ def test_where_junit_is_all_reports_are(
 
     def note(path: Path, content: bytes, *, durable: bool = True) -> None:
         write(path, content, durable=durable)
-        there.append({name for name in REPORTS if (bundle.root / name).exists()})
+        there.append({path.name for path in bundle.layout.reports if path.exists()})
 
     monkeypatch.setattr(files, "write_atomically", note)
     write_reports(bundle, record(tmp_path), results)
-    assert [names for names in there if "junit.xml" in names] == [set(REPORTS)]
+    assert [names for names in there if "junit.xml" in names] == [
+        {path.name for path in bundle.layout.reports}
+    ]
 
 
 def test_reports_that_cannot_be_written_are_an_infrastructure_error(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from pytest_benchjobs.model.result import Failure, Outcome, Trial, TrialResult
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.events import EventLog
 from pytest_benchjobs.store.history import FILE, History
-from pytest_benchjobs.store.liveness import FLIGHT
 from pytest_benchjobs.store.totals import totals
 
 from .records import JOB, record, result, trial
@@ -74,7 +73,7 @@ class WatchedJob:
 
     def end(self, status: JobStatus = JobStatus.COMPLETED, message: str | None = None) -> None:
         """The job has ended: its events go, its results are in the history."""
-        shutil.rmtree(self.bundle.root / FLIGHT, ignore_errors=True)
+        shutil.rmtree(self.bundle.layout.flight, ignore_errors=True)
         self.change(
             status=status,
             message=message,

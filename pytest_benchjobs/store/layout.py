@@ -1,0 +1,199 @@
+"""Paths of results: of a results directory, of a job in it, and of a trial of a job.
+
+Only names are decided here; other modules read and write the files. Nothing but the standard library is imported.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+RESULT = "result.json"
+"""File that makes a directory a trial which has ended. Where thousands are read or written, paths are texts."""
+AGENT_FILES = ("agent.log", "trajectory.jsonl")
+"""Files of a trial that tell what the agent did."""
+MARKER = ".benchjobs"
+"""File by which pytest knows that agents wrote what is below, and collects nothing there."""
+HIDDEN_TRIAL = re.compile(r"^\.(?:tmp|old)-[0-9a-f]+-(\d+)$")
+"""Names that `hidden` and `aside` make for a trial; the group is its final name."""
+_UNSAFE = re.compile(r"[^a-z0-9._=+-]+")
+_SLUG_LIMIT = 80
+_RESERVED = re.compile(r"^(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
+
+
+class _Rooted(Protocol):
+    @property
+    def root(self) -> Path: ...
+
+
+class _Path:
+    """An attribute of a layout: a path below its root."""
+
+    def __init__(self, relative: str) -> None:
+        self._relative = relative
+
+    def __get__(self, layout: _Rooted, owner: type) -> Path:
+        return layout.root / self._relative
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """Paths of a results directory (`bench_dir`).
+
+    <root>/
+      history.sqlite        history         index over all jobs, can be rebuilt from them
+      baselines.json        baselines       what baselines were set to, which no bundle has
+      comparisons/          comparisons     documents that `compare` writes
+      jobs/                 jobs
+        .benchjobs          marker          tells pytest to collect nothing below
+        .recover.lock       recover_lock    locked by the process that closes jobs whose process died
+        <job id>/           job(id)         `JobLayout`
+    """
+
+    root: Path
+    history = _Path("history.sqlite")
+    baselines = _Path("baselines.json")
+    comparisons = _Path("comparisons")
+    jobs = _Path("jobs")
+    marker = _Path(f"jobs/{MARKER}")
+    recover_lock = _Path("jobs/.recover.lock")
+
+    def job(self, job_id: str) -> JobLayout:
+        """Paths of a job."""
+        return JobLayout(self.jobs / job_id)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class JobLayout:
+    """Paths of a job: of its bundle.
+
+    <root>/
+      job.json                          record      what the job is; a directory without it is no job
+      trials/                           trials
+        <agent>/<scenario>/<attempt>/   trial(...)  `TrialLayout`
+      gates.json                        gates       the latest reports of gates
+      report.json                       report      every result
+      summary.md                        summary     for people and merge requests
+      junit.xml                         junit       written last: where it is, all reports are
+      pytest.log                        log         what pytest printed, of a job in the background
+      .lock                             lock        locked by the process that runs the job
+      .heartbeat                        heartbeat   touched every few seconds by that process
+      .spent.json                       spent       what models have cost so far
+      .flight/                          flight      what processes of the running job tell each other; gone at its end
+        cancel                          cancel      request to stop
+        crew                            crew        locked, together, by the processes that write trials
+        tokens/                         tokens      one file for each trial that may run at once
+        events/                         events      one file of JSON lines for each process
+        <worker>/                       worker(id)  trials in flight of a worker of pytest-xdist
+    """
+
+    root: Path
+    record = _Path("job.json")
+    trials = _Path("trials")
+    gates = _Path("gates.json")
+    report = _Path("report.json")
+    summary = _Path("summary.md")
+    junit = _Path("junit.xml")
+    log = _Path("pytest.log")
+    lock = _Path(".lock")
+    heartbeat = _Path(".heartbeat")
+    spent = _Path(".spent.json")
+    flight = _Path(".flight")
+    cancel = _Path(".flight/cancel")
+    crew = _Path(".flight/crew")
+    tokens = _Path(".flight/tokens")
+    events = _Path(".flight/events")
+
+    @property
+    def reports(self) -> tuple[Path, ...]:
+        """All reports. The first is the one that is written last."""
+        return self.junit, self.report, self.summary
+
+    def worker(self, worker_id: str) -> Path:
+        """Trials in flight of a worker of pytest-xdist."""
+        return self.flight / worker_id
+
+    def trial(self, agent: str, scenario: str, attempt: int) -> Path:
+        """Directory of a trial, unless a namesake has it; by the label of its agent and the id of its scenario."""
+        return self.root / trial_path(agent, scenario, attempt)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrialLayout:
+    """Paths of a trial.
+
+    <root>/
+      result.json       result          written last
+      agent.log         agent_log       what the agent printed
+      trajectory.jsonl  trajectory      what the agent did, step by step, if it says so
+      scorers/<name>/   scorer(name)    what a scorer keeps
+      artifacts/        artifacts       files that the scenario asks to keep
+      control/          control         what scorers keep that graded what no agent had touched
+      failure.json      failure         of an earlier try: why it failed
+      try-N/            earlier_try(N)  files of an earlier try
+    """
+
+    root: Path
+    result = _Path(RESULT)
+    agent_log = _Path(AGENT_FILES[0])
+    trajectory = _Path(AGENT_FILES[1])
+    scorers = _Path("scorers")
+    artifacts = _Path("artifacts")
+    control = _Path("control")
+    failure = _Path("failure.json")
+
+    def scorer(self, name: str) -> Path:
+        """Directory of one scorer."""
+        return self.scorers / name
+
+    def earlier_try(self, number: int) -> Path:
+        """Files of an earlier try."""
+        return self.root / f"try-{number}"
+
+
+def trial_path(agent: str, scenario: str, attempt: int) -> str:
+    """Path of a trial relative to its job."""
+    return f"trials/{slug(agent.replace(':', '_', 1))}/{slug(scenario)}/{attempt}"
+
+
+def namesakes(final: Path, node_id: str) -> Iterator[Path]:
+    """Directories a trial may have: its own, and two more for when a scenario of the same name is there."""
+    yield final
+    yield _beside(final, _digest(node_id.rpartition("::")[0]))
+    yield _beside(final, _digest(node_id))
+
+
+def slug(text: str) -> str:
+    """Make a directory name for any file system. Different texts get different names, whatever the case."""
+    safe = _UNSAFE.sub("_", text.lower())[:_SLUG_LIMIT].strip("._-")
+    if text and safe == text and not _RESERVED.match(safe):
+        return safe
+    return f"{safe or 'x'}-{_digest(text)}"
+
+
+def hidden(final: Path) -> Path:
+    """Make a path to write to, to be renamed to `final`."""
+    return final.with_name(hidden_name(final.name))
+
+
+def hidden_name(name: str) -> str:
+    """Make a name for what will be called `name` once it is written."""
+    return f".tmp-{secrets.token_hex(4)}-{name}"
+
+
+def aside(final: Path) -> Path:
+    """Make a path for what has to step aside for its successor."""
+    return final.with_name(f".old-{secrets.token_hex(4)}-{final.name}")
+
+
+def _beside(final: Path, digest: str) -> Path:
+    return final.parent.with_name(f"{final.parent.name}-{digest}") / final.name
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
