@@ -1,23 +1,18 @@
-"""The gates at the end of a session: what they say of the job, the section in the terminal, the exit status."""
+"""The gates at the end of a session: the section in the terminal, and the exit status."""
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ..model.gate import GateConfig, GateExit
-from ..model.job import JobRecord
-from ..model.result import TrialResult
+from ..job.judge import is_gated
+from ..model.gate import GateExit
 from ..store.text import harmless
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
-    from ..analysis.baseline import Resolved
-    from ..analysis.job_gate import Judged
     from .session import BenchSession
 
 BUDGET_SPENT = 13
@@ -34,26 +29,6 @@ _FIRST = frozenset(
 """What pytest says of itself goes before what anybody says of a job."""
 _STATUS = pytest.StashKey[int]()
 """Exit status of this session."""
-
-
-def is_gated(config: GateConfig) -> bool:
-    """Whether a job is judged at its end."""
-    return config.any or config.exit in (GateExit.GATE, GateExit.BOTH)
-
-
-def judge(record: JobRecord, results: Sequence[TrialResult], baseline: Resolved | None) -> Judged | None:
-    """What the gates of a job say; None where there are none. Never raises: what breaks makes the job invalid."""
-    config = record.config.gate
-    if not is_gated(config):
-        return None
-    from ..analysis.job_gate import broken_gate, judge_job
-    from ..store.rows import pair_row
-
-    at = datetime.datetime.now(datetime.UTC)
-    try:
-        return judge_job(record, map(pair_row, results), config, baseline, at=at)
-    except Exception as error:
-        return broken_gate(record, config, error, at=at)
 
 
 class FailedTrials:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -13,31 +12,29 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..agents.capabilities import incompatibility
+from ..job.end import NO_ROOM, Ending, end, settle
+from ..job.heartbeat import Heartbeat
 from ..job.reuse import Reuse
-from ..model.errors import BudgetSpent, DiskFull, InfrastructureError, InputError, ResultsUnwritable
+from ..model.errors import BudgetSpent, DiskFull, InfrastructureError, InputError
 from ..model.job import JobRecord, JobStatus
 from ..model.result import Failure, Outcome, Trial, TrialResult
 from ..model.usage import Usage
-from ..report import write_reports
 from ..store import ledger
-from ..store.bundle import JobBundle
+from ..store.bundle import BundleWarning, JobBundle
 from ..store.events import EventLog
 from ..store.files import check_room
-from ..store.gates import keep_gate
 from ..store.history import History
-from ..store.liveness import join_crew, still
-from ..store.outline import whole
+from ..store.liveness import join_crew
 from ..store.text import clean
-from ..store.totals import added, most, spent_by, totals
+from ..store.totals import added, most, spent_by
 from ..system.temporary import sweep
 from ..trial.cancellation import Cancellation
 from ..trial.draft import Clock, Draft
 from ..trial.flight import Flight, Tokens
 from ..trial.prepare import Services, prepare
-from . import gate, models, rounds
+from . import models, rounds
 from .asked import asked as read
 from .beginning import Begun, begin
-from .heart import Heart
 from .interrupts import interrupts_of
 from .items import Ticket, TrialItem
 from .registry import SESSION, agents_of, provider_of, scorers_of
@@ -56,7 +53,6 @@ _SAVE_SECONDS = 0.5
 _SPACING = 4
 """Where saving takes long, as when another process keeps the history, at most a fifth of the time goes into it."""
 _REAL = (Outcome.PASSED, Outcome.FAILED)
-_NO_ROOM = (DiskFull.code, ResultsUnwritable.code)
 
 
 def session_of(config: pytest.Config) -> BenchSession:
@@ -98,7 +94,7 @@ class BenchSession:
         self.changed: dict[str, str] = {}
         """Trials that had ended before the job was taken up again, and the parts of their signature that changed."""
         self._begun = begun
-        self._heart: Heart | None = None
+        self._heartbeat: Heartbeat | None = None
         self._events = EventLog(bundle.root)
         self._reuse: Reuse | None = None
         self._taken: dict[str, TrialResult] = {}
@@ -147,7 +143,7 @@ class BenchSession:
             begun = begin(config, sum(planned.values()), chosen)
             session = cls(config, begun.bundle, begun)
         session._events.planned(dict(planned))
-        session._heart = Heart(begun.bundle.root, session.job.job_timeout, session._catch_up)
+        session._heartbeat = Heartbeat(begun.bundle.root, session.job.job_timeout, session._catch_up)
         spent = most(begun.bundle.read().spent, spent_by(begun.bundle.results()))
         session._spent_before = most(spent, ledger.noted(begun.bundle.root))
         session._start_gateway()
@@ -239,7 +235,7 @@ class BenchSession:
                 message=clean(f"{error or type(error).__name__}", 2000),
             )
             result = self._unwritable(item, attempt, trial, clock, why)
-        if self.full is None and result.failure is not None and result.failure.class_ in _NO_ROOM:
+        if self.full is None and result.failure is not None and result.failure.class_ in NO_ROOM:
             self.full = result.failure.message
         self._taken.pop(result.path, None)  # where a plugin runs a test again, this is in its place now
         self._events.ended(result, now=result.reused is None)
@@ -393,8 +389,8 @@ class BenchSession:
 
     def deafen(self) -> None:
         """Let nobody stop what has ended."""
-        if self._heart is not None:
-            self._heart.deafen()
+        if self._heartbeat is not None:
+            self._heartbeat.disarm()
 
     def finish(self, planned: int, stopped: str | None) -> None:
         """End the job: remove what is unfinished, sum up, write reports. Never raises.
@@ -415,83 +411,54 @@ class BenchSession:
     def _finish(self, history: History, begun: Begun, planned: int, stopped: str | None) -> None:
         from .ci import host_of  # with it come reports, which no trial waits for
 
-        if self._heart is not None:
-            self._heart.stop()
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
         with self._noting("gateway"):
             self._stop_gateway()
         self._save()
         self.bundle.sweep()
-        shutil.rmtree(self.bundle.layout.flight, ignore_errors=True)
-        warnings: list[object] = []
-        found = self.bundle.outlines(self.job, warnings, self._taken)  # type: ignore[arg-type]
-        homeless = {result.node_id: result for result in self._homeless}
-        for result in found:
-            homeless.pop(result.node_id, None)
-        self.results = [*found, *homeless.values()]
-        order = {agent.label: place for place, agent in enumerate(self.job.agents)}
-        self.results.sort(key=lambda result: order.get(result.agent.label, len(order)))
-        self.troubles += [str(warning) for warning in warnings]
-        status, message = self._ending(planned, stopped)
+        self.results = self._all_results()
+        status, message = settle(
+            self.bundle.id,
+            planned,
+            self.results,
+            spent=self.spent,
+            full=self.full,
+            stopped_by=None if self._heartbeat is None else self._heartbeat.reason,
+            stopped=stopped,
+            timeout=self.job.job_timeout,
+        )
         if status is not JobStatus.COMPLETED and message is not None:
             self.troubles.append(f"job {status.value}: {message}")
-        with self._noting("results"):
-            record = self.bundle.read().model_copy(
-                update={
-                    "status": status,
-                    "message": message,
-                    "finished_at": datetime.datetime.now(datetime.UTC),
-                    "planned": planned,
-                    "totals": totals(self.results),
-                    # Of trials that were stopped in flight only the ledger knows.
-                    "spent": most(added(self._spent_before, self._spent_now), ledger.noted(self.bundle.root)),
-                    "rounds": self.rounds,
-                }
-            )
-            self.ended = record
-            self.bundle.write(record)
-            ledger.close(self.bundle.root)
-            with self._noting("history"):
-                history.save_trials(
-                    whole(self.bundle.root, result)
-                    for result in self.results
-                    if self._saved.get(result.node_id) != result.finished_at
-                )
-                history.save_job(record)
-            self.judged = gate.judge(record, self.results, begun.baseline)
-            report = None if self.judged is None else self.judged.shown
-            if report is not None:
-                with self._noting("gate"):
-                    keep_gate(self.bundle.root, report)
-                    history.save_gate(report)
-            write_reports(self.bundle, record, self.results, report, host_of(self.config))
-        still(self.bundle.root)
+        now = datetime.datetime.now(datetime.UTC)
+        spent = added(self._spent_before, self._spent_now)
+        ended = end(
+            self.bundle,
+            history,
+            Ending(status, message, now, planned, spent, self.rounds),
+            self.results,
+            saved=self._saved,
+            baseline=begun.baseline,
+            host=host_of(self.config),
+            noting=self._noting,
+        )
+        self.ended, self.judged = ended.record, ended.judged
         with self._noting("history"):
             history.close()
         begun.release()
 
-    def _ending(self, planned: int, stopped: str | None) -> tuple[JobStatus, str | None]:
-        missing = planned - len(self.results)
-        cut = any(one.failure is not None and one.failure.class_ == BudgetSpent.code for one in self.results)
-        if self.spent is not None and (missing > 0 or cut):
-            again = f"finish it with `benchjobs resume {self.bundle.id}` and a higher limit"
-            return JobStatus.BUDGET, f"{self.spent}; {again}"
-        full = self.full or next(
-            (one.failure.message for one in self.results if one.failure and one.failure.class_ in _NO_ROOM),
-            None,
+    def _all_results(self) -> list[TrialResult]:
+        """The results in the bundle, and those for which there was no place; in the order of the job's agents."""
+        warnings: list[BundleWarning] = []
+        found = self.bundle.outlines(self.job, warnings, self._taken)
+        self.troubles += [str(warning) for warning in warnings]
+        homeless = {result.node_id: result for result in self._homeless}
+        for result in found:
+            homeless.pop(result.node_id, None)
+        order = {agent.label: place for place, agent in enumerate(self.job.agents)}
+        return sorted(
+            [*found, *homeless.values()], key=lambda result: order.get(result.agent.label, len(order))
         )
-        if full is not None and missing > 0:
-            return JobStatus.CANCELLED, (
-                f"{missing} trials did not run: {clean(full, 500)}; then finish it with "
-                f"`benchjobs resume {self.bundle.id}`"
-            )
-        if missing <= 0:
-            return JobStatus.COMPLETED, None  # even if it was the last one that pytest stopped after
-        reason = self._heart.reason if self._heart is not None else None
-        if reason is JobStatus.TIMEOUT:
-            return reason, f"it took longer than {self.job.job_timeout:g} s"
-        if reason is JobStatus.CANCELLED:
-            return reason, "somebody asked it to stop"
-        return JobStatus.CANCELLED, stopped or f"{missing} trials did not run"
 
     def close(self) -> None:
         """Let go of the engine, and of everything this process still has there."""

@@ -87,8 +87,8 @@ def has_beaten(root: Path) -> bool:
     return JobLayout(root).heartbeat.exists()
 
 
-def still(root: Path) -> None:
-    """Remove what is only for a running job. Never raises."""
+def clear_heartbeat(root: Path) -> None:
+    """Remove the heartbeat of a job that has ended. Never raises."""
     with contextlib.suppress(OSError):
         JobLayout(root).heartbeat.unlink()
 

@@ -21,7 +21,7 @@ from .files import is_file, remove_tree, writing
 from .gates import kept_gates
 from .history import FILE, History
 from .layout import JobLayout, Layout
-from .liveness import has_beaten, hold, last_beat, still
+from .liveness import clear_heartbeat, has_beaten, hold, last_beat
 from .text import clean
 from .totals import most, spent_by, totals
 
@@ -250,7 +250,7 @@ def _closed(bundle: JobBundle, record: JobRecord, warnings: list[BundleWarning])
 
 def _remove_signs_of_life(root: Path) -> None:
     remove_tree(JobLayout(root).flight)
-    still(root)
+    clear_heartbeat(root)
 
 
 def _forget_gone(directory: Path, history: History) -> list[str]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_benchjobs.job.judge import is_gated, judge
 from pytest_benchjobs.model.gate import GateConfig, GateExit, GateVerdict
 from pytest_benchjobs.model.job import JobConfig, JobStatus
-from pytest_benchjobs.plugin.gate import is_gated, judge
 from pytest_benchjobs.settings.rules import floor
 
 from .records import record, result

@@ -1,4 +1,4 @@
-"""The thread that stands for a job towards the world while pytest works: it beats, and listens for requests to stop."""
+"""The heartbeat of a running job: a thread that touches a file every few seconds and listens for requests to stop."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..store.liveness import BEAT_SECONDS, asked_to_cancel, beat
 _POLL_SECONDS = 0.5
 
 
-class Heart:
-    """Of the process that began the job. `reason` says why it stopped the job, if it did.
+class Heartbeat:
+    """Runs in the process that began the job. `reason` says why it stopped the job, if it did.
 
-    It stops the job by a signal, so only while somebody waits for that: from the beginning until `deafen`. `meanwhile`
-    is called in its thread now and then.
+    It stops the job by a signal, so only while the main thread waits for one: from the beginning until `disarm`.
+    `meanwhile` is called in its thread now and then.
     """
 
     def __init__(self, root: Path, timeout: float | None, meanwhile: Callable[[], None]) -> None:
@@ -28,16 +28,16 @@ class Heart:
         self._meanwhile = meanwhile
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._stopped = threading.Event()
-        self._deaf = False
+        self._disarmed = False
         self._lock = threading.Lock()
         beat(root)
-        self._thread = threading.Thread(target=self._run, name="bench-heart", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="bench-heartbeat", daemon=True)
         self._thread.start()
 
-    def deafen(self) -> None:
+    def disarm(self) -> None:
         """Beat on, but stop nothing any more: what there was to stop has ended."""
         with self._lock:
-            self._deaf = True
+            self._disarmed = True
 
     def stop(self) -> None:
         """End the thread."""
@@ -52,7 +52,7 @@ class Heart:
                 beat(self._root)
                 last = now
             self._meanwhile()
-            if self.reason is not None or self._deaf:
+            if self.reason is not None or self._disarmed:
                 continue
             if asked_to_cancel(self._root):
                 self._end(JobStatus.CANCELLED)
@@ -62,7 +62,7 @@ class Heart:
     def _end(self, reason: JobStatus) -> None:
         with self._lock:
             # In the loop of another plugin nobody would take it for more than the end of pytest.
-            if self._deaf or signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            if self._disarmed or signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
                 return
             self.reason = reason
             # Our loops take it for Ctrl-C. SIGINT itself is ignored by what a shell started in the background.

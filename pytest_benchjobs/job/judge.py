@@ -1,0 +1,50 @@
+"""The verdict of the gates on a job that has ended: found, and kept, in one place."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ..model.gate import GateConfig, GateExit, GateReport
+from ..model.job import JobRecord
+from ..model.result import TrialResult
+from ..store.bundle import JobBundle
+from ..store.gates import keep_gate
+from ..store.history import History
+
+if TYPE_CHECKING:
+    from ..analysis.baseline import Resolved
+    from ..analysis.job_gate import Judged
+
+
+def is_gated(config: GateConfig) -> bool:
+    """Whether a job is judged at its end."""
+    return config.any or config.exit in (GateExit.GATE, GateExit.BOTH)
+
+
+def judge(record: JobRecord, results: Sequence[TrialResult], baseline: Resolved | None) -> Judged | None:
+    """Judge a job by its own gates; None where there are none. Never raises: what breaks makes the job invalid."""
+    config = record.config.gate
+    if not is_gated(config):
+        return None
+    from ..analysis.job_gate import broken_gate, judge_job
+    from ..store.rows import pair_row
+
+    at = datetime.datetime.now(datetime.UTC)
+    try:
+        return judge_job(record, map(pair_row, results), config, baseline, at=at)
+    except Exception as error:
+        return broken_gate(record, config, error, at=at)
+
+
+def keep(bundle: JobBundle, history: History, report: GateReport) -> None:
+    """Keep a verdict, in the bundle (where there is one) and in the history.
+
+    Raises:
+        DiskFull, ResultsUnwritable: the directory refuses.
+
+    """
+    if bundle.root.is_dir():
+        keep_gate(bundle.root, report)
+    history.save_gate(report)
