@@ -276,7 +276,7 @@ def test_a_gate_that_breaks_loses_no_result_and_is_invalid(bench: Bench) -> None
     assert done.ret == 12, done.stdout.str()
     done.stdout.fnmatch_lines(["invalid: the job could not be judged: something broke", "exit status 12"])
     assert (len(bench.results()), report(bench)["verdict"]) == (2, "invalid")
-    bench.conftest(breaking.format(module="plugin.session", name="totals"))
+    bench.conftest(breaking.format(module="job.end", name="totals"))
     done = bench.run("letters.bench.yaml", "--bench-min-score=0.5")
     assert done.ret == 12, done.stdout.str()
     done.stdout.fnmatch_lines(["results: something*", "invalid: the job was not judged: *", "exit status 12"])

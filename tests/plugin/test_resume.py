@@ -355,15 +355,15 @@ def test_sigterm_while_results_are_written_waits(bench: Bench) -> None:
     bench.conftest(
         """
         import os, signal
-        from pytest_benchjobs.plugin import session
+        from pytest_benchjobs.job import end
 
-        write = session.write_reports
+        write = end.write_reports
 
         def interrupted(*arguments):
             os.kill(os.getpid(), signal.SIGTERM)
             write(*arguments)
 
-        session.write_reports = interrupted
+        end.write_reports = interrupted
         """
     )
     bench.manifest({"a": "echo score=1"})
