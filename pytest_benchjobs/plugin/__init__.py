@@ -2,7 +2,7 @@
 
 This module is loaded into every pytest run of everyone who installed the package. Until a benchmark is met it imports
 the standard library and pytest only, and registers options, markers and hook specifications only. The hooks that
-trials need are in `running`, which is registered with the first benchmark.
+trials need are in `hooks`, which is registered with the first benchmark.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from .. import hookspecs  # noqa: E402
 from . import options  # noqa: E402
 
 if TYPE_CHECKING:
-    from .controller import Node
+    from .distribution import Node
 
 """A file in every `jobs/` of ours; see `store.bundle`."""
 _NAMING = ("bench", "bench_job_file", "bench_profile")
@@ -112,7 +112,8 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     if any(session.config.getoption(name) or options.ini(session.config, name) for name in _NAMING):
         from .collect import prepare
 
-        prepare(session)
+        if prepare(session):
+            _activate(session.config)
     if any("::" in argument for argument in session.config.args):
         from .collect import take_node_ids
 
@@ -135,6 +136,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     from .collect import BenchFile
 
+    _activate(parent.config)
     return BenchFile.from_parent(parent, path=file_path)
 
 
@@ -147,9 +149,10 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
         return None
     from .collect import OddDirectory, task_directory
 
-    return (task_directory(path, parent) if task else None) or (
-        OddDirectory.from_parent(parent, path=path) if odd else None
-    )
+    found = task_directory(path, parent) if task else None
+    if found is not None:
+        _activate(parent.config)
+    return found or (OddDirectory.from_parent(parent, path=path) if odd else None)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -173,6 +176,13 @@ def pytest_configure_node(node: Node) -> None:
     from .controller import prepare_node
 
     prepare_node(node)
+
+
+def _activate(config: pytest.Config) -> None:
+    """Register the hooks that trials need: a benchmark was met."""
+    from .hooks import activate
+
+    activate(config)
 
 
 def _is_odd(path: str) -> bool:

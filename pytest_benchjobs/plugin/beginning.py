@@ -32,6 +32,7 @@ from .asked import asked as read
 from .registry import sandbox_of
 from .said import call_arguments
 from .selection import is_named, is_narrowed, is_partial
+from .state import state_of
 
 if TYPE_CHECKING:
     from ..analysis.baseline import Resolved
@@ -39,10 +40,6 @@ if TYPE_CHECKING:
 _WAIT_SECONDS = 30.0
 """How long workers of a killed process may take to notice. xdist ends them after some ten seconds."""
 _POLL_SECONDS = 0.1
-
-
-BENCHMARKS = pytest.StashKey[Collection[str]]()
-"""Names of those of which trials are going to run: it is by them that the last job of the same is found."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -148,7 +145,7 @@ def _baseline(
             directory=asked.job.directory,
             root=config.rootpath,
             job=job,
-            benchmarks=config.stash.get(BENCHMARKS, ()),
+            benchmarks=state_of(config).benchmarks,
         )
         return usable(found, gate)
     except InputError as error:

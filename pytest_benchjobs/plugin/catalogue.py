@@ -14,6 +14,7 @@ from ..sources import did_you_mean, find_sources, open_source
 from . import options
 from .mistakes import in_words
 from .registry import is_path, named
+from .state import state_of
 
 if TYPE_CHECKING:
     from ..sources.protocol import Source
@@ -31,8 +32,6 @@ class _Entry:
         return [source for path in self.paths for source in _sources(path, self.name)]
 
 
-_NAMES = pytest.StashKey[dict[str, str]]()
-"""Directory -> name of the benchmark it was given."""
 _Broken = list[tuple["Source", InputError]]
 _SHOWN = 3
 
@@ -121,13 +120,14 @@ def name_of(config: pytest.Config, task: Path) -> str | None:
     Raises:
         pytest.UsageError: a line of the ini file is none.
     """
-    if _NAMES not in config.stash:
-        config.stash[_NAMES] = {
+    state = state_of(config)
+    if state.benchmark_names is None:
+        state.benchmark_names = {
             os.path.abspath(path): name  # noqa: PTH100  keeps links
             for name, entry in _given(config).items()
             for path in entry.paths
         }
-    names = config.stash[_NAMES]
+    names = state.benchmark_names
     return names.get(str(task)) or names.get(str(task.parent)) if names else None
 
 

@@ -17,11 +17,10 @@ from ..store.text import harmless, one_line
 from .asked import asked as read
 from .items import TrialItem
 from .options import flag
+from .state import state_of
 
 if TYPE_CHECKING:
     from .session import BenchSession
-
-_SESSION = pytest.StashKey[pytest.Session]()
 
 
 def host_of(config: pytest.Config) -> Host | None:
@@ -31,7 +30,7 @@ def host_of(config: pytest.Config) -> Host | None:
 
 def remember(session: pytest.Session) -> None:
     """Keep what is known at the end of the session only: its exit status, and where its scenarios are written."""
-    session.config.stash[_SESSION] = session
+    state_of(session.config).session = session
 
 
 def write_files(bench: BenchSession) -> None:
@@ -60,7 +59,7 @@ def _write(bench: BenchSession, option: str, path: Path, text: str) -> None:
 def tell(bench: BenchSession) -> None:
     """Give the CI system its files, and print the lines it obeys: also with `-q`, and nothing after them."""
     config = bench.config
-    session, host, record = config.stash.get(_SESSION, None), host_of(config), bench.ended
+    session, host, record = state_of(config).session, host_of(config), bench.ended
     if host is None or session is None or record is None:
         return
     gate = None if bench.judged is None else bench.judged.shown

@@ -16,39 +16,24 @@ from ..sources import did_you_mean, open_source
 from ..store.text import clean, harmless
 from ..system.garbage import undisturbed
 from . import known as known_failures
-from . import options, selection
+from . import selection
 from .asked import Asked, matches
 from .asked import asked as read
+from .filters import Filters
 from .items import BenchWarning, TrialItem
 from .mistakes import in_words, shown
-from .selection import CHOSEN, Filters
+from .state import is_worker, state_of
 from .tags import tags
 
 if TYPE_CHECKING:
     from ..sources.protocol import ScenarioRef, Source, Unsupported
-
-_CHECKED = pytest.StashKey[bool]()
-_FILTERS = pytest.StashKey[Filters]()
-_PROBLEM = pytest.StashKey[str]()
-_NAMED = pytest.StashKey[list[tuple[str | None, list["Source"]]]]()
-
-
-def activate(config: pytest.Config) -> None:
-    """Register the hooks that trials need."""
-    from . import gate
-    from . import hooks as running
-
-    if not config.pluginmanager.has_plugin(options.RUNNING):
-        config.pluginmanager.register(running, options.RUNNING)
-        config.pluginmanager.register(gate.FailedTrials(), gate.FailedTrials.NAME)
 
 
 class _Benchmark:
     """What the collectors have in common."""
 
     def _trials(self: pytest.Collector, sources: Sequence[Source]) -> list[TrialItem]:  # type: ignore[misc]
-        activate(self.config)
-        if _PROBLEM in self.config.stash:
+        if state_of(self.config).problem is not None:
             return []  # said once is enough
         if not self.own_markers:
             _mark(self)
@@ -57,8 +42,8 @@ class _Benchmark:
             _check_agents(self.config, asked)
             items = list(_items(self, sources, asked))
         except pytest.UsageError as error:
-            self.config.stash[_PROBLEM] = str(error)
-            if hasattr(self.config, "workerinput"):
+            state_of(self.config).problem = str(error)
+            if is_worker(self.config):
                 _tell_controller(self.config, str(error))
             raise self.CollectError(harmless(clean(str(error)))) from None
         except InputError as error:
@@ -169,7 +154,7 @@ def refuse_to_start_inside_a_task(config: pytest.Config) -> None:
         below = parent
 
 
-def prepare(session: pytest.Session) -> None:
+def prepare(session: pytest.Session) -> bool:
     """Find what `--bench`, a job file or a profile names, if any does. Without path arguments, that is all there is.
 
     Raises:
@@ -180,11 +165,11 @@ def prepare(session: pytest.Session) -> None:
     config = session.config
     benchmarks = read(config).benchmarks
     if not benchmarks:
-        return
-    config.stash[_NAMED] = [find(config, text) for text in benchmarks]
-    activate(config)
+        return False
+    state_of(config).named = [find(config, text) for text in benchmarks]
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = []
+    return True
 
 
 def take_node_ids(config: pytest.Config) -> None:
@@ -192,9 +177,9 @@ def take_node_ids(config: pytest.Config) -> None:
 
     pytest itself knows no `::` behind a directory, nor behind what is no path at all.
     """
-    named = {name for name, _ in config.stash.get(_NAMED, []) if name is not None}
+    named = {name for name, _ in state_of(config).named if name is not None}
     arguments: list[str] = []
-    chosen = config.stash.setdefault(CHOSEN, {})
+    chosen = state_of(config).chosen
     for argument in config.args:
         place, found, name = argument.partition("::")
         path = config.invocation_params.dir / place
@@ -213,7 +198,7 @@ def take_node_ids(config: pytest.Config) -> None:
 def named_collectors(session: pytest.Session) -> list[pytest.Collector]:
     """A collector for each thing that `--bench` names."""
     collectors: dict[str, pytest.Collector] = {}
-    for name, sources in session.config.stash.get(_NAMED, []):
+    for name, sources in state_of(session.config).named:
         if name is not None:
             collector = NamedBenchmark.from_parent(session, name=name, nodeid=name)
             collector.sources = sources
@@ -230,8 +215,8 @@ def named_collectors(session: pytest.Session) -> list[pytest.Collector]:
 def problem(session: pytest.Session) -> str | None:
     """A contradiction between the options and what was collected."""
     config = session.config
-    if _PROBLEM in config.stash:
-        return config.stash[_PROBLEM]
+    if (found := state_of(config).problem) is not None:
+        return found
     trials = any(isinstance(item, TrialItem) for item in session.items)
     if trials and (config.getoption("stepwise", False) or config.getoption("stepwise_skip", False)):
         return (
@@ -257,11 +242,11 @@ def problem(session: pytest.Session) -> str | None:
 
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out trials that are archived, were collected twice, or are not asked for."""
-    if _PROBLEM in config.stash or not any(isinstance(item, TrialItem) for item in items):
+    if state_of(config).problem is not None or not any(isinstance(item, TrialItem) for item in items):
         return
     found = selection.select(config, items)
     if found is not None:
-        config.stash[_PROBLEM] = clean(found)
+        state_of(config).problem = clean(found)
 
 
 def check(session: pytest.Session) -> None:
@@ -272,7 +257,7 @@ def check(session: pytest.Session) -> None:
     if found is None:
         known_failures.note_unmatched(session)
         return
-    if not hasattr(session.config, "workerinput"):
+    if not is_worker(session.config):
         raise pytest.UsageError(found)
     session.items.clear()
     _tell_controller(session.config, found)
@@ -287,7 +272,7 @@ def _tell_controller(config: pytest.Config, problem: str) -> None:
 
 def _nothing_fits(config: pytest.Config) -> str | None:
     """Warn that `--bench-filter` matched nothing; the message, where warnings are errors."""
-    filters = config.stash.get(_FILTERS, None)
+    filters = state_of(config).filters
     nothing = filters.nothing() if filters is not None else None
     if nothing is None:
         return None
@@ -301,7 +286,8 @@ def _nothing_fits(config: pytest.Config) -> str | None:
 def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Asked) -> Iterator[TrialItem]:
     config = collector.config
     where: dict[str, Source] = {}
-    filters = config.stash.setdefault(_FILTERS, Filters(asked.filters))
+    state = state_of(config)
+    filters = state.filters = state.filters or Filters(asked.filters)
     for source in sources:
         refs, unsupported = _refs(source, asked)
         for warning in source.warnings:
@@ -370,7 +356,7 @@ def _mark(collector: pytest.Collector) -> None:
 
 
 def _check_agents(config: pytest.Config, asked: Asked) -> None:
-    if _CHECKED in config.stash:
+    if state_of(config).are_agents_checked:
         return
     from .registry import agents_of
 
@@ -383,7 +369,7 @@ def _check_agents(config: pytest.Config, asked: Asked) -> None:
             raise pytest.UsageError(
                 f"--bench-agent: {spec.name} needs a model. Use format: {spec.name}:model, or --bench-model"
             )
-    config.stash[_CHECKED] = True
+    state_of(config).are_agents_checked = True
 
 
 def _check_scorers(config: pytest.Config, source: Source, ref: ScenarioRef) -> None:

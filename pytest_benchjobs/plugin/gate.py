@@ -9,6 +9,7 @@ import pytest
 from ..job.judge import is_gated
 from ..model.gate import GateExit
 from ..store.text import harmless
+from .state import state_of
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -27,8 +28,6 @@ _FIRST = frozenset(
     }
 )
 """What pytest says of itself goes before what anybody says of a job."""
-_STATUS = pytest.StashKey[int]()
-"""Exit status of this session."""
 
 
 class FailedTrials:
@@ -48,7 +47,7 @@ class FailedTrials:
 
 def set_exit_status(bench: BenchSession, session: pytest.Session) -> None:
     """Have the session end with the status that its results deserve."""
-    session.exitstatus = session.config.stash[_STATUS] = _exit_status(bench, session)
+    session.exitstatus = state_of(session.config).exit_status = _exit_status(bench, session)
 
 
 def _exit_status(bench: BenchSession, session: pytest.Session) -> int:
@@ -88,4 +87,5 @@ def summarise(bench: BenchSession, terminal: TerminalReporter, config: pytest.Co
     else:
         for text, colour in gate_lines(bench.judged.report):
             terminal.write_line(harmless(text), **({} if colour is None else {colour: True}))
-    terminal.write_line(f"exit status {config.stash.get(_STATUS, _INVALID)}")
+    status = state_of(config).exit_status
+    terminal.write_line(f"exit status {_INVALID if status is None else status}")

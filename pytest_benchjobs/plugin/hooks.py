@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,19 @@ from ..system.garbage import seldom
 from . import collect, gate, selection
 from .asked import asked as read
 from .items import TrialItem
-from .registry import begun
+from .state import is_worker, state_of
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
+
+_NAME = "benchjobs-trials"
+
+
+def activate(config: pytest.Config) -> None:
+    """Register the hooks below, once."""
+    if not config.pluginmanager.has_plugin(_NAME):
+        config.pluginmanager.register(sys.modules[__name__], _NAME)
+        config.pluginmanager.register(gate.FailedTrials(), gate.FailedTrials.NAME)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -50,8 +60,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         from . import rounds
 
         rounds.prepare(session)
-    if hasattr(session.config, "workerinput"):
-        from .controller import leave_word
+    if is_worker(session.config):
+        from .worker import leave_word
 
         leave_word(session)
 
@@ -71,8 +81,8 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
         return plan(session)
     with seldom():
-        if hasattr(session.config, "workerinput"):
-            from .controller import run_worker
+        if is_worker(session.config):
+            from .worker import run_worker
 
             return run_worker(session)
         from .loop import run
@@ -111,13 +121,13 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
 
 
 def _finish(session: pytest.Session) -> None:
-    bench = begun(session.config)
+    bench = state_of(session.config).job
     if bench is None:
         return
     from . import reporting
 
     bench.finish(reporting.planned(session), reporting.why_stopped(session, session.exitstatus))
-    if not hasattr(session.config, "workerinput"):
+    if not is_worker(session.config):
         from . import ci
 
         gate.set_exit_status(bench, session)
@@ -130,7 +140,7 @@ def _finish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
     """How the agents did, what went wrong, where the results are."""
-    bench = begun(config)
+    bench = state_of(config).job
     if bench is not None:
         from . import reporting
 
@@ -142,8 +152,8 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Tell the CI system, behind everything else that is printed."""
-    bench = begun(config)
-    if bench is not None and not hasattr(config, "workerinput"):
+    bench = state_of(config).job
+    if bench is not None and not is_worker(config):
         from . import ci
 
         ci.tell(bench)

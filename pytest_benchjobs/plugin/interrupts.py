@@ -16,6 +16,8 @@ from typing import Any
 
 import pytest
 
+from .state import state_of
+
 _TAKEN = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -74,12 +76,12 @@ class Interrupts:
             signal.signal(number, before)
 
 
-_KEY = pytest.StashKey[Interrupts]()
-
-
 def interrupts_of(config: pytest.Config) -> Interrupts:
-    """Those of this session."""
-    return config.stash.setdefault(_KEY, Interrupts(config))
+    """Return those of this session."""
+    state = state_of(config)
+    if state.interrupts is None:
+        state.interrupts = Interrupts(config)
+    return state.interrupts
 
 
 def _interrupt(number: int) -> KeyboardInterrupt:

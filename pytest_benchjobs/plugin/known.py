@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,12 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..model.errors import InputError
-from ..model.known import Known, KnownMode
-from ..sources import did_you_mean
+from ..model.known import KnownMode
+from ..sources import did_you_mean, open_source
 from ..store.text import clean, one_line
 from .asked import Asked
 from .asked import asked as read
 from .items import TrialItem, Unsolved
+from .known_markers import MARK, KnownMarkers
+from .state import state_of
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -23,55 +24,16 @@ if TYPE_CHECKING:
     from ..model.result import TrialResult
     from ..settings.known import Entry
 
-MARK = "bench_known"
-NOTES = pytest.StashKey[list[str]]()
-"""Lines for the terminal summary: entries that are about nothing, marks that do not hold."""
 _REASON_LIMIT = 2000
 _SHOWN = 20
 _LIKE = 5000
 
 
-class _Marks:
-    """What markers `bench_known` say, each read once: one may be on many items."""
-
-    def __init__(self) -> None:
-        self._of_entries: dict[int, pytest.MarkDecorator] = {}
-        self._said: dict[int, tuple[pytest.Mark, Known]] = {}
-        """By the id of a mark, which is its own as long as the mark is kept."""
-
-    def of(self, entry: Entry) -> pytest.MarkDecorator:
-        """The marker of an entry."""
-        known = entry.known
-        if id(entry) not in self._of_entries:
-            made: pytest.MarkDecorator = getattr(pytest.mark, MARK)(
-                reason=known.reason,
-                until=str(known.until),
-                issue=known.issue,
-                mode=known.mode.value,
-                strict=known.strict,
-            )
-            self._of_entries[id(entry)] = made
-            self._said[id(made.mark)] = (made.mark, known)
-        return self._of_entries[id(entry)]
-
-    def read(self, mark: pytest.Mark) -> Known:
-        """What a marker says.
-
-        Raises:
-            InputError: it is wrong.
-        """
-        if id(mark) not in self._said:
-            from ..settings.known import read_marker
-
-            if mark.args:
-                raise InputError(
-                    "it takes keywords only: reason=..., until=..., issue=..., mode=..., strict=..."
-                )
-            self._said[id(mark)] = (mark, read_marker(mark.kwargs, datetime.date.today()))
-        return self._said[id(mark)][1]
-
-
-_MARKS = pytest.StashKey[_Marks]()
+def _markers(config: pytest.Config) -> KnownMarkers:
+    state = state_of(config)
+    if state.known_markers is None:
+        state.known_markers = KnownMarkers()
+    return state.known_markers
 
 
 def meeting(asked: Asked, benchmark: str) -> Callable[[str], bool]:
@@ -91,7 +53,7 @@ def mark(item: TrialItem, entries: Iterable[Entry]) -> None:
     """Put the marker of the first entry that is about an item's agent on it."""
     for entry in entries:
         if entry.fits(item.agent):
-            item.add_marker(item.config.stash.setdefault(_MARKS, _Marks()).of(entry))
+            item.add_marker(_markers(item.config).of(entry))
             return
 
 
@@ -101,7 +63,7 @@ def apply(session: pytest.Session) -> str | None:
     An `xfail` expects `Unsolved` alone, so an infrastructure error stays one. A closer marker wins, and of those on
     the item itself the last: what conftest.py files add comes after what the file says.
     """
-    marks = session.config.stash.setdefault(_MARKS, _Marks())
+    marks = _markers(session.config)
     inherited: dict[int, pytest.Mark | None] = {}
     ignored = 0
     for item in session.items:
@@ -162,25 +124,22 @@ def summarise(terminal: TerminalReporter, config: pytest.Config, verdicts: Itera
     tally = tally_known(verdicts)
     if tally:
         terminal.write_line(known_line(tally), yellow=bool(tally.passing))
-    for line in config.stash.get(NOTES, []):
+    for line in state_of(config).notes:
         terminal.write_line(line, yellow=True)
 
 
 def _is_part(config: pytest.Config) -> bool:
     """Whether the command line picks single trials, tasks or files, so that nobody knows what else there is."""
-    from .collect import is_task
-    from .selection import CHOSEN
-
     option = config.option
-    if config.stash.get(CHOSEN, {}) or option.ignore or option.ignore_glob or getattr(option, "lf", False):
+    if state_of(config).chosen or option.ignore or option.ignore_glob or getattr(option, "lf", False):
         return True
     here = config.invocation_params.dir
-    return any("::" in argument or _within_task(here / argument, is_task) for argument in config.args)
+    return any("::" in argument or _within_task(here / argument) for argument in config.args)
 
 
-def _within_task(path: Path, is_task: Callable[[Path], bool]) -> bool:
-    return path.is_dir() and (path / "task.toml").is_file() and is_task(path)
+def _within_task(path: Path) -> bool:
+    return path.is_dir() and (path / "task.toml").is_file() and open_source(path) is not None
 
 
 def _note(config: pytest.Config, line: str) -> None:
-    config.stash.setdefault(NOTES, []).append(one_line(line, 1000))
+    state_of(config).notes.append(one_line(line, 1000))

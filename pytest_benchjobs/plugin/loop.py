@@ -24,11 +24,11 @@ from ..model.result import TrialResult
 from ..trial.flight import Flight
 from . import reporting
 from .asked import asked as read
-from .beginning import BENCHMARKS
 from .interrupts import interrupts_of
 from .items import Ticket, TrialItem
 from .rounds import Rounds
 from .session import BenchSession, ended_in_the_end, next_landed
+from .state import state_of
 
 _CLEANUP_SECONDS = 120.0
 
@@ -40,7 +40,7 @@ def run(session: pytest.Session) -> bool:
         raise session.Interrupted(f"{session.testsfailed} error{many} during collection")
     ordinary = [item for item in session.items if not isinstance(item, TrialItem)]
     trials = [item for item in session.items if isinstance(item, TrialItem)]
-    session.config.stash[BENCHMARKS] = benchmarks(trials)
+    state_of(session.config).benchmarks = benchmarks(trials)
     interrupts = interrupts_of(session.config)
     interrupts.take()
     try:

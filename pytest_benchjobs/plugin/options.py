@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import pytest
 
-RUNNING = "benchjobs-running"
 EVERY = "*"
 """What `--bench` without a value stands for."""
 

@@ -25,6 +25,7 @@ from ..trial.prepare import Services, prepare
 from .asked import asked as read
 from .items import TrialItem
 from .registry import agents_of, provider_of, scorers_of
+from .state import is_worker
 
 if TYPE_CHECKING:
     from ..model.result import Trial
@@ -41,7 +42,7 @@ def plan(session: pytest.Session) -> bool:
     Raises:
         pytest.UsageError: under xdist; there is no such sandbox.
     """
-    if hasattr(session.config, "workerinput"):
+    if is_worker(session.config):
         raise pytest.UsageError("--bench-plan runs nothing, so it needs no workers: leave -n out")
     items = [item for item in session.items if isinstance(item, TrialItem)]
     out = os.environ.get(OUT)

@@ -9,22 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .options import LOCAL, ini
+from .state import state_of
 
 if TYPE_CHECKING:
     from ..agents.protocol import Agent
     from ..model.job import Owner
     from ..sandbox.protocol import SandboxProvider
     from ..scoring.protocol import Scorer
-    from .session import BenchSession
-
-SESSION = pytest.StashKey["BenchSession"]()
-_AGENTS = pytest.StashKey[dict[str, "Agent"]]()
-_SCORERS = pytest.StashKey[dict[str, "Scorer"]]()
-
-
-def begun(config: pytest.Config) -> BenchSession | None:
-    """The job of this pytest session, if there is one."""
-    return config.stash.get(SESSION, None)
 
 
 def agents_of(config: pytest.Config) -> dict[str, Agent]:
@@ -33,7 +24,8 @@ def agents_of(config: pytest.Config) -> dict[str, Agent]:
     Raises:
         pytest.UsageError: a file is wrong, or a hook returned something else.
     """
-    if _AGENTS not in config.stash:
+    state = state_of(config)
+    if state.agents is None:
         from ..agents.catalogue import all_agents
         from ..model.errors import InputError
 
@@ -45,8 +37,8 @@ def agents_of(config: pytest.Config) -> dict[str, Agent]:
                 agents.update(_agents(added))
         except InputError as error:
             raise pytest.UsageError(str(error)) from None
-        config.stash[_AGENTS] = agents
-    return config.stash[_AGENTS]
+        state.agents = agents
+    return state.agents
 
 
 def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
@@ -55,14 +47,15 @@ def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
     Raises:
         pytest.UsageError: a hook returned something else.
     """
-    if _SCORERS not in config.stash:
+    state = state_of(config)
+    if state.scorers is None:
         from ..scoring.builtin import builtin_scorers
 
         scorers = dict(builtin_scorers())
         for added in config.hook.pytest_benchjobs_scorers(config=config):
             scorers.update(named("pytest_benchjobs_scorers", added, callable, "functions"))
-        config.stash[_SCORERS] = scorers
-    return config.stash[_SCORERS]
+        state.scorers = scorers
+    return state.scorers
 
 
 def sandbox_of(config: pytest.Config, name: str) -> Callable[..., SandboxProvider] | None:

@@ -18,7 +18,7 @@ from ..store.text import clean, harmless, one_line
 from . import known
 from .asked import asked as read
 from .items import TrialItem
-from .registry import begun
+from .state import is_worker, state_of
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .session import BenchSession
 
 _SHOWN = 20
-_PLANNED = pytest.StashKey[int]()
 _Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
 
 
@@ -44,7 +43,7 @@ def dress(item: TrialItem, report: pytest.TestReport) -> None:
     if result is not None:
         tells = report.when == "call" or (report.when == "setup" and not report.passed)
         if tells:
-            vars(report)["bench"] = _brief(result, item.landed, begun(item.config))
+            vars(report)["bench"] = _brief(result, item.landed, state_of(item.config).job)
             report.duration = 0.0 if result.reused else result.seconds
             if isinstance(report.longrepr, tuple):
                 path, line, reason = report.longrepr
@@ -101,12 +100,10 @@ def reports_of(
 
 
 def _remember(item: TrialItem) -> None:
-    from .session import session_of
-
-    if not hasattr(item.config, "workerinput"):
-        session = session_of(item.config)
+    if not is_worker(item.config):
+        job = state_of(item.config).job
         for result in item.landed:
-            session.record(result)
+            job.record(result)
 
 
 def _is_surprise(report: pytest.TestReport) -> bool:
@@ -180,7 +177,7 @@ def announce(bench: BenchSession, items: Sequence[TrialItem]) -> None:
 
 def announce_counts(bench: BenchSession, *, trials: int, scenarios: int, agents: int) -> None:
     """As `announce`, from counts."""
-    bench.config.stash[_PLANNED] = trials
+    state_of(bench.config).planned = trials
     terminal = bench.config.pluginmanager.get_plugin("terminalreporter")
     if terminal is None or bench.config.option.verbose < 0:
         return
@@ -200,13 +197,12 @@ def announce_counts(bench: BenchSession, *, trials: int, scenarios: int, agents:
 
 def announce_more(bench: BenchSession, trials: int) -> None:
     """So many trials are run besides those that were planned at first."""
-    bench.config.stash[_PLANNED] = bench.config.stash.get(_PLANNED, 0) + trials
+    state_of(bench.config).planned += trials
 
 
 def planned(session: pytest.Session) -> int:
     """How many trials were to run."""
-    stash = session.config.stash
-    return stash.get(_PLANNED, 0) or sum(
+    return state_of(session.config).planned or sum(
         item.attempts for item in session.items if isinstance(item, TrialItem)
     )
 
@@ -234,7 +230,7 @@ def summarise(bench: BenchSession, terminal: TerminalReporter) -> None:
     known.summarise(terminal, bench.config, results)
     _list_reused(bench, terminal)
     _list_changed(bench, terminal)
-    missing = bench.config.stash.get(_PLANNED, 0) + bench.besides - len(bench.results)
+    missing = state_of(bench.config).planned + bench.besides - len(bench.results)
     if missing > 0:
         terminal.write_line(f"{_count(missing, 'trial')} not run", yellow=True)
     for trouble in bench.troubles:

@@ -11,31 +11,19 @@ import pytest
 
 from ..model.errors import BenchError, InputError
 from ..settings.sampling import in_shard, sampled
-from ..sources import did_you_mean
 from ..store.text import clean
 from .asked import Asked
 from .asked import asked as read
 from .items import TrialItem
+from .state import state_of
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
     from ..model.result import TrialResult
 
-CHOSEN = pytest.StashKey[dict[str, set[str]]]()
-"""Node id of a task directory or a benchmark -> names of the trials that were asked for by their own node ids."""
-LEFT_OUT = pytest.StashKey[dict[tuple[str, str], None]]()
-"""Benchmark and agent of every cell that the matrix excludes."""
-PARTIAL = pytest.StashKey[bool]()
-"""Whether trials were deselected."""
-NARROWED = pytest.StashKey[bool]()
-"""Whether trials were deselected by anything but a shard."""
-_SHARDING = pytest.StashKey[bool]()
-"""Set while those are deselected that belong to another shard."""
 INCOMPATIBLE = "incompatible"
 """Class of trials that are skipped because their agent or the sandboxes lack what the scenario requires."""
-_SOME = pytest.StashKey[bool]()
-"""Whether trials were left out by anything but their node ids."""
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
@@ -51,13 +39,13 @@ def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
     deselected += more
     kept, elsewhere = _of_shard(asked, kept)
     if deselected or elsewhere:
-        config.stash[_SOME] = True
+        state_of(config).has_unselected = True
     if deselected:
         config.hook.pytest_deselected(items=deselected)
     if elsewhere:
-        config.stash[_SHARDING] = True
+        state_of(config).is_sharding = True
         config.hook.pytest_deselected(items=elsewhere)
-        config.stash[_SHARDING] = False
+        state_of(config).is_sharding = False
     items[:] = kept
     return None
 
@@ -69,7 +57,7 @@ def _without_copies(config: pytest.Config, items: Sequence[pytest.Item]) -> _Spl
     """Without what is archived, was collected twice, or is a neighbour of what was asked for by its node id."""
     kept: list[pytest.Item] = []
     archived: list[pytest.Item] = []
-    chosen = config.stash.get(CHOSEN, {})
+    chosen = state_of(config).chosen
     twice = _met_twice(items)
     if not (chosen or twice or any(isinstance(item, TrialItem) and item.ref.archived for item in items)):
         return [*items], []
@@ -180,15 +168,15 @@ def note_deselected(items: Sequence[pytest.Item]) -> None:
     """Remember that trials were left out, by whatever plugin. What is archived belongs to no benchmark any more."""
     for item in items:
         if isinstance(item, TrialItem) and not item.ref.archived:
-            stash = item.config.stash
-            stash[PARTIAL] = True
-            stash[NARROWED] = stash.get(NARROWED, False) or not stash.get(_SHARDING, False)
+            state = state_of(item.config)
+            state.partial = True
+            state.narrowed = state.narrowed or not state.is_sharding
             return
 
 
 def is_partial(config: pytest.Config) -> bool:
     """Whether less than all scenarios of the benchmarks are to run."""
-    return config.stash.get(PARTIAL, False) or bool(read(config).job.shard) or is_narrowed(config)
+    return state_of(config).partial or bool(read(config).job.shard) or is_narrowed(config)
 
 
 def is_narrowed(config: pytest.Config) -> bool:
@@ -196,8 +184,8 @@ def is_narrowed(config: pytest.Config) -> bool:
     asked = read(config)
     job = asked.job
     return bool(
-        config.stash.get(NARROWED, False)
-        or config.stash.get(CHOSEN, {})
+        state_of(config).narrowed
+        or state_of(config).chosen
         or any("::" in argument or is_task_file(argument) for argument in config.args)
         or getattr(config.option, "lf", False)  # leaves out without deselecting
         or any((job.scenarios, job.sample, job.max_examples, asked.filters, asked.from_job))
@@ -223,9 +211,15 @@ def is_task_file(argument: str) -> bool:
 
 def not_found(session: pytest.Session) -> str | None:
     """A trial that was asked for by its node id, and is not there."""
-    stash, option = session.config.stash, session.config.option
-    chosen = stash.get(CHOSEN, {})
-    if not chosen or option.keyword or option.markexpr or getattr(option, "lf", False) or _SOME in stash:
+    state, option = state_of(session.config), session.config.option
+    chosen = state.chosen
+    if (
+        not chosen
+        or option.keyword
+        or option.markexpr
+        or getattr(option, "lf", False)
+        or state.has_unselected
+    ):
         return None
     present = set()
     for item in session.items:
@@ -258,58 +252,15 @@ def _same_place(one: TrialItem, other: TrialItem) -> bool:
     return os.path.realpath(one.source.path) == os.path.realpath(other.source.path)
 
 
-class Filters:
-    """`--bench-filter`, and what it met."""
-
-    def __init__(self, filters: Sequence[tuple[str, str]]) -> None:
-        self._filters = filters
-        self._met = dict.fromkeys(filters, False)
-        self._keys: set[str] = set()
-        self._any = False
-
-    def fit(self, metadata: Mapping[str, object]) -> bool:
-        """Whether the metadata of a scenario are what is asked for."""
-        self._keys.update(metadata)
-        fits = [key in metadata and _same(metadata[key], value) for key, value in self._filters]
-        for pair, one in zip(self._filters, fits, strict=True):
-            self._met[pair] = self._met[pair] or one
-        self._any = self._any or all(fits)
-        return all(fits)
-
-    def nothing(self) -> str | None:
-        """That nothing was what was asked for, with a hint; None if something was."""
-        if self._any or not self._filters:
-            return None
-        missed = next((pair for pair, met in self._met.items() if not met), None)
-        if missed is None:
-            return "--bench-filter: no scenario has all of " + ", ".join(map("=".join, self._filters))
-        key, value = missed
-        hint = ""
-        if key not in self._keys:
-            hint = (
-                did_you_mean(key, self._keys)
-                or f" metadata here have {', '.join(sorted(self._keys)) or 'no keys'}"
-            )
-        return f"--bench-filter: no scenario has {key}={value}" + (f";{hint}" if hint else "")
-
-
-def _same(found: object, value: str) -> bool:
-    if isinstance(found, list | tuple):
-        return any(_same(one, value) for one in found)
-    if isinstance(found, bool):
-        return value.lower() == str(found).lower()
-    return str(found) == value
-
-
 def leave_out(config: pytest.Config, benchmark: str, labels: Iterable[str]) -> None:
     """Note agents that the matrix excludes from a benchmark."""
-    config.stash.setdefault(LEFT_OUT, {}).update(dict.fromkeys((benchmark, label) for label in labels))
+    state_of(config).left_out.update(dict.fromkeys((benchmark, label) for label in labels))
 
 
 def all_left_out(config: pytest.Config) -> str | None:
     """That the matrix left nothing to run, if so."""
     asked = read(config)
-    left_out = config.stash.get(LEFT_OUT, {})
+    left_out = state_of(config).left_out
     if not left_out or any(asked.of(benchmark).agents for benchmark, _ in left_out):
         return None
     return "the matrix excludes every agent from every benchmark here; nothing is left to run"
@@ -319,7 +270,7 @@ def tell_left_out(
     terminal: TerminalReporter, config: pytest.Config, results: Iterable[TrialResult] = ()
 ) -> None:
     """What the matrix excluded, and what agents lack: lines of how much, or with `--bench-show-incompatible` all."""
-    cells = config.stash.get(LEFT_OUT, {})
+    cells = state_of(config).left_out
     trials = {
         (result.benchmark, result.scenario, result.agent.label): result.failure.message
         for result in results

@@ -37,8 +37,9 @@ from .asked import asked as read
 from .beginning import Begun, begin
 from .interrupts import interrupts_of
 from .items import Ticket, TrialItem
-from .registry import SESSION, agents_of, provider_of, scorers_of
+from .registry import agents_of, provider_of, scorers_of
 from .selection import INCOMPATIBLE
+from .state import state_of
 
 if TYPE_CHECKING:
     from ..analysis.job_gate import Judged
@@ -55,11 +56,15 @@ _SPACING = 4
 _REAL = (Outcome.PASSED, Outcome.FAILED)
 
 
+def begun(config: pytest.Config) -> BenchSession | None:
+    """The job of this pytest session, if there is one."""
+    job: BenchSession | None = state_of(config).job
+    return job
+
+
 def session_of(config: pytest.Config) -> BenchSession:
     """The job of this pytest session; begun if nobody has."""
-    if SESSION not in config.stash:
-        BenchSession.begin(config, {})
-    return config.stash[SESSION]
+    return begun(config) or BenchSession.begin(config, {})
 
 
 class BenchSession:
@@ -120,7 +125,7 @@ class BenchSession:
         """Why no more results can be kept, once that is so."""
         self._provider: SandboxProvider | None = None
         self._services: Services | None = None
-        config.stash[SESSION] = self
+        state_of(config).job = self
 
     @classmethod
     def begin(

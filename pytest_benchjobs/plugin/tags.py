@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from ..store.text import clean
+from .state import state_of
 
 _TAG = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
 # Markers that make pytest or a common plugin do something: a tag of a benchmark must not.
@@ -51,12 +52,11 @@ _BEHAVIOUR = frozenset(
         "None",
     ]
 )
-_MARKS = pytest.StashKey[dict[str, pytest.MarkDecorator | None]]()
 
 
 def tags(config: pytest.Config, of_scenario: Sequence[str]) -> tuple[list[pytest.MarkDecorator], list[str]]:
     """Tags as marks where they can be marks, and else as words for `-k`."""
-    known = config.stash.setdefault(_MARKS, {})
+    known = state_of(config).tags
     marks, words = [], []
     for tag in of_scenario:
         if tag not in known:

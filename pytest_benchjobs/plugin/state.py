@@ -1,0 +1,79 @@
+"""State of a pytest session, in one place: the plugin keeps nothing else on a config, and nothing in globals."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ..agents.protocol import Agent
+    from ..scoring.protocol import Scorer
+    from ..sources.protocol import Source
+    from .filters import Filters
+    from .interrupts import Interrupts
+    from .known_markers import KnownMarkers
+
+
+@dataclasses.dataclass(slots=True)
+class State:
+    """Facts about a session that hooks leave for later hooks."""
+
+    named: list[tuple[str | None, list[Source]]] = dataclasses.field(default_factory=list)
+    """Sources that `--bench` names, by the name of the benchmark; None for a path."""
+    benchmark_names: dict[str, str] | None = None
+    """Directory -> name of the benchmark that a hook or the ini file gave it; None: not read yet."""
+    agents: dict[str, Agent] | None = None
+    scorers: dict[str, Scorer] | None = None
+    are_agents_checked: bool = False
+    filters: Filters | None = None
+    tags: dict[str, pytest.MarkDecorator | None] = dataclasses.field(default_factory=dict)
+    """Tag of a scenario -> its mark; None: it cannot be one."""
+    known_markers: KnownMarkers | None = None
+    notes: list[str] = dataclasses.field(default_factory=list)
+    """Lines for the terminal summary: known failures that match nothing, marks that do not hold."""
+    problem: str | None = None
+    """A contradiction between the options and what was collected."""
+
+    chosen: dict[str, set[str]] = dataclasses.field(default_factory=dict)
+    """Node id of a task directory or a benchmark -> names of the trials that were selected by their own node ids."""
+    left_out: dict[tuple[str, str], None] = dataclasses.field(default_factory=dict)
+    """Benchmark and agent of every cell that the matrix excludes."""
+    partial: bool = False
+    """Trials were deselected."""
+    narrowed: bool = False
+    """Trials were deselected by anything but a shard."""
+    is_sharding: bool = False
+    """Trials of another shard are being deselected just now."""
+    has_unselected: bool = False
+    """Trials were left out by anything but their node ids."""
+    benchmarks: Collection[str] = ()
+    """Names of the benchmarks of which trials are going to run."""
+    planned: int = 0
+    """Number of trials that are to run."""
+
+    job: Any = None
+    """The running job; None: no job has begun."""
+    interrupts: Interrupts | None = None
+    exit_status: int | None = None
+    """Exit status by results and gates; None: the session has not ended."""
+    session: pytest.Session | None = None
+    """The session, once it has ended."""
+
+
+_STATE = pytest.StashKey[State]()
+
+
+def state_of(config: pytest.Config) -> State:
+    """Return the state of a session, empty at first."""
+    state = config.stash.get(_STATE, None)
+    if state is None:
+        state = config.stash[_STATE] = State()
+    return state
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Tell whether this process is a worker of pytest-xdist."""
+    return hasattr(config, "workerinput")

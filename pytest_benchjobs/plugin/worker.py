@@ -1,0 +1,172 @@
+"""Worker of pytest-xdist: tells the controller what it collected, runs what xdist sends it; see `distribution`."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..model.policy import EACH
+from .distribution import INPUT, write
+from .items import Ticket, TrialItem
+from .loop import benchmarks, by_agent, chosen, quiet_trial_threads
+from .selection import is_narrowed, is_partial
+from .session import BenchSession, ended_in_the_end
+from .state import state_of
+
+if TYPE_CHECKING:
+    from ..model.result import Trial, TrialResult
+    from ..trial.flight import Flight
+
+_POLL_SECONDS = 0.05
+# xdist kills its workers some 5 s after Ctrl-C: whatever cleans up has to be done by then.
+_CLEANUP_SECONDS = 4.0
+
+
+def leave_word(session: pytest.Session) -> None:
+    """Tell the controller that trials were collected. Comes before xdist reports the collection."""
+    trials = [item for item in session.items if isinstance(item, TrialItem)]
+    if not trials:
+        return
+    state = state_of(session.config)
+    word = {
+        "trials": by_agent(trials),
+        "chosen": sorted(chosen(session.config, trials)),
+        "ordinary": len(session.items) - len(trials),
+        "scenarios": len({(id(item.source), item.ref.id) for item in trials}),
+        "agents": len({item.agent.label for item in trials}),
+        "partial": is_partial(session.config),
+        "narrowed": is_narrowed(session.config),
+        "benchmarks": sorted(benchmarks(trials)),
+        "left_out": [*state.left_out],
+        "notes": state.notes,
+    }
+    meeting = Path(session.config.workerinput[INPUT]["meeting"])  # type: ignore[attr-defined]
+    meeting.mkdir(mode=0o700, exist_ok=True)
+    write(meeting / "collected.json", json.dumps(word))
+
+
+def run_worker(session: pytest.Session) -> bool:
+    """Run what xdist sends to this worker."""
+    given = session.config.workerinput[INPUT]  # type: ignore[attr-defined]
+    interactor = next(
+        plugin
+        for plugin in session.config.pluginmanager.get_plugins()
+        if type(plugin).__name__ == "WorkerInteractor"
+    )
+    loop = _Loop(session, interactor)
+    if not loop.wait_for_work():
+        return True
+    try:
+        word = json.loads((Path(given["meeting"]) / "job.json").read_text("utf-8"))
+    except OSError as error:
+        raise pytest.UsageError(f"this worker shares no directory with the controller: {error}") from None
+    bench = BenchSession.join(session.config, word["job"], word["engine_problem"], word["gateway"])
+    with quiet_trial_threads(session.config):
+        loop.run(bench)
+    return True
+
+
+class _Loop:
+    """Takes indices from xdist's queue, runs ordinary tests at once and trials in flight."""
+
+    _bench: BenchSession
+
+    def __init__(self, session: pytest.Session, interactor: Any) -> None:
+        self._session = session
+        self._interactor = interactor
+        self._next: Any = None
+        self._held: int | None = None
+        """An ordinary test that waits to know its `nextitem`."""
+        self._index: dict[TrialItem, int] = {}
+        self._wills = Path()
+        self._policy = EACH
+
+    def wait_for_work(self) -> bool:
+        """Wait for the first index; whether there is one."""
+        # xdist sends its module to the worker as source: the `Marker` to import is not the one in use.
+        marker = type(self._interactor).handle_command.__globals__["Marker"]
+        self._interactor.channel.setcallback(self._interactor.handle_command, endmarker=marker.SHUTDOWN)
+        self._next = self._interactor.torun.get()
+        return isinstance(self._next, int)
+
+    def run(self, bench: BenchSession) -> None:
+        """Run until there is no more work."""
+        self._bench = bench
+        self._policy = bench.job.attempt_policy
+        self._wills = bench.bundle.layout.worker(self._interactor.workerid)
+        self._wills.mkdir(parents=True, exist_ok=True)
+        bench.before = self._leave_will
+        flight = bench.flight()
+        with ended_in_the_end(bench, flight, _CLEANUP_SECONDS):
+            self._work(flight)
+
+    def _work(self, flight: Flight[Ticket]) -> None:
+        session = self._session
+        while not (session.shouldfail or session.shouldstop):
+            taken = self._take()
+            if taken is not None and not isinstance(taken, int):
+                # Our scheduling is at the other end: everything is done, or has to stop. Or nobody is there any more.
+                break
+            if taken is not None:
+                self._accept(taken, flight)
+            elif self._held is not None:
+                # The window is empty, so nothing follows it here.
+                self._run_held(None)
+            elif flight.outstanding:
+                landed = flight.next(timeout=_POLL_SECONDS)
+                if landed is not None:
+                    self._report(*landed)
+            else:
+                self._next = self._interactor.torun.get()
+
+    def _take(self) -> Any:
+        """The next of the queue, or None if it is empty."""
+        if self._next is not None:
+            taken, self._next = self._next, None
+            return taken
+        with self._interactor.torun.lock() as queue:
+            return queue.popleft() if queue else None
+
+    def _accept(self, index: int, flight: Flight[Ticket]) -> None:
+        item = self._session.items[index]
+        if isinstance(item, TrialItem):
+            self._index[item] = index
+            for ticket in item.tickets():
+                self._bench.submit(flight, ticket)
+            return
+        if self._held is not None:
+            self._run_held(item)
+        self._held = index
+
+    def _run_held(self, following: pytest.Item | None) -> None:
+        index, self._held = self._held, None
+        assert index is not None  # noqa: S101  callers have looked
+        item = self._session.items[index]
+        write(self._wills / "ordinary", str(index))
+        self._protocol(index, item, following)
+        (self._wills / "ordinary").unlink()
+
+    def _report(self, ticket: Ticket, result: TrialResult) -> None:
+        item = ticket.item
+        if item.land(result, self._policy):
+            self._protocol(self._index.pop(item), item, None)
+        with contextlib.suppress(FileNotFoundError):
+            self._will(result.node_id).unlink()
+
+    def _leave_will(self, item: TrialItem, trial: Trial) -> None:
+        will = {"item": item.nodeid, "first": item.attempt, "attempts": item.attempts}
+        write(self._will(trial.node_id), json.dumps({**will, "trial": trial.model_dump(mode="json")}))
+
+    def _protocol(self, index: int, item: pytest.Item, following: pytest.Item | None) -> None:
+        self._interactor.item_index = index
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        # A duration would make `--dist load` think that the worker is slow.
+        self._interactor.sendevent("runtest_protocol_complete", item_index=index, duration=0)
+
+    def _will(self, node_id: str) -> Path:
+        return self._wills / f"{hashlib.sha256(node_id.encode('utf-8', 'replace')).hexdigest()[:32]}.json"
