@@ -291,7 +291,7 @@ def test_unsolved_trials_stay_out_of_the_summary_that_is_quadratic(bench: Bench)
     bench.conftest(
         """
         import datetime
-        from pytest_benchjobs import trial as module
+        from pytest_benchjobs.trial import run as module
 
         def run_trial(trial, services, cancellation, **options):
             from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
