@@ -109,8 +109,7 @@ def recover(stale_seconds: float, directory: Path, output: str) -> None:
 def _cancelled(directory: Path, bundle: JobBundle, timeout: float) -> JobRecord:
     """Ask whoever runs the job to stop, and wait; of a job whose process died, do it ourselves."""
     from ..model.job import JobStatus
-    from ..store.liveness import asked_to_cancel
-    from ..store.recover import is_dead
+    from ..store.liveness import asked_to_cancel, is_dead
 
     started = time.monotonic()
     asked = False
@@ -139,7 +138,7 @@ def _cancelled(directory: Path, bundle: JobBundle, timeout: float) -> JobRecord:
 def _index_again(directory: Path, bundle: JobBundle) -> None:
     from ..report import write_reports
     from ..store.history import FILE, History
-    from ..store.recover import index_job
+    from ..store.index import index_job
 
     with History(directory / FILE) as history:
         index_job(bundle, history)
@@ -158,10 +157,10 @@ def _ask(bundle: JobBundle) -> None:
 
 def _closed(directory: Path, bundle: JobBundle) -> JobRecord:
     """Close a job whose process died, as cancelled: that is what somebody wanted of it, and of no other job."""
+    from ..job.recover import recover as recover_only
     from ..model.job import JobStatus
     from ..report import write_reports
     from ..store.history import FILE, History
-    from ..store.recover import recover as recover_only
 
     with History(directory / FILE) as history:
         recover_only(directory, history, stale_seconds=_SILENCE, only=bundle.id)
@@ -185,11 +184,11 @@ def recover_jobs(directory: Path, stale_seconds: float) -> RecoverDocument:
         DiskFull, ResultsUnwritable: the directory refuses.
 
     """
+    from ..job.recover import DIED, NEVER_BEGAN
+    from ..job.recover import recover as recover_all
     from ..report import write_reports
     from ..report.documents.acting import RecoverDocument, RecoveredJob
     from ..store.history import FILE, History
-    from ..store.recover import DIED, NEVER_BEGAN
-    from ..store.recover import recover as recover_all
 
     if not Layout(directory).jobs.is_dir():
         return RecoverDocument(recovered=(), repaired=(), problems=())

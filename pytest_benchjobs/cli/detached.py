@@ -1,4 +1,4 @@
-"""Jobs in the background: `run --detach` starts `background`, waits a moment, and tells what became of it."""
+"""Jobs in the background: `run --detach` starts `job.detach`, waits a moment, and tells what became of it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def start(asked: Asked) -> DetachDocument:
         "cwd": str(asked.call.directory),
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", f"{__package__}.background"],
+        [sys.executable, "-m", "pytest_benchjobs.job.detach"],
         cwd=asked.call.directory,
         env=asked.call.environment,
         stdin=subprocess.PIPE,

@@ -198,7 +198,7 @@ def jobs(directory: Path) -> Iterator[Finding]:
     """Jobs that are said to run, and do not; jobs whose files somebody keeps to themselves."""
     from ..model.errors import InputError
     from ..store.bundle import JobBundle
-    from ..store.recover import is_dead
+    from ..store.liveness import is_dead
 
     dead, closed = [], []
     for bundle in JobBundle.all(directory):

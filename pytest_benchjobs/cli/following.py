@@ -16,8 +16,7 @@ from ..model.result import Outcome
 from ..store.bundle import JobBundle
 from ..store.events import EventReader
 from ..store.history import FILE, History
-from ..store.liveness import last_beat
-from ..store.recover import is_dead
+from ..store.liveness import is_dead, last_beat
 from ..store.rows import TrialRow
 from ..store.text import one_line
 

@@ -75,7 +75,7 @@ def gate(
     from ..settings.gates import gate_config
     from ..store.find import find_job
     from ..store.history import FILE, History
-    from ..store.recover import rebuild
+    from ..store.index import rebuild
 
     if not (directory / FILE).exists() and Layout(directory).jobs.is_dir():
         rebuild(directory)  # files alone, as CI keeps them

@@ -39,7 +39,7 @@ def gc(all_kept: bool, older_than: float | None, directory: Path) -> None:
     unfinished trials of dead jobs; file systems that were kept of jobs which are deleted, with --kept of all jobs in
     DIR. Jobs that are alive are left alone. Trials which had ended are kept and indexed.
     """
-    from ..store.recover import STALE_SECONDS
+    from ..store.liveness import STALE_SECONDS
 
     _in_engine(lambda kept: _unneeded(kept, directory, all_kept=all_kept, older_than=older_than))
     if not Layout(directory).jobs.is_dir():
@@ -127,6 +127,6 @@ def _records(directory: Path) -> Iterator[JobRecord]:
 
 def _lives(directory: Path, record: JobRecord) -> bool:
     from ..store.bundle import JobBundle
-    from ..store.recover import is_dead
+    from ..store.liveness import is_dead
 
     return not (record.status.ended or is_dead(JobBundle(directory, record.id).root, record))

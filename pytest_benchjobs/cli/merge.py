@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..model.job import JobRecord
     from ..report.documents.merge import MergedJUnit, MergeDocument
     from ..store.bundle import JobBundle
-    from ..store.merge import Merged
+    from ..store.incoming import Merged
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -136,10 +136,11 @@ def _is_sqlite(path: Path) -> bool:
 
 
 def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[list[Merged], list[str]]:
+    from ..job.merge import Merge
     from ..model.errors import InputError
     from ..store.history import FILE
     from ..store.imports import Import
-    from ..store.merge import Merge, Merged
+    from ..store.incoming import Merged
 
     with Import(directory / FILE) as history:
         merging = Merge(directory, history, _write_reports)

@@ -56,11 +56,11 @@ def planned(call: Call) -> tuple[Any, tuple[PlannedTrial, ...]]:
         InputError: something is wrong with what was asked for.
 
     """
+    from ..job.detach import why_it_ended
     from ..model.errors import InputError
     from ..model.job import JobConfig
     from ..report.documents.plan import PlannedTrial
     from ..system.temporary import temporary_directory
-    from .background import why_it_ended
 
     with temporary_directory("plan") as place:
         out, log = place / "plan.jsonl", place / "pytest.log"

@@ -203,7 +203,7 @@ def _find(directory: Path, text: str) -> _Job:
     from ..model.errors import InputError
     from ..store.find import find_bundle
     from ..store.history import FILE, History
-    from ..store.recover import STALE_SECONDS, is_dead
+    from ..store.liveness import STALE_SECONDS, is_dead
 
     with History.open_readonly(directory / FILE) as history:
         bundle = find_bundle(history, text)

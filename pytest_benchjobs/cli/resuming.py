@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..job.detach import why_it_ended
 from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobRecord, JobStatus
 from ..store.bundle import JobBundle
-from .background import why_it_ended
 from .common import emit
 
 if TYPE_CHECKING:

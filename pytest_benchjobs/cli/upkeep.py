@@ -20,7 +20,7 @@ def db() -> None:
 @directory_option
 def rebuild(directory: Path) -> None:
     """Make the history anew from the bundles. Jobs that run meanwhile lose nothing."""
-    from ..store.recover import rebuild as rebuild_history
+    from ..store.index import rebuild as rebuild_history
 
     if not Layout(directory).jobs.is_dir():
         raise click.ClickException(f"there are no jobs in {directory}; choose another --dir")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..job.recover import recover
 from ..model.errors import BenchError, InputError
 from ..model.gate import GateConfig
 from ..model.job import Invocation, JobConfig, JobRecord, JobStatus, Totals
@@ -23,8 +24,7 @@ from ..store.bundle import JobBundle, new_job_id
 from ..store.files import remove_tree
 from ..store.find import find_bundle
 from ..store.history import FILE, History
-from ..store.liveness import hold
-from ..store.recover import is_dead, recover
+from ..store.liveness import hold, is_dead
 from ..store.reproducibility import redact_arguments, reproducibility
 from . import rounds
 from .asked import Asked

@@ -17,8 +17,7 @@ from ..model.job import JobConfig, JobRecord, Totals
 from ..store.bundle import JobBundle, stored
 from ..store.events import EventReader
 from ..store.history import History
-from ..store.liveness import last_beat
-from ..store.recover import is_dead
+from ..store.liveness import is_dead, last_beat
 from ..store.rows import JobRow, RunRow, TrialRow
 from .documents.logs import Reason
 from .documents.reading import RunHead

@@ -16,8 +16,8 @@ from .bundle import JobBundle
 from .database import copy_database, explained
 from .files import writing
 from .history import History
+from .incoming import Merged, ended_at
 from .layout import Layout
-from .merge import Merged, ended_at
 from .rows import SCORE_COLUMNS, TRIAL_COLUMNS
 from .trials import what_is_wrong
 

@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import ValidationError
 
@@ -28,6 +28,7 @@ _LIMIT = 256 << 20
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _REAL = (Outcome.PASSED, Outcome.FAILED)
 AnyModel = TypeVar("AnyModel", bound=Model)
+Action = Literal["added", "updated", "unchanged", "refused"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,6 +56,24 @@ class IncomingJob:
     """By node id."""
     root: Path | None
     """Its bundle; None for a job made of several, whose trials have places of their own."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Merged:
+    """What became of a job that came in."""
+
+    job: str
+    name: str | None
+    action: Action
+    trials: int
+    """That it has here now."""
+    message: str = ""
+    """Why it was refused, or left as it is."""
+
+
+def ended_at(record: JobRecord) -> datetime.datetime:
+    """When a job ended, as far as that is known."""
+    return record.finished_at or record.created_at
 
 
 def read_job(root: Path, warnings: list[BundleWarning]) -> IncomingJob:

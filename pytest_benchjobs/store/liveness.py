@@ -12,9 +12,13 @@ import os
 import time
 from pathlib import Path
 
+from ..model.job import JobRecord
+from ..model.owner import current_owner, is_alive
 from .layout import JobLayout
 
 BEAT_SECONDS = 5.0
+STALE_SECONDS = 300.0
+"""A process of another machine that gave no sign of life for so long counts as dead."""
 
 
 def hold(root: Path) -> int | None:
@@ -108,3 +112,10 @@ def ask_to_cancel(root: Path) -> None:
 def asked_to_cancel(root: Path) -> bool:
     """Whether somebody has."""
     return JobLayout(root).cancel.exists()
+
+
+def is_dead(root: Path, record: JobRecord, stale_seconds: float = STALE_SECONDS) -> bool:
+    """Whether the process that runs a job, in the bundle at `root`, is no more."""
+    if record.owner.host == current_owner().host:
+        return not is_alive(record.owner)
+    return last_beat(root) >= stale_seconds

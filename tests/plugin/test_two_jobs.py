@@ -11,7 +11,7 @@ import pytest
 
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import FILE, History
-from pytest_benchjobs.store.recover import rebuild
+from pytest_benchjobs.store.index import rebuild
 
 from .conftest import Bench
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from pytest_benchjobs.cli import findings
+from pytest_benchjobs.job.recover import recover
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.report.documents.acting import Health
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import FILE, History
-from pytest_benchjobs.store.recover import rebuild, recover
+from pytest_benchjobs.store.index import rebuild
 
 from .jobs import make_job, run
 from .test_database import as_nobody

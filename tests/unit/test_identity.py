@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.analysis.baseline_file import side_of_file
+from pytest_benchjobs.job.merge import Merge
+from pytest_benchjobs.job.recover import recover
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.report.json import report_json
 from pytest_benchjobs.store.bundle import BundleWarning, JobBundle
 from pytest_benchjobs.store.database import NewerHistory, migrations
 from pytest_benchjobs.store.history import FILE, History
 from pytest_benchjobs.store.imports import Import
-from pytest_benchjobs.store.merge import Merge
-from pytest_benchjobs.store.recover import rebuild, recover
+from pytest_benchjobs.store.index import rebuild
 
 from .jobs import make_job, run
 from .records import JOB

@@ -13,6 +13,8 @@ import jsonschema
 import pytest
 
 from pytest_benchjobs.analysis.job_gate import judge_job
+from pytest_benchjobs.job import merge as merge_module
+from pytest_benchjobs.job.merge import Merge
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.gate import GateConfig
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Owner
@@ -21,13 +23,12 @@ from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, Signat
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.report.documents import schema_of
-from pytest_benchjobs.store import merge as merge_module
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import FILE, History
 from pytest_benchjobs.store.imports import Import
+from pytest_benchjobs.store.incoming import Merged
+from pytest_benchjobs.store.index import index_job, rebuild
 from pytest_benchjobs.store.liveness import hold
-from pytest_benchjobs.store.merge import Merge, Merged
-from pytest_benchjobs.store.recover import index_job, rebuild
 from pytest_benchjobs.store.text import one_line
 from pytest_benchjobs.store.totals import totals
 

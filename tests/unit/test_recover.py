@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_benchjobs.job.recover import recover
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobRecord, JobStatus, Owner, Totals
 from pytest_benchjobs.model.owner import current_owner
@@ -22,9 +23,9 @@ from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.store import ledger
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.index import rebuild
 from pytest_benchjobs.store.layout import JobLayout
 from pytest_benchjobs.store.liveness import beat, hold, join_crew
-from pytest_benchjobs.store.recover import rebuild, recover
 
 from .jobs import make_job, run
 from .records import JOB, NOW, OWNER, record, result, trial
@@ -149,7 +150,7 @@ def test_only_one_process_recovers_at_a_time(tmp_path: Path, dead: Owner) -> Non
         bundle = JobBundle.create(tmp_path, record(tmp_path, id=f"job{number}", owner=dead))
         bundle.begin(trial()).commit(result(job=bundle.id))
     code = (
-        "import sys; from pathlib import Path; from pytest_benchjobs.store.recover import recover;"
+        "import sys; from pathlib import Path; from pytest_benchjobs.job.recover import recover;"
         "from pytest_benchjobs.store.history import History;"
         "print(*recover(Path(sys.argv[1]), History(Path(sys.argv[1]) / 'history.sqlite')), sep='\\n')"
     )

@@ -6,48 +6,27 @@ import contextlib
 import fcntl
 import math
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..model.errors import BenchError, InputError
 from ..model.job import JobRecord, JobStatus
-from ..model.owner import current_owner, is_alive
-from . import ledger
-from .bundle import BundleWarning, JobBundle
-from .database import NewerHistory
-from .files import is_file, remove_tree, writing
-from .gates import kept_gates
-from .history import FILE, History
-from .layout import JobLayout, Layout
-from .liveness import clear_heartbeat, has_beaten, hold, last_beat
-from .text import clean
-from .totals import most, spent_by, totals
+from ..model.owner import current_owner
+from ..store import ledger
+from ..store.bundle import BundleWarning, JobBundle
+from ..store.files import is_file, remove_tree, writing
+from ..store.history import History
+from ..store.index import index_job
+from ..store.layout import JobLayout, Layout
+from ..store.liveness import STALE_SECONDS, clear_heartbeat, has_beaten, hold, is_dead, last_beat
+from ..store.text import clean
+from ..store.totals import most, spent_by, totals
 
-STALE_SECONDS = 300.0
 DIED = "died while it ran"
 NEVER_BEGAN = "ended before its first trial"
 _ABANDONED_SECONDS = 3600.0
 Ended = Callable[[JobBundle, JobRecord], None]
-
-
-def index_job(bundle: JobBundle, history: History, warnings: list[BundleWarning] | None = None) -> int:
-    """Bring the history in line with a bundle; returns how many trials it has.
-
-    Raises:
-        InputError: `job.json` is missing or damaged.
-        DiskFull, ResultsUnwritable: the history refuses.
-
-    """
-    # Read once nobody else writes: while this waited for that, the job may have ended.
-    trials = history.replace_job(bundle.read, bundle.results(warnings))
-    try:
-        history.replace_gates(bundle.id, kept_gates(bundle.root))
-    except InputError as error:
-        if warnings is not None:
-            warnings.append(BundleWarning(bundle.layout.gates, error.message))
-    return trials
 
 
 def recover(
@@ -89,37 +68,6 @@ def recover(
             lines += _forget_gone(directory, history)
             _remove_abandoned(Layout(directory).jobs)
     return lines
-
-
-def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
-    """Index all bundles anew; returns the number of jobs and of trials, and what could not be read.
-
-    Baselines are kept, and those that only `baselines.json` knows are taken over. Each job is replaced in one commit,
-    so jobs that run meanwhile lose nothing. A damaged history is moved aside.
-
-    Raises:
-        InputError: a newer version of this package wrote the history; it stays as it is.
-        DiskFull, ResultsUnwritable: the directory refuses.
-
-    """
-    warnings: list[BundleWarning] = []
-    jobs = trials = 0
-    with _open_or_set_aside(directory / FILE, warnings) as history:
-        gone = history.job_ids()
-        for bundle in JobBundle.all(directory):
-            gone.discard(bundle.id)
-            try:
-                trials += index_job(bundle, history, warnings)
-                jobs += 1
-            except InputError as error:
-                warnings.append(BundleWarning(bundle.layout.record, error.message))
-        for job_id in gone:
-            history.forget(job_id)
-        try:
-            history.restore_baselines()
-        except InputError as error:
-            warnings.append(BundleWarning(Layout(directory).baselines, error.message))
-    return jobs, trials, warnings
 
 
 def _is_complete(job: JobLayout) -> bool:
@@ -177,13 +125,6 @@ def _record(bundle: JobBundle, history: History) -> JobRecord:
     if known is None or known.status.ended or not (here or math.isfinite(last_beat(bundle.root))):
         raise InputError(f"is missing; remove {bundle.root}, or put a copy of the file back", path=path)
     return known
-
-
-def is_dead(root: Path, record: JobRecord, stale_seconds: float = STALE_SECONDS) -> bool:
-    """Whether the process that runs a job, in the bundle at `root`, is no more."""
-    if record.owner.host == current_owner().host:
-        return not is_alive(record.owner)
-    return last_beat(root) >= stale_seconds
 
 
 def _complete(bundle: JobBundle, record: JobRecord, history: History, ended: Ended | None) -> str | None:
@@ -287,18 +228,3 @@ def _remove_abandoned(jobs: Path) -> None:
         with contextlib.suppress(OSError):
             if path.stat().st_mtime < oldest:
                 remove_tree(path)
-
-
-def _open_or_set_aside(path: Path, warnings: list[BundleWarning]) -> History:
-    try:
-        return History(path)
-    except InputError as error:
-        if isinstance(error, NewerHistory):
-            raise
-        aside = path.with_name(f"{path.name}.damaged-{secrets.token_hex(3)}")
-        with writing(path):
-            for suffix in ("", "-wal", "-shm"):
-                with contextlib.suppress(FileNotFoundError):
-                    path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
-        warnings.append(BundleWarning(path, f"was damaged; moved to {aside.name}"))
-        return History(path)

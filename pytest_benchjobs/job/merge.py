@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import errno
 import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 from ..model.errors import InputError
 from ..model.job import SCHEMA_VERSION, JobRecord, JobStatus
 from ..model.owner import current_owner
 from ..model.result import Origin, TrialResult
-from .bundle import BundleWarning, JobBundle
-from .copying import Copied, copy_tree
-from .files import remove_tree, write_error, writing
-from .history import History
-from .incoming import FoundTrial, IncomingJob, read_job, read_model
-from .layout import RESULT, JobLayout, Layout, hidden
-from .liveness import hold
-from .recover import Ended, index_job, is_dead
-from .rows import as_text
-from .text import one_line
-from .totals import totals
-from .trials import move_in, read_result, sound
+from ..store.bundle import BundleWarning, JobBundle
+from ..store.copying import Copied, copy_tree
+from ..store.files import remove_tree, write_error, writing
+from ..store.history import History
+from ..store.incoming import Action, FoundTrial, IncomingJob, Merged, ended_at, read_job, read_model
+from ..store.index import index_job
+from ..store.layout import RESULT, JobLayout, Layout, hidden
+from ..store.liveness import hold, is_dead
+from ..store.rows import as_text
+from ..store.text import one_line
+from ..store.totals import totals
+from ..store.trials import move_in, read_result, sound
+from .recover import Ended
 
 PARTS = "merged_from"
 """Key of a job's metadata with the ids of the jobs it was made of."""
@@ -41,20 +40,6 @@ _WORST_FIRST = (
     JobStatus.CANCELLED,
     JobStatus.COMPLETED,
 )
-Action = Literal["added", "updated", "unchanged", "refused"]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Merged:
-    """What became of a job that came in."""
-
-    job: str
-    name: str | None
-    action: Action
-    trials: int
-    """That it has here now."""
-    message: str = ""
-    """Why it was refused, or left as it is."""
 
 
 class Merge:
@@ -349,11 +334,6 @@ def _parts(history: History) -> dict[str, str]:
         if record is not None:
             found.update(dict.fromkeys(record.config.metadata.get(PARTS, "").split(), row.id))
     return found
-
-
-def ended_at(record: JobRecord) -> datetime.datetime:
-    """When a job ended, as far as that is known."""
-    return record.finished_at or record.created_at
 
 
 def _refused(job: IncomingJob, message: str) -> Merged:

@@ -1,0 +1,79 @@
+"""Bringing the history in line with bundles: one job, or all of them."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from pathlib import Path
+
+from ..model.errors import InputError
+from .bundle import BundleWarning, JobBundle
+from .database import NewerHistory
+from .files import writing
+from .gates import kept_gates
+from .history import FILE, History
+from .layout import Layout
+
+
+def index_job(bundle: JobBundle, history: History, warnings: list[BundleWarning] | None = None) -> int:
+    """Bring the history in line with a bundle; returns how many trials it has.
+
+    Raises:
+        InputError: `job.json` is missing or damaged.
+        DiskFull, ResultsUnwritable: the history refuses.
+
+    """
+    # Read once nobody else writes: while this waited for that, the job may have ended.
+    trials = history.replace_job(bundle.read, bundle.results(warnings))
+    try:
+        history.replace_gates(bundle.id, kept_gates(bundle.root))
+    except InputError as error:
+        if warnings is not None:
+            warnings.append(BundleWarning(bundle.layout.gates, error.message))
+    return trials
+
+
+def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
+    """Index all bundles anew; returns the number of jobs and of trials, and what could not be read.
+
+    Baselines are kept, and those that only `baselines.json` knows are taken over. Each job is replaced in one commit,
+    so jobs that run meanwhile lose nothing. A damaged history is moved aside.
+
+    Raises:
+        InputError: a newer version of this package wrote the history; it stays as it is.
+        DiskFull, ResultsUnwritable: the directory refuses.
+
+    """
+    warnings: list[BundleWarning] = []
+    jobs = trials = 0
+    with _open_or_set_aside(directory / FILE, warnings) as history:
+        gone = history.job_ids()
+        for bundle in JobBundle.all(directory):
+            gone.discard(bundle.id)
+            try:
+                trials += index_job(bundle, history, warnings)
+                jobs += 1
+            except InputError as error:
+                warnings.append(BundleWarning(bundle.layout.record, error.message))
+        for job_id in gone:
+            history.forget(job_id)
+        try:
+            history.restore_baselines()
+        except InputError as error:
+            warnings.append(BundleWarning(Layout(directory).baselines, error.message))
+    return jobs, trials, warnings
+
+
+def _open_or_set_aside(path: Path, warnings: list[BundleWarning]) -> History:
+    try:
+        return History(path)
+    except InputError as error:
+        if isinstance(error, NewerHistory):
+            raise
+        aside = path.with_name(f"{path.name}.damaged-{secrets.token_hex(3)}")
+        with writing(path):
+            for suffix in ("", "-wal", "-shm"):
+                with contextlib.suppress(FileNotFoundError):
+                    path.with_name(path.name + suffix).rename(aside.with_name(aside.name + suffix))
+        warnings.append(BundleWarning(path, f"was damaged; moved to {aside.name}"))
+        return History(path)
