@@ -82,7 +82,6 @@ from .host_agent import HostShell
 from .limits import Limits
 from .outcome import ending_of, failing, infrastructure_error
 from .prepare import Prepared, Services, prepare
-from .readiness import Readiness
 from .secrets import (
     env_file_secrets,
     model_keys,
@@ -94,6 +93,7 @@ from .secrets import (
     together,
     without_keys,
 )
+from .setup import Readiness
 from .signature import graded_anew, signature
 
 _RETRY_PAUSE = 2.0
