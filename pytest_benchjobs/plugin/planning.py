@@ -81,6 +81,7 @@ def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[dict[str, A
                 unwanted = item.unwanted()
                 seen = look(trial) if unwanted is None else _Seen(Decision(None, ""), None, None, unwanted)
                 decision = seen.decision
+                limits = Limits(trial.scenario, read(config).job.of(trial.scenario.benchmark))
                 yield {
                     "node_id": trial.node_id,
                     "benchmark": trial.scenario.benchmark,
@@ -95,7 +96,7 @@ def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[dict[str, A
                     "image_state": seen.image_state,
                     "validation": trial.scenario.validation.value,
                     "has_reference": trial.scenario.reference is not None,
-                    "timeout": Limits(trial.scenario, read(config).job.of(trial.scenario.benchmark)).deadline,
+                    "timeout": limits.deadline(scorers_of(config)),
                 }
 
 

@@ -13,14 +13,17 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ..model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
+from ..model.scenario import ScorerSpec
 from ..sandbox.protocol import File
 from ..sources.documents import has_windows_line_ends
 from .commands import Tail, run_shell
+from .needs import Collect, Needs, needing
 from .protocol import Graded, Scorer, ScoringContext
 from .pytest_runner import pytest_command
 
 TESTS_DIRECTORY = "/tests"
 VERIFIER_DIRECTORY = "/logs/verifier"
+LOG_DIRECTORIES = ("/logs/agent", "/logs/artifacts", VERIFIER_DIRECTORY)
 TEST_SCRIPT = "test.sh"
 _BYTE_ORDER_MARK = "\ufeff"
 _REPORT_LIMIT = 8 * 1024 * 1024
@@ -140,6 +143,14 @@ def score_tests(context: ScoringContext) -> Graded:
     return Graded(1.0 if result.exit_status == 0 else 0.0, output, {"exit_status": result.exit_status})
 
 
+def _collect(spec: ScorerSpec) -> list[Collect]:
+    return [
+        Collect(str(hook["command"]), float(hook["timeout_sec"]), hook.get("user"))
+        for hook in spec.params.get("collect", ())
+    ]
+
+
+@needing(Needs(directories=LOG_DIRECTORIES, collect=_collect))
 def score_harbor(context: ScoringContext) -> Graded:
     """`harbor`: runs tests/test.sh, whose exit status says nothing; reads /logs/verifier/reward.json, else .txt."""
     spec = context.spec

@@ -17,6 +17,7 @@ from ..model.result import (
     ImageRecord,
     Origin,
     Outcome,
+    Phase,
     ScorerResult,
     Signature,
     Trial,
@@ -59,6 +60,7 @@ class Draft:
     cluster: str | None = None
     known: Known | None = None
     ran_because: str | None = None
+    tries: int = 1
     clock: Clock = dataclasses.field(default_factory=Clock)
 
     @classmethod
@@ -136,8 +138,9 @@ class Findings:
             rescored=Origin(job=original.job, path=original.path, finished_at=original.finished_at),
         )
 
-    def without_secrets(self, redactor: Redactor) -> dict[str, Any]:
-        """Return all of it for `Draft.result`, redacted."""
+    def without_secrets(self, redactor: Redactor, phases: tuple[Phase, ...] = ()) -> dict[str, Any]:
+        """Return all of it and the phases for `Draft.result`, redacted."""
         found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        found["phases"] = phases
         lists = {name: tuple(value) for name, value in found.items() if isinstance(value, list)}
         return {name: redacted(value, redactor) for name, value in {**found, **lists}.items()}

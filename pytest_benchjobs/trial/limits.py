@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from ..model.job import JobConfig
 from ..model.scenario import DEFAULT_AGENT_TIMEOUT, Grading, Scenario, ScorerSpec
+from ..scoring.needs import collecting
+from ..scoring.protocol import Scorer
 
 _GRACE = 300.0
 
@@ -50,8 +53,7 @@ class Limits:
         """What lives on while it is graded."""
         return self.config.grading_of(self.scenario.id, self.scenario.environment.grading)
 
-    @property
-    def deadline(self) -> float:
+    def deadline(self, kinds: Mapping[str, Scorer]) -> float:
         """After which the container ends itself: everything it may take, and some grace."""
         environment = self.scenario.environment
         health = environment.healthcheck
@@ -63,12 +65,7 @@ class Limits:
         if health is not None:
             waiting = 3 * (health.start_period + health.timeout * (health.retries + 1)) * multiplier
             pauses = 3 * (health.start_interval + health.interval * health.retries)
-        collecting = multiplier * sum(
-            float(hook["timeout_sec"])
-            for spec in self.scenario.scorers
-            if spec.type == "harbor"
-            for hook in spec.params.get("collect", ())
-        )
+        collects = multiplier * sum(one.timeout for one in collecting(self.scenario.scorers, kinds))
         # One that breaks is tried elsewhere, and then once more.
         scoring = 3 * sum(self.scorer_timeout(spec) for spec in self.scenario.scorers)
-        return steps + waiting + pauses + self.agent_timeout + collecting + scoring + _GRACE
+        return steps + waiting + pauses + self.agent_timeout + collects + scoring + _GRACE

@@ -1,4 +1,4 @@
-"""Making a sandbox ready: for the agent, and once more for scorers where every process had to end.
+"""Step 3, its first half: make a sandbox ready for the agent, and again for scorers if every process had to end.
 
 A sandbox is ready when the image's own ENTRYPOINT is (the sandbox sees to that, whenever it starts one), all set-up
 steps have ended well, and the health check passes.
@@ -25,8 +25,8 @@ _SHOWN = 200
 _OUTPUT = 1000
 
 
-class Readiness:
-    """Of one sandbox. `enter` begins a phase of the trial."""
+class Setup:
+    """The set-up of one sandbox. `enter` begins a phase of the trial."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Readiness:
         self._services: list[str] = []
 
     def begin(self) -> None:
-        """Make it ready for the agent.
+        """Make the sandbox ready for the agent.
 
         Raises:
             EnvironmentFailed: a step or the health check failed.
@@ -63,7 +63,7 @@ class Readiness:
         self._wait_until_healthy()
 
     def again(self) -> Iterator[str]:
-        """Make it ready for scorers, after every process was ended; yields what did not go well."""
+        """Make the sandbox ready for scorers, after every process was ended; yields what did not go well."""
         for step in self._services:
             try:
                 self._step(step, self._scenario.environment.user)

@@ -1,0 +1,61 @@
+"""What a kind of scorer needs of a trial before it grades. The kind declares it; the trial knows no kind by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from ..model.scenario import ScorerSpec
+from .protocol import Scorer
+
+_Kind = TypeVar("_Kind", bound=Scorer)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Collect:
+    """A shell command that runs once the agent has ended, before artifacts are fetched. A failed one is noted."""
+
+    command: str
+    timeout: float
+    """Seconds, before the multiplier of the job."""
+    user: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Needs:
+    """What a trial does for a kind of scorer."""
+
+    directories: tuple[str, ...] = ()
+    """Made before the agent starts, so that everybody can write there."""
+    collect: Callable[[ScorerSpec], Sequence[Collect]] = lambda _spec: ()
+    """Commands of one scorer of the kind."""
+
+
+_NOTHING = Needs()
+
+
+def needing(needs: Needs) -> Callable[[_Kind], _Kind]:
+    """Declare what a kind of scorer needs; decorates its function."""
+
+    def declare(kind: _Kind) -> _Kind:
+        kind.needs = needs  # type: ignore[attr-defined]
+        return kind
+
+    return declare
+
+
+def directories_before(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> tuple[str, ...]:
+    """Return the directories that have to be there before the agent starts, each once."""
+    return tuple(dict.fromkeys(path for spec in specs for path in _of(spec, kinds).directories))
+
+
+def collecting(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> Iterator[Collect]:
+    """Yield the commands to run once the agent has ended."""
+    for spec in specs:
+        yield from _of(spec, kinds).collect(spec)
+
+
+def _of(spec: ScorerSpec, kinds: Mapping[str, Scorer]) -> Needs:
+    needs = getattr(kinds.get(spec.type), "needs", _NOTHING)
+    return needs if isinstance(needs, Needs) else _NOTHING

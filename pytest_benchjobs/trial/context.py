@@ -1,0 +1,107 @@
+"""What the steps of one try of a trial share."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from ..model.result import Trial, TrialResult
+from ..model.scenario import Network
+from ..sandbox.protocol import Sandbox
+from ..store.bundle import TrialDirectory
+from ..store.redact import Redactor
+from ..store.text import clean, one_line
+from .cancellation import Cancellation
+from .draft import Clock, Findings
+from .ending import Ended
+from .limits import Limits
+from .phases import Phases
+from .prepare import Services
+from .secrets import env_file_secrets, secrets_of, together
+
+
+class TrialContext:
+    """One try of a trial: what it is about, what it has found out, what must not be let out.
+
+    Args:
+        trial: What to run.
+        services: What all trials of the process share.
+        cancellation: How the trial is told to stop.
+        directory: Where it writes.
+        clock: When the trial began.
+        original: The result of a trial that was kept and is graded anew; None: an agent works.
+        before: The try before this one.
+
+    """
+
+    def __init__(
+        self,
+        trial: Trial,
+        services: Services,
+        cancellation: Cancellation,
+        directory: TrialDirectory,
+        clock: Clock,
+        original: TrialResult | None = None,
+        before: TrialContext | None = None,
+    ) -> None:
+        self.trial = trial
+        self.scenario = trial.scenario
+        self.services = services
+        self.cancellation = cancellation
+        self.directory = directory
+        self.layout = directory.layout
+        self.original = original
+        self.limits = Limits(trial.scenario, services.config.of(trial.scenario.benchmark))
+        self.config = self.limits.config
+        self.phases = Phases(clock, cancellation, functools.partial(services.on_phase, trial))
+        self.findings = Findings() if original is None else Findings.graded_anew(original)
+        self.counted: Mapping[str, Any] | None = None
+        """The gateway's count so far: limits and usage are of all tries."""
+        if before is not None:
+            self.findings.usage, self.findings.models = before.findings.usage, before.findings.models
+            self.counted = before.counted
+        self.secrets: Mapping[str, str] = {}
+        self.redactor = Redactor({})
+        self.keep_secret(
+            secrets_of(trial.scenario, self.config, services.secrets), services.model_keys, env_file_secrets()
+        )
+        self.network: Network = trial.scenario.environment.network
+        """Of the sandbox in which something runs now."""
+        self.suspects_agent = False
+        """Whether the agent may be the cause of what scorers and the engine break on."""
+        self.tells_usage = False
+        """Whether the agent is asked to report what it used, because no gateway counts it."""
+        self.ended: Ended | None = None
+        """What was found when the agent was ended, once it was."""
+        self.spoiled: str | None = None
+        """Why nothing can be graded of what the agent left."""
+        self.retryable = False
+        """Whether another try may fare better."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Parameters of the job, and of this cell of the matrix."""
+        return {**self.config.params, **self.trial.agent.params}
+
+    def keep_secret(self, *tables: Mapping[str, str]) -> None:
+        """Redact these values, too, wherever anything is written."""
+        self.secrets = together(self.secrets, *tables)
+        self.redactor = Redactor(self.secrets)
+
+    def note(self, text: str, error: Exception | None = None) -> None:
+        """Add a note to the result, and what an error says."""
+        self.findings.notes.append(text if error is None else f"{text}: {clean(one_line(str(error), 300))}")
+
+    def switch_network(self, sandbox: Sandbox, network: Network | None) -> None:
+        """Give a sandbox the network that a step asks for, else the one of the scenario."""
+        wanted = network or self.scenario.environment.network
+        if wanted != self.network:
+            sandbox.set_network(wanted)
+            self.network = wanted
+
+    def drop_kept(self) -> None:
+        """Remove what was kept of this trial, if this trial kept it."""
+        if self.findings.kept is not None and self.original is None:
+            self.services.provider.forget_kept(self.findings.kept)
+            self.findings.kept = None

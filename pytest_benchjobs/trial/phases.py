@@ -1,0 +1,98 @@
+"""The phases of a trial: each has its name, its time in the result, and the error class of what goes wrong in it.
+
+Their timeouts are in `limits.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+from ..model.errors import InfrastructureError, InputError
+from ..model.result import Failure, Phase
+from ..scoring.grade import describe, failure
+from ..store.files import DISK_ERRORS, write_error
+from ..store.text import clean
+from .cancellation import Cancellation
+from .draft import Clock
+
+_FIRST, _LAST = "prepare", "done"
+_OF_NO_STEP = ("remove", _LAST)
+_BEFORE_THE_AGENT = (_FIRST, "image", "start")
+
+
+class Phases:
+    """The phases of one try, which follow each other without a gap.
+
+    Args:
+        clock: Of the trial; times are seconds since it began.
+        cancellation: What `enter_unless_cancelled` looks at.
+        on_phase: Called with the name of each phase that begins.
+
+    """
+
+    def __init__(self, clock: Clock, cancellation: Cancellation, on_phase: Callable[[str], None]) -> None:
+        self.ended: list[Phase] = []
+        self.reached = _FIRST
+        """The last phase in which something was done. Errors are of this one."""
+        self._clock = clock
+        self._cancellation = cancellation
+        self._on_phase = on_phase
+        self._now = _FIRST
+        self._since = clock.seconds
+
+    def begin(self) -> None:
+        """Tell that the first phase has begun."""
+        self._on_phase(self._now)
+
+    def enter(self, phase: str) -> None:
+        """End the phase that is going on, and begin another; nothing if it is the same."""
+        now = self._clock.seconds
+        if phase == self._now:
+            return
+        if phase not in _OF_NO_STEP:
+            self.reached = phase
+        self.ended.append(Phase(name=self._now, start=self._since, end=now))
+        self._now, self._since = phase, now
+        if phase != _LAST:
+            self._on_phase(phase)
+
+    def enter_unless_cancelled(self, phase: str) -> None:
+        """Begin a phase; raises `Cancelled` if the trial was asked to stop."""
+        self._cancellation.check()
+        self.enter(phase)
+
+    def end(self) -> None:
+        """End the phase that is going on. No other follows."""
+        self.enter(_LAST)
+
+
+def classify(error: BaseException, phase: str, results: Path) -> BaseException:
+    """Return what an error of the operating system means in a phase; any other error as it is.
+
+    `results` is where the trial writes.
+    """
+    if not isinstance(error, OSError):
+        return error
+    if error.errno in DISK_ERRORS:
+        return write_error(results, error)
+    if phase in _BEFORE_THE_AGENT and error.filename is not None:
+        # A file of the scenario, there when it was collected.
+        return InputError(f"cannot be read: {error.strerror}", path=os.fsdecode(error.filename))
+    return error
+
+
+def explain(error: BaseException, phase: str) -> Failure:
+    """Return an error, classified, as a result has it."""
+    if isinstance(error, InfrastructureError):
+        return failure(error, phase)
+    if isinstance(error, InputError):
+        return Failure(class_="input", message=clean(str(error), 2000), phase=phase)
+    return Failure(
+        class_="internal",
+        message=clean(describe(error), 2000),
+        phase=phase,
+        detail=clean("".join(traceback.format_exception(error)), 8000),
+    )

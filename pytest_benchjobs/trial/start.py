@@ -1,0 +1,137 @@
+"""Steps 1 and 2: the sandboxes of a trial, resolved, created and started.
+
+There is one that the agent works in, and others that no agent has ever been in: to be graded in, or to find out whose
+fault something is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from ..agents.protocol import PROBLEM_FILE, AgentCommand
+from ..agents.usage import USAGE_DIRECTORY
+from ..model.scenario import Environment, FreshContainer, Grading
+from ..sandbox.door import door_file
+from ..sandbox.loading import Restoring
+from ..sandbox.protocol import File, Mount, Sandbox, SandboxSpec
+from ..scoring.builtin import LOG_DIRECTORIES
+from ..scoring.needs import directories_before
+from .connection import Connection
+from .context import TrialContext
+from .secrets import model_keys, without_keys
+from .setup import Setup
+
+
+@contextlib.contextmanager
+def agent_sandbox(
+    context: TrialContext, command: AgentCommand | None, connection: Connection | None
+) -> Iterator[Sandbox]:
+    """Start the sandbox that the agent works in, and remove it at the end, whatever happened.
+
+    Args:
+        context: Of the try. One that grades anew starts from what was kept.
+        command: Of the agent; None: no agent works.
+        connection: Of the agent with its models.
+
+    """
+    original, environment = context.original, context.scenario.environment
+    files = () if original is not None else _files(context, command, connection)
+    spec = dataclasses.replace(
+        _spec(context, environment, without_keys(environment.env, model_keys(context.config)), files),
+        mounts=_mounts(command, connection),
+        restoring=Restoring(
+            context.scenario.keep_changes, packages=context.limits.grading is Grading.CONTRACT
+        ),
+        kept=None if original is None else original.kept,
+    )
+    context.cancellation.check()
+    sandbox = context.services.provider.start(spec, context.phases.enter_unless_cancelled)
+    try:
+        context.findings.image = sandbox.image
+        with context.cancellation.interrupting(sandbox.kill):
+            context.cancellation.check()
+            yield sandbox
+    finally:
+        context.findings.notes += sandbox.notes
+        context.phases.enter("remove")
+        sandbox.remove()
+
+
+@contextlib.contextmanager
+def untouched_sandbox(context: TrialContext, phase: str) -> Iterator[tuple[Sandbox, Setup]]:
+    """Start a sandbox that the agent has never been in, set up as the scenario says, and remove it at the end."""
+    fresh = context.scenario.fresh_container or FreshContainer()
+    scenario = context.scenario
+    if fresh.environment is not None:
+        scenario = scenario.model_copy(update={"environment": fresh.environment, "files": {}})
+    environment = scenario.environment
+    # Of its own, `prepare` has seen that it holds no key that it may not have.
+    withheld = model_keys(context.config) if fresh.environment is None else ()
+    files = [*_open_directories(LOG_DIRECTORIES), *_given(scenario.files)]
+    spec = _spec(context, environment, without_keys(environment.env, withheld), files)
+    grader = context.services.provider.start(spec, lambda _: context.phases.enter_unless_cancelled(phase))
+    elsewhere, context.network = context.network, environment.network
+    try:
+        with context.cancellation.interrupting(grader.kill):
+            context.cancellation.check()
+            setup = Setup(grader, scenario, context.limits, context.cancellation, context.phases.enter)
+            setup.begin()
+            yield grader, setup
+    finally:
+        context.network = elsewhere
+        context.findings.notes += grader.notes
+        grader.remove()
+
+
+def _files(
+    context: TrialContext, command: AgentCommand | None, connection: Connection | None
+) -> Iterator[File]:
+    """Yield what is put in before the agent starts."""
+    scenario = context.scenario
+    yield from _given(scenario.files)
+    yield File(PROBLEM_FILE, content=scenario.problem_statement.encode("utf-8", "replace"))
+    yield from _open_directories(directories_before(scenario.scorers, context.services.scorers))
+    if command is not None:
+        yield from command.files
+        if connection is not None and command.host is None:
+            yield door_file(context.services.provider.machine())
+    if context.tells_usage:
+        yield from _open_directories((USAGE_DIRECTORY,))
+
+
+def _given(files: Mapping[str, Path]) -> list[File]:
+    return [File(path, source=source) for path, source in files.items()]
+
+
+def _open_directories(paths: Iterable[str]) -> list[File]:
+    """Directories in which everybody may write."""
+    return [File(path, mode=0o777) for path in paths]
+
+
+def _mounts(command: AgentCommand | None, connection: Connection | None) -> tuple[Mount, ...]:
+    if command is None:
+        return ()
+    return (*command.mounts, *([connection.mount] if connection and command.host is None else ()))
+
+
+def _spec(
+    context: TrialContext, environment: Environment, env: Mapping[str, str], files: Iterable[File]
+) -> SandboxSpec:
+    """Return what to start for this trial, with such variables and files."""
+    limits, services = context.limits, context.services
+    return SandboxSpec(
+        environment=environment.model_copy(update={"env": dict(env), "setup_timeout": limits.setup_timeout}),
+        labels={
+            "job": services.bundle.id,
+            "trial": context.trial.node_id,
+            "bundle": str(services.bundle.root.absolute()),
+        },
+        network=environment.network,
+        deadline=limits.deadline(services.scorers),
+        files=tuple(files),
+        image_map=context.config.image_map,
+        build_args=context.config.build_args,
+    )

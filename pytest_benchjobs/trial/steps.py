@@ -1,0 +1,234 @@
+"""The steps of a trial, in their order.
+
+    0. prepare    prepare.py     look for all it needs, ask the agent how it wants to be called; nothing is spent yet
+    1. image      start.py       resolve the image: found, pulled, or built once per machine
+    2. start      start.py       create, fill and start a sandbox, with its limits and a deadline of its own
+    3. work       setup.py       run the scenario's set-up steps, wait for its health check
+                  work.py        run the agent until it ends, times out or exceeds a limit
+    4. end        ending.py      kill every process of the agent, put programs back; read usage, keep the file system
+    5. grade      artifacts.py   fetch what the scenario wants kept, before scorers can change it
+                  grading.py     put scorers in, never earlier, and run them in order
+                  fresh.py       the same in a sandbox of their own, where the scenario says so
+                  outcome.py     score and ending -> outcome
+    6. commit     run.py         redact, write the result
+
+The sandbox is removed, and the connection with models closed, whatever happens.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+
+from ..agents.builtin import shell
+from ..agents.protocol import Agent
+from ..model.errors import (
+    EngineError,
+    EngineLost,
+    EnvironmentFailed,
+    InfrastructureError,
+    ScorerCrashed,
+    Ungradable,
+)
+from ..model.job import Keep
+from ..model.result import Failure, FailureClass, Outcome
+from ..model.scenario import Grading
+from ..sandbox.protocol import Sandbox
+from ..scoring.commands import Tail
+from ..scoring.grade import failure
+from ..scoring.needs import collecting
+from ..store.text import clean, one_line
+from .artifacts import keep_artifacts
+from .connection import Connection
+from .context import TrialContext
+from .ending import end_agent
+from .fresh import Carried, collect
+from .grading import grade, grade_afresh, grade_untouched
+from .outcome import failing
+from .prepare import Prepared, prepare
+from .setup import Setup
+from .signature import graded_anew, signature
+from .start import agent_sandbox
+from .work import connection_of, read_usage, run_agent
+
+
+def run_steps(context: TrialContext) -> Outcome:
+    """Run one try of a trial, from its start to its score; what is found out is in `context.findings`.
+
+    Raises:
+        Cancelled: the trial was asked to stop.
+        Ungradable: it is the agent's doing that nothing can be graded.
+        InfrastructureError: something of ours, or of the world, failed.
+        Exception: agents and scorers of others may raise anything.
+
+    """
+    prepared = prepare(context.trial, context.services)
+    command = None if context.original is not None else prepared.command
+    trusted = prepared.agent.trusted
+    # What the author wrote is no reason to believe that a scorer is sound; and nothing done breaks nothing.
+    context.suspects_agent = prepared.command is not None and not trusted
+    context.tells_usage = command is not None and not command.endpoints and not trusted
+    if command is not None:
+        context.findings.agent_version = command.version
+    with (
+        connection_of(context, command, prepared.keys) as connection,
+        agent_sandbox(context, command, connection) as sandbox,
+    ):
+        setup = Setup(sandbox, context.scenario, context.limits, context.cancellation, context.phases.enter)
+        _work(context, sandbox, setup, prepared, connection)
+        try:
+            carried = _end_and_grade(context, sandbox, setup)
+        except (EngineError, EngineLost, EnvironmentFailed) as error:
+            carried = _end_and_grade_again(context, sandbox, setup, error)
+        if carried is not None:
+            grade_afresh(context, sandbox, carried)
+        outcome = _decide(context, prepared.agent)
+        if outcome is Outcome.PASSED and context.config.keep is Keep.FAILED:
+            context.drop_kept()
+        return outcome
+
+
+def _work(
+    context: TrialContext,
+    sandbox: Sandbox,
+    setup: Setup,
+    prepared: Prepared,
+    connection: Connection | None,
+) -> None:
+    """Set the sandbox up and run the agent in it; or take both over from the trial that is graded anew."""
+    if connection is not None:
+        context.keep_secret(connection.keys)
+    findings = context.findings
+    findings.signature = signature(prepared.parts, sandbox.image.key)
+    if context.original is not None:
+        findings.signature = graded_anew(context.original.signature, findings.signature)
+        findings.agent_end = context.original.agent_end
+        return
+    setup.begin()
+    context.services.check_room()
+    run_agent(context, sandbox, prepared, connection)
+
+
+def _end_and_grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> Carried | None:
+    """End the agent, and grade what it left; returns what is to be graded elsewhere."""
+    if context.original is None:
+        if context.ended is None:
+            _end(context, sandbox, setup)
+        read_usage(context, sandbox)
+        _keep(context, sandbox)
+    _collect(context, sandbox)
+    end = context.findings.agent_end
+    if end is not None and end.limit is not None:
+        context.findings.score = 0.0
+    elif context.scenario.fresh_container is not None:
+        context.phases.enter_unless_cancelled("carry")
+        return collect(sandbox, context.scenario.fresh_container)
+    else:
+        grade(context, sandbox, setup)
+    return None
+
+
+def _end_and_grade_again(
+    context: TrialContext, sandbox: Sandbox, setup: Setup, error: InfrastructureError
+) -> Carried | None:
+    """Find out whose doing it is that the engine failed while the agent's work was ended and graded.
+
+    The engine has to do the same with what the agent never touched. If it can, and fails here again, it is the agent's
+    doing: a directory that leads to itself, paths too long to be listed, no user root.
+    """
+    if not context.suspects_agent or context.original is not None:
+        raise error
+    reached = context.phases.reached
+    try:
+        grade_untouched(context)
+    except InfrastructureError:
+        context.phases.reached = reached
+        raise error from None
+    context.findings.scorers.clear()
+    context.findings.artifacts.clear()
+    try:
+        carried = _end_and_grade(context, sandbox, setup)
+    except (EngineError, EngineLost, EnvironmentFailed) as again:
+        raise Ungradable(
+            f"the agent left what the engine cannot handle, where it can an untouched container: {again}"
+        ) from again
+    context.note("what the agent left could be graded only when tried again", error)
+    return carried
+
+
+def _end(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
+    """End the agent: nothing it started may see, or touch, how it is graded, but for what the grading lets live on."""
+    context.phases.enter_unless_cancelled("end")
+    findings, grading = context.findings, context.limits.grading
+    carried = context.scenario.fresh_container is not None
+    context.ended = end_agent(sandbox, grading, carried=carried, most=context.scenario.environment.pids)
+    findings.notes += context.ended.notes
+    if findings.agent_end is not None:
+        findings.agent_end = findings.agent_end.model_copy(update=dataclasses.asdict(context.ended))
+        if findings.agent_end.limit is not None:
+            return
+    if grading is Grading.STRICT and not carried:
+        findings.notes += (clean(one_line(note, 500)) for note in setup.again())
+
+
+def _keep(context: TrialContext, sandbox: Sandbox) -> None:
+    """Keep the file system as the agent left it, before anything is graded: the outcome is not known yet."""
+    if context.config.keep is Keep.NEVER:
+        return
+    context.phases.enter_unless_cancelled("keep")
+    node = hashlib.sha256(context.trial.node_id.encode("utf-8", "replace")).hexdigest()[:12]
+    try:
+        context.findings.kept = sandbox.keep(f"{context.services.bundle.id}-{node}")
+    except InfrastructureError as error:
+        # The trial is paid for: it is graded whether or not anybody can look at it later.
+        context.note(f"could not be kept: {clean(str(error), 500)}")
+
+
+def _collect(context: TrialContext, sandbox: Sandbox) -> None:
+    """Run what scorers need run before anything is graded, and fetch the artifacts of the scenario."""
+    for command in collecting(context.scenario.scorers, context.services.scorers):
+        context.phases.enter_unless_cancelled("collect")
+        timeout = command.timeout * context.config.timeout_multiplier
+        result = sandbox.exec(shell(command.command), timeout=timeout, sink=Tail(), user=command.user)
+        if result.exit_status != 0:
+            context.note(f"collect command failed: {command.command[:200]}")
+        if result.timed_out and context.limits.grading is Grading.STRICT:
+            sandbox.end_processes()
+    kept, notes = keep_artifacts(
+        sandbox,
+        context.scenario.artifacts,
+        context.layout.artifacts,
+        lambda: context.phases.enter_unless_cancelled("artifacts"),
+    )
+    context.findings.artifacts += kept
+    context.findings.notes += notes
+
+
+def _decide(context: TrialContext, agent: Agent) -> Outcome:
+    """Return the outcome that follows from score and ending; why it is no pass is in the findings."""
+    findings, limits = context.findings, context.limits
+    broken = next((score.error for score in findings.scorers if score.error is not None), None)
+    if broken is None and findings.score is None:
+        broken = failure(ScorerCrashed("no scorer ran"), None)
+    if broken is not None or findings.score is None:
+        findings.failure = broken
+        return Outcome.ERROR
+    score, threshold = findings.score, limits.threshold
+    verdict = failing(
+        findings.agent_end,
+        passed=score >= threshold,
+        trusted=agent.trusted,
+        agent_timeout=limits.agent_timeout,
+        silent_timeout=limits.silent_timeout,
+        memory=context.scenario.environment.memory,
+    )
+    if verdict is None and context.spoiled is not None:
+        verdict = FailureClass.UNGRADABLE, context.spoiled
+    if verdict is None and score < threshold:
+        verdict = FailureClass.BELOW_THRESHOLD, f"score {score:g} is below the threshold {threshold:g}"
+    if verdict is None:
+        return Outcome.PASSED
+    loss = None if context.ended is None else context.ended.loss
+    message = "; ".join(filter(None, (verdict[1], loss)))
+    findings.failure = Failure(class_=verdict[0], message=message, phase="agent")
+    return Outcome.FAILED
