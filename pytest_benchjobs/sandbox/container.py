@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import docker.errors
 
@@ -35,13 +35,11 @@ from .processes import Process, Processes
 from .programs import changed_below, changes_of, outside, restore
 from .protocol import Changed, ExecResult, Fetched, File, SandboxSpec, Sink, Stopping, Taken
 from .running import Running
+from .services import EngineServices
 from .signals import END_COMMANDS, send
 from .stream import Drained
 from .transfer import Transfer, paths_of
 from .watch import Events
-
-if TYPE_CHECKING:
-    from .docker import DockerProvider
 
 NETWORKS: frozenset[Network] = frozenset({"public", "none"})
 """Our network policies that an engine can keep."""
@@ -80,7 +78,7 @@ class DockerSandbox:
 
     def __init__(
         self,
-        provider: DockerProvider,
+        services: EngineServices,
         container: str,
         image: ResolvedImage,
         spec: SandboxSpec,
@@ -90,8 +88,8 @@ class DockerSandbox:
         first: File | None,
         note: str | None = None,
     ) -> None:
-        self._provider = provider
-        self._engine = provider.engine
+        self._services = services
+        self._engine = services.engine
         self._id = container
         self._image = image
         self._spec = spec
@@ -165,7 +163,7 @@ class DockerSandbox:
                 raise DiskFull(f"the Docker Engine's disk is full: {text}") from error
             raise ContainerStartFailed(f"the container does not start: {text}") from error
         if self._spec.environment.storage is not None:
-            self._provider.storage.add(self._id, self._spec.environment.storage, self._over_storage)
+            self._services.storage.add(self._id, self._spec.environment.storage, self._over_storage)
 
     def exec(
         self,
@@ -197,14 +195,7 @@ class DockerSandbox:
                 head.extend(data[:_HEAD_OF_OUTPUT])
             sink(data)
 
-        with self._calling():
-            exec_id = self._engine.client.exec_create(
-                self._id,
-                list(argv),
-                environment={**self._spec.environment.env, **(env or {})},
-                user=user or self._image.user,
-                workdir=workdir,
-            )["Id"]
+        exec_id = self._created(argv, user, workdir, env)
         ooms = self._events.count(self._id, "oom")
         started = time.monotonic()
         with self._attached(exec_id, tee, stdout) as running:
@@ -212,8 +203,7 @@ class DockerSandbox:
             why = running.wait(started + timeout, silent, asked)
             if why is not Drained.ENDED and stopping is not None:
                 running.stop(stopping)
-        if self._killed.is_set():
-            raise ContainerLost("the container was killed to stop the trial")
+        self._check_killed()
         ended = ExecResult(
             None,
             timed_out=why is not Drained.ENDED,
@@ -223,21 +213,7 @@ class DockerSandbox:
         )
         if running.status is None:
             return ended
-        code, pid = running.status
-        never_started = code in _NOT_STARTED and not pid
-        if never_started:
-            self._never_started(head.decode("utf-8", "replace").strip())
-        if code == _KILLED:
-            self._make_sure_it_lives()
-        oom_kills = self._events.count(self._id, "oom") - ooms
-        if code != 0 and not oom_kills and self._spec.environment.memory is not None:
-            oom_kills = self._events.wait(
-                self._id, "oom", ooms, _LATE_EVENT if code == _KILLED else _LATE_EVENT / 6
-            )
-            oom_kills -= ooms
-        return dataclasses.replace(
-            ended, exit_status=code, oom_kills=max(0, oom_kills), started=not never_started
-        )
+        return self._with_status(ended, *running.status, head.decode("utf-8", "replace").strip(), ooms)
 
     def put(self, files: Iterable[File]) -> None:
         """Put files in, owned by root. One round trip."""
@@ -353,6 +329,38 @@ class DockerSandbox:
         with self._calling():
             return self._processes.others() or []
 
+    def _created(
+        self, argv: Iterable[str], user: str | None, workdir: str | None, env: Mapping[str, str] | None
+    ) -> str:
+        """Create a command, which is not started yet; returns the engine's id of it."""
+        with self._calling():
+            created = self._engine.client.exec_create(
+                self._id,
+                list(argv),
+                environment={**self._spec.environment.env, **(env or {})},
+                user=user or self._image.user,
+                workdir=workdir,
+            )
+        return str(created["Id"])
+
+    def _with_status(self, ended: ExecResult, code: int, pid: int, head: str, ooms: int) -> ExecResult:
+        """Return how a command ended whose exit status is known.
+
+        `head` is the beginning of its output; `ooms`, how many processes had been killed for memory before it.
+        """
+        never_started = code in _NOT_STARTED and not pid
+        if never_started:
+            self._never_started(head)
+        if code == _KILLED:
+            self._make_sure_it_lives()
+        oom_kills = self._events.count(self._id, "oom") - ooms
+        if code != 0 and not oom_kills and self._spec.environment.memory is not None:
+            patience = _LATE_EVENT if code == _KILLED else _LATE_EVENT / 6
+            oom_kills = self._events.wait(self._id, "oom", ooms, patience) - ooms
+        return dataclasses.replace(
+            ended, exit_status=code, oom_kills=max(0, oom_kills), started=not never_started
+        )
+
     def _check_killed(self) -> None:
         if self._killed.is_set():
             raise ContainerLost("the container was killed to stop the trial")
@@ -450,8 +458,8 @@ class DockerSandbox:
             )
         client = self._engine.client
         with self._calling():
-            wanted = self._provider.network.of(network, self._image.id)
-            other = self._provider.network.of("none" if network == "public" else "public", self._image.id)
+            wanted = self._services.network.of(network, self._image.id)
+            other = self._services.network.of("none" if network == "public" else "public", self._image.id)
             with contextlib.suppress(docker.errors.APIError):
                 client.disconnect_container_from_network(self._id, other.name)
             try:
@@ -501,7 +509,7 @@ class DockerSandbox:
         else:
             return
         self._removed = True
-        self._provider.forget(self._id)
+        self._services.forget(self._id)
 
     def limit_hit(self) -> str | None:
         """The limit (`storage`) for which the provider killed the processes, if it did."""
@@ -514,8 +522,7 @@ class DockerSandbox:
 
     @contextlib.contextmanager
     def _calling(self) -> Iterator[None]:
-        if self._killed.is_set():
-            raise ContainerLost("the container was killed to stop the trial")
+        self._check_killed()
         try:
             with self._engine.guard():
                 yield

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import docker.errors
 from docker.types import DeviceRequest, Ulimit
@@ -18,12 +18,10 @@ from .first import FIRST, first_file
 from .images import ResolvedImage
 from .loading import Places
 from .protocol import Mount, SandboxSpec
+from .services import EngineServices
 from .transfer import paths_of
 from .untouched import NOTHING, Watched, watched
 from .watch import Events
-
-if TYPE_CHECKING:
-    from .docker import DockerProvider
 
 _HOSTNAME = "bench"
 # Of the engine's default capabilities: forging packets, making devices, and handing capabilities on.
@@ -32,7 +30,7 @@ _NO_SUCH_SOURCE = "bind source path does not exist"
 
 
 def create(
-    provider: DockerProvider, spec: SandboxSpec, image: ResolvedImage, events: Events
+    services: EngineServices, spec: SandboxSpec, image: ResolvedImage, events: Events
 ) -> DockerSandbox:
     """Create a container, which is not started yet.
 
@@ -46,14 +44,14 @@ def create(
     workdir = environment.workdir or image.workdir or "/"
     labels = {
         **{LABEL + key: value for key, value in spec.labels.items()},
-        LABEL + "owner": str(provider.owner),
-        LABEL + "host": provider.owner.host,
+        LABEL + "owner": str(services.owner),
+        LABEL + "host": services.owner.host,
         LABEL + "deadline": str(int(time.time() + spec.deadline)),
     }
     lifetime = max(1, int(spec.deadline))
-    first = first_file(provider.machine(), lifetime, _watched(spec, image, workdir))
-    client = provider.engine.client
-    network = provider.network.of(spec.network, image.id)
+    first = first_file(services.machine(), lifetime, _watched(spec, image, workdir))
+    client = services.engine.client
+    network = services.network.of(spec.network, image.id)
     try:
         created = client.create_container(
             image.id,
@@ -71,16 +69,16 @@ def create(
             ),
         )
     except docker.errors.ImageNotFound as error:
-        provider.images.forget(image)
+        services.images.forget(image)
         raise ImageMissing(f"image {image.record.reference} was removed meanwhile") from error
     except docker.errors.APIError as error:
         if _NO_SUCH_SOURCE in str(error.explanation):
             raise AgentSetupFailed(
-                f"the Docker Engine at {provider.engine.host} does not see this machine's files, which agents need: "
+                f"the Docker Engine at {services.engine.host} does not see this machine's files, which agents need: "
                 f"{error.explanation}"
             ) from error
         raise
-    return DockerSandbox(provider, created["Id"], image, spec, workdir, labels, events, first, network.note)
+    return DockerSandbox(services, created["Id"], image, spec, workdir, labels, events, first, network.note)
 
 
 def _watched(spec: SandboxSpec, image: ResolvedImage, workdir: str) -> Watched:

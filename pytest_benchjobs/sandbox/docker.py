@@ -5,30 +5,26 @@ A trivial trial costs create, put, start, three calls per command, top and remov
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model.errors import AgentSetupFailed, ContainerStartFailed, InfrastructureError
+from ..model.errors import AgentSetupFailed, ContainerStartFailed
 from ..model.job import JobConfig, Owner
 from ..model.scenario import Environment, Scenario
-from .engine import LABEL, Engine
-from .images import Images, ResolvedImage, taken
+from .engine import Engine
+from .images import ResolvedImage, taken
 from .protocol import Kept, Mount, SandboxSpec
-from .reaper import Reaper
+from .services import EngineServices
 from .sweep import sweep
 
 if TYPE_CHECKING:
     from .container import DockerSandbox
-    from .network import PublicNetwork
-    from .watch import Events, StorageGuard
+    from .watch import Events
 
 # The engine starts 7-8 containers a second whatever is asked of it; more than this at once only makes each slower.
 _STARTS_AT_ONCE = 8
-# The engine speaks of architectures as Go does.
-_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 
 
 class DockerProvider:
@@ -41,50 +37,11 @@ class DockerProvider:
     """
 
     def __init__(self, owner: Owner, build_log_dir: Path | None = None) -> None:
-        self.owner = owner
-        self.engine = Engine()
-        self.images = Images(self.engine, build_log_dir)
-        self._reaper = Reaper(self.engine.host, f"{LABEL}owner={owner}")
-        self._events: Events | None = None
-        self._storage: StorageGuard | None = None
+        self.services = EngineServices(owner, build_log_dir)
         self._starts = threading.BoundedSemaphore(_STARTS_AT_ONCE)
-        self._lock = threading.Lock()
-        self._live: dict[str, DockerSandbox] = {}
-        self._machine: str | None = None
-        self._network: PublicNetwork | None = None
-
-    @property
-    def network(self) -> PublicNetwork:
-        """What public trials have."""
-        with self._lock:
-            if self._network is None:
-                from .network import PublicNetwork
-
-                self._network = PublicNetwork(self)
-            return self._network
-
-    @property
-    def events(self) -> Events:
-        """What happens to the containers of this process."""
-        with self._lock:
-            if self._events is None:
-                # The first sandbox: from here on there is something to watch, to reap, and maybe to sweep.
-                from .watch import Events
-
-                self._reaper.start()
-                self._events = Events(self.engine, str(self.owner))
-                threading.Thread(target=self._sweep_quietly, name="bench-sweep", daemon=True).start()
-            return self._events
-
-    @property
-    def storage(self) -> StorageGuard:
-        """Looks after limits on what sandboxes write."""
-        with self._lock:
-            if self._storage is None:
-                from .watch import StorageGuard
-
-                self._storage = StorageGuard(self.engine)
-            return self._storage
+        self.owner = owner
+        self.engine = self.services.engine
+        self.images = self.services.images
 
     def check(self) -> None:
         """Make sure the engine answers.
@@ -102,10 +59,7 @@ class DockerProvider:
             InfrastructureError: the engine does not answer.
 
         """
-        if self._machine is None:
-            found = str(self.engine.get("/version")["Arch"])
-            self._machine = _MACHINES.get(found, found)
-        return self._machine
+        return self.services.machine()
 
     def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:  # noqa: ARG002
         """None: whatever is in a scenario, containers are what it was made for."""
@@ -139,7 +93,7 @@ class DockerProvider:
         _check_mounts(spec.mounts, self.engine)
         on_phase("image")
         with self.engine.guard(running=False):
-            events = self.events
+            events = self.services.events
             if spec.kept is not None:
                 image = kept_image(self.engine, spec.kept)
             else:
@@ -152,7 +106,7 @@ class DockerProvider:
                 try:
                     sandbox = self._started(spec, image, events)
                 except NetworkGone:
-                    self.network.forget()
+                    self.services.network.forget()
                     sandbox = self._started(spec, image, events)
             try:
                 # It may take its time, and others may start meanwhile. Asking for the phase tells whether to go on.
@@ -165,9 +119,8 @@ class DockerProvider:
     def _started(self, spec: SandboxSpec, image: ResolvedImage, events: Events) -> DockerSandbox:
         from .creating import create
 
-        sandbox = create(self, spec, image, events)
-        with self._lock:
-            self._live[sandbox.id] = sandbox
+        sandbox = create(self.services, spec, image, events)
+        self.services.remember(sandbox)
         try:
             sandbox.begin()
         except BaseException:
@@ -223,33 +176,7 @@ class DockerProvider:
 
     def close(self) -> None:
         """Remove whatever this process still has, and let go of the engine."""
-        with self._lock:
-            left, events, storage = list(self._live.values()), self._events, self._storage
-        for sandbox in left:
-            sandbox.remove()
-        if storage is not None:
-            storage.close()
-        if events is not None:
-            events.close()
-        with self._lock:
-            nothing_left = not self._live
-        # What could not be removed is the reaper's: it acts when the pipe to us closes.
-        self._reaper.close(nothing_left=nothing_left)
-        self.engine.close()
-
-    def forget(self, container: str) -> None:
-        """The container is gone."""
-        with self._lock:
-            self._live.pop(container, None)
-        if self._storage is not None:
-            self._storage.discard(container)
-        if self._events is not None:
-            self._events.forget(container)
-
-    def _sweep_quietly(self) -> None:
-        # Tidying up after others must not disturb anybody: it is tried again at the next start.
-        with contextlib.suppress(InfrastructureError, OSError):
-            self.sweep()
+        self.services.close()
 
 
 def _check_mounts(mounts: tuple[Mount, ...], engine: Engine) -> None:

@@ -15,7 +15,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from ..model.errors import EntrypointEnded, EnvironmentFailed
 from ..model.scenario import Environment
@@ -23,7 +23,6 @@ from .first import FIRST, REACHED
 from .protocol import ExecResult, Stopping
 
 if TYPE_CHECKING:
-    from .container import DockerSandbox
     from .processes import Process
 
 _OURS, _SLEEPING = (FIRST, REACHED), ("sleep", "86400")
@@ -35,11 +34,29 @@ _OUTPUT = 20
 _SHOWN = 1000
 
 
+class Container(Protocol):
+    """What an ENTRYPOINT is started in."""
+
+    @property
+    def exec(self) -> Callable[..., ExecResult]:
+        """Run a command."""
+
+    @property
+    def has_first(self) -> bool:
+        """Whether the first process is ours."""
+
+    def running(self) -> list[Process]:
+        """Return everything but the first process."""
+
+    def cpu_seconds(self) -> float:
+        """Return what everything in it has used so far."""
+
+
 class Entrypoint:
     """Of one container."""
 
-    def __init__(self, sandbox: DockerSandbox, argv: Sequence[str], environment: Environment) -> None:
-        self._sandbox = sandbox
+    def __init__(self, container: Container, argv: Sequence[str], environment: Environment) -> None:
+        self._container = container
         self._argv = tuple(argv)
         self._environment = environment
         self._serves = False
@@ -82,9 +99,9 @@ class Entrypoint:
         return None
 
     def _run(self, sink: Callable[[bytes], None], check: Callable[[], None]) -> ExecResult:
-        watch = _Watch(self._sandbox, check)
-        result = self._sandbox.exec(
-            (*self._argv, *(_OURS if self._sandbox.has_first else _SLEEPING)),
+        watch = _Watch(self._container, check)
+        result = self._container.exec(
+            (*self._argv, *(_OURS if self._container.has_first else _SLEEPING)),
             timeout=self._environment.setup_timeout,
             sink=sink,
             stopping=Stopping(watch.is_ready, lambda _: None, graces=()),
@@ -94,16 +111,16 @@ class Entrypoint:
 
 
 class _Watch:
-    def __init__(self, sandbox: DockerSandbox, check: Callable[[], None]) -> None:
+    def __init__(self, container: Container, check: Callable[[], None]) -> None:
         self.serves = False
-        self._sandbox = sandbox
+        self._container = container
         self._check = check
         self._seen: frozenset[int] = frozenset()
         self._since = self._used = 0.0
 
     def is_ready(self) -> bool:
         self._check()
-        running = self._sandbox.running()
+        running = self._container.running()
         others = [process for process in running if not _is_ours(process)]
         reached = [process for process in running if _is_ours(process)]
         # Of `tini -- "$@"`, or a shell without `exec`, nothing is left but who waits for what was told to run.
@@ -121,11 +138,11 @@ class _Watch:
         sleeping = any(_SLEEP.fullmatch(process.command) for process in processes)
         if sleeping or seen != self._seen:
             self._seen, self._since = seen, now
-            self._used = self._sandbox.cpu_seconds()
+            self._used = self._container.cpu_seconds()
             return False
         if now - self._since < _REST:
             return False
-        used = self._sandbox.cpu_seconds()
+        used = self._container.cpu_seconds()
         idle = used - self._used < _BUSY * (now - self._since)
         self._since, self._used = now, used
         return idle

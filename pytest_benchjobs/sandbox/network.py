@@ -11,9 +11,9 @@ import ipaddress
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import docker.errors
 from docker.types import IPAMConfig, IPAMPool, LogConfig
@@ -27,9 +27,6 @@ from .library import BROKEN
 from .protocol import File
 from .rules import Rule, hold, refused, rules_here, rules_of, rules_program
 from .stream import Demultiplexer, drain
-
-if TYPE_CHECKING:
-    from .docker import DockerProvider
 
 NETWORK_VARIABLE = "BENCHJOBS_NETWORK"
 """Environment variable: the network of the engine that public trials have instead, open as it may be."""
@@ -58,8 +55,10 @@ class Joinable:
 class PublicNetwork:
     """The one of an engine, for all trials of this process. Thread-safe."""
 
-    def __init__(self, provider: DockerProvider) -> None:
-        self._provider = provider
+    def __init__(self, engine: Engine, owner: Owner, machine: Callable[[], str]) -> None:
+        self._engine = engine
+        self._owner = owner
+        self._machine = machine
         self._lock = threading.Lock()
         self._found: Joinable | None = None
 
@@ -87,7 +86,7 @@ class PublicNetwork:
             self._found = None
 
     def _joinable(self, image: str) -> Joinable:
-        engine = self._provider.engine
+        engine = self._engine
         if name := os.environ.get(NETWORK_VARIABLE):
             if engine.get(f"/networks/{name}") is None:
                 raise ContainerStartFailed(
@@ -97,7 +96,7 @@ class PublicNetwork:
         found = _ours(engine) or _make(engine)
         rules = rules_of(*_place(found))
         if not (engine.local and hold(rules, rules_here())):
-            problem = _apply(engine, self._provider.owner, self._provider.machine(), image, rules)
+            problem = _apply(engine, self._owner, self._machine(), image, rules)
             if problem is not None:
                 note = f"public trials can reach services of this machine and link-local addresses: {problem}"
                 return Joinable(found["Id"], note)

@@ -1,0 +1,125 @@
+"""What all containers of this process share: the engine, its images and network, and what watches over them."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..model.errors import InfrastructureError
+from ..model.job import Owner
+from .engine import LABEL, Engine
+from .images import Images
+from .protocol import Sandbox
+from .reaper import Reaper
+from .sweep import sweep
+
+if TYPE_CHECKING:
+    from .network import PublicNetwork
+    from .watch import Events, StorageGuard
+
+# The engine speaks of architectures as Go does.
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+
+
+class EngineServices:
+    """Each is made when it is first needed. Thread-safe.
+
+    Args:
+        owner: This process; its name is on everything that is made.
+        build_log_dir: Where the output of image builds goes; None: nowhere.
+
+    """
+
+    def __init__(self, owner: Owner, build_log_dir: Path | None) -> None:
+        self.owner = owner
+        self.engine = Engine()
+        self.images = Images(self.engine, build_log_dir)
+        self._reaper = Reaper(self.engine.host, f"{LABEL}owner={owner}")
+        self._events: Events | None = None
+        self._storage: StorageGuard | None = None
+        self._network: PublicNetwork | None = None
+        self._machine: str | None = None
+        self._lock = threading.Lock()
+        self._live: dict[str, Sandbox] = {}
+
+    @property
+    def network(self) -> PublicNetwork:
+        """The network of public trials."""
+        with self._lock:
+            if self._network is None:
+                from .network import PublicNetwork
+
+                self._network = PublicNetwork(self.engine, self.owner, self.machine)
+            return self._network
+
+    @property
+    def events(self) -> Events:
+        """What happens to the containers of this process."""
+        with self._lock:
+            if self._events is None:
+                # The first sandbox: from here on there is something to watch, to reap, and maybe to sweep.
+                from .watch import Events
+
+                self._reaper.start()
+                self._events = Events(self.engine, str(self.owner))
+                threading.Thread(target=self._sweep_quietly, name="bench-sweep", daemon=True).start()
+            return self._events
+
+    @property
+    def storage(self) -> StorageGuard:
+        """The guard of limits on what sandboxes write."""
+        with self._lock:
+            if self._storage is None:
+                from .watch import StorageGuard
+
+                self._storage = StorageGuard(self.engine)
+            return self._storage
+
+    def machine(self) -> str:
+        """Return what the engine's machine calls itself, such as `x86_64`. One call, the first time.
+
+        Raises:
+            InfrastructureError: the engine does not answer.
+
+        """
+        if self._machine is None:
+            found = str(self.engine.get("/version")["Arch"])
+            self._machine = _MACHINES.get(found, found)
+        return self._machine
+
+    def remember(self, sandbox: Sandbox) -> None:
+        """Remove this container at `close`, unless it is removed before."""
+        with self._lock:
+            self._live[sandbox.id] = sandbox
+
+    def forget(self, container: str) -> None:
+        """Stop watching a container, which is gone."""
+        with self._lock:
+            self._live.pop(container, None)
+        if self._storage is not None:
+            self._storage.discard(container)
+        if self._events is not None:
+            self._events.forget(container)
+
+    def close(self) -> None:
+        """Remove whatever this process still has, and let go of the engine."""
+        with self._lock:
+            left, events, storage = list(self._live.values()), self._events, self._storage
+        for sandbox in left:
+            sandbox.remove()
+        if storage is not None:
+            storage.close()
+        if events is not None:
+            events.close()
+        with self._lock:
+            nothing_left = not self._live
+        # What could not be removed is the reaper's: it acts when the pipe to us closes.
+        self._reaper.close(nothing_left=nothing_left)
+        self.engine.close()
+
+    def _sweep_quietly(self) -> None:
+        # Tidying up after others must not disturb anybody: it is tried again at the next start.
+        with contextlib.suppress(InfrastructureError, OSError):
+            sweep(self.engine, self.owner)
