@@ -16,6 +16,7 @@ import pytest
 
 from pytest_benchjobs.model.errors import ImageBuildFailed, ImageMissing
 from pytest_benchjobs.model.scenario import Environment
+from pytest_benchjobs.sandbox import images as images_module
 from pytest_benchjobs.sandbox.docker import DockerProvider
 from pytest_benchjobs.sandbox.engine import Engine
 from pytest_benchjobs.sandbox.images import Images, ResolvedImage
@@ -98,6 +99,30 @@ def test_a_missing_image_without_a_dockerfile_is_an_error_once(client: docker.AP
     for _ in range(2):
         with pytest.raises(ImageMissing, match=r"nowhere/x:1 is not on this machine.*--bench-image-map"):
             images.resolve(Environment(image="nowhere/x:1"), {}, {})
+    engine.close()
+
+
+@pytest.mark.parametrize(("took", "until"), [(0.1, 60), (30.0, 300)])
+def test_a_failure_is_remembered_for_a_while_and_for_longer_where_it_took_long(
+    monkeypatch: pytest.MonkeyPatch, took: float, until: float
+) -> None:
+    now, asked = [1000.0], 0
+
+    def fail(*_: object) -> ResolvedImage:
+        nonlocal asked
+        asked += 1
+        now[0] += took
+        raise ImageMissing("nowhere")
+
+    engine = Engine()
+    images = Images(engine)
+    monkeypatch.setattr(images, "_resolve", fail)
+    monkeypatch.setattr(images_module.time, "monotonic", lambda: now[0])
+    for later, expected in ((0.0, 1), (until - 1, 1), (2, 2), (0.0, 2)):
+        now[0] += later
+        with pytest.raises(ImageMissing, match="nowhere"):
+            images.resolve(Environment(image="nowhere/x:1"), {}, {})
+        assert asked == expected
     engine.close()
 
 

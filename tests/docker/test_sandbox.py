@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import docker
 import pytest
@@ -23,7 +24,8 @@ from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker import DockerProvider
 from pytest_benchjobs.sandbox.protocol import ExecResult, File, SandboxSpec
-from tests.support import IMAGE
+from pytest_benchjobs.sandbox.watch import StorageGuard
+from tests.support import IMAGE, PATIENCE
 
 pytestmark = pytest.mark.docker
 
@@ -340,6 +342,24 @@ def test_a_storage_limit_ends_whoever_exceeds_it(provider: DockerProvider) -> No
         assert time.monotonic() - started < 150
         sandbox.end_processes()
         assert sandbox.processes() == ()
+
+
+def test_a_measurement_of_storage_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_benchjobs.sandbox.watch._POLL", 0.01)
+    sizes = [docker.errors.DockerException("busy"), OSError("gone"), "garbage", None, 10, 11]
+
+    def size(*_: object, **__: object) -> mock.Mock:
+        found = sizes.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return mock.Mock(json=lambda: {"SizeRw": found})
+
+    guard = StorageGuard(mock.Mock(client=mock.Mock(get=size)))
+    exceeded = threading.Event()
+    guard.add("container", 10, exceeded.set)
+    assert exceeded.wait(PATIENCE)
+    guard.close()
+    assert sizes == []  # and what has written just as much as it may was left alone
 
 
 def _then(sandbox: DockerSandbox, what: Callable[[], object]) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime
+import http.server
 import json
 import shutil
 import sqlite3
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import jsonschema
@@ -20,6 +22,7 @@ from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.report.documents.acting import Finding, Health
 from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.engine import Engine
 from pytest_benchjobs.sandbox.health import EngineFacts
 from pytest_benchjobs.settings.secret_store import SecretStore
 from pytest_benchjobs.store.bundle import JobBundle
@@ -316,3 +319,32 @@ def test_known_failures_that_end_soon_are_named_and_those_that_ended_are_problem
     (ended,) = findings.known(path, datetime.date(2027, 2, 1))
     assert ended.health is Health.PROBLEM
     assert ended.found.startswith(f"{path}:4: known[0].until: a: its failure was accepted until 2027-01-31")
+
+
+class _Engine(http.server.BaseHTTPRequestHandler):
+    """Answers as an engine does, to whatever it is asked."""
+
+    def do_GET(self) -> None:
+        content = json.dumps({"ApiVersion": "1.44", "Version": "27"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_far_engine_that_went_away_says_what_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), _Engine) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{server.server_port}")
+        engine = Engine()
+        assert not engine.local
+        assert engine.get("/version")["Version"] == "27"
+        server.shutdown()
+        thread.join()
+    with pytest.raises(EngineUnavailable, match="no Docker Engine answers at tcp://127"):
+        engine.check()
+    engine.close()

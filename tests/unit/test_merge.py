@@ -408,6 +408,9 @@ def test_shards_become_one_job(there: Path, here: Path, history: Import, merging
         # Parts of unlike cuts are no whole, unless those of one cut are.
         (["1/2", "2/3"], "2/2"),
         (["1/3", "2/2", "1/2"], ""),
+        # With a whole job among them nobody can say that anything is missing.
+        (["1/2", ""], ""),
+        ([""], ""),
     ],
 )
 def test_a_shard_that_nobody_brought_is_missed(
@@ -415,7 +418,7 @@ def test_a_shard_that_nobody_brought_is_missed(
 ) -> None:
     roots = []
     for number, shard in enumerate(parts):
-        config = JobConfig(directory=there, shard=shard)
+        config = JobConfig(directory=there, shard=shard or None)
         job = f"20261121-05471{number}-4f9a2c"
         roots.append(make(there, made(f"s{number}"), job=job, config=config, planned=1).root)
     one = JobBundle.open(here, merging.make_one("all", roots).job).read()

@@ -138,6 +138,19 @@ def test_what_is_open_says_why() -> None:
     assert skipped.failure.message == "1 of 2 attempts passed; all needs 2, and 1 was skipped"
 
 
+def test_what_failed_says_how_and_what_the_first_failure_was() -> None:
+    found = _results("passed", "error", "failed", "failed")
+    found[3] = found[3].model_copy(update={"failure": Failure(class_="second", message="m", detail="d2")})
+    found[2] = found[2].model_copy(update={"failure": Failure(class_="first", message="m", detail="d1")})
+    made = verdict("a::count[oracle]", found, parse_policy("all"), 4)
+    assert made.failure == Failure(class_="first", message="1 of 4 attempts passed; all needs 4", detail="d1")
+    bare = [one.model_copy(update={"failure": None}) for one in found[2:]]
+    made = verdict("a::count[oracle]", bare, parse_policy("any"), 2)
+    assert made.failure == Failure(
+        class_="below_threshold", message="0 of 2 attempts passed; any needs 1", detail=None
+    )
+
+
 def test_verdicts_group_by_scenario_and_agent(tmp_path: Path) -> None:
     config = JobConfig(directory=tmp_path, attempts=2, attempt_policy="any")  # type: ignore[arg-type]
     results = [*_results("failed", "passed"), *_results("failed", "failed", scenario="other")]

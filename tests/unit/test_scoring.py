@@ -134,9 +134,25 @@ def test_a_junit_report_gives_partial_credit_and_leaves_out_skips() -> None:
     assert parse_junit(text) == (1, 3)
 
 
-@pytest.mark.parametrize("text", ["", "<a/>", "<testsuite>", '<!DOCTYPE x [<!ENTITY a "b">]><testsuite/>'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "<a/>",
+        "<testsuite>",
+        '<!DOCTYPE x [<!ENTITY a "b">]><testsuite/>',
+        "<!DOCTYPE testsuite><testsuite/>",
+        '<!DOCTYPE testsuite SYSTEM "x.dtd"><testsuite/>',
+        '<!DOCTYPE x [<!ENTITY a "b"><!ENTITY c "&a;&a;">]><testsuite><testcase name="&c;"/></testsuite>',
+    ],
+)
 def test_a_report_that_is_no_junit_is_refused(text: str) -> None:
     assert parse_junit(text) is None
+
+
+def test_a_failure_may_quote_a_web_page() -> None:
+    page = "<failure><![CDATA[got <!DOCTYPE html><html/> and <!ENTITY]]></failure>"
+    assert parse_junit(f"<testsuite><testcase/><testcase>{page}</testcase></testsuite>") == (1, 2)
 
 
 def test_a_ctrf_report_gives_partial_credit() -> None:
