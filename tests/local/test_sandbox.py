@@ -22,6 +22,7 @@ from pytest_benchjobs.model.errors import (
     EngineUnavailable,
     EnvironmentFailed,
     ImageMissing,
+    InfrastructureError,
 )
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment
@@ -341,6 +342,14 @@ def test_a_mount_that_is_not_there_and_an_image_are_refused(provider: LocalProvi
         start(image="debian:12")
     with pytest.raises(ContainerStartFailed, match="allowlist"):
         start(network="allowlist")
+
+
+def test_one_that_cannot_be_filled_leaves_nothing(start: Start, tmp_path: Path) -> None:
+    there = Path(start().id).parent
+    before = sorted(there.iterdir())
+    with pytest.raises((OSError, InfrastructureError)):
+        start(File("/app/x", source=tmp_path / "nothing"))
+    assert sorted(there.iterdir()) == before
 
 
 def test_what_it_does_not_give_is_in_its_notes_and_it_is_not_kept(start: Start) -> None:

@@ -94,6 +94,20 @@ def test_a_change_that_keeps_size_and_time_is_found_by_reading(cache: Path, regi
     assert list(changed(package())) == ["bin/mini"]
 
 
+def test_once_it_was_looked_at_programs_alone_are_looked_at_again(cache: Path, registry: Registry) -> None:
+    registry.add()
+    fetch(package(), silent)
+    assert trouble(package()) is None
+    (package().files / "README.md").unlink()
+    assert trouble(package()) is None
+    program = package().files / "bin/mini"
+    program.chmod(0o755)
+    program.write_bytes(PROGRAM + b"rm -rf /\n")
+    assert trouble(package()) == "was changed since it was fetched: bin/mini"
+    program.unlink()
+    assert trouble(package()) == "has lost bin/mini"
+
+
 def test_what_is_lost_is_seen(cache: Path, registry: Registry) -> None:
     registry.add()
     fetch(package(), silent)

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.scenario import Environment, FreshContainer, HealthCheck, Scenario, ScorerSpec
+from pytest_benchjobs.sandbox.bubblewrap import machine
 from pytest_benchjobs.sandbox.bubblewrap.fitness import incompatibility, not_enforced
 
 JOB = JobConfig(directory=Path("reports"))
@@ -78,3 +79,21 @@ def test_limits_that_nobody_enforces_are_named() -> None:
     assert not_enforced(on_host()) == ()
     (note,) = not_enforced(on_host(memory=1 << 20, cpus=1, pids=64))
     assert note == "not enforced in a local sandbox: the limit of cpus, memory, pids"
+
+
+def test_another_release_of_the_system_is_another_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    monkeypatch.setattr(machine, "_RELEASES", (first, second))
+    found = [machine.release()]
+    second.write_text("VERSION_ID=12")
+    found.append(machine.release())
+    first.write_text("VERSION_ID=13")
+    found.append(machine.release())
+    monkeypatch.setattr(machine.platform, "machine", lambda: "another")
+    found.append(machine.release())
+    assert len(set(found)) == 4
+    assert all(len(one) == 64 for one in found)
+    second.write_text("VERSION_ID=14")
+    assert machine.release() == found[-1]

@@ -187,6 +187,11 @@ def test_odd_things_warn_with_a_line(tmp_path: Path) -> None:
         ": the directory name is not a scenario id (letters, digits, . _ + = -); 'my-task-425f0f52' is used",
     ]
     assert source.load("my-task-425f0f52").id == "my-task-425f0f52"
+    alone = HarborTask(write(tmp_path / "alone", 'multi_step_reward_strategy = "mean"\n'))
+    assert [ref.id for ref in alone.refs()] == ["alone"]
+    assert [warning.message for warning in alone.warnings] == [
+        "multi_step_reward_strategy: has no effect without steps"
+    ]
 
 
 def test_different_directories_have_different_ids_that_stay(tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.live import Live
 from pytest_benchjobs.cli.picture import View, picture, progress
-from pytest_benchjobs.model.job import JobConfig
+from pytest_benchjobs.model.job import JobConfig, JobStatus
 from pytest_benchjobs.model.result import Outcome
+from pytest_benchjobs.report.documents.watch import watch_document
 
 from .examples import at_most
 from .records import NOW, record
@@ -115,6 +116,25 @@ def test_ten_rows_have_something_of_everything() -> None:
         *("nightly", "4/10", "━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━─────────────────────────────────────────────"),
         *("Agent", "all", "Running", "warehouse", "...", "Last", "✓"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("status", "died", "is_over"),
+    [
+        (JobStatus.RUNNING, False, False),
+        (JobStatus.RUNNING, True, True),
+        (JobStatus.CANCELLED, False, True),
+        (JobStatus.CANCELLED, True, True),
+    ],
+)
+def test_what_is_over_is_not_said_to_end_later(status: JobStatus, died: bool, is_over: bool) -> None:
+    live = running()
+    now = NOW + datetime.timedelta(seconds=100)
+    assert live.seconds_left(now.timestamp()) is not None
+    ending = {"finished_at": now} if status.ended else {}
+    document = watch_document(record(Path("reports"), status=status, **ending), live, now, died=died)
+    assert (document.eta is None) == is_over
+    assert (document.died, document.status) == (died, status.value)
 
 
 @pytest.mark.parametrize("height", range(1, 10))
