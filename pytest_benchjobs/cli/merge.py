@@ -14,9 +14,7 @@ from ..store.layout import JobLayout, Layout
 from .common import directory_option, emit, output_option, say
 
 if TYPE_CHECKING:
-    from ..model.job import JobRecord
     from ..report.documents.merge import MergedJUnit, MergeDocument
-    from ..store.bundle import JobBundle
     from ..store.incoming import Merged
 
 _SQLITE = b"SQLite format 3\0"
@@ -138,12 +136,13 @@ def _is_sqlite(path: Path) -> bool:
 def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[list[Merged], list[str]]:
     from ..job.merge import Merge
     from ..model.errors import InputError
+    from ..report.ci import Host
     from ..store.history import FILE
     from ..store.imports import Import
     from ..store.incoming import Merged
 
     with Import(directory / FILE) as history:
-        merging = Merge(directory, history, _write_reports)
+        merging = Merge(directory, history, Host.find("auto", os.environ))  # of shards of a pipeline
         if as_job is not None:
             return [merging.make_one(as_job, found.bundles)], merging.problems
         jobs: list[Merged] = []
@@ -171,14 +170,6 @@ def _merge_junit(paths: list[Path], out: Path) -> MergedJUnit:
     content, cases = merge_junit(paths)
     write_atomically(out, content)
     return MergedJUnit(path=str(out), files=len(paths), cases=cases)
-
-
-def _write_reports(bundle: JobBundle, record: JobRecord) -> None:
-    from ..report import write_reports
-    from ..report.ci import Host
-
-    # Merged is what shards of a pipeline did.
-    write_reports(bundle, record, bundle.outlines(record.config), host=Host.find("auto", os.environ))
 
 
 def _lines(document: MergeDocument) -> Iterator[str]:

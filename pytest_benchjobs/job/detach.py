@@ -7,6 +7,7 @@ ends because of a wrong option ends before there is a job which could be closed.
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import sys
@@ -42,8 +43,6 @@ def _become_pytest(order: dict[str, Any]) -> NoReturn:
 
 def _announce(order: dict[str, Any]) -> int:
     """Make the bundle of a job that has not begun; returns a descriptor of its log."""
-    import datetime
-
     from ..model.job import Invocation, JobConfig, JobRecord, JobStatus
     from ..model.owner import current_owner
     from ..store.bundle import JobBundle
@@ -70,32 +69,24 @@ def _announce(order: dict[str, Any]) -> int:
 
 
 def _close(order: dict[str, Any], status: int) -> None:
-    """Say why a job never began, if it did not."""
-    import datetime
-
+    """End a job that never began."""
     from ..model.errors import InputError
     from ..model.job import JobStatus
     from ..store.bundle import JobBundle
     from ..store.history import FILE, History
+    from .end import Ending, end
 
     directory = Path(order["directory"])
     try:
         bundle = JobBundle.open(directory, order["job"])
     except InputError:
         return
-    record = bundle.read()
-    if record.status is not JobStatus.INITIALIZING:
+    if bundle.read().status is not JobStatus.INITIALIZING:
         return
-    record = record.model_copy(
-        update={
-            "status": JobStatus.FAILED,
-            "finished_at": datetime.datetime.now(datetime.UTC),
-            "message": why_it_ended(bundle.layout.log, status),
-        }
-    )
-    bundle.write(record)
+    now = datetime.datetime.now(datetime.UTC)
+    ending = Ending(JobStatus.FAILED, why_it_ended(bundle.layout.log, status), now)
     with History(directory / FILE) as history:
-        history.save_job(record)
+        end(bundle, history, ending)
 
 
 def why_it_ended(log: Path, status: int) -> str:

@@ -1,8 +1,8 @@
 """The end of a job, whoever ends it: `end` is the only writer.
 
-An end has five steps: `job.json`, the history, the gates, the reports, and last the signs of life are removed. A job
-which `job.json` calls ended, and which still lacks `junit.xml` or shows a sign of life, was killed in between: `end`
-called once more finishes it.
+An end has five steps: `job.json`, the history, the gates, the reports, and last the signs of life are removed. Whoever
+calls `end` again finishes an end whose process was killed in between; `is_complete` tells whether there is anything to
+finish. What is in the bundle decides, so results, history and reports agree whoever wrote which of them.
 """
 
 from __future__ import annotations
@@ -21,22 +21,24 @@ from ..model.result import TrialResult
 from ..model.usage import Usage
 from ..report import write_reports
 from ..store import ledger
-from ..store.bundle import JobBundle
-from ..store.files import remove_tree
+from ..store.bundle import BundleWarning, JobBundle, stored
+from ..store.files import is_file, remove_tree, writing
 from ..store.history import History
-from ..store.liveness import clear_heartbeat
+from ..store.index import index_job
+from ..store.layout import JobLayout
+from ..store.liveness import clear_heartbeat, has_beaten
 from ..store.outline import whole
 from ..store.text import clean
-from ..store.totals import most, totals
-from .judge import judge, keep
+from ..store.totals import most, spent_by, totals
+from .judge import keep, last_verdict
 
 if TYPE_CHECKING:
-    from ..analysis.baseline import Resolved
     from ..analysis.job_gate import Judged
     from ..report.ci import Host
 
 NO_ROOM = (DiskFull.code, ResultsUnwritable.code)
 """Classes of failures of trials whose result could not be kept."""
+Gate = Callable[[JobRecord, Sequence[TrialResult]], "Judged | None"]
 Noting = Callable[[str], AbstractContextManager[None]]
 """Makes a context in which one step of an end runs; told the name of the step, and free to swallow what it raises."""
 
@@ -47,10 +49,12 @@ class Ending:
 
     status: JobStatus
     message: str | None
-    finished_at: datetime.datetime
-    planned: int | None
-    spent: Usage
-    rounds: tuple[RoundReport, ...] = ()
+    finished_at: datetime.datetime | None = None
+    """None: when its last trial did."""
+    planned: int | None = None
+    """None: as `job.json` has it. So are the others."""
+    spent: Usage | None = None
+    rounds: tuple[RoundReport, ...] | None = None
 
 
 @dataclasses.dataclass(slots=True)
@@ -59,8 +63,12 @@ class Ended:
 
     record: JobRecord | None = None
     """What `job.json` says now; None: the file cannot be read any more."""
+    trials: int = 0
+    """Results that the job has."""
     judged: Judged | None = None
     """The verdict of the gates; None: there are none, or nothing could be judged."""
+    warnings: list[BundleWarning] = dataclasses.field(default_factory=list)
+    """Results that cannot be read."""
 
 
 def settle(
@@ -111,24 +119,28 @@ def settle(
 def end(
     bundle: JobBundle,
     history: History,
-    ending: Ending,
-    results: Sequence[TrialResult],
+    ending: Ending | None = None,
     *,
-    saved: Mapping[str, datetime.datetime],
-    baseline: Resolved | None = None,
+    record: JobRecord | None = None,
+    results: Sequence[TrialResult] | None = None,
+    saved: Mapping[str, datetime.datetime] | None = None,
+    gate: Gate | None = None,
     host: Host | None = None,
+    event: tuple[str, str] | None = None,
     noting: Noting = lambda _step: contextlib.nullcontext(),
 ) -> Ended:
-    """End a job.
+    """End a job, or finish an end whose process was killed. Nobody else may write trials of the job meanwhile.
 
     Args:
         bundle: Its files.
         history: Where it is indexed.
-        ending: How it ended.
-        results: All its results.
-        saved: Trials that are in the history, and when the result that is there had ended.
-        baseline: What its gates judge it against.
+        ending: How it ended; None: its record says so.
+        record: Its record, where `job.json` is not the one to go by.
+        results: All its results, where the caller has them.
+        saved: Trials that are in the history, and when the result that is there had ended; None: all are indexed anew.
+        gate: Judges it; None: it is not judged now, and its reports have the verdict it got since it ended, if any.
         host: The CI system that will read the reports.
+        event: Kind and message of an event for the history.
         noting: What each step runs in.
 
     Raises:
@@ -138,38 +150,93 @@ def end(
     """
     ended = Ended()
     with noting("results"):
-        ended.record = record = bundle.read().model_copy(
-            update={
-                "status": ending.status,
-                "message": ending.message,
-                "finished_at": ending.finished_at,
-                "planned": ending.planned,
-                "totals": totals(results),
-                # Of trials that were stopped in flight only the ledger knows.
-                "spent": most(ending.spent, ledger.noted(bundle.root)),
-                "rounds": ending.rounds,
-            }
-        )
-        bundle.write(record)
+        record = record or bundle.read()
+        if results is None:
+            results = in_order(bundle.outlines(record.config, ended.warnings), record)
+        ended.record = record = _ended(bundle, record, ending, results)
+        ended.trials = len(results)
+        _write(bundle, record)
         with noting("history"):
-            history.save_trials(
-                whole(bundle.root, result)
-                for result in results
-                if saved.get(result.node_id) != result.finished_at
-            )
-            history.save_job(record)
-        ended.judged = judge(record, results, baseline)
-        report = None if ended.judged is None else ended.judged.shown
-        if report is not None:
+            _index(bundle, history, record, results, saved)
+            if event is not None:
+                history.add_event(record.id, *event)
+        ended.judged = None if gate is None else gate(record, results)
+        report = last_verdict(bundle, record) if gate is None else ended.judged and ended.judged.shown
+        if gate is not None and report is not None:
             with noting("gate"):
                 keep(bundle, history, report)
-        write_reports(bundle, record, results, report, host)
-    remove_signs_of_life(bundle)
+        with noting("reports"):
+            if not is_file(bundle.layout.junit):  # else they are of this very record
+                write_reports(bundle, record, results, report, host)
+    _remove_signs_of_life(bundle)
     return ended
 
 
-def remove_signs_of_life(bundle: JobBundle) -> None:
-    """Remove the files that only a running job has. The last step of an end."""
+def is_complete(layout: JobLayout) -> bool:
+    """Whether nothing of an end is left to do but, perhaps, in the history.
+
+    Raises:
+        InputError: somebody else keeps the job's files to themselves.
+
+    """
+    return is_file(layout.junit) and not layout.flight.exists() and not has_beaten(layout.root)
+
+
+def in_order(results: Sequence[TrialResult], record: JobRecord) -> list[TrialResult]:
+    """Sort results by the order in which the job names its agents."""
+    order = {agent.label: place for place, agent in enumerate(record.config.agents)}
+    return sorted(results, key=lambda result: order.get(result.agent.label, len(order)))
+
+
+def _ended(
+    bundle: JobBundle, record: JobRecord, ending: Ending | None, results: Sequence[TrialResult]
+) -> JobRecord:
+    """The record of a job that has ended so, with these results."""
+    if ending is None:
+        return record.model_copy(update={"totals": totals(results)})
+    last = max((result.finished_at for result in results), default=record.created_at)
+    spent = most(record.spent, spent_by(results)) if ending.spent is None else ending.spent
+    return record.model_copy(
+        update={
+            "status": ending.status,
+            "message": ending.message,
+            "finished_at": ending.finished_at or max(last, record.created_at),
+            "planned": record.planned if ending.planned is None else ending.planned,
+            "totals": totals(results),
+            # Of trials that were stopped in flight only the ledger knows.
+            "spent": most(spent, ledger.noted(bundle.root)),
+            "rounds": record.rounds if ending.rounds is None else ending.rounds,
+        }
+    )
+
+
+def _write(bundle: JobBundle, record: JobRecord) -> None:
+    """Write `job.json`, unless it says so already. Reports of what it was before go first."""
+    if not is_file(bundle.layout.record) or bundle.read() != stored(record):
+        with writing(bundle.root):
+            for path in bundle.layout.reports:
+                path.unlink(missing_ok=True)
+        bundle.write(record)
+
+
+def _index(
+    bundle: JobBundle,
+    history: History,
+    record: JobRecord,
+    results: Sequence[TrialResult],
+    saved: Mapping[str, datetime.datetime] | None,
+) -> None:
+    if saved is None:
+        index_job(bundle, history)
+        return
+    history.save_trials(
+        whole(bundle.root, result) for result in results if saved.get(result.node_id) != result.finished_at
+    )
+    history.save_job(record)
+
+
+def _remove_signs_of_life(bundle: JobBundle) -> None:
+    """Remove the files that only a running job has. The heartbeat is the last: it says that an end is unfinished."""
+    ledger.close(bundle.root)
     remove_tree(bundle.layout.flight)
     clear_heartbeat(bundle.root)
-    ledger.close(bundle.root)

@@ -6,11 +6,12 @@ import datetime
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from ..model.errors import InputError
 from ..model.gate import GateConfig, GateExit, GateReport
 from ..model.job import JobRecord
 from ..model.result import TrialResult
 from ..store.bundle import JobBundle
-from ..store.gates import keep_gate
+from ..store.gates import keep_gate, kept_gates
 from ..store.history import History
 
 if TYPE_CHECKING:
@@ -48,3 +49,13 @@ def keep(bundle: JobBundle, history: History, report: GateReport) -> None:
     if bundle.root.is_dir():
         keep_gate(bundle.root, report)
     history.save_gate(report)
+
+
+def last_verdict(bundle: JobBundle, record: JobRecord) -> GateReport | None:
+    """Read the newest verdict that was kept of a job since it ended; None: it was not judged since."""
+    try:
+        kept = kept_gates(bundle.root)
+    except InputError:
+        return None
+    since = max((record.finished_at or record.created_at, *record.resumed_at))
+    return kept[-1] if kept and kept[-1].at >= since else None

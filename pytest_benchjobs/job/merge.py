@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..model.errors import InputError
 from ..model.job import SCHEMA_VERSION, JobRecord, JobStatus
@@ -15,17 +16,18 @@ from ..model.owner import current_owner
 from ..model.result import Origin, TrialResult
 from ..store.bundle import BundleWarning, JobBundle
 from ..store.copying import Copied, copy_tree
-from ..store.files import remove_tree, write_error, writing
+from ..store.files import is_file, remove_tree, write_error, writing
 from ..store.history import History
 from ..store.incoming import Action, FoundTrial, IncomingJob, Merged, ended_at, read_job, read_model
-from ..store.index import index_job
 from ..store.layout import RESULT, JobLayout, Layout, hidden
 from ..store.liveness import hold, is_dead
 from ..store.rows import as_text
 from ..store.text import one_line
-from ..store.totals import totals
 from ..store.trials import move_in, read_result, sound
-from .recover import Ended
+from .end import end
+
+if TYPE_CHECKING:
+    from ..report.ci import Host
 
 PARTS = "merged_from"
 """Key of a job's metadata with the ids of the jobs it was made of."""
@@ -43,16 +45,16 @@ _WORST_FIRST = (
 
 
 class Merge:
-    """Brings jobs into a results directory. `ended` is called to write the reports of a job that changed.
+    """Brings jobs into a results directory. `problems` has a line for each file that was left out.
 
-    `problems` has a line for each file that was left out.
+    `host` is the CI system that will read the reports of a job that changed.
     """
 
-    def __init__(self, directory: Path, history: History, ended: Ended) -> None:
+    def __init__(self, directory: Path, history: History, host: Host | None = None) -> None:
         self.problems: list[str] = []
         self._directory = directory
         self._history = history
-        self._ended = ended
+        self._host = host
         self._parts = _parts(history)
 
     def bring_in(self, root: Path) -> Merged:
@@ -109,7 +111,7 @@ class Merge:
                     job, f"the history has {len(known)} more trials of it, merged without their files"
                 )
             if self._add(bundle, job):
-                return self._merged(bundle, job.record, "added")
+                return self._merged(bundle, bundle.read(), "added")
         return self._update(bundle, job)
 
     def _add(self, bundle: JobBundle, job: IncomingJob) -> bool:
@@ -126,9 +128,7 @@ class Merge:
             for trial in job.trials.values():
                 self._take(staging, trial, job)
             if job.root is None:
-                record = job.record.model_copy(update={"totals": totals(staged.results())})
-                staged.write(record)
-                self._ended(staged, record)
+                staged.write(job.record)
             try:
                 staging.rename(bundle.root)
             except OSError as error:
@@ -137,8 +137,6 @@ class Merge:
                 raise write_error(bundle.root, error) from error
         finally:
             remove_tree(staging)
-        if not bundle.layout.junit.exists():
-            self._ended(bundle, bundle.read())
         return True
 
     def _update(self, bundle: JobBundle, job: IncomingJob) -> Merged:
@@ -163,43 +161,33 @@ class Merge:
             if not new and not later and here.record.status.ended:
                 self._mend(bundle, here)
                 return Merged(bundle.id, here.record.name, "unchanged", len(here.trials))
+            with writing(bundle.root):
+                bundle.layout.junit.unlink(missing_ok=True)  # until its end is written anew
             for trial in new:
                 self._take(bundle.root, trial, job)
             base, other = here.record, job.record
             if later or not base.status.ended:
                 base, other = other, base
-            record = base.model_copy(
-                update={
-                    "totals": totals(bundle.results()),
-                    "planned": max(
-                        (count for count in (base.planned, other.planned) if count is not None), default=None
-                    ),
-                }
-            )
-            bundle.write(record)
-            self._ended(bundle, record)
+            planned = [count for count in (base.planned, other.planned) if count is not None]
+            record = base.model_copy(update={"planned": max(planned, default=None)})
             return self._merged(bundle, record, "updated")
         finally:
             os.close(lock)
 
     def _mend(self, bundle: JobBundle, here: IncomingJob) -> None:
-        """Do what a merge that was killed after it had brought in trials has left to do."""
+        """Finish what a merge left undone that was killed after it had brought in trials."""
         files = {trial.node_id: as_text(trial.finished_at) for trial in here.trials.values()}
         rows = {row.node_id: row.finished_at for row in self._history.each_trial(bundle.id)}
-        if rows == files and self._history.job(bundle.id) == here.record:
-            return
-        counted = totals(bundle.results())
-        if counted != here.record.totals:
-            record = here.record.model_copy(update={"totals": counted})
-            bundle.write(record)
-            self._ended(bundle, record)
-        index_job(bundle, self._history)
+        indexed = rows == files and self._history.job(bundle.id) == here.record
+        if not (indexed and is_file(bundle.layout.junit)):
+            end(bundle, self._history, host=self._host)
 
     def _merged(self, bundle: JobBundle, record: JobRecord, action: Action) -> Merged:
-        trials = index_job(bundle, self._history)
+        """End a job with the trials that were brought in."""
         parts = record.config.metadata.get(PARTS)
-        self._history.add_event(bundle.id, "imported", f"made of {parts}" if parts else action)
-        return Merged(bundle.id, record.name, action, trials)
+        event = ("imported", f"made of {parts}" if parts else action)
+        ended = end(bundle, self._history, record=record, host=self._host, event=event)
+        return Merged(bundle.id, record.name, action, ended.trials)
 
     def _take(self, root: Path, trial: FoundTrial, job: IncomingJob) -> None:
         """Copy a trial into a bundle."""

@@ -1,48 +1,72 @@
-"""Making sense of jobs whose process died: what had ended is kept and indexed, what had not is removed."""
+"""Recovery of jobs whose process died: trials that had ended are kept and indexed, the others are removed."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import enum
 import fcntl
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..model.errors import BenchError, InputError
 from ..model.job import JobRecord, JobStatus
 from ..model.owner import current_owner
-from ..store import ledger
-from ..store.bundle import BundleWarning, JobBundle
+from ..store.bundle import JobBundle
 from ..store.files import is_file, remove_tree, writing
 from ..store.history import History
 from ..store.index import index_job
-from ..store.layout import JobLayout, Layout
-from ..store.liveness import STALE_SECONDS, clear_heartbeat, has_beaten, hold, is_dead, last_beat
+from ..store.layout import Layout
+from ..store.liveness import STALE_SECONDS, hold, is_dead, last_beat
 from ..store.text import clean
-from ..store.totals import most, spent_by, totals
+from .end import Ending, Noting, end, is_complete
 
 DIED = "died while it ran"
 NEVER_BEGAN = "ended before its first trial"
+CANCELLED = "cancelled after its process had died"
 _ABANDONED_SECONDS = 3600.0
-Ended = Callable[[JobBundle, JobRecord], None]
+
+
+class Kind(enum.Enum):
+    """What was done for a job."""
+
+    CLOSED = "closed"
+    """Its process had died."""
+    FINISHED = "finished"
+    """It had ended, and lacked reports."""
+    FORGOTTEN = "forgotten"
+    """Its files are gone."""
+    FAILED = "failed"
+    """Nothing: it could not be recovered."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recovered:
+    """A job for which something was done, or should have been."""
+
+    job: str
+    kind: Kind
+    message: str
+    """A line for the user."""
 
 
 def recover(
     directory: Path,
     history: History,
-    ended: Ended | None = None,
     stale_seconds: float = STALE_SECONDS,
     *,
     only: str | None = None,
-) -> list[str]:
-    """Close the jobs whose process died without closing them; returns a line for the user for each.
+    cancel: bool = False,
+) -> list[Recovered]:
+    """End the jobs whose process died before their end, and finish ends that were killed.
 
     Whether a process of this machine is alive is known, and its age does not matter. One of another machine counts as
     dead when it gave no sign of life for `stale_seconds`. Jobs which have ended with all their reports are not looked
-    at. While another process does the same, nothing is done. `ended` is called with each job that was closed or lacks
-    reports, to write them; what it raises is told in the line of the job. With `only`, no other job is touched.
+    at. While another process does the same, nothing is done. With `only`, no other job is touched; with `cancel`, a
+    job whose process died has been cancelled, since that is what the user wants of it.
 
     Raises:
         DiskFull, ResultsUnwritable: the directory refuses.
@@ -50,61 +74,53 @@ def recover(
     """
     if not Layout(directory).jobs.is_dir():
         return []
-    lines: list[str] = []
+    done: list[Recovered] = []
     with _alone(directory) as alone:
         if not alone:
             return []
-        known = history.ended_jobs()
+        indexed = history.ended_jobs()
         for bundle in JobBundle.all(directory) if only is None else (JobBundle(directory, only),):
             try:
-                if bundle.id in known and _is_complete(bundle.layout):
+                if bundle.id in indexed and is_complete(bundle.layout):
                     continue
-                line = _recover_job(bundle, history, ended, stale_seconds)
+                found = _recover_job(bundle, history, stale_seconds, cancel=cancel)
             except (BenchError, OSError) as error:
-                line = f"job {bundle.id} could not be recovered: {error}"
-            if line is not None:
-                lines.append(line)
+                message = f"job {bundle.id} could not be recovered: {error}"
+                found = Recovered(bundle.id, Kind.FAILED, message)
+            if found is not None:
+                done.append(found)
         if only is None:
-            lines += _forget_gone(directory, history)
+            done += _forget_gone(directory, history)
             _remove_abandoned(Layout(directory).jobs)
-    return lines
-
-
-def _is_complete(job: JobLayout) -> bool:
-    """Whether a job that has ended left all it should, and nothing else.
-
-    Raises:
-        InputError: somebody else keeps its files to themselves.
-
-    """
-    return is_file(job.junit) and not job.flight.exists() and not has_beaten(job.root)
+    return done
 
 
 def _recover_job(
-    bundle: JobBundle, history: History, ended: Ended | None, stale_seconds: float
-) -> str | None:
+    bundle: JobBundle, history: History, stale_seconds: float, *, cancel: bool
+) -> Recovered | None:
     record = _record(bundle, history)
-    if not is_dead(bundle.root, record, stale_seconds):
-        if not record.status.ended or record.owner.host != current_owner().host:
-            return None
-        ended = (
-            None  # its process lives on, to run others or to write the reports of this one: they are its own
-        )
+    dead = is_dead(bundle.root, record, stale_seconds)
+    if not dead and not (record.status.ended and record.owner.host == current_owner().host):
+        return None
     with writing(bundle.root):
         lock = hold(bundle.root)
     if lock is None:
-        return None  # just now somebody takes it up again
+        return None  # just now it is resumed
     try:
         lost = not is_file(bundle.layout.record)
         record = _record(bundle, history)
-        if record.status.ended:
-            return _complete(bundle, record, history, ended)
-        line = _close(bundle, record, history, ended)
-        return (
-            f"{line}; its {bundle.layout.record.name} was gone, and is made of the history now"
-            if lost
-            else line
-        )
+        if not record.status.ended:
+            found = _close(bundle, record, history, cancel=cancel)
+            more = (
+                f"; its {bundle.layout.record.name} was gone, and is made of the history now" if lost else ""
+            )
+            return dataclasses.replace(found, message=found.message + more)
+        if dead:
+            return _finish(bundle, history)
+        # Its process lives on, to run others or, where there are no locks, to write the reports of this one.
+        if record.id not in history.ended_jobs():
+            index_job(bundle, history)
+        return None
     finally:
         os.close(lock)
 
@@ -127,81 +143,64 @@ def _record(bundle: JobBundle, history: History) -> JobRecord:
     return known
 
 
-def _complete(bundle: JobBundle, record: JobRecord, history: History, ended: Ended | None) -> str | None:
-    """Do what was left to do for a job that ended properly: of what its process did last, something may be missing."""
-    _remove_signs_of_life(bundle.root)
-    if record.id not in history.ended_jobs():
-        index_job(bundle, history)
-    if ended is None or is_file(bundle.layout.junit):
+def _finish(bundle: JobBundle, history: History) -> Recovered | None:
+    """Do what the process of a job that has ended left undone."""
+    reported = is_file(bundle.layout.junit)
+    problems: list[str] = []
+    end(bundle, history, noting=_noting(problems))
+    if reported:
         return None
-    trouble = _reported(bundle, record, ended)
-    return f"job {record.id} had no reports{trouble or '; they were written'}"
+    what = "".join(problems) or "; they were written"
+    return Recovered(bundle.id, Kind.FINISHED, f"job {bundle.id} had no reports{what}")
 
 
-def _close(bundle: JobBundle, record: JobRecord, history: History, ended: Ended | None) -> str:
+def _close(bundle: JobBundle, record: JobRecord, history: History, *, cancel: bool) -> Recovered:
+    """End a job whose process died."""
     removed = bundle.sweep()
-    warnings: list[BundleWarning] = []
     began = record.status is JobStatus.RUNNING
-    record = _closed(bundle, record, warnings)
-    _remove_signs_of_life(bundle.root)
-    bundle.write(record)
-    ledger.close(bundle.root)
-    trials = index_job(bundle, history)
     owner = record.owner
     where = "" if owner.host == current_owner().host else f" of {clean(owner.host, 100)}"
-    planned = f" of {record.planned}" if began and record.planned is not None else ""
     what = DIED if began else NEVER_BEGAN
-    line = f"job {record.id} {what} (process {owner.pid}{where})"
-    history.add_event(record.id, "recovered", line.partition(record.id)[2].strip())
+    line = f"{what} (process {owner.pid}{where})"
+    if cancel:
+        ending, event = Ending(JobStatus.CANCELLED, CANCELLED), ("cancelled", CANCELLED)
+    else:
+        ending, event = Ending(JobStatus.FAILED, record.message or what), ("recovered", line)
+    problems: list[str] = []
+    ended = end(bundle, history, ending, record=record, event=event, noting=_noting(problems))
     if began:
-        line += f": kept {trials}{planned} trials"
+        planned = f" of {record.planned}" if record.planned is not None else ""
+        line += f": kept {ended.trials}{planned} trials"
     if removed:
         line += f", removed {removed} unfinished"
-    if warnings:
-        line += f"; {len(warnings)} results are damaged: {warnings[0]}"
-    if ended is not None:
-        line += _reported(bundle, record, ended)
-    return line
+    if ended.warnings:
+        line += f"; {len(ended.warnings)} results are damaged: {ended.warnings[0]}"
+    return Recovered(record.id, Kind.CLOSED, f"job {record.id} {line}{''.join(problems)}")
 
 
-def _reported(bundle: JobBundle, record: JobRecord, ended: Ended) -> str:
-    """Write the reports of a job; returns what went wrong, to be put behind a line."""
-    try:
-        ended(bundle, record)
-    except Exception as error:
-        # Reports can be made again from the bundle; the session that recovers has trials of its own to run.
-        return f"; its reports could not be written: {clean(str(error) or type(error).__name__, 500)}"
-    return ""
+def _noting(problems: list[str]) -> Noting:
+    """Note reports that cannot be written: they can be made again, and a session that recovers has trials to run."""
+
+    @contextlib.contextmanager
+    def noting(step: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if step != "reports":
+                raise
+            why = clean(str(error) or type(error).__name__, 500)
+            problems.append(f"; its reports could not be written: {why}")
+
+    return noting
 
 
-def _closed(bundle: JobBundle, record: JobRecord, warnings: list[BundleWarning]) -> JobRecord:
-    results = bundle.outlines(record.config, warnings)
-    last = max((result.finished_at for result in results), default=record.created_at)
-    began = record.status is JobStatus.RUNNING
-    return record.model_copy(
-        update={
-            "status": JobStatus.FAILED,
-            "message": record.message or (DIED if began else NEVER_BEGAN),
-            "finished_at": max(last, record.created_at),
-            "totals": totals(results),
-            "spent": most(record.spent, most(spent_by(results), ledger.noted(bundle.root))),
-        }
-    )
-
-
-def _remove_signs_of_life(root: Path) -> None:
-    remove_tree(JobLayout(root).flight)
-    clear_heartbeat(root)
-
-
-def _forget_gone(directory: Path, history: History) -> list[str]:
+def _forget_gone(directory: Path, history: History) -> Iterator[Recovered]:
     """Forget jobs that seem to go on, and whose bundle somebody has removed."""
-    lines = []
     for job in history.job_page(statuses=[status.value for status in JobStatus if not status.ended]):
         if not JobBundle(directory, job.id).root.exists():
             history.forget(job.id)
-            lines.append(f"job {job.id} was removed while it ran; the history has forgotten it")
-    return lines
+            message = f"job {job.id} was removed while it ran; the history has forgotten it"
+            yield Recovered(job.id, Kind.FORGOTTEN, message)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,6 @@ from ..model.errors import BenchError, InputError
 from ..model.gate import GateConfig
 from ..model.job import Invocation, JobConfig, JobRecord, JobStatus, Totals
 from ..model.owner import current_owner
-from ..report import write_reports
 from ..store.bundle import JobBundle, new_job_id
 from ..store.files import remove_tree
 from ..store.find import find_bundle
@@ -83,7 +82,7 @@ def begin(config: pytest.Config, planned: int, chosen: Collection[str] = ()) -> 
             directory.mkdir(parents=True, exist_ok=True)
             history = History(directory / FILE)
             undo.callback(history.close)
-            recovered = recover(directory, history, _write_reports)
+            recovered = [one.message for one in recover(directory, history)]
             if asked.resume is not None:
                 bundle = find_bundle(history, asked.resume)
                 interrupted = bundle.read()
@@ -235,8 +234,3 @@ def _attempts(config: JobConfig) -> str:
     own = [f"{name} {one.attempts}" for name, one in sorted(config.per_benchmark.items()) if one.attempts]
     others = f" ({', '.join(own)})" if own else ""
     return f"--bench-attempts {config.attempts}{others} --bench-attempt-policy {config.attempt_policy}"
-
-
-def _write_reports(bundle: JobBundle, record: JobRecord) -> None:
-    """Write the reports of a job that was recovered, on what its bundle holds."""
-    write_reports(bundle, record, bundle.outlines(record.config))

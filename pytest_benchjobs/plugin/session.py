@@ -14,6 +14,7 @@ import pytest
 from ..agents.capabilities import incompatibility
 from ..job.end import NO_ROOM, Ending, end, settle
 from ..job.heartbeat import Heartbeat
+from ..job.judge import judge
 from ..job.reuse import Reuse
 from ..model.errors import BudgetSpent, DiskFull, InfrastructureError, InputError
 from ..model.job import JobRecord, JobStatus
@@ -441,9 +442,9 @@ class BenchSession:
             self.bundle,
             history,
             Ending(status, message, now, planned, spent, self.rounds),
-            self.results,
+            results=self.results,
             saved=self._saved,
-            baseline=begun.baseline,
+            gate=lambda record, results: judge(record, results, begun.baseline),
             host=host_of(self.config),
             noting=self._noting,
         )

@@ -53,7 +53,8 @@ def test_other_jobs_are_recovered_with_a_line_on_the_one_that_is_closed(shared: 
 
     def look() -> None:
         with History(shared / FILE) as history:
-            (line,) = recover(shared, history)
+            (done,) = recover(shared, history)
+        line = done.message
         assert line.startswith(f"job {CLOSED} could not be recovered: {shared}")
         assert line.endswith("junit.xml: cannot be read: Permission denied")
 

@@ -56,7 +56,7 @@ def test_a_copy_of_a_job_never_takes_its_place(tmp_path: Path, copy: str, trials
     with History(tmp_path / FILE) as history:
         assert [row.scenario for row in history.trials(JOB)] == ["a", "b"]
         assert history.job_ids() == {JOB}
-        assert any("is the record of job" in line for line in recover(tmp_path, history))
+        assert any("is the record of job" in done.message for done in recover(tmp_path, history))
         assert [row.scenario for row in history.trials(JOB)] == ["a", "b"]
 
 
@@ -123,7 +123,7 @@ def test_a_result_edited_by_hand_is_named_and_not_used(
 
     assert rebuild(tmp_path / "there")[1] == 1
     with Import(tmp_path / "here" / FILE) as history:
-        merging = Merge(tmp_path / "here", history, lambda *_: None)
+        merging = Merge(tmp_path / "here", history)
         assert merging.bring_in(bundle.root).trials == 1
         assert [problem.removesuffix(why) for problem in merging.problems if problem.endswith(why)]
     with pytest.raises(InputError, match="cannot be a baseline: 1 of its 2 results are gone") as caught:
@@ -189,7 +189,7 @@ def test_of_two_directories_with_one_id_merge_takes_the_one_of_that_name(tmp_pat
     shutil.copytree(jobs / JOB, jobs / "copy")
     edit(place(tmp_path / "there", "a", job="copy"), finished_at="2030-01-01T00:00:00Z", outcome="failed")
     with Import(tmp_path / "here" / FILE) as history:
-        merging = Merge(tmp_path / "here", history, lambda *_: None)
+        merging = Merge(tmp_path / "here", history)
         with pytest.raises(InputError, match=f"is the record of job {JOB}: its own directory is beside it"):
             merging.bring_in(jobs / "copy")
         merging.bring_in(jobs / JOB)
@@ -201,7 +201,7 @@ def test_one_job_is_not_made_of_two_copies_of_a_part(tmp_path: Path) -> None:
     make_job(tmp_path / "two", JOB, {"oracle": {"a": "P"}})
     roots = [tmp_path / name / "jobs" / JOB for name in ("one", "two")]
     with Import(tmp_path / "here" / FILE) as history:
-        merging = Merge(tmp_path / "here", history, lambda *_: None)
+        merging = Merge(tmp_path / "here", history)
         with pytest.raises(InputError, match=f"is job {JOB}, as is {roots[0]}; name one of the two"):
             merging.make_one("whole", roots)
         assert merging.make_one("whole", [roots[0], roots[0]]).trials == 2
@@ -212,7 +212,7 @@ def test_a_job_is_not_merged_into_a_directory_that_holds_another(tmp_path: Path)
     make_job(tmp_path / "here", "other", {"oracle": {"c": "P"}})
     (tmp_path / "here/jobs/other").rename(tmp_path / "here/jobs" / JOB)
     with Import(tmp_path / "here" / FILE) as history:
-        merging = Merge(tmp_path / "here", history, lambda *_: None)
+        merging = Merge(tmp_path / "here", history)
         with pytest.raises(InputError, match=f"is the record of job other: rename .*{JOB} to other"):
             merging.bring_in(tmp_path / "there/jobs" / JOB)
 

@@ -13,7 +13,6 @@ import jsonschema
 import pytest
 
 from pytest_benchjobs.analysis.job_gate import judge_job
-from pytest_benchjobs.job import merge as merge_module
 from pytest_benchjobs.job.merge import Merge
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.gate import GateConfig
@@ -97,7 +96,7 @@ def history(here: Path) -> Iterator[Import]:
 
 @pytest.fixture
 def merging(here: Path, history: Import) -> Merge:
-    return Merge(here, history, lambda bundle, record: write_reports(bundle, record, list(bundle.results())))
+    return Merge(here, history)
 
 
 def state(directory: Path) -> dict[str, bytes]:
@@ -150,9 +149,9 @@ def test_merging_again_does_what_a_merge_that_was_killed_left_undone(
         if when == "trials":
             patch.setattr(JobBundle, "write", die)
         elif when == "record":
-            patch.setattr(merging, "_ended", die)
+            patch.setattr("pytest_benchjobs.job.end.write_reports", die)
         else:
-            patch.setattr(merge_module, "index_job", die)
+            patch.setattr("pytest_benchjobs.job.end.index_job", die)
         with pytest.raises(KeyboardInterrupt):
             merging.bring_in(source.root)
     merging.bring_in(source.root)
@@ -465,7 +464,7 @@ def test_parts_that_are_here_too_are_no_new_samples(here: Path, history: Import,
 
 def test_a_part_of_a_merged_job_is_not_brought_in_by_itself(there: Path, here: Path, history: Import) -> None:
     def merging() -> Merge:
-        return Merge(here, history, lambda *_: None)
+        return Merge(here, history)
 
     roots = shards(there)
     merged = merging().make_one("nightly", roots)

@@ -13,23 +13,25 @@ from pathlib import Path
 
 import pytest
 
-from pytest_benchjobs.job.recover import recover
+from pytest_benchjobs.job.recover import recover as recover_jobs
 from pytest_benchjobs.model.errors import InputError
-from pytest_benchjobs.model.job import JobRecord, JobStatus, Owner, Totals
+from pytest_benchjobs.model.job import JobStatus, Owner, Totals
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Failure, Outcome
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.store import ledger
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import FILE, History
 from pytest_benchjobs.store.index import rebuild
 from pytest_benchjobs.store.layout import JobLayout
-from pytest_benchjobs.store.liveness import beat, hold, join_crew
+from pytest_benchjobs.store.liveness import STALE_SECONDS, beat, hold, join_crew
 
 from .jobs import make_job, run
 from .records import JOB, NOW, OWNER, record, result, trial
 from .test_database import make_v1
+
+ONE = Totals(trials=1, passed=1, mean_score=1.0)
+"""Of a job with the trial that `result()` is of."""
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +39,11 @@ def dead() -> Owner:
     code = "from pytest_benchjobs.model.owner import current_owner; print(current_owner().model_dump_json())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     return Owner.model_validate_json(done.stdout)
+
+
+def recover(directory: Path, history: History, stale_seconds: float = STALE_SECONDS) -> list[str]:
+    """What is said of each job."""
+    return [done.message for done in recover_jobs(directory, history, stale_seconds)]
 
 
 @pytest.fixture
@@ -115,9 +122,10 @@ def test_a_job_that_is_alive_is_left_alone(tmp_path: Path, history: History) -> 
 def test_an_ended_job_which_the_history_missed_is_indexed_without_a_word(
     tmp_path: Path, history: History, dead: Owner
 ) -> None:
-    ended = record(tmp_path, owner=dead, status=JobStatus.COMPLETED)
+    ended = record(tmp_path, owner=dead, status=JobStatus.COMPLETED, totals=ONE)
     bundle = JobBundle.create(tmp_path, ended)
     bundle.begin(trial()).commit(result())
+    bundle.layout.junit.touch()
     assert recover(tmp_path, history) == []
     assert history.job(JOB) == ended
     assert len(history.trials(JOB)) == 1
@@ -150,9 +158,9 @@ def test_only_one_process_recovers_at_a_time(tmp_path: Path, dead: Owner) -> Non
         bundle = JobBundle.create(tmp_path, record(tmp_path, id=f"job{number}", owner=dead))
         bundle.begin(trial()).commit(result(job=bundle.id))
     code = (
-        "import sys; from pathlib import Path; from pytest_benchjobs.job.recover import recover;"
-        "from pytest_benchjobs.store.history import History;"
-        "print(*recover(Path(sys.argv[1]), History(Path(sys.argv[1]) / 'history.sqlite')), sep='\\n')"
+        "import sys; from pathlib import Path; from pytest_benchjobs.job.recover import recover\n"
+        "from pytest_benchjobs.store.history import History\n"
+        "for done in recover(Path(sys.argv[1]), History(Path(sys.argv[1]) / 'history.sqlite')): print(done.message)"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -193,11 +201,10 @@ def test_a_job_that_was_removed_while_it_ran_is_closed_with_what_came_later(
     tmp_path: Path, history: History, dead: Owner
 ) -> None:
     bundle = removed_while_it_ran(tmp_path, history, owner=dead)
-    written: list[str] = []
-    (line,) = recover(tmp_path, history, lambda bundle, _: written.append(bundle.id))
+    (line,) = recover(tmp_path, history)
     assert line.startswith(f"job {JOB} died while it ran (process {dead.pid}): kept 1 of 2 trials; ")
     assert line.endswith("its job.json was gone, and is made of the history now")
-    assert written == [JOB]
+    assert bundle.layout.junit.is_file()
     closed = bundle.read()
     assert (closed.status, closed.totals.trials, closed.planned) == (JobStatus.FAILED, 1, 2)
     assert history.job(JOB) == closed
@@ -299,25 +306,28 @@ def test_rebuild_leaves_a_newer_history_alone(tmp_path: Path) -> None:
     assert (tmp_path / FILE).read_bytes() == before
 
 
-def test_who_asks_is_called_with_each_job_that_was_closed(
-    tmp_path: Path, history: History, dead: Owner
-) -> None:
+def test_a_job_that_was_closed_gets_its_reports(tmp_path: Path, history: History, dead: Owner) -> None:
     bundle = JobBundle.create(tmp_path, record(tmp_path, owner=dead))
     bundle.begin(trial()).commit(result())
-    recover(tmp_path, history, lambda bundle, closed: write_reports(bundle, closed, list(bundle.results())))
+    recover(tmp_path, history)
     assert {path.name for path in bundle.root.iterdir()} >= {"junit.xml", "report.json", "summary.md"}
 
 
 def test_reports_that_cannot_be_written_are_part_of_the_line(
-    tmp_path: Path, history: History, dead: Owner
+    tmp_path: Path, history: History, dead: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     JobBundle.create(tmp_path, record(tmp_path, owner=dead))
 
-    def fail(_: JobBundle, __: object) -> None:
+    def fail(*_: object) -> None:
         raise OSError("no room")
 
-    (line,) = recover(tmp_path, history, fail)
-    assert line.endswith("; its reports could not be written: no room")
+    with monkeypatch.context() as patch:
+        patch.setattr("pytest_benchjobs.job.end.write_reports", fail)
+        (line,) = recover(tmp_path, history)
+        assert line.endswith("; its reports could not be written: no room")
+        (line,) = recover(tmp_path, history)
+        assert line == f"job {JOB} had no reports; its reports could not be written: no room"
+    assert recover(tmp_path, history) == [f"job {JOB} had no reports; they were written"]
     assert recover(tmp_path, history) == []
 
 
@@ -438,29 +448,29 @@ def test_what_processes_told_each_other_goes_with_them(tmp_path: Path, history: 
     (bundle.root / ".flight" / "events").mkdir(parents=True)
     (bundle.root / ".flight" / "events" / "1.jsonl").touch()
     recover(tmp_path, history)
-    assert sorted(path.name for path in bundle.root.iterdir()) == [".lock", "job.json", "trials"]
+    left = {path.name for path in bundle.root.iterdir()} - {path.name for path in bundle.layout.reports}
+    assert left == {".lock", "job.json", "trials"}
 
 
 def test_an_ended_job_gets_the_reports_it_lacks(tmp_path: Path, history: History, dead: Owner) -> None:
-    ended = record(tmp_path, owner=dead, status=JobStatus.COMPLETED)
+    ended = record(tmp_path, owner=dead, status=JobStatus.COMPLETED, totals=ONE)
     bundle = JobBundle.create(tmp_path, ended)
     bundle.begin(trial()).commit(result())
     history.save_job(ended)
 
-    def reports(bundle: JobBundle, closed: JobRecord) -> None:
-        write_reports(bundle, closed, list(bundle.results()))
-
-    assert recover(tmp_path, history, reports) == [f"job {JOB} had no reports; they were written"]
+    assert recover(tmp_path, history) == [f"job {JOB} had no reports; they were written"]
     assert {path.name for path in bundle.root.iterdir()} >= {"junit.xml", "report.json", "summary.md"}
     assert bundle.read() == ended
-    assert recover(tmp_path, history, reports) == []
+    assert recover(tmp_path, history) == []
 
 
 def test_an_ended_job_whose_process_still_writes_reports_is_left_alone(
     tmp_path: Path, history: History
 ) -> None:
-    JobBundle.create(tmp_path, record(tmp_path, owner=current_owner(), status=JobStatus.COMPLETED))
-    assert recover(tmp_path, history, lambda *_: pytest.fail("not ours to write")) == []
+    ended = record(tmp_path, owner=current_owner(), status=JobStatus.COMPLETED)
+    bundle = JobBundle.create(tmp_path, ended)
+    assert recover(tmp_path, history) == []
+    assert not bundle.layout.junit.exists()
 
 
 def test_a_job_whose_files_are_gone_is_forgotten(tmp_path: Path, history: History) -> None:
