@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -27,7 +28,7 @@ from .gating.floors import ERRORS, SAMPLES, error_rate, errors, floors, samples
 from .gating.groups import Group, group, select
 from .gating.measure import mean
 from .gating.single import critical, each
-from .pairing import Pair, Pairing, pair
+from .pairing import Pair, Pairing, pair, sane
 from .rounds import by_rounds, confirm, with_fresh
 from .sides import QUARANTINE, Cell, Side
 from .statistics import fisher
@@ -87,13 +88,7 @@ def judge(
             notes += more
         if config.confirm and not any(rule.metric == "scenario" for rule in rules):
             rules = [*rules, Rule(text="scenario", metric="scenario")]
-        tested: list[Found] = []
-        for rule in rules if groups else ():
-            if fresh is not None and rule.metric == "scenario":
-                tested += confirm(rule, groups, fresh, config)
-            else:
-                tested += _RULES.get(rule.metric, compare)(rule, groups, config)
-        found += by_rounds(judged(tested), rounds)
+        found += _compared(rules, config, rounds, groups, fresh)
         notes += _warnings(config, groups, found)
     elif rules or named:
         missing = baseline_missing or "no baseline was asked for"
@@ -105,7 +100,8 @@ def judge(
     found += _floors(config, groups, random or {})
     notes += _about_quarantine(now)
     if before is not None and pairing.pairs:
-        found += _hidden(now, before, config, pairing, found, rounds=rounds, fresh=fresh)
+        again = functools.partial(_compared, rules, config, rounds, wordless=True)
+        found += _hidden(now, before, pairing, groups, found, fresh=fresh, again=again)
     by_name = changes(pairing.pairs)
     verdict = _gravest(found)
     cells = list(now.cells.values())
@@ -229,33 +225,53 @@ def _more_errors(rule: Rule, before: Side, now: Side, pairing: Pairing) -> list[
     ]  # fmt: skip
 
 
+def _compared(
+    rules: Sequence[Rule],
+    config: GateConfig,
+    rounds: Sequence[RoundReport],
+    groups: Sequence[Group],
+    fresh: Side | None,
+    *,
+    wordless: bool = False,
+) -> list[RuleReport]:
+    """Judge the rules of comparison, by what the last rounds found where there are any."""
+    tested: list[Found] = []
+    for rule in rules if groups else ():
+        if fresh is not None and rule.metric == "scenario":
+            tested += confirm(rule, groups, fresh, config)
+        else:
+            tested += _RULES.get(rule.metric, compare)(rule, groups, config)
+    return by_rounds(judged(tested, wordless=wordless), rounds)
+
+
 def _hidden(
     now: Side,
     before: Side,
-    config: GateConfig,
     pairing: Pairing,
+    groups: Sequence[Group],
     found: Sequence[RuleReport],
     *,
-    rounds: Sequence[RoundReport],
     fresh: Side | None,
+    again: Callable[[Sequence[Group], Side | None], list[RuleReport]],
 ) -> list[RuleReport]:
     """Judge the job with its errors as failures: what they may hide is not `ok`. Floors hold for what has a score."""
     verdict = _gravest(found)
     if verdict not in (GateVerdict.OK, GateVerdict.INCONCLUSIVE):
         return []
-    back = {old: new for new, old in pairing.agents.items()}
     broken = [
-        (old, cell)
-        for old in before.cells.values()
-        if old.scores
-        and (cell := now.cells.get((old.benchmark, old.scenario, back.get(old.agent, "")))) is not None
-        and cell.errors > 0
+        Pair(old, cell)
+        for cell in now.cells.values()
+        if cell.errors > 0
         and cell.known != QUARANTINE
+        and (old := before.cells.get((cell.benchmark, cell.scenario, pairing.agents.get(cell.agent, ""))))
+        and old.scores
     ]
-    again = [] if fresh is None else [cell for cell in fresh.cells.values() if cell.errors > 0]
-    if not broken and not again:
+    freshly = [] if fresh is None else [cell for cell in fresh.cells.values() if cell.errors > 0]
+    if not broken and not freshly:
         return []
-    would = _with_failures(now, before, config, broken, rounds=rounds, fresh=fresh)
+    if fresh is not None:
+        fresh = dataclasses.replace(fresh, cells={key: _failed(cell) for key, cell in fresh.cells.items()})
+    would = _gravest(again(_with_failures(groups, broken), fresh))
     # A scenario that passed and now has nothing but errors is not known to be as it was, however little it weighs.
     silent = [cell for old, cell in broken if not cell.scores and 2 * old.passed > len(old.scores)]
     if would is GateVerdict.REGRESSED:
@@ -264,7 +280,7 @@ def _hidden(
         verdict = GateVerdict.INCONCLUSIVE
     else:
         return []
-    failed = [*(cell for _, cell in broken), *again]
+    failed = [*(cell for _, cell in broken), *freshly]
     number = words.count(sum(cell.errors for cell in failed), "attempt")
     why = (
         f"{number} ended in an error; as failures they would make it {would.value}. "
@@ -281,35 +297,14 @@ def _hidden(
     ]
 
 
-def _with_failures(
-    now: Side,
-    before: Side,
-    config: GateConfig,
-    broken: Sequence[tuple[Cell, Cell]],
-    *,
-    rounds: Sequence[RoundReport],
-    fresh: Side | None,
-) -> GateVerdict:
-    """The verdict of what is compared, if all errors were failures: on both sides, as some are always unreliable."""
-    had, has = ({pair[place].key: _failed(pair[place]) for pair in broken} for place in (0, 1))
-    if fresh is not None:
-        fresh = dataclasses.replace(fresh, cells={key: _failed(cell) for key, cell in fresh.cells.items()})
-    worst = judge(
-        dataclasses.replace(now, cells={**now.cells, **has}),
-        dataclasses.replace(before, cells={**before.cells, **had}),
-        config.model_copy(
-            update={
-                "rules": tuple(rule for rule in config.rules if not rule.floor),
-                "max_error_rate": 1.0,
-                "min_samples": 1,
-            }
-        ),
-        job="",
-        at=datetime.datetime.min,
-        rounds=rounds,
-        fresh=fresh,
-    )
-    return _gravest([one for one in worst.rules if one.rule.metric not in (COVERAGE, ERRORS, SAMPLES)])
+def _with_failures(groups: Sequence[Group], broken: Iterable[Pair]) -> list[Group]:
+    """The groups, if all errors were failures: on both sides, as some scenarios are always unreliable."""
+    failed: dict[tuple[str, str], dict[str, Pair]] = {}
+    for old, new in broken:
+        one = Pair(sane(_failed(old)), sane(_failed(new)))
+        if one.same_task and one.before.scores and one.now.scores:
+            failed.setdefault((new.benchmark, new.agent), {})[new.scenario] = one
+    return [one.with_pairs(failed.get((one.benchmark, one.agent), {})) for one in groups]
 
 
 def _failed(cell: Cell) -> Cell:

@@ -30,6 +30,14 @@ class Pair(NamedTuple):
         """Whether it is out of every gate, by what is known of it now."""
         return self.now.known == QUARANTINE
 
+    @property
+    def same_task(self) -> bool:
+        """Whether both sides are the same task, as far as they know."""
+        return self.before.comparable == self.now.comparable or None in (
+            self.before.comparable,
+            self.now.comparable,
+        )
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pairing:

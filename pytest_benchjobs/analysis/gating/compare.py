@@ -32,8 +32,10 @@ def compare(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Fou
         measured = measure(rule, group.pairs)
         if measured.pairs:
             tested = measured.test()
-            report = functools.partial(_reports, group, measured, tested.test, config)
-            found.append(Tested(rule, tested.worse, report))
+            about = (group, measured, tested.test, config)
+            found.append(
+                Tested(rule, tested.worse, *(functools.partial(way, *about) for way in (_reports, _verdicts)))
+            )
         else:
             found.append(group.report(rule, GateVerdict.INVALID, _nothing_to_compare(measured)))
     return found
@@ -43,6 +45,13 @@ def _reports(
     group: Group, measured: Measured, test: str, config: GateConfig, p: float, comparisons: int
 ) -> list[RuleReport]:
     return [_Judged(group, measured, p, test, config, comparisons).report()]
+
+
+def _verdicts(
+    group: Group, measured: Measured, test: str, config: GateConfig, p: float, comparisons: int
+) -> list[RuleReport]:
+    verdict = _Judged(group, measured, p, test, config, comparisons).verdict
+    return [group.report(measured.rule, verdict, "")]
 
 
 def new(rule: Rule, group: Group, config: GateConfig) -> RuleReport:
@@ -71,11 +80,24 @@ class _Judged:
     config: GateConfig
     comparisons: int
 
+    @functools.cached_property
+    def before(self) -> float:
+        """Mean over scenarios."""
+        return mean(self.measured.before)
+
+    @functools.cached_property
+    def now(self) -> float:
+        """The same of the job."""
+        return mean(self.measured.now)
+
+    @functools.cached_property
+    def tolerance(self) -> float:
+        """In the unit of the metric."""
+        return tolerated(self.measured.rule, self.before, self.group.benchmark, self.config.noise)
+
     def report(self) -> RuleReport:
-        rule = self.measured.rule
-        before, now = mean(self.measured.before), mean(self.measured.now)
-        tolerance = tolerated(rule, before, self.group.benchmark, self.config.noise)
-        verdict = self._verdict(before, now, tolerance)
+        rule, before, now, tolerance = self.measured.rule, self.before, self.now, self.tolerance
+        verdict = self.verdict
         interval = self.measured.interval()
         detectable = self.measured.detectable(self.comparisons)
         advice = None
@@ -100,7 +122,10 @@ class _Judged:
             }
         )
 
-    def _verdict(self, before: float, now: float, tolerance: float) -> GateVerdict:
+    @property
+    def verdict(self) -> GateVerdict:
+        """By the policy."""
+        before, now, tolerance = self.before, self.now, self.tolerance
         worse = now - before if self.measured.spent else before - now
         beyond = worse > tolerance + _ROUNDING * max(1.0, tolerance)
         policy = self.config.policy

@@ -17,16 +17,18 @@ class Tested:
     p_value: float
     reports: Callable[[float, int], list[RuleReport]]
     """Judges by the adjusted p, for so many comparisons."""
+    wordless: Callable[[float, int], list[RuleReport]] | None = None
+    """The same where only verdicts are asked for, if that takes fewer steps."""
 
 
 Found = RuleReport | Tested
 """A verdict, or what gets one when all p-values are known."""
 
 
-def judged(found: Iterable[Found]) -> list[RuleReport]:
+def judged(found: Iterable[Found], *, wordless: bool = False) -> list[RuleReport]:
     """Judge everything, in the same order, with p-values adjusted by Holm over all rules of the gate.
 
-    A rule that stands alone is adjusted for what it looks at itself.
+    A rule that stands alone is adjusted for what it looks at itself. `wordless` reports may have nothing but verdicts.
     """
     listed = list(found)
     families: dict[Rule | None, list[Tested]] = {}
@@ -37,7 +39,8 @@ def judged(found: Iterable[Found]) -> list[RuleReport]:
     for family in families.values():
         adjusted = holm([one.p_value for one in family])
         for one, p in zip(family, adjusted, strict=True):
-            known[id(one)] = one.reports(p, len(family))
+            reports = one.wordless if wordless and one.wordless is not None else one.reports
+            known[id(one)] = reports(p, len(family))
     return [report for one in listed for report in (known[id(one)] if isinstance(one, Tested) else [one])]
 
 

@@ -51,6 +51,16 @@ class Group:
         """Scenarios that say something: pairs, or where nothing is compared, those with a score."""
         return self.scored if self.baseline_agent is None else len(self.pairs)
 
+    def with_pairs(self, pairs: Mapping[str, Pair]) -> Group:
+        """The same with these pairs, by scenario, in place of its own or in addition to them."""
+        if not pairs:
+            return self
+        every = {one.now.scenario: one for one in self.pairs} | pairs
+        missing = tuple(cell for cell in self.missing if cell.scenario not in pairs)
+        return dataclasses.replace(
+            self, pairs=tuple(every[scenario] for scenario in sorted(every)), missing=missing
+        )
+
     def report(self, rule: Rule, verdict: GateVerdict, why: str) -> RuleReport:
         """What a rule found here, to begin with."""
         return RuleReport(
