@@ -39,10 +39,14 @@ def coverage(
 
     """
     back = {old: new for new, old in pairing.agents.items()}
+    # What is paired was run.
+    doubtful = {
+        (ref.benchmark, ref.scenario, pairing.agents[ref.agent])
+        for ref in (*pairing.removed, *pairing.changed, *pairing.unscored)
+    }
+    doubtful.update(key for key in before.cells if key[2] not in back)
     missing = [
-        key
-        for key, cell in before.cells.items()
-        if _is_judged(cell, rules, back) and not _ran(key, now, back)
+        key for key in doubtful if not _ran(key, now, back) and _is_judged(before.cells[key], rules, back)
     ]
     changed = _mostly_changed(pairing, before, rules)
 

@@ -19,12 +19,12 @@ from ..model.gate import (
     RuleReport,
 )
 from ..system.garbage import undisturbed
-from .coverage import COVERAGE, coverage
+from .coverage import coverage
 from .gating import words
 from .gating.changes import changes
 from .gating.compare import compare
 from .gating.family import Found, judged
-from .gating.floors import ERRORS, SAMPLES, error_rate, errors, floors, samples
+from .gating.floors import ERRORS, SAMPLES, error_rate, errors, floors, samples, too_many
 from .gating.groups import Group, group, select
 from .gating.measure import mean
 from .gating.single import critical, each
@@ -164,22 +164,18 @@ def _validity(
         return [RuleReport(rule=least, verdict=GateVerdict.INVALID, why=why)]
     # A limit for one group takes the place of the general one.
     limited = _without(groups, ERRORS, config)
-    found = _invalid(errors(ceiling, one) for one in limited)
-    if not found:
-        found = _invalid(
-            [error_rate(ceiling, sum(one.errors for one in limited), sum(one.attempts for one in limited))]
-        )
+    found = [errors(ceiling, one) for one in limited if too_many(ceiling, one.errors, one.attempts)]
+    both = sum(one.errors for one in limited), sum(one.attempts for one in limited)
+    if not found and too_many(ceiling, *both):
+        found = [error_rate(ceiling, *both)]
     if before is not None:
         found += _more_errors(ceiling, before, now, pairing)
         new = all(one.baseline_agent is None for one in groups)
         if not pairing.pairs and not (new and config.without is GateVerdict.NO_BASELINE):
             why = _nothing_in_common(before, pairing)
             return [*found, RuleReport(rule=least, verdict=GateVerdict.INVALID, why=why)]
-    return found + _invalid(samples(least, one) for one in _without(groups, SAMPLES, config))
-
-
-def _invalid(reports: Iterable[RuleReport]) -> list[RuleReport]:
-    return [one for one in reports if one.verdict is GateVerdict.INVALID]
+    enough = config.min_samples
+    return found + [samples(least, one) for one in _without(groups, SAMPLES, config) if one.samples < enough]
 
 
 def _without(groups: Sequence[Group], metric: str, config: GateConfig) -> list[Group]:
@@ -200,8 +196,11 @@ def _more_errors(rule: Rule, before: Side, now: Side, pairing: Pairing) -> list[
         cell = now.cells[ref.benchmark, ref.scenario, ref.agent]
         if cell.known != QUARANTINE:
             both.append((before.cells[ref.benchmark, ref.scenario, pairing.agents[ref.agent]], cell))
-    errors = [sum([max(0, pair[side].errors) for pair in both]) for side in (0, 1)]
-    attempts = [bad + sum([len(pair[side].scores) for pair in both]) for side, bad in enumerate(errors)]
+    sides = [[old for old, _ in both], [new for _, new in both]]
+    errors = [sum([cell.errors for cell in side if cell.errors > 0]) for side in sides]
+    attempts = [
+        bad + sum([len(cell.scores) for cell in side]) for side, bad in zip(sides, errors, strict=True)
+    ]
     if not all(attempts):
         return []
     was, is_now = (bad / some for bad, some in zip(errors, attempts, strict=True))
@@ -379,13 +378,13 @@ def _both(
     pairs: Sequence[Pair], read: Callable[[Cell], Sequence[float]]
 ) -> tuple[float | None, float | None]:
     """Mean over scenarios of which both sides know it, so that both are of the same ones."""
-    known = [(old, new) for one in pairs if (old := read(one.before)) and (new := read(one.now))]
-    if not known:
+    olds, news = [read(old) for old, _ in pairs], [read(new) for _, new in pairs]
+    if not (all(olds) and all(news)):
+        known = [both for both in zip(olds, news, strict=True) if all(both)]
+        olds, news = [old for old, _ in known], [new for _, new in known]
+    if not olds:
         return None, None
-    return (
-        mean([old[0] if len(old) == 1 else mean(old) for old, _ in known]),
-        mean([new[0] if len(new) == 1 else mean(new) for _, new in known]),
-    )
+    return mean([*map(mean, olds)]), mean([*map(mean, news)])
 
 
 def _why(verdict: GateVerdict, found: Sequence[RuleReport], groups: Sequence[Group]) -> str:

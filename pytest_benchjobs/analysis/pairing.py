@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +17,8 @@ from .sides import QUARANTINE, Cell, Key, Side
 
 _NAME = re.compile(r"[^@:,]*")
 _HOST = re.compile(r"@(?:https?://)?[^@,]*[.:/][^@,]*")
+_BY_AGENT = operator.itemgetter(0, 2, 1)
+_REF = set(ScenarioRef.model_fields)
 _SHOWN = 200
 _LARGEST = 1e12  # seconds, USD or tokens of an attempt: beyond belief, and squares of it still are numbers
 
@@ -39,11 +43,16 @@ class Pair(NamedTuple):
         )
 
 
+_PAIR: Callable[[Iterable[Cell]], Pair] = functools.partial(tuple.__new__, Pair)
+"""`Pair._make` without the check of the length."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pairing:
     """What two sides have in common, and what they do not. Everything is sorted."""
 
     pairs: tuple[Pair, ...] = ()
+    """By benchmark, agent and scenario: in the order in which histories have them, which is the order of memory."""
     added: tuple[ScenarioRef, ...] = ()
     """Of agents on both sides, as are the others; `agent` is the label now, where there is one."""
     removed: tuple[ScenarioRef, ...] = ()
@@ -74,38 +83,41 @@ def pair(before: Side, now: Side) -> Pairing:
             for (benchmark, scenario, label), one in before.cells.items()
             if label in back
         }
-    has = sorted(now.cells)
+    has = sorted(now.cells, key=_BY_AGENT)
     if len(agents) < len(now.agents):
         has = [key for key in has if key[2] in agents]
     pairs: list[Pair] = []
-    listed: dict[str, list[ScenarioRef]] = {"added": [], "changed": [], "unscored": []}
+    added: list[Key] = []
+    changed: list[tuple[Key, str]] = []
+    unscored: list[tuple[Key, str]] = []
     counts: Counter[str] = Counter()
     for key in has:
         old, new = had.pop(key, None), now.cells[key]
         if old is None:
-            listed["added"].append(_ref(key, None))
+            added.append(key)
             continue
         if old.comparable != new.comparable and old.comparable is not None and new.comparable is not None:
-            listed["changed"].append(_ref(key, "not the same task as in the baseline"))
+            changed.append((key, "not the same task as in the baseline"))
             continue
         if not _fine(old):
             old = _sane(old, counts)
         if not _fine(new):
             new = _sane(new, counts)
         if not old.scores or not new.scores:
-            listed["unscored"].append(_ref(key, _missing(old, new)))
+            sides = ((bool(new.scores), new.errors), (bool(old.scores), old.errors))
+            unscored.append((key, _missing(*sides)))
             continue
         if old.comparable is None or new.comparable is None:
             counts["unknown"] += 1
         if old.mixed or new.mixed:
             counts["mixed"] += 1
-        pairs.append(Pair(old, new))
+        pairs.append(_PAIR((old, new)))
     return Pairing(
         pairs=tuple(pairs),
-        added=tuple(listed["added"]),
+        added=tuple(_ref(key, None) for key in sorted(added)),
         removed=tuple(_ref(key, None) for key in sorted(had)),  # what is left
-        changed=tuple(listed["changed"]),
-        unscored=tuple(listed["unscored"]),
+        changed=tuple(_ref(*one) for one in sorted(changed)),
+        unscored=tuple(_ref(*one) for one in sorted(unscored)),
         agents=agents,
         notes=(*_about_agents(agents, before, now), *_about(counts)),
     )
@@ -153,14 +165,17 @@ def _anything(_: str) -> str:
 
 def _ref(key: Key, why: str | None) -> ScenarioRef:
     benchmark, scenario, agent = key
-    return trusted(ScenarioRef, {"benchmark": benchmark, "scenario": scenario, "agent": agent, "why": why})
+    values = {"benchmark": benchmark, "scenario": scenario, "agent": agent, "why": why}
+    return trusted(ScenarioRef, values, _REF)
 
 
-def _missing(old: Cell, new: Cell) -> str:
+@functools.lru_cache(maxsize=1024)
+def _missing(now: tuple[bool, int], before: tuple[bool, int]) -> str:
+    """Which side has no score, and why, of whether it has any and how many errors."""
     parts = []
-    for cell, side in ((new, "now"), (old, "in the baseline")):
-        if not cell.scores:
-            parts.append(f"{_errors(cell.errors)} {side}" if cell.errors else f"no result {side}")
+    for (scored, errors), side in ((now, "now"), (before, "in the baseline")):
+        if not scored:
+            parts.append(f"{_errors(errors)} {side}" if errors else f"no result {side}")
     return ", ".join(parts)
 
 
@@ -187,9 +202,10 @@ def _fine(cell: Cell) -> bool:
     for score in scores:
         if not 0 <= score <= 1:  # NaN is not, either
             return False
-    for number in (*seconds, *costs, *tokens):
-        if not 0 <= number <= _LARGEST:
-            return False
+    for numbers in (seconds, costs, tokens):
+        for number in numbers:
+            if not 0 <= number <= _LARGEST:
+                return False
     return errors >= 0 <= passed <= len(scores)
 
 

@@ -17,6 +17,7 @@ from .single import chances
 _FALSE_SHARE = 0.1  # of suspects that may be none
 _ROUNDING = 1e-9
 _MODES = frozenset(KnownMode)
+_CHANGE = set(Change.model_fields)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ def changes(pairs: Sequence[Pair]) -> Changes:
     alone = chances(judged)
     for pair, p, adjusted in zip(judged, alone, benjamini_hochberg(alone), strict=True):
         before, now = pair
+        if before.scores == now.scores and before.passed == now.passed:
+            continue  # as nearly all are, and such a p is not below a half
         passed = 2 * before.passed > len(before.scores)
         passes = 2 * now.passed > len(now.scores)
         if passed != passes:
@@ -88,6 +91,7 @@ def change_of(pair: Pair, p: float | None, adjusted: float | None) -> Change:
             "fresh_passed": None,
             "confirmed": None,
         },
+        _CHANGE,
     )
 
 

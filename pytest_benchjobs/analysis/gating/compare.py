@@ -181,7 +181,7 @@ class _Judged:
             return None
         fell = [
             pair.now.scenario
-            for pair, change in zip(measured.pairs, measured.differences(), strict=True)
+            for pair, change in zip(measured.pairs, measured.differences, strict=True)
             if change <= -_FAR
             and (self.p < _REMARKABLE or -change * min(len(pair.before.scores), len(pair.now.scores)) > 1)
         ]

@@ -45,7 +45,7 @@ def error_rate(rule: Rule, bad: int, attempts: int) -> RuleReport:
     """The same, of so many attempts."""
     share = bad / attempts if attempts else 0.0
     low, high = wilson(bad, attempts, rule.level)
-    beyond = share > rule.amount + _ROUNDING
+    beyond = too_many(rule, bad, attempts)
     why = f"{bad:,} of {words.count(attempts, 'attempt')} ({words.percent(share)}) ended in an error"
     why += f"; {words.percent(rule.amount)} may" if beyond else ""
     return RuleReport(
@@ -58,6 +58,11 @@ def error_rate(rule: Rule, bad: int, attempts: int) -> RuleReport:
         tolerance=rule.amount,
         test="floor",
     )
+
+
+def too_many(rule: Rule, bad: int, attempts: int) -> bool:
+    """Whether the share of attempts that ended in an error is above the ceiling."""
+    return attempts > 0 and bad / attempts > rule.amount + _ROUNDING
 
 
 def samples(rule: Rule, group: Group) -> RuleReport:

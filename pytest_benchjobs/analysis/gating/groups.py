@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import functools
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ...model.gate import GateVerdict, Rule, RuleReport
 from ..pairing import Pair, Pairing, sane
-from ..sides import QUARANTINE, Cell, Side
+from ..sides import QUARANTINE, Cell, Key, Side
 from .words import names
 
 _BY_SCENARIO = operator.attrgetter("scenario")
+_BY_GROUP: Callable[[Key], tuple[str, str]] = operator.itemgetter(0, 2)
 CRITICAL = "critical"
 """Tag of scenarios that must pass."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Group:
     """What an agent did at a benchmark; without what is in quarantine."""
 
@@ -36,22 +38,22 @@ class Group:
         """Scenarios with a score."""
         return sum(bool(cell.scores) for cell in self.cells)
 
-    @property
+    @functools.cached_property
     def errors(self) -> int:
         """Attempts that ended in one."""
         return sum([cell.errors for cell in self.cells])
 
-    @property
+    @functools.cached_property
     def attempts(self) -> int:
         """With a score, or an error."""
-        return sum([len(cell.scores) + cell.errors for cell in self.cells])
+        return sum([len(cell.scores) for cell in self.cells]) + self.errors
 
     @property
     def samples(self) -> int:
         """Scenarios that say something: pairs, or where nothing is compared, those with a score."""
         return self.scored if self.baseline_agent is None else len(self.pairs)
 
-    def with_pairs(self, pairs: Mapping[str, Pair]) -> Group:
+    def with_pairs(self, pairs: dict[str, Pair]) -> Group:
         """The same with these pairs, by scenario, in place of its own or in addition to them."""
         if not pairs:
             return self
@@ -94,7 +96,7 @@ def group(now: Side, before: Side | None, pairing: Pairing) -> list[Group]:
             paired.append(pair)
     had: dict[tuple[str, str], list[Cell]] = {}
     if before is not None:
-        had = {found: [] for found in {(benchmark, agent) for benchmark, _, agent in before.cells}}
+        had = {found: [] for found in map(_BY_GROUP, before.cells)}
         for ref in (*pairing.removed, *pairing.changed, *pairing.unscored):
             cell = before.cells[ref.benchmark, ref.scenario, pairing.agents[ref.agent]]
             had[cell.benchmark, cell.agent].append(cell)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
@@ -39,7 +41,7 @@ class Tested(NamedTuple):
     test: str
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Measured:
     """Values of scenarios; all lists are in the order of the pairs, which is that of scenarios."""
 
@@ -64,6 +66,7 @@ class Measured:
         """How many independent differences there are."""
         return len(self.pairs) if self.clusters is None else len(set(self.clusters))
 
+    @functools.cached_property
     def differences(self) -> list[float]:
         """Now minus before."""
         return [new - old for old, new in zip(self.before, self.now, strict=True)]
@@ -71,10 +74,10 @@ class Measured:
     def merits(self) -> list[float]:
         """How much better each scenario became. Of relative amounts of what is spent, on a scale of ratios."""
         if not self.spent:
-            return self.differences()
+            return self.differences
         if self.ratios:
             return [math.log(old) - math.log(new) for old, new in zip(self.before, self.now, strict=True)]
-        return [-one for one in self.differences()]
+        return [-one for one in self.differences]
 
     @property
     def ratios(self) -> bool:
@@ -95,7 +98,7 @@ class Measured:
         """Of pass@K and pass^K: the estimate of so many attempts, of which so many passed."""
         return _estimate(self.rule)
 
-    @property
+    @functools.cached_property
     def single(self) -> bool:
         """Whether each scenario has one attempt on either side."""
         return all(set(map(len, side)) == {1} for side in self.attempts)
@@ -103,7 +106,7 @@ class Measured:
     def test(self) -> Tested:
         """Whether it became worse, or better, by the test that fits the values."""
         if self.clusters is None and self.single and self.binary:
-            changes = self.differences()
+            changes = self.differences
             broke, fixed = changes.count(-1.0), changes.count(1.0)
             return Tested(mcnemar(broke, fixed), mcnemar(fixed, broke), "mcnemar")
         before, now = self.attempts if not self.spent else map(self._saved, self.attempts)
@@ -123,7 +126,7 @@ class Measured:
 
     def interval(self) -> Interval | None:
         """Of the mean difference."""
-        found = mean_interval(self.differences(), level=self.rule.level, clusters=self.clusters)
+        found = mean_interval(self.differences, level=self.rule.level, clusters=self.clusters)
         if found is None or self.spent:
             return found
         # Student knows nothing of scores, which end at 0 and 1.
@@ -139,7 +142,7 @@ class Measured:
         found = detectable_drop(*sides, alpha=self.rule.alpha / comparisons, scores=not self.spent)
         if found is not None and self.clusters is not None:
             # Scenarios that succeed and fail together are worth fewer.
-            together, apart = (clustered_error(self.differences(), of) for of in (self.clusters, None))
+            together, apart = (clustered_error(self.differences, of) for of in (self.clusters, None))
             found *= max(1.0, (together or 0.0) / apart) if apart else 1.0
             found = found if self.spent or found <= mean(self.before) else None
         if found is not None and found <= _ROUNDING * max(mean(self.before), mean(self.now)):
@@ -152,15 +155,18 @@ class Measured:
         pairs = zip(*self.attempts, strict=True)
         return any(max(*old, *new) - min(*old, *new) > _ROUNDING * max(*old, *new) for old, new in pairs)
 
-    @property
+    @functools.cached_property
     def least_p(self) -> float:
         """The smallest p there can be: of scenarios, or clusters, that all fell as far as they can."""
+        if self.clusters is None:
+            attempts = Counter(zip(*(map(len, side) for side in self.attempts), strict=True))
+            ways: int = math.prod(math.comb(a + b, b) ** times for (a, b), times in attempts.items())
+            return 1 / ways
         sizes: dict[Hashable, tuple[int, int]] = {}
-        for place, (old, new) in enumerate(zip(*self.attempts, strict=True)):
-            cluster = place if self.clusters is None else self.clusters[place]
+        for cluster, old, new in zip(self.clusters, *self.attempts, strict=True):
             least = sizes.get(cluster, (len(old), len(new)))
             sizes[cluster] = min(least[0], len(old)), min(least[1], len(new))
-        if self.clusters is not None and 0.5 ** len(sizes) <= self.rule.alpha:
+        if 0.5 ** len(sizes) <= self.rule.alpha:
             return 0.5 ** len(sizes)
         return 1 / math.prod(math.comb(a + b, b) for a, b in sizes.values())
 
@@ -174,22 +180,22 @@ class Measured:
 def measure(rule: Rule, pairs: Sequence[Pair]) -> Measured:
     """The values of the rule's metric; a scenario that has none on a side is left out."""
     read, worth = _READERS[rule.metric], _estimate(rule)
-    value = mean if worth is None else lambda passed: worth(len(passed), round(math.fsum(passed)))
-    kept: list[Pair] = []
-    before: list[float] = []
-    now: list[float] = []
-    attempts: tuple[list[Values], list[Values]] = ([], [])
-    for pair in pairs:
-        old, new = read(pair.before), read(pair.now)
-        if min(len(old), len(new)) < (rule.k or 1):
-            continue
-        kept.append(pair)
-        attempts[0].append(old)
-        attempts[1].append(new)
-        before.append(value(old))
-        now.append(value(new))
-    clusters = clusters_of([pair.now for pair in kept])
-    return Measured(rule, kept, len(pairs) - len(kept), before, now, attempts, clusters)
+    least = rule.k or 1
+    kept = [
+        (pair, old, new)
+        for pair in pairs
+        if len(old := read(pair.before)) >= least <= len(new := read(pair.now))
+    ]
+    attempts = [old for _, old, _ in kept], [new for _, _, new in kept]
+    if worth is None:
+        before, now = (
+            [values[0] if len(values) == 1 else mean(values) for values in side] for side in attempts
+        )
+    else:
+        before, now = ([worth(len(values), round(math.fsum(values))) for values in side] for side in attempts)
+    paired = [pair for pair, _, _ in kept]
+    clusters = clusters_of([pair.now for pair in paired])
+    return Measured(rule, paired, len(pairs) - len(paired), before, now, attempts, clusters)
 
 
 def mean(values: Values) -> float:

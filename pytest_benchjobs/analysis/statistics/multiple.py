@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from .numbers import probabilities
@@ -18,12 +19,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
     """
     found = probabilities(p_values)
-    adjusted = [0.0] * len(found)
-    highest = 0.0
-    for rank, place in enumerate(sorted(range(len(found)), key=found.__getitem__)):
-        highest = max(highest, min(1.0, found[place] * (len(found) - rank)))
-        adjusted[place] = highest
-    return adjusted
+    adjusted: dict[float, float] = {}
+    highest, rest = 0.0, len(found)
+    for p, times in sorted(Counter(found).items()):
+        highest = adjusted[p] = max(highest, min(1.0, p * rest))
+        rest -= times
+    return [adjusted[p] for p in found]
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
@@ -37,10 +38,9 @@ def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
 
     """
     found = probabilities(p_values)
-    adjusted = [0.0] * len(found)
-    lowest = 1.0
-    descending = sorted(range(len(found)), key=found.__getitem__, reverse=True)
-    for rank, place in zip(range(len(found), 0, -1), descending, strict=True):
-        lowest = min(lowest, found[place] * len(found) / rank)
-        adjusted[place] = lowest
-    return adjusted
+    adjusted: dict[float, float] = {}
+    lowest, rank = 1.0, len(found)
+    for p, times in sorted(Counter(found).items(), reverse=True):
+        lowest = adjusted[p] = min(lowest, p * len(found) / rank)
+        rank -= times
+    return [adjusted[p] for p in found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
 import math
@@ -11,6 +12,7 @@ from .numbers import finite
 from .rates import normal_quantile
 
 _FEWEST = 5  # scenarios
+_WHOLE = frozenset((0.0, 1.0))
 _UNSURE = 0.5  # deviations, over the root of scenarios: what is added for a variance that is only estimated
 
 
@@ -88,32 +90,27 @@ class _Suite:
     @classmethod
     def of(cls, pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> _Suite:
         n = len(pairs)
-        olds, news = (
-            [math.fsum(scores) / len(scores) for scores in side] for side in zip(*pairs, strict=True)
-        )
+        first, second = zip(*pairs, strict=True)
+        sides = [*first, *second]
+        values = [scores[0] if len(scores) == 1 else math.fsum(scores) / len(scores) for scores in sides]
+        olds, news = values[:n], values[n:]
+        sizes = [*map(len, sides)]
+        attempts = [*zip(sizes[:n], sizes[n:], strict=True)]
+        many = collections.Counter(attempts).items()
         before, now, both, pooled = (
-            math.fsum(one) / n
-            for one in (
-                [1 / len(old) for old, _ in pairs],
-                [1 / len(new) for _, new in pairs],
-                [1 / (len(old) + len(new) - 1) for old, new in pairs],
-                [1 / (len(old) + len(new)) for old, new in pairs],
-            )
+            math.fsum(itertools.chain.from_iterable([1 / of(*one)] * times for one, times in many)) / n
+            for of in (lambda a, _: a, lambda _, b: b, lambda a, b: a + b - 1, lambda a, b: a + b)
         )
-        sides = [*(old for old, _ in pairs), *(new for _, new in pairs)]
-        freedom = sum(map(len, sides)) - len(sides)
+        freedom = sum(sizes) - 2 * n
         if freedom:
             within = math.fsum(_squares(scores) for scores in sides if len(scores) > 1) / freedom
         else:
             within = (
                 math.fsum((new - old) ** 2 for old, new in zip(olds, news, strict=True)) / n / (before + now)
             )
-        worth = [
-            (old * len(one) + new * len(other)) / (len(one) + len(other))
-            for old, new, (one, other) in zip(olds, news, pairs, strict=True)
-        ]
+        worth = [(old * a + new * b) / (a + b) for old, new, (a, b) in zip(olds, news, attempts, strict=True)]
         square = math.fsum(one * one for one in worth) / n - within * pooled
-        whole = all(score in (0, 1) for scores in sides for score in scores)
+        whole = _WHOLE.issuperset(itertools.chain.from_iterable(sides))
         step = (before + now) / n if whole else 0.0
         return cls(n, math.fsum(olds) / n, within, max(0.0, square), before, now, both, step)
 
