@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import os
 import random
 import statistics
@@ -12,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pytest_benchjobs.analysis.gate import judge
-from pytest_benchjobs.analysis.sides import side
+from pytest_benchjobs.analysis.sides import Side, side
 from pytest_benchjobs.model.gate import GateConfig, GateReport
 from pytest_benchjobs.settings.rules import parse_rule
 from pytest_benchjobs.store.history import FILE, History
@@ -21,9 +22,16 @@ from pytest_benchjobs.store.rows import PairRow
 from .history import generate
 
 BUDGET = 0.300
+SINGLE = 0.005  # of one benchmark and agent: forty of them stay well within the budget of such a gate
 TRIALS = 10_000
 REPEATS = 9
 _CONFIG = GateConfig(rules=(parse_rule("mean:5pp"),), max_error_rate=0.2)
+_DRAWN = 41
+_SCORES: dict[str, Callable[[random.Random], float]] = {
+    "0/1": lambda chance: float(chance.random() < 0.6),
+    "continuous": lambda chance: chance.random(),
+    "two digits": lambda chance: round(chance.random(), 2),
+}
 _AT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 
 
@@ -48,21 +56,45 @@ def measure() -> list[tuple[str, float, str, str]]:
     chance = random.Random(0)
     before, now = ([_attempt(index, chance) for index in range(TRIALS)] for _ in range(2))
     rows.append(_row("gate: 2,000 scenarios x 5", lambda: _judged(before, now), "scores of all sorts"))
-    return rows
+    return [*rows, *itertools.starmap(_single, itertools.product((20, 89), (1, 15), _SCORES))]
 
 
-def _row(what: str, question: Callable[[], object], detail: str) -> tuple[str, float, str, str]:
+def _single(scenarios: int, attempts: int, kind: str) -> tuple[str, float, str, str]:
+    """One benchmark and agent, one attempt before and some now; other scores each time, as parts of tests are cached."""
+    chance = random.Random(0)
+
+    def drawn(most: int) -> Side:
+        rows = [
+            _attempt(place * 5, chance)._replace(score=_SCORES[kind](chance), attempt=attempt)
+            for place in range(scenarios)
+            for attempt in range(1, most + 1)
+        ]
+        return side(str(most), [(str(most), rows)])
+
+    ready = iter([(drawn(1), drawn(attempts)) for _ in range(_DRAWN + 1)])
+
+    def judged() -> GateReport:
+        before, now = next(ready)
+        return judge(now, before, _CONFIG, job="other", at=_AT)
+
+    return _row(f"gate: {scenarios} x 1 v {attempts}, {kind}", judged, "", SINGLE, _DRAWN)
+
+
+def _row(
+    what: str, question: Callable[[], object], detail: str, budget: float = BUDGET, repeats: int = REPEATS
+) -> tuple[str, float, str, str]:
     question()
     times, work = [], []
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         began = time.perf_counter(), time.process_time()
         question()
         times.append(time.perf_counter() - began[0])
         work.append(time.process_time() - began[1])
     seconds = statistics.median(times)
     # Nothing here waits: what the clock says beyond the processor's time is the doing of others on this machine.
-    spent = f"{seconds * 1000:.0f} ms, {statistics.median(work) * 1000:.0f} of the processor"
-    return what, seconds / BUDGET, f"<= 1 ({BUDGET * 1000:.0f} ms)", f"{spent}  {detail}"
+    digits = 1 if budget < BUDGET else 0
+    spent = f"{seconds * 1000:.{digits}f} ms, {statistics.median(work) * 1000:.{digits}f} of the processor"
+    return what, seconds / budget, f"<= 1 ({budget * 1000:.0f} ms)", f"{spent}  {detail}".rstrip()
 
 
 def _sides(before: list[PairRow], now: list[PairRow]) -> object:

@@ -188,7 +188,7 @@ def test_the_expansion_of_many_parts_is_near_the_exact_count(
     unit = shuffling._unit(parts)
     assert unit is not None
     expanded = shuffling._expanded(parts, unit, 20_000)
-    exact = shuffling._counted([shuffling._in_units(part, unit) for part in parts], 1 << 30)
+    exact = shuffling._counted(shuffling._in_units(parts, unit), 1 << 30)
     assume(expanded is not None)
     assert expanded is not None
     assert exact is not None

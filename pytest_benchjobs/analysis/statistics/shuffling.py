@@ -95,9 +95,12 @@ def flipped(difference: float) -> Counted | None:
 
 def dealt(before: Sequence[float], now: Sequence[float]) -> Part | None:
     """A part whose attempts are dealt anew to the sides; it adds the mean now less that before. None: all are alike."""
+    a, b = len(before), len(now)
+    if a == b == 1:
+        rise = 2 * abs(now[0] - before[0])
+        return Counted(2, 1, 1, (rise,), int(now[0] > before[0])) if rise > NOTHING else None
     values = {*before, *now}
     lowest = min(values)
-    a, b = len(before), len(now)
     each = 1 / a + 1 / b
     if len(values) == 2:
         rise = (max(values) - lowest) * each
@@ -131,7 +134,7 @@ def tails(parts: Sequence[Part], *, seed: int = 0, resamples: int = 20_000) -> T
     if not parts:
         return Test(1.0, exact=True, resamples=0)
     unit = _unit(parts)
-    whole = [] if unit is None else [_in_units(part, unit) for part in parts]
+    whole = [] if unit is None else _in_units(parts, unit)
     if whole and (found := _counted(whole, _LITTLE_WORK)) is not None:
         return Test(found[0], exact=True, resamples=0, rise=found[1])
     if len(parts) >= _MANY_PARTS and (found := _expanded(parts, unit, resamples)) is not None:
@@ -164,6 +167,9 @@ def _unit(parts: Sequence[Part]) -> float | None:
             return None
     denominator = 1
     for amount in amounts:
+        # A multiple of what was found so far; of larger amounts another fraction may be as near.
+        if amount <= 1 and abs(round(amount * denominator) / denominator - amount) <= NOTHING:
+            continue
         near = Fraction(amount).limit_denominator(_FINEST)
         if abs(float(near) - amount) > NOTHING * max(1.0, amount):
             return None
@@ -182,8 +188,19 @@ class _Whole(NamedTuple):
     seen: int
 
 
-def _in_units(part: Part, unit: float) -> _Whole | None:
-    """None: there are too many deals to list."""
+def _in_units(parts: Sequence[Part], unit: float) -> list[_Whole]:
+    """All parts in units; none, if any has too many deals to list."""
+    gains = [
+        () if isinstance(part, Counted) else tuple([round(gain / unit) for gain in part.gains])
+        for part in parts
+    ]
+    # Looked at before any is listed: that may take longer than the whole test.
+    if any(len(some) * sum(some) > _FINEST for some in gains):
+        return []
+    return [_in_unit(part, some, unit) for part, some in zip(parts, gains, strict=True)]
+
+
+def _in_unit(part: Part, gains: tuple[int, ...], unit: float) -> _Whole:
     if isinstance(part, Counted):
         ways = _hypergeometric(part.attempts, part.drawn, part.ones)
         if part.rises.count(part.rises[0]) == len(part.rises):
@@ -191,9 +208,6 @@ def _in_units(part: Part, unit: float) -> _Whole | None:
             return _Whole({place * step: some for place, some in enumerate(ways)}, part.seen * step)
         sums = [0, *itertools.accumulate(round(rise / unit) for rise in part.rises)]
         return _Whole(dict(zip(sums, ways, strict=True)), sums[part.seen])
-    gains = [round(gain / unit) for gain in part.gains]
-    if len(gains) * sum(gains) > _FINEST:
-        return None
     return _Whole(_subsets(tuple(sorted(gains)), part.drawn), sum(gains[: part.drawn]))
 
 
@@ -221,16 +235,13 @@ def _subsets(gains: tuple[int, ...], drawn: int) -> dict[int, int]:
     return {total: ways // common for total, ways in sums[drawn].items()}
 
 
-def _counted(parts: Sequence[_Whole | None], most_work: int) -> tuple[float, float] | None:
+def _counted(parts: Sequence[_Whole], most_work: int) -> tuple[float, float] | None:
     """Shares of all deals whose sum is as low as the one seen, and as high; None: it would take too long.
 
     One long integer holds how many deals have each sum, as digits that are wide enough for the number of all deals; a
     part multiplies it, which is a few shifts and additions (the shift algorithm of Pagano and Tritchler).
     """
-    known = [part for part in parts if part is not None]
-    if len(known) < len(parts):
-        return None
-    known.sort(key=lambda part: len(part.ways))
+    known = sorted(parts, key=lambda part: len(part.ways))
     lows = [min(part.ways) for part in known]
     span = sum(max(part.ways) for part in known) - sum(lows)
     total = math.prod(sum(part.ways.values()) for part in known)
@@ -280,19 +291,43 @@ def _enumerated(parts: Sequence[Part]) -> tuple[float, float] | None:
     lists = sorted((listed for part in parts if (listed := _listed(part)) is not None), key=len)
     if math.prod(map(len, lists)) > _MOST_ENUMERATED:
         return None
+    seen = math.fsum(_seen(part) for part in parts)
+    slack = NOTHING * max(1.0, math.fsum(abs(listed[-1][0]) for listed in lists))
+    if all(some == 1 for listed in lists for _, some in listed):
+        return _halved([[gain for gain, _ in listed] for listed in lists], seen, slack)
     halves: list[list[tuple[float, int]]] = [[(0.0, 1)], [(0.0, 1)]]
     for listed in reversed(lists):
         halves.sort(key=len)
         halves[0] = [(total + gain, ways * some) for total, ways in halves[0] for gain, some in listed]
     left, right = map(sorted, halves)
-    seen = math.fsum(_seen(part) for part in parts)
-    slack = NOTHING * max(1.0, math.fsum(abs(listed[-1][0]) for listed in lists))
     sums = [total for total, _ in right]
     ways = [0, *itertools.accumulate(some for _, some in right)]
     low = sum(some * ways[bisect.bisect_right(sums, seen + slack - one)] for one, some in left)
     lower = sum(some * ways[bisect.bisect_left(sums, seen - slack - one)] for one, some in left)
     total = ways[-1] * sum(some for _, some in left)
     return low / total, (total - lower) / total
+
+
+def _halved(lists: Sequence[Sequence[float]], seen: float, slack: float) -> tuple[float, float]:
+    """The same where each gain comes about in one way, as it does when sides are exchanged."""
+    halves = [[0.0], [0.0]]
+    for gains in reversed(lists):
+        halves.sort(key=len)
+        halves[0] = [total + gain for total in halves[0] for gain in gains]
+    left, right = map(sorted, halves)
+    up_to, below = seen + slack, seen - slack
+    places = [bisect.bisect_right(right, up_to - one) for one in left]
+    # Nearly always the same places: few sums, or none but the one that was seen, are within the slack.
+    lower = sum(
+        [
+            place
+            if not place or right[place - 1] < below - one
+            else bisect.bisect_left(right, below - one, 0, place)
+            for one, place in zip(left, places, strict=True)
+        ]
+    )
+    total = len(left) * len(right)
+    return sum(places) / total, (total - lower) / total
 
 
 def _seen(part: Part) -> float:
@@ -306,6 +341,9 @@ def _seen(part: Part) -> float:
 def _moments(part: Part) -> tuple[float, float, float, float]:
     """Mean, and second to fourth central moment, of what a part gains."""
     if isinstance(part, Counted):
+        if part.attempts == 2:  # one on either side
+            half = part.rises[0] / 2
+            return half, half**2, 0.0, half**4
         ways = _hypergeometric(part.attempts, part.drawn, part.ones)
         gains = list(itertools.accumulate(part.rises, initial=0.0))
         total = sum(ways)
