@@ -73,7 +73,6 @@ async def _run(descriptor: int) -> None:
     for task in routes:
         task.cancel()
     await asyncio.wait(routes, timeout=_CLOSE_TIMEOUT) if routes else None
-    await job.session.close()
     shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -15,6 +15,7 @@ from ..model.endpoint import Wire
 from ..store.text import one_line
 from . import failures
 from .budget import Doubt
+from .connections import Connections
 from .failures import Failure
 from .job import Job
 from .meter import Meter, Reading, UsageRemover
@@ -36,6 +37,7 @@ class Exchange:
     Args:
         job: What all share.
         state: Of the trial.
+        connections: Of the trial.
         target: Whom to ask.
         call: What for.
         outgoing: What is asked.
@@ -47,6 +49,7 @@ class Exchange:
         self,
         job: Job,
         state: TrialState,
+        connections: Connections,
         target: Target,
         call: Call,
         outgoing: Outgoing,
@@ -64,7 +67,8 @@ class Exchange:
         self._model = outgoing.model and outgoing.model[:_LONGEST_MODEL]
         self._body = outgoing.content
         self._adds_usage = outgoing.with_usage is not None
-        self._asking = Asking(job, target, call, headers(request.headers, body=call.method != "GET"))
+        sent = headers(request.headers, body=call.method != "GET")
+        self._asking = Asking(job, connections, target, call, sent)
 
     async def run(self, recording: Recording | None, replay: Replay | None) -> web.StreamResponse:
         """Answer the agent, from a recording if there is one to be replayed, and keep what was said if asked to."""
@@ -231,6 +235,8 @@ class Exchange:
             whole = cut is None and (not hung_up or (reading is not None and reading.finished))
             if hung_up and not whole:
                 self._note_silence()
+            if whole and not hung_up and (reading is None or reading.error is None):
+                answer.keep()
             if reading is not None:
                 self._settle(reading, whole, cut)
             self._record(answer.status, answer.headers, chunks, cut=not whole)

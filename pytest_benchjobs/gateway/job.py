@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-
-import aiohttp
 
 from ..model.ending import Ending
 from ..model.usage import Usage
@@ -16,8 +13,6 @@ from .budget import Spending, Turnstile
 from .client import Limits
 from .prices import load_prices
 from .rates import Rates
-
-_CONNECT_TIMEOUT = 15.0
 
 
 class Job:
@@ -39,16 +34,6 @@ class Job:
         self.ledger = _path(settings["ledger"])
         self.exhausted: dict[str, str] = {}
         """Provider -> what it said when its quota was used up."""
-        self.session = aiohttp.ClientSession(
-            # No cookies, no credentials from files. A connection is for one call: what an endpoint did not read of a
-            # request, or says beyond its answer, must never be the beginning of another one.
-            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, force_close=True),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT),
-            trust_env=False,
-            trace_configs=[_tracing()],
-            read_bufsize=1 << 16,
-        )
 
     def note_spent(self) -> None:
         """Write down what was spent so far."""
@@ -62,21 +47,6 @@ class Job:
             return Ending.QUOTA, f"the quota of {provider} is used up: {message}"
         reached = self.spending.reached()
         return None if reached is None else (Ending.BUDGET, reached)
-
-
-def _tracing() -> aiohttp.TraceConfig:
-    """Tells whoever made a request that the endpoint has it, as an attribute `sent`."""
-
-    async def note_sent(
-        session: aiohttp.ClientSession,  # noqa: ARG001
-        context: SimpleNamespace,
-        params: aiohttp.TraceRequestHeadersSentParams,  # noqa: ARG001
-    ) -> None:
-        context.trace_request_ctx.sent = True
-
-    tracing = aiohttp.TraceConfig()
-    tracing.on_request_headers_sent.append(note_sent)
-    return tracing
 
 
 def _path(text: str | None) -> Path | None:

@@ -13,6 +13,7 @@ from ..model.ending import Ending
 from ..model.endpoint import Wire
 from ..store.text import one_line
 from .allowed import Allowed
+from .connections import Connections
 from .exchange import NO_RETRY, Exchange, error
 from .failures import Failure
 from .job import Job
@@ -34,6 +35,7 @@ class Passing:
         self,
         job: Job,
         state: TrialState,
+        connections: Connections,
         targets: Mapping[Wire, Target],
         allowed: Allowed,
         recording: Recording | None,
@@ -41,6 +43,7 @@ class Passing:
     ) -> None:
         self._job = job
         self._state = state
+        self._connections = connections
         self._targets = targets
         self._allowed = allowed
         self._recording = recording
@@ -68,7 +71,7 @@ class Passing:
             if others and call.metered:
                 self._state.refused(others[0])
                 return self._refused(call, 403, _not_asked_for(others[0]))
-            exchange = Exchange(self._job, self._state, target, call, outgoing, request)
+            exchange = Exchange(self._job, self._state, self._connections, target, call, outgoing, request)
             return await exchange.run(self._recording, self._replay)
 
     def _refused(self, call: Call, status: int, message: str) -> web.Response:

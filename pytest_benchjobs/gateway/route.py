@@ -18,6 +18,7 @@ from aiohttp.web_protocol import RequestHandler
 from ..model.endpoint import Endpoint, Wire
 from .allowed import Allowed
 from .client import Limits
+from .connections import Connections
 from .handoff import take
 from .job import Job
 from .passing import LARGEST_REQUEST, Passing
@@ -62,7 +63,8 @@ class Route:
         recording = None if job.record is None else Recording(job.record, trial, secrets)
         replay = None if job.replay is None else Replay(job.replay, trial, secrets)
         allowed = Allowed(request["models"])
-        self._passing = Passing(job, self._state, targets, allowed, recording, replay)
+        self._connections = Connections()
+        self._passing = Passing(job, self._state, self._connections, targets, allowed, recording, replay)
         self._server = web.Server(
             self._handle,
             request_factory=_request,
@@ -119,6 +121,7 @@ class Route:
         if self._door is not None:
             self._door.close()
         await self._server.shutdown(_SHUTDOWN)
+        await self._connections.close()
         return self._state.report()
 
 

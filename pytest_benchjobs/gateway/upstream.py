@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import itertools
 import random
 import time
@@ -17,6 +18,7 @@ from multidict import CIMultiDict
 
 from ..model.endpoint import Endpoint
 from . import failures
+from .connections import AT_WORK, Connections, Response
 from .failures import Failure
 from .job import Job
 from .meter import LONGEST_ANSWER, flaw
@@ -73,6 +75,8 @@ class Pulse:
         self._begun = self._alive = self._lively = self._left = self._window = time.monotonic()
         self._waiting = False
         self._fresh = self._recent = 0
+        self._content: aiohttp.StreamReader | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     def beat(self, size: int) -> None:
         """So many bytes came."""
@@ -98,21 +102,69 @@ class Pulse:
             TimeoutError: it did; says how long.
 
         """
-        now = time.monotonic()
-        # As long as the agent does not take what came, the endpoint is not waited for.
-        self._alive += now - self._left
-        self._lively += now - self._left
-        silence, rest = self._alive + self._silence - now, self._begun + self._longest - now
-        self._waiting = True
+        self._wait()
         try:
-            async with asyncio.timeout(max(min(silence, rest), 0.0)):
+            async with asyncio.timeout(max(self._rest(), 0.0)) as timeout:
                 yield
         except TimeoutError:
-            if silence < rest:
-                raise TimeoutError(f"the endpoint was silent for {self._silence:g} s") from None
-            raise TimeoutError(f"the call took more than {self._longest:g} s") from None
+            if not timeout.expired():
+                raise
+            raise self._too_long() from None
         finally:
             self._waiting, self._left = False, time.monotonic()
+
+    def watch(self, content: aiohttp.StreamReader) -> None:
+        """From now on this is what `read` reads, with one timer for all of it, until `stop`."""
+        self._content = content
+
+    async def read(self) -> bytes:
+        """What comes next of an answer; nothing at its end.
+
+        Raises:
+            TimeoutError: it took too long; says how long.
+
+        """
+        assert self._content is not None  # noqa: S101
+        self._wait()
+        if self._timer is None:
+            self._look()
+        try:
+            chunk = await self._content.readany()
+        finally:
+            self._waiting, self._left = False, time.monotonic()
+        self.beat(len(chunk))
+        return chunk
+
+    def stop(self) -> None:
+        """Nothing more is waited for."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None
+
+    def _wait(self) -> None:
+        # As long as the agent does not take what came, the endpoint is not waited for.
+        passed = time.monotonic() - self._left
+        self._alive += passed
+        self._lively += passed
+        self._waiting = True
+
+    def _look(self) -> None:
+        """Give up what is waited for if that takes too long, or look again when it would."""
+        self._timer = None
+        if not self._waiting or self._content is None:
+            return
+        if (rest := self._rest()) > 0:
+            self._timer = asyncio.get_running_loop().call_later(rest, self._look)
+        else:
+            self._content.set_exception(self._too_long())
+
+    def _rest(self) -> float:
+        return min(self._alive + self._silence, self._begun + self._longest) - time.monotonic()
+
+    def _too_long(self) -> TimeoutError:
+        if self._alive + self._silence < self._begun + self._longest:
+            return TimeoutError(f"the endpoint was silent for {self._silence:g} s")
+        return TimeoutError(f"the call took more than {self._longest:g} s")
 
 
 @dataclasses.dataclass(slots=True)
@@ -125,15 +177,23 @@ class Answer:
     chunks: AsyncIterator[bytes]
     failure: Failure | None = None
     length: int | None = None
-    response: aiohttp.ClientResponse | None = None
+    response: Response | None = None
+    pulse: Pulse | None = None
 
     @property
     def streamed(self) -> bool:
         """Whether it is a stream of events."""
         return self.headers.get("content-type", "").startswith(_EVENT_STREAM)
 
+    def keep(self) -> None:
+        """It came to its end, and all was well: its connection may be used again."""
+        if self.response is not None:
+            self.response.keep()
+
     def close(self) -> None:
         """Nobody wants the rest of it."""
+        if self.pulse is not None:
+            self.pulse.stop()
         if self.response is not None:
             self.response.close()
 
@@ -143,26 +203,31 @@ class Asking:
 
     Args:
         job: Its patience and its rates.
+        connections: Of the trial.
         target: Whom to ask.
         call: What.
         headers: To be sent, without the key.
 
     """
 
-    def __init__(self, job: Job, target: Target, call: Call, headers: CIMultiDict[str]) -> None:
+    def __init__(
+        self, job: Job, connections: Connections, target: Target, call: Call, headers: CIMultiDict[str]
+    ) -> None:
         self._job = job
+        self._connections = connections
         self._target = target
         self._call = call
         self._url = yarl.URL(target.endpoint.base_url.rstrip("/") + call.path, encoded=True)
         self._headers = headers
         for name, value in credentials(call.wire, target.key).items():
             self._headers[name] = ",".join([*self._headers.getall(name, ()), value])
-        self._proxy = _proxy_for(self._url)
+        self._proxy = _proxy_for(self._url.scheme, self._url.host or "")
         self._pulse: Pulse | None = None
         self.sent = False
         """The endpoint has a request that it has not refused: whatever it does now may have to be paid."""
         self.unanswered = 0
-        """Requests that the endpoint took, and said nothing to until we gave up."""
+        """Requests that the endpoint took, and said nothing to until we gave up, or it did after some time."""
+        self._sent_at = 0.0
 
     def silent(self) -> float:
         """Seconds for which the endpoint has kept the call waiting; 0 while none is under way."""
@@ -201,85 +266,86 @@ class Asking:
 
     async def _try(self, body: bytes) -> Answer:
         pulse = self._pulse = Pulse(self._job.silence, self._job.longest)
-        response: aiohttp.ClientResponse | None = None
+        response: Response | None = None
         answer: Answer | None = None
         try:
             async with pulse.limit():
-                response = await self._job.session.request(
-                    self._call.method,
-                    self._url,
-                    data=body or None,
-                    headers=self._headers,
-                    allow_redirects=False,
-                    proxy=self._proxy,
-                    skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
-                    trace_request_ctx=self,
+                response = await self._connections.request(
+                    self._call.method, self._url, body, self._headers, self._note_sent, self._proxy
                 )
             self.sent = response.status < 300
+            pulse.watch(response.content)
             answer = await (self._refusal if response.status >= 300 else self._begun)(response, pulse)
         except (*_BROKEN, ValueError) as error:
-            self.unanswered += self.sent and isinstance(error, TimeoutError)
+            worked = isinstance(error, TimeoutError) or time.monotonic() - self._sent_at > AT_WORK
+            self.unanswered += self.sent and worked
             answer = _no_answer(error)
         finally:
-            if response is not None and (answer is None or answer.failure is not None):
-                response.close()
+            if answer is None or answer.failure is not None:
+                pulse.stop()
+                if response is not None:
+                    response.close()
         if answer.failure is not None:
             self._pulse, self.sent = None, False
         return answer
 
-    async def _begun(self, response: aiohttp.ClientResponse, pulse: Pulse) -> Answer:
+    def _note_sent(self) -> None:
+        self.sent, self._sent_at = True, time.monotonic()
+
+    async def _begun(self, response: Response, pulse: Pulse) -> Answer:
         """An answer that the agent may be given: nothing has been promised to it until now, and we may try again.
 
         A stream is one from its first byte; what comes in one piece has to be all there, and be an answer.
         """
         headers = self._incoming(response)
         encoded = response.headers.get("Content-Encoding", "identity") != "identity"
-        first = await _read(response, pulse)
+        first = await pulse.read()
         if not self._call.metered:
             length = None if encoded else response.content_length
-            chunks = _chunks(first, response, self._target, pulse)
-            return Answer(response.status, headers, chunks, length=length, response=response)
+            chunks = _chunks(first, self._target, pulse)
+            return Answer(response.status, headers, chunks, None, length, response, pulse)
         stream = headers.get("content-type", "").startswith(_EVENT_STREAM)
         if not stream and first.lstrip().startswith(_EVENTS):
             stream, headers["content-type"] = True, _EVENT_STREAM
         if stream and first:
-            chunks = _chunks(first, response, self._target, pulse)
-            return Answer(response.status, headers, chunks, response=response)
+            chunks = _chunks(first, self._target, pulse)
+            return Answer(response.status, headers, chunks, response=response, pulse=pulse)
         whole = bytearray(first)
         try:
-            while first and len(whole) <= LONGEST_ANSWER and (more := await _read(response, pulse)):
+            while first and len(whole) <= LONGEST_ANSWER and (more := await pulse.read()):
                 whole += more
         except _BROKEN as error:
             chunks = _once(self._target.scrub(bytes(whole)), _reason(error))
-            return Answer(response.status, headers, chunks, response=response)
+            return Answer(response.status, headers, chunks, response=response, pulse=pulse)
         content = self._target.scrub(bytes(whole))
         what = flaw(self._call.kind, content)
         failure = None if what is None else failures.of_rubbish(response.status, what)
-        return Answer(response.status, headers, _once(content), failure, len(content), response)
+        return Answer(response.status, headers, _once(content), failure, len(content), response, pulse)
 
-    async def _refusal(self, response: aiohttp.ClientResponse, pulse: Pulse) -> Answer:
+    async def _refusal(self, response: Response, pulse: Pulse) -> Answer:
         content = bytearray()
-        while len(content) < _ERROR_LENGTH and (chunk := await _read(response, pulse)):
+        while len(content) < _ERROR_LENGTH and (chunk := await pulse.read()):
             content += chunk
         body = self._target.scrub(bytes(content[:_ERROR_LENGTH]))
         headers = self._incoming(response)
         failure = failures.of_response(response.status, headers, body, time.time())
         return Answer(response.status, headers, _once(body), failure, length=len(body))
 
-    def _incoming(self, response: aiohttp.ClientResponse) -> dict[str, str]:
+    def _incoming(self, response: Response) -> dict[str, str]:
         named = {word.strip().lower() for word in response.headers.get("Connection", "").split(",")}
+        dropped, key = _DROPPED | named, self._target.key
         return {
-            name.lower(): value
+            lower: value
             for name, value in response.headers.items()
-            if name.lower() not in _DROPPED | named and not (self._target.key and self._target.key in value)
+            if (lower := name.lower()) not in dropped and not (key and key in value)
         }
 
 
-def _proxy_for(url: yarl.URL) -> str | None:
-    host = url.host or ""
+@functools.lru_cache(maxsize=64)
+def _proxy_for(scheme: str, host: str) -> str | None:
     if host in _LOCAL or urllib.request.proxy_bypass(host):
         return None
-    return urllib.request.getproxies().get(url.scheme)
+    return urllib.request.getproxies().get(scheme)
 
 
 def _no_answer(error: BaseException) -> Answer:
@@ -293,22 +359,12 @@ async def _once(body: bytes, cut: str | None = None) -> AsyncIterator[bytes]:
         raise Cut(cut)
 
 
-async def _read(response: aiohttp.ClientResponse, pulse: Pulse) -> bytes:
-    """What comes next of an answer; nothing at its end."""
-    async with pulse.limit():
-        chunk = await response.content.readany()
-    pulse.beat(len(chunk))
-    return chunk
-
-
-async def _chunks(
-    first: bytes, response: aiohttp.ClientResponse, target: Target, pulse: Pulse
-) -> AsyncIterator[bytes]:
+async def _chunks(first: bytes, target: Target, pulse: Pulse) -> AsyncIterator[bytes]:
     chunk = first
     while chunk:
         yield target.scrub(chunk)
         try:
-            chunk = await _read(response, pulse)
+            chunk = await pulse.read()
         except _BROKEN as error:
             raise Cut(_reason(error)) from None
 

@@ -180,25 +180,38 @@ def test_a_body_that_is_no_json_is_passed_on_to_nobody(gateway: Gateway, careles
     assert (report.usage.calls, report.ending) == (0, Ending.REFUSED)
 
 
-def test_what_an_endpoint_says_beyond_its_answer_answers_nobody(gateway: Gateway) -> None:
+@pytest.mark.parametrize("times", [1, 20])
+def test_what_an_endpoint_says_beyond_its_answer_answers_nobody(gateway: Gateway, times: int) -> None:
     planted = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n" + b'{"model": "planted"}'
-    endpoint = Careless(planted)
+    endpoint = Careless(planted * times)
     try:
         with attacker(gateway, endpoint) as one, attacker(gateway, endpoint) as other:
             for number in range(4):
                 for each in (one, other):
                     said = each.call(CHAT, {"model": "m-1"}, {"X-Request-Id": f"n{number}"})
                     assert said.json["model"] == f"m-n{number}"
+            calls = sum(each.route.close().usage.calls or 0 for each in (one, other))
     finally:
         endpoint.close()
+    assert calls == len(endpoint.requests) == endpoint.lines == 8
 
 
-def test_a_connection_to_an_endpoint_is_for_one_call(gateway: Gateway, careless: Careless) -> None:
-    with attacker(gateway, careless) as one, attacker(gateway, careless) as other:
-        for each in (one, other, one):
-            assert each.call(CHAT, {"model": "m-1"}, {"X-Request-Id": "x"}).status == 200
-    assert careless.lines == 3
-    assert all(b"connection: close" in seen.lower() for seen in careless.requests)
+def test_a_connection_that_is_used_again_carries_no_more_requests_than_are_counted(
+    gateway: Gateway, careless: Careless
+) -> None:
+    """What it did not read of one body stands before the next request, and is none."""
+    packed = SMUGGLED.decode() * 20
+    with attacker(gateway, careless) as one, attacker(gateway, careless) as neighbour:
+        for number in range(5):
+            body = {"model": "m-1", "messages": [packed], packed: packed, "\u2028\u0085\x0b\x00": "\r\n\r\n"}
+            said = one.call(CHAT, body, {"X-Request-Id": f"n{number}"})
+            assert said.json["model"] == f"m-n{number}"
+            said = neighbour.call(CHAT, {"model": "m-1"}, {"X-Request-Id": f"o{number}"})
+            assert said.json["model"] == f"m-o{number}"
+        assert one.route.close().usage.calls == neighbour.route.close().usage.calls == 5
+    assert careless.lines == 2
+    assert len(careless.requests) == 10
+    assert careless.smuggled == []
 
 
 def test_a_trial_reaches_no_other_trials_route(gateway: Gateway, careless: Careless) -> None:
@@ -396,7 +409,6 @@ def test_of_headers_only_those_pass_that_say_something_to_a_model(gateway: Gatew
         "accept-encoding": "identity",
         "anthropic-beta": "context-1m",
         "authorization": f"Bearer {KEY}",
-        "connection": "close",
         "content-length": "15",
         "content-type": "application/json",
     }

@@ -58,14 +58,15 @@ def test_a_replayed_trial_is_the_same_trial(tmp_path: Path, model: Model) -> Non
         Said(400, b'{"error": {"message": "too long"}}'),
         Said(200, json.dumps(google).encode()),
         Said(200, b'{"data": []}'),
-        lambda handler: handler.connection.shutdown(socket.SHUT_RDWR),
+        # Over the connection of the calls before, and over a new one.
+        *[lambda handler: handler.connection.shutdown(socket.SHUT_RDWR)] * 2,
     )
     with (
         running(tmp_path, record=records, patience=0) as gateway,
         agent(gateway, model, "codex_m/count words/1") as one,
     ):
         first, before = _conversation(one), one.route.close()
-    assert len(model.asked) == 7
+    assert len(model.asked) == 8
     files = sorted(str(path.relative_to(records)) for path in records.rglob("*.json"))
     assert [Path(name).name for name in files] == [f"{number:04}.json" for number in range(1, 8)]
     assert KEY not in "".join((records / name).read_text() for name in files)

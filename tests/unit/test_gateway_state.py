@@ -39,12 +39,8 @@ def _failure(ending: Ending, **more: Any) -> Failure:
 
 def _run(scenario: Callable[[TrialState, list[str]], Coroutine[Any, Any, None]], **limits: Any) -> None:
     async def run() -> None:
-        job = Job(SETTINGS)
-        try:
-            stops: list[str] = []
-            await scenario(TrialState(job, Limits(**limits), lambda: stops.append("stop")), stops)
-        finally:
-            await job.session.close()
+        stops: list[str] = []
+        await scenario(TrialState(Job(SETTINGS), Limits(**limits), lambda: stops.append("stop")), stops)
 
     asyncio.run(run())
 

@@ -1,0 +1,226 @@
+"""Connections of one trial to its endpoints. One is used again only if all that was said on it before ended cleanly.
+
+No trial uses one of another: whatever an endpoint makes of what a trial sends, it can answer nobody else's call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import aiohttp
+import yarl
+from aiohttp.client_proto import ResponseHandler
+from aiohttp.client_reqrep import ClientRequest
+from aiohttp.connector import Connection
+from aiohttp.http import HttpVersion11
+
+_CONNECT_TIMEOUT = 15.0
+_LONGEST_IDLE = 60.0
+"""Seconds for which a connection is kept unused; what stands in between drops one without a word, but later."""
+_MOST_IDLE = 8
+AT_WORK = 2.0
+"""Seconds after which an endpoint that drops a request may have worked on it."""
+_LOST = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
+_END_OF_HEAD = b"\r\n\r\n"
+
+
+class Response(aiohttp.ClientResponse):
+    """An answer. Its connection ends with it, unless `keep` finds that it can be used again."""
+
+    _line: ResponseHandler | None = None
+    _connector: _Connector | None = None
+
+    async def start(self, connection: Connection) -> aiohttp.ClientResponse:
+        """As `aiohttp` calls it, which forgets the connection when the answer has come."""
+        self._line = connection.protocol
+        return await super().start(connection)
+
+    def began(self, connector: _Connector, body: _Body | None) -> None:
+        """Its head is here; to be called at once."""
+        transport = None if self._line is None else self._line.transport
+        written = body is None or body.written
+        if transport is not None and written and transport.get_write_buffer_size() == 0:
+            self._connector = connector
+
+    def keep(self) -> None:
+        """It was read to its end, and all went well."""
+        if self._line is not None and self._connector is not None and self._is_clean():
+            self._connector.keep(self._line)
+            self._line = None
+
+    def close(self) -> None:
+        """Nobody wants the rest of it."""
+        super().close()
+        if self._line is not None:
+            self._line.close()
+
+    def _is_clean(self) -> bool:
+        """Whether nobody can see another end of it than we did."""
+        lengths = self.headers.getall("Content-Length", [])
+        codings = [coding.lower() for coding in self.headers.getall("Transfer-Encoding", [])]
+        return (
+            self.status == 200
+            and self.version == HttpVersion11
+            and (codings == ["chunked"] if codings else len(lengths) == 1)
+            and not (codings and lengths)
+            and "Content-Encoding" not in self.headers
+            and self.content.is_eof()
+            and self.content.exception() is None
+        )
+
+
+class Connections:
+    """Of one trial, until `close`."""
+
+    def __init__(self) -> None:
+        self._connector = _Connector(limit=0, ttl_dns_cache=60, keepalive_timeout=_LONGEST_IDLE)
+        self._session = aiohttp.ClientSession(
+            # No cookies, no credentials from files.
+            connector=self._connector,
+            response_class=Response,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT),
+            trust_env=False,
+            read_bufsize=1 << 16,
+        )
+
+    async def request(
+        self,
+        method: str,
+        url: yarl.URL,
+        content: bytes,
+        headers: Mapping[str, str],
+        on_sent: Callable[[], None],
+        proxy: str | None,
+    ) -> Response:
+        """The beginning of an answer.
+
+        A connection that was kept, and that the endpoint ends without a byte, was not its any more: then it is asked
+        again on a new one.
+
+        Args:
+            method: Of HTTP.
+            url: Whom to ask.
+            content: The body; without any, there is none.
+            headers: All that are needed, but for those that frame the body.
+            on_sent: Called when the endpoint begins to get a body.
+            proxy: To ask through.
+
+        """
+        anew = False
+        while True:
+            body = _Body(content, on_sent, anew) if content else None
+            try:
+                response = await self._session.request(
+                    method,
+                    url,
+                    data=body,
+                    headers=headers,
+                    allow_redirects=False,
+                    proxy=proxy,
+                    skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+                )
+            except _LOST:
+                if body is None or not body.on_kept or body.seconds > AT_WORK:
+                    raise
+                anew = True
+            else:
+                response = cast("Response", response)
+                response.began(self._connector, body)
+                return response
+
+    async def close(self) -> None:
+        """End them all."""
+        await self._session.close()
+
+
+class _Body(aiohttp.BytesPayload):
+    """Of a request. Notes how far that got.
+
+    Args:
+        content: To be sent.
+        on_sent: Called when the endpoint begins to get it.
+        anew: Not on a connection that was kept.
+
+    """
+
+    def __init__(self, content: bytes, on_sent: Callable[[], None], anew: bool) -> None:
+        super().__init__(content)
+        self._on_sent = on_sent
+        self._sent_at: float | None = None
+        self.anew = anew
+        self.on_kept = False
+        """Whether it went over a connection that was kept."""
+        self.written = False
+
+    @property
+    def seconds(self) -> float:
+        """Since the endpoint began to get it."""
+        return 0.0 if self._sent_at is None else time.monotonic() - self._sent_at
+
+    async def write_with_length(self, writer: Any, content_length: int | None) -> None:
+        """As `aiohttp` calls it."""
+        self._sent_at = time.monotonic()
+        self._on_sent()
+        await super().write_with_length(writer, content_length)
+        self.written = True
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Gives connections that are new, or were said to be kept: what `aiohttp` would use again is not enough."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._seen: weakref.WeakSet[ResponseHandler] = weakref.WeakSet()
+        self._kept: weakref.WeakSet[ResponseHandler] = weakref.WeakSet()
+
+    def keep(self, line: ResponseHandler) -> None:
+        """It may be used again, unless the endpoint has said more than its answer."""
+        # To a parser this is nothing before an answer. Of half a head it makes a whole one, or an error.
+        line.data_received(_END_OF_HEAD)
+        clean = line.is_connected() and not line.should_close
+        if (
+            clean
+            and line.transport is not None
+            and sum(kept.is_connected() for kept in self._kept) < _MOST_IDLE
+        ):
+            self._kept.add(line)
+            # What comes now answers nothing. It stays where `_is_quiet` sees it.
+            line.transport.pause_reading()
+        else:
+            line.close()
+
+    async def connect(
+        self, req: ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
+    ) -> Connection:
+        """As `aiohttp` calls it."""
+        body = req.body if isinstance(req.body, _Body) else None
+        while True:
+            connection = await super().connect(req, traces, timeout)
+            line = connection.protocol
+            assert line is not None  # noqa: S101
+            if line not in self._seen:
+                self._seen.add(line)
+                return connection
+            kept = line in self._kept
+            self._kept.discard(line)
+            if kept and not (body is not None and body.anew) and line.transport and _is_quiet(line.transport):
+                line.transport.resume_reading()
+                if body is not None:
+                    body.on_kept = True
+                return connection
+            connection.close()
+
+
+def _is_quiet(transport: asyncio.Transport) -> bool:
+    """Whether the endpoint has said nothing, nor ended the connection, since it was kept."""
+    if transport.is_closing():
+        return False
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return not poll.poll(0)
