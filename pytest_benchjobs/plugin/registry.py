@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .options import LOCAL, ini
+from .options import ini
 from .state import state_of
 
 if TYPE_CHECKING:
@@ -58,15 +58,16 @@ def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
     return state.scorers
 
 
-def sandbox_of(config: pytest.Config, name: str) -> Callable[..., SandboxProvider] | None:
-    """What makes a provider of the sandboxes that `--bench-sandbox` names; None for Docker, imported when used.
+def sandbox_of(config: pytest.Config, name: str) -> Callable[[Owner], SandboxProvider]:
+    """Return what makes a provider of the sandboxes that `--bench-sandbox` names.
 
     Raises:
         pytest.UsageError: nobody provides them, or a hook returned something else.
     """
+    from ..sandbox.providers import builtin_providers
     from ..sources import did_you_mean
 
-    kinds: dict[str, Callable[..., SandboxProvider] | None] = {"docker": None, LOCAL: _local}
+    kinds = dict(builtin_providers())
     for added in config.hook.pytest_benchjobs_sandboxes(config=config):
         kinds.update(named("pytest_benchjobs_sandboxes", added, callable, "classes"))
     if name not in kinds:
@@ -76,26 +77,15 @@ def sandbox_of(config: pytest.Config, name: str) -> Callable[..., SandboxProvide
 
 
 def provider_of(config: pytest.Config, name: str) -> SandboxProvider:
-    """A provider of the sandboxes that `--bench-sandbox` names.
+    """Make a provider of the sandboxes that `--bench-sandbox` names.
 
     Raises:
         pytest.UsageError: nobody provides them.
         InfrastructureError: the engine does not answer.
     """
-    make = sandbox_of(config, name)
-    if make is None:
-        from ..sandbox.docker import DockerProvider
-
-        make = DockerProvider
     from ..model.owner import current_owner
 
-    return make(current_owner())
-
-
-def _local(owner: Owner) -> SandboxProvider:
-    from ..sandbox.bubblewrap.provider import LocalProvider
-
-    return LocalProvider(owner)
+    return sandbox_of(config, name)(current_owner())
 
 
 def named(hook: str, added: object, fits: Callable[[object], bool], what: str) -> Mapping[str, Any]:

@@ -74,6 +74,8 @@ class TrialContext:
         """Whether the agent is asked to report what it used, because no gateway counts it."""
         self.ended: Ended | None = None
         """What was found when the agent was ended, once it was."""
+        self.put_back: tuple[str, ...] = ()
+        """Programs that were put back so far."""
         self.spoiled: str | None = None
         """Why nothing can be graded of what the agent left."""
         self.retryable = False

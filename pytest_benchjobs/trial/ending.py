@@ -41,7 +41,7 @@ class Ended:
         """The same for people."""
         kept = tuple((Counter(self.leftovers) - Counter(self.killed)).elements())
         return tuple(
-            f"{fate} {len(commands)} process(es) the agent had left running: {_some(commands)}"
+            f"{fate} {len(commands)} process(es) the agent had left running: {some(commands)}"
             for fate, commands in (("killed", self.killed), ("kept", kept))
             if commands
         )
@@ -51,7 +51,7 @@ class Ended:
         """What a failed trial may have failed for want of."""
         if not self.killed:
             return None
-        return f"killed before it was graded, being left running: {_some(self.killed)}"
+        return f"killed before it was graded, being left running: {some(self.killed)}"
 
 
 def end_agent(sandbox: Sandbox, grading: Grading, *, carried: bool = False, most: int | None = None) -> Ended:
@@ -77,16 +77,22 @@ def end_agent(sandbox: Sandbox, grading: Grading, *, carried: bool = False, most
         # What ends them is a shell of the container's: the image's own, not the agent's.
         sandbox.restore_programs()
         killed = _listed(sandbox.end_commands(PROBLEM_VARIABLE))
-    tampered = _listed(sandbox.restore_programs(), _PATHS)
+    tampered = put_back(sandbox)
     elsewhere = None if carried or grading is Grading.CONTRACT else sandbox.elsewhere()
     return Ended(leftovers, killed, tampered, None if elsewhere is None else _listed(elsewhere))
+
+
+def put_back(sandbox: Sandbox, before: Sequence[str] = ()) -> tuple[str, ...]:
+    """Put programs back; returns the paths that are not among those which had been put back `before`."""
+    return tuple(path for path in _listed(sandbox.restore_programs(), _PATHS) if path not in before)
 
 
 def _listed(names: Sequence[str], limit: int = _LISTED) -> tuple[str, ...]:
     return tuple(clean(name, _NAME) for name in names[:limit])
 
 
-def _some(commands: Sequence[str]) -> str:
+def some(commands: Sequence[str]) -> str:
+    """Return the first of a list for people, and how many more there are."""
     shown = ", ".join(one_line(command, 60) for command in commands[:_SHOWN])
     more = len(commands) - _SHOWN
     return f"{shown} and {more} more" if more > 0 else shown

@@ -19,12 +19,10 @@ from ..scoring.grade import SCORER_VARIABLE, combine, make_context, run_scorer
 from ..sources.template import fill
 from ..store.text import clean, one_line
 from .context import TrialContext
-from .ending import end_agent
+from .ending import end_agent, put_back, some
 from .fresh import Carried, deliver
 from .setup import Setup
 from .start import untouched_sandbox
-
-_SHOWN = 3
 
 
 def grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
@@ -118,10 +116,25 @@ def _attribute(
 
 
 def _end_scorer(context: TrialContext, sandbox: Sandbox, setup: Setup, graded: ScorerResult) -> None:
-    """End what a scorer started, or the agent's code that it ran: it would meddle with the next."""
+    """End what a scorer started, or the agent's code that it ran, and undo what that did to programs."""
     timed_out = graded.error is not None and graded.error.class_ == ScorerTimeout.code
     if context.limits.grading is Grading.CONTRACT:
+        _put_programs_back(context, sandbox, graded)  # the shell that ends the commands is one of them
         sandbox.end_commands(SCORER_VARIABLE)
-    elif timed_out or sandbox.processes():
+        _put_programs_back(context, sandbox, graded)
+        return
+    ends = timed_out or bool(sandbox.processes())
+    if ends:
         sandbox.end_processes()
+    _put_programs_back(context, sandbox, graded)
+    if ends:
         context.findings.notes += (clean(one_line(note, 500)) for note in setup.again())
+
+
+def _put_programs_back(context: TrialContext, sandbox: Sandbox, graded: ScorerResult) -> None:
+    """Put programs back that code of the agent may have changed when a scorer ran it."""
+    if not context.suspects_agent:
+        return
+    if undone := put_back(sandbox, context.put_back):
+        context.put_back += undone
+        context.note(f"put back after scorer {graded.name}: {some(undone)}")

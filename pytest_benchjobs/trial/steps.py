@@ -162,6 +162,7 @@ def _end(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
     findings, grading = context.findings, context.limits.grading
     carried = context.scenario.fresh_container is not None
     context.ended = end_agent(sandbox, grading, carried=carried, most=context.scenario.environment.pids)
+    context.put_back = context.ended.tampered
     findings.notes += context.ended.notes
     if findings.agent_end is not None:
         findings.agent_end = findings.agent_end.model_copy(update=dataclasses.asdict(context.ended))

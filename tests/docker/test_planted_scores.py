@@ -232,6 +232,29 @@ def test_installing_software_is_no_tampering(tmp_path: Path) -> None:
     assert found == {"undone": ([1.0, 0.0], [f"{APT}/attr/__init__.py"]), "kept": ([1.0, 1.0], [])}
 
 
+def test_programs_changed_under_the_first_scorer_are_the_images_for_the_second(tmp_path: Path) -> None:
+    _write(
+        tmp_path / "two.bench.yaml",
+        f"""\
+benchmark: two
+scenarios:
+  - id: write-right
+    image: {IMAGE}
+    workdir: /app
+    network: none
+    problem_statement: Write right to out.txt, and a program made.
+    scorers:
+    - {{name: runs-it, type: command, command: sh made}}
+    - {{name: reads-it, type: command, command: "grep -qx right {OUT}"}}
+""",
+    )
+    plant = "printf '#!/bin/sh\\nexit 0\\n' > /usr/bin/grep"
+    run(tmp_path, "two.bench.yaml", f"--bench-agent=command:cat > made <<'END'\n{plant}\nEND")
+    (result,) = results(tmp_path)
+    assert [scorer["score"] for scorer in result["scorers"]] == [1.0, 0.0]
+    assert result["notes"] == ["put back after scorer runs-it: /usr/bin/grep"]
+
+
 def test_a_harbor_task_is_graded_with_what_its_solution_installed(tmp_path: Path) -> None:
     _harbor(tmp_path)
     task = tmp_path / "tasks" / "write-right"

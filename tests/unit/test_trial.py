@@ -44,7 +44,7 @@ from pytest_benchjobs.model.scenario import (
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.sandbox.protocol import Changed, ExecResult, SandboxSpec
 from pytest_benchjobs.scoring.builtin import builtin_scorers
-from pytest_benchjobs.scoring.protocol import Graded
+from pytest_benchjobs.scoring.protocol import Graded, ScoringContext
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.testing import FakeProvider, FakeSandbox
 from pytest_benchjobs.trial import artifacts
@@ -305,6 +305,30 @@ def test_nothing_is_between_one_scorer_and_the_next(bench: Bench) -> None:
     assert calls.count("end_processes") == 1
     assert calls[calls.index("end_processes") - 1] == "processes"
     assert calls.index("end_processes") < calls.index("exec true")
+
+
+@pytest.mark.parametrize("grading", ["strict", "contract"])
+def test_programs_that_a_scorer_let_the_agents_code_change_are_put_back_before_the_next(
+    bench: Bench, grading: str
+) -> None:
+    changed: list[str] = []
+
+    def score(context: ScoringContext) -> float:
+        changed.append("/bin/sh")
+        return 1.0
+
+    bench.scorers["agents-code"] = score
+    bench.provider.faults["restore_programs"] = lambda inner: ("/bin/cat", *changed)
+    first = ScorerSpec(name="first", type="agents-code")
+    result = bench.run(scorers=(first, RIGHT), environment={"grading": grading})
+    calls = bench.provider.calls
+    assert (
+        "restore_programs" in calls[calls.index("restore_programs") + 1 : calls.index(f"exec {RIGHT.script}")]
+    )
+    assert result.agent_end is not None
+    assert result.agent_end.tampered == ("/bin/cat",)
+    assert [note for note in result.notes if "put back" in note] == ["put back after scorer first: /bin/sh"]
+    assert result.score == 1.0
 
 
 def test_phases_follow_each_other_without_a_gap(bench: Bench) -> None:
