@@ -78,7 +78,7 @@ def test_a_replayed_trial_is_the_same_trial(tmp_path: Path, model: Model) -> Non
                 assert _conversation(one) == first
                 again = one.route.close()
             assert (again.usage, again.models, again.ending) == (before.usage, before.models, before.ending)
-    assert len(model.asked) == 7
+    assert len(model.asked) == 8
 
 
 def test_a_call_that_was_not_recorded_is_said(tmp_path: Path, model: Model) -> None:
