@@ -31,8 +31,8 @@ from ..model.gate import GateConfig, GateVerdict
 from ..model.job import JobRecord, JobStatus
 from ..sources.complaints import did_you_mean
 from ..store.baselines import near
-from ..store.find import LAST, find_job
-from ..store.history import History
+from ..store.reader import HistoryReader
+from ..store.results import LAST, find_job
 from ..store.text import one_line
 from .baseline_file import side_of_file
 from .baseline_jobs import branch_jobs, last_job, why_incomplete
@@ -150,7 +150,7 @@ def checked_name(text: str) -> str:
 def resolve(
     spec: str,
     *,
-    history: History,
+    history: HistoryReader,
     directory: Path,
     root: Path,
     job: JobRecord | None,
@@ -203,7 +203,7 @@ def from_file(spec: str, path: Path, judged: str | None) -> Resolved:
     return of_side(*side_of_file(spec, path, judged))
 
 
-def _named(name: str, spec: str, history: History, job: JobRecord | None) -> Resolved:
+def _named(name: str, spec: str, history: HistoryReader, job: JobRecord | None) -> Resolved:
     entry = history.baseline(name)
     if entry is None:
         return Resolved(None, f"there is no baseline {name!r}{near(name, history.baselines())}")
@@ -227,7 +227,7 @@ def _named(name: str, spec: str, history: History, job: JobRecord | None) -> Res
     return _pooled(spec, jobs, history, [f"baseline {name} was set {entry.set_at:%Y-%m-%d}{by}{why}", *notes])
 
 
-def _job(text: str, history: History, job: JobRecord | None) -> str:
+def _job(text: str, history: HistoryReader, job: JobRecord | None) -> str:
     """The job somebody names. `last` is never the job that is judged."""
     last = LAST.match(text)
     if last is not None and job is not None:
@@ -245,7 +245,7 @@ def _job(text: str, history: History, job: JobRecord | None) -> str:
     return found
 
 
-def _one(spec: str, job: str, history: History) -> Resolved:
+def _one(spec: str, job: str, history: HistoryReader) -> Resolved:
     """A job that was named. One that was cut short would be missed for nothing it did not run."""
     record = history.job(job)
     results = sum(run.trials for run in history.runs(job))
@@ -257,7 +257,7 @@ def _one(spec: str, job: str, history: History) -> Resolved:
     return _pooled(spec, (job,), history)
 
 
-def _pooled(spec: str, jobs: Sequence[str], history: History, notes: Iterable[str] = ()) -> Resolved:
+def _pooled(spec: str, jobs: Sequence[str], history: HistoryReader, notes: Iterable[str] = ()) -> Resolved:
     rows = [(job, history.paired_rows(job)) for job in jobs]
     for job, listed in rows:
         if (why := why_incomplete(history, job, len(listed))) is not None:
@@ -268,7 +268,7 @@ def _pooled(spec: str, jobs: Sequence[str], history: History, notes: Iterable[st
     return of_side(side(spec, rows), notes)
 
 
-def _no_job_of_branch(history: History, branch: str) -> tuple[str, str]:
+def _no_job_of_branch(history: HistoryReader, branch: str) -> tuple[str, str]:
     """Why a branch has no baseline, and the name of one that may have been meant."""
     shown = one_line(branch, 200)
     branches = {

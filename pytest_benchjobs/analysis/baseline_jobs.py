@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from ..model.job import JobRecord, JobStatus
-from ..store.history import History
+from ..store.reader import HistoryReader
 from ..store.reproducibility import head, is_ancestor
 from .sides import gone_of
 
@@ -62,7 +62,7 @@ class _Asked:
     scenarios: frozenset[tuple[str, str]] = frozenset()
 
 
-def why_unfit(history: History, job: str) -> str | None:
+def why_unfit(history: HistoryReader, job: str) -> str | None:
     """Why a job should not be a baseline, in a few words; None: it may."""
     record = history.job(job)
     if record is None:
@@ -74,7 +74,7 @@ def why_unfit(history: History, job: str) -> str | None:
     return errors_of(history, job)
 
 
-def errors_of(history: History, job: str) -> str | None:
+def errors_of(history: HistoryReader, job: str) -> str | None:
     """What is wrong with a job whose trials say little; None: nothing."""
     runs = history.runs(job)
     gone = why_incomplete(history, job, sum(run.trials for run in runs))
@@ -91,13 +91,13 @@ def errors_of(history: History, job: str) -> str | None:
     return None
 
 
-def why_incomplete(history: History, job: str, results: int) -> str | None:
+def why_incomplete(history: HistoryReader, job: str, results: int) -> str | None:
     """Why a job that is known to have had more results than these should not be a baseline; None: it had no more."""
     record = history.job(job)
     return None if record is None else gone_of(record, results)
 
 
-def last_job(history: History, job: JobRecord | None, benchmarks: Collection[str] = ()) -> Chosen:
+def last_job(history: HistoryReader, job: JobRecord | None, benchmarks: Collection[str] = ()) -> Chosen:
     """The last job before this one that is of the same benchmarks and agents; of all jobs, the last.
 
     One with the very agents and all benchmarks is preferred to a later one that has only some.
@@ -122,7 +122,7 @@ def last_job(history: History, job: JobRecord | None, benchmarks: Collection[str
     return Chosen((best.record.id,), (*notes, *_compromises(best)))
 
 
-def with_earlier(history: History, job: JobRecord, pool: int) -> Chosen:
+def with_earlier(history: HistoryReader, job: JobRecord, pool: int) -> Chosen:
     """A job, and those before it which can be pooled with it: so many in all."""
     notes: list[str] = []
     asked = _asked(history, job, ())
@@ -135,7 +135,7 @@ def with_earlier(history: History, job: JobRecord, pool: int) -> Chosen:
 
 
 def branch_jobs(
-    history: History,
+    history: HistoryReader,
     branch: str,
     pool: int,
     root: Path,
@@ -196,7 +196,7 @@ def branch_jobs(
 
 
 def _fitting(
-    history: History,
+    history: HistoryReader,
     job: JobRecord | None,
     asked: _Asked,
     records: Iterator[JobRecord],
@@ -217,7 +217,7 @@ def _fitting(
         yield candidate
 
 
-def _asked(history: History, job: JobRecord | None, benchmarks: Collection[str]) -> _Asked:
+def _asked(history: HistoryReader, job: JobRecord | None, benchmarks: Collection[str]) -> _Asked:
     if job is None:
         return _Asked(frozenset(benchmarks))
     runs = history.runs(job.id)
@@ -231,7 +231,7 @@ def _asked(history: History, job: JobRecord | None, benchmarks: Collection[str])
     return _Asked(ran, frozenset(labels), scenarios)
 
 
-def _candidate(history: History, record: JobRecord, asked: _Asked) -> Candidate | None:
+def _candidate(history: HistoryReader, record: JobRecord, asked: _Asked) -> Candidate | None:
     runs = history.runs(record.id)
     benchmarks = {run.benchmark for run in runs}
     labels = {run.agent for run in runs}

@@ -14,9 +14,9 @@ from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from ..store.bundle import JobBundle, read_result
 from ..store.copying import inside
-from ..store.history import EventRow, JobRow, RunRow, ScoreRow, TrialRow
 from ..store.layout import TrialLayout
 from ..store.origins import origins
+from ..store.rows import EventRow, JobRow, RunRow, ScoreRow, TrialRow
 from ..store.text import clean, one_line
 from .choices import several
 from .rows import Rows, cell, names_of

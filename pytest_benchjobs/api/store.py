@@ -10,8 +10,8 @@ from typing import Any
 
 from ..model.errors import InputError
 from ..model.job import JobStatus
-from ..store.find import find_job
-from ..store.history import FILE, History
+from ..store.reader import HistoryReader
+from ..store.results import find_job
 from .choices import instant, several
 from .records import JOB_SHOWN, RUN_SHOWN, Job, Run
 from .rows import Rows
@@ -99,7 +99,7 @@ class Store:
         return self.runs().table()
 
     @contextlib.contextmanager
-    def history(self) -> Iterator[History]:
+    def history(self) -> Iterator[HistoryReader]:
         """The index itself, open inside the block."""
-        with History.open_readonly(self.directory / FILE) as history:
+        with HistoryReader.of(self.directory) as history:
             yield history

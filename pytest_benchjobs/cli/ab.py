@@ -58,7 +58,7 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
     12 when it cannot be judged.
     """
     from ..store.bundle import new_job_id
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
     from .run import USAGE_ERROR, with_id
 
     if a.strip() == b.strip():
@@ -81,7 +81,7 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
     status = call_pytest(with_id(asked.call, job), stdout=None if output == "text" else sys.stderr.fileno())
     if status not in _RAN:
         return 2 if status == USAGE_ERROR else status
-    with History.open_readonly(asked.directory / FILE) as history:
+    with HistoryReader.of(asked.directory) as history:
         comparison, judged = _judged(history, job, (a, b), config)
     _keep(asked.directory, comparison, judged)
     emit(judged.report, lambda: _lines(comparison, judged), output)
@@ -132,10 +132,10 @@ def _of_agent(both: Side, label: str, spec: str) -> Side:
 def _keep(directory: Path, comparison: Comparison, judged: Judged) -> None:
     from ..store.bundle import JobBundle
     from ..store.gates import keep_gate
-    from ..store.history import FILE, History
+    from ..store.history import History
 
     keep_gate(JobBundle(directory, judged.report.job).root, judged.report)
-    with History(directory / FILE) as history:
+    with History.of(directory) as history:
         history.save_comparison(comparison)
         history.save_gate(judged.report)
 

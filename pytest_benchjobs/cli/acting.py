@@ -37,10 +37,10 @@ def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str
     from ..job.cancel import cancel as cancel_job
     from ..job.cancel import finish
     from ..report.documents.acting import CancelDocument
-    from ..store.find import find_bundle
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
+    from ..store.results import find_bundle
 
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         bundle = find_bundle(history, job)
     before = bundle.read()
     if before.status.ended:
@@ -109,11 +109,11 @@ def recover_jobs(directory: Path, stale_seconds: float) -> RecoverDocument:
     from ..job.recover import Kind
     from ..job.recover import recover as recover_all
     from ..report.documents.acting import RecoverDocument, RecoveredJob
-    from ..store.history import FILE, History
+    from ..store.history import History
 
     if not (directory / "jobs").is_dir():
         return RecoverDocument(recovered=(), repaired=(), problems=())
-    with History(directory / FILE) as history:
+    with History.of(directory) as history:
         done = recover_all(directory, history, stale_seconds)
 
     def of(*kinds: Kind) -> tuple[RecoveredJob, ...]:

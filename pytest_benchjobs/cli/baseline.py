@@ -82,11 +82,12 @@ def accept(job: str, reason: str, name: str, pool: int, force: bool, directory: 
 def list_(directory: Path, output: str) -> None:
     """List the baselines."""
     from ..report.documents.baselines import BaselinesDocument
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
+    from ..store.results import has_results
 
     entries: tuple[BaselineEntry, ...] = ()
-    if (directory / FILE).is_file() or Layout(directory).jobs.is_dir():
-        with History.open_readonly(directory / FILE) as history:
+    if has_results(directory):
+        with HistoryReader.of(directory) as history:
             entries = tuple(history.baselines())
     emit(BaselinesDocument(baselines=entries), lambda: _table(entries), output)
     if not entries:
@@ -114,10 +115,11 @@ def show(name: str, extended: bool, directory: Path, output: str) -> None:
 def delete(name: str, reason: str | None, directory: Path) -> None:
     """Delete the baseline NAME. Its jobs stay, and so does its past."""
     from ..analysis.baseline import checked_name
+    from ..store.baselines import set_baseline
 
     checked_name(name)
     with _history(directory) as history:
-        history.set_baseline(_entry(name, (), reason))
+        set_baseline(history, _entry(name, (), reason))
     click.echo(f"there is no baseline {name} any more")
 
 
@@ -163,7 +165,8 @@ def _set(
 ) -> None:
     from ..analysis.baseline import checked_name
     from ..analysis.baseline_jobs import why_unfit, with_earlier
-    from ..store.find import find_job
+    from ..store.baselines import set_baseline
+    from ..store.results import find_job
 
     checked_name(name)
     with _history(directory) as history:
@@ -180,7 +183,7 @@ def _set(
         git = {} if record is None else record.reproducibility.get("git")
         before = history.baseline(name)
         verdict = history.gate_verdict(job_id) if moving else None
-        history.set_baseline(_entry(name, jobs, reason, git), moving=moving)
+        set_baseline(history, _entry(name, jobs, reason, git), moving=moving)
     for note in () if chosen is None else chosen.notes:
         say(note, err=True)
     if moving and verdict != "regressed":
@@ -192,11 +195,12 @@ def _set(
 
 def _history(directory: Path) -> History:
     """The history, to be changed. None is made where there are no jobs."""
-    from ..store.history import FILE, History
+    from ..store.history import History
+    from ..store.reader import HistoryReader
 
-    if not (directory / FILE).is_file():
-        History.open_readonly(directory / FILE)  # says what is missing
-    return History(directory / FILE)
+    if not Layout(directory).history.is_file():
+        HistoryReader.of(directory)  # says what is missing
+    return History.of(directory)
 
 
 def _entry(name: str, jobs: tuple[str, ...], reason: str | None, git: object = None) -> BaselineEntry:
@@ -231,7 +235,7 @@ def _document(spec: str, directory: Path) -> BaselineDocument:
     """
     from ..analysis.baseline import from_file, parse_spec, resolve
     from ..report.baselines import baseline_document
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
 
     asked = parse_spec(spec)
     if asked.kind == "file":  # which needs no history
@@ -239,7 +243,7 @@ def _document(spec: str, directory: Path) -> BaselineDocument:
         if found.side is None:
             raise click.ClickException(str(found.missing))
         return baseline_document(found.side, notes=found.notes)
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         found = resolve(spec, history=history, directory=directory, root=Path.cwd(), job=None)
         if found.side is None:
             raise click.ClickException(str(found.missing))

@@ -14,7 +14,7 @@ from .table import Cell, Column, render, width
 
 if TYPE_CHECKING:
     from ..analysis.calibration import Calibration
-    from ..store.history import History
+    from ..store.reader import HistoryReader
     from ..store.rows import PairRow
 
 _SUSPICIOUS = 1
@@ -33,9 +33,9 @@ def calibrate(benchmarks: tuple[str, ...], fail_on_suspicious: bool, directory: 
     """
     from ..analysis.calibration import calibrate as calibrated
     from ..report.documents.calibration import BenchmarkCalibration, CalibrationDocument
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
 
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         found = calibrated(_latest(history, benchmarks))
     document = CalibrationDocument(
         benchmarks=tuple(
@@ -47,7 +47,7 @@ def calibrate(benchmarks: tuple[str, ...], fail_on_suspicious: bool, directory: 
     return _SUSPICIOUS if fail_on_suspicious and any(one.suspicious for one in found) else 0
 
 
-def _latest(history: History, wanted: tuple[str, ...]) -> dict[str, list[PairRow]]:
+def _latest(history: HistoryReader, wanted: tuple[str, ...]) -> dict[str, list[PairRow]]:
     """Trials of the latest run of each agent at each benchmark that has a graded trial.
 
     Raises:
@@ -68,7 +68,7 @@ def _latest(history: History, wanted: tuple[str, ...]) -> dict[str, list[PairRow
     if missing := [name for name in wanted if name not in found]:
         there = sorted({run.benchmark for run in history.each_run()})
         raise InputError(
-            f"there is no result of {', '.join(missing)} in {history.path.parent}; there are results of "
+            f"there is no result of {', '.join(missing)} in {history.directory}; there are results of "
             f"{', '.join(there) or 'nothing'}"
         )
     return found

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..analysis.sides import Side
     from ..model.comparison import Comparison, HighScore
     from ..report.comparison import Table
-    from ..store.history import History
+    from ..store.reader import HistoryReader
 
 _TESTS_FAILED = 1
 _AGENT = "model"
@@ -81,7 +81,8 @@ def compare(
     """
     from ..analysis.comparison import compare as compared
     from ..store.comparisons import new_comparison_id
-    from ..store.history import FILE, History
+    from ..store.history import History
+    from ..store.reader import HistoryReader
 
     specs = _specs(jobs, a, b)
     directory = results_directory(options)
@@ -106,7 +107,7 @@ def compare(
     elif print_command:
         raise click.UsageError("--print-command: both sides are there already, nothing would be run")
     patterns = _patterns(specs, a_agent, b_agent, directory)
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         found = []
         for spec, model, pattern in zip(specs, sides, patterns, strict=True):
             side, notes = _stored(history, directory, spec)
@@ -122,7 +123,7 @@ def compare(
         high_scores=highs,
         notes=(*notes_a, *notes_b),
     )
-    with History(directory / FILE) as history:
+    with History.of(directory) as history:
         history.save_comparison(comparison)
     path = _write(comparison, out or Layout(directory).comparisons)
     emit(comparison, lambda: comparison_lines(comparison), output)
@@ -137,9 +138,9 @@ def compare(
 def view_comparison(comparison: str, directory: Path, output: str) -> None:
     """Show COMPARISON again: an id, the beginning of one, or last."""
     from ..store.comparisons import find_comparison
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
 
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         found = find_comparison(history, comparison)
     emit(found, lambda: comparison_lines(found), output)
 
@@ -162,14 +163,14 @@ def _model(spec: str, directory: Path) -> _Model | None:
     """What to run; None for a side that is there already."""
     from ..agents.providers import PROVIDERS
     from ..model.errors import InputError
-    from ..store.find import find_job
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
+    from ..store.results import find_job
 
     provider, colon, model = spec.partition(":")
     if not colon or provider not in PROVIDERS:
         return None
-    if (directory / FILE).exists():
-        with History.open_readonly(directory / FILE) as history:
+    if Layout(directory).history.exists():
+        with HistoryReader.of(directory) as history:
             try:
                 find_job(history, spec)
             except InputError:
@@ -217,10 +218,10 @@ def _patterns(
     """Patterns of labels; of one job named twice, its two agents are the sides."""
     if specs[0] != specs[1] or a_agent is not None or b_agent is not None:
         return a_agent, b_agent
-    from ..store.find import find_job
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
+    from ..store.results import find_job
 
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         job = find_job(history, specs[0])
         agents = list(dict.fromkeys(run.agent for run in history.runs(job)))
     if len(agents) != 2:
@@ -236,12 +237,12 @@ def _exactly(label: str) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in label)
 
 
-def _stored(history: History, directory: Path, spec: str) -> tuple[Side, tuple[str, ...]]:
+def _stored(history: HistoryReader, directory: Path, spec: str) -> tuple[Side, tuple[str, ...]]:
     """A side that is there: a job, or else what a baseline can be."""
     from ..analysis.baseline import resolve
     from ..analysis.sides import side
     from ..model.errors import InputError
-    from ..store.find import find_job
+    from ..store.results import find_job
 
     try:
         job = find_job(history, spec)

@@ -44,7 +44,7 @@ def doctor(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path, ou
 
 def _findings(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path) -> Iterator[Finding]:
     from ..model.known import KNOWN_FILE
-    from ..store.history import FILE
+    from ..store.layout import Layout
     from . import findings
 
     wall, steady = time.time(), time.monotonic()
@@ -52,7 +52,7 @@ def _findings(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path)
     yield findings.versions()
     yield from _of_engine()
     yield from findings.results(directory)
-    yield findings.history(directory / FILE)
+    yield findings.history(Layout(directory).history)
     yield from findings.jobs(directory)
     yield findings.agents()
     yield from asked

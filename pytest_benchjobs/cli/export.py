@@ -32,12 +32,12 @@ def export(jobs: tuple[str, ...], kind: str | None, out: Path | None, directory:
     JOB is an id, the beginning of one, a name, or last. `benchjobs schema export` describes the columns.
     """
     from ..report.export import csv_lines, json_lines, rows
-    from ..store.find import find_job
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
+    from ..store.results import find_job
 
     if kind is None:
         kind = "jsonl" if out is not None and out.suffix in (".jsonl", ".ndjson") else "csv"
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         job_ids = list(dict.fromkeys(find_job(history, job) for job in jobs))
         exported = (row for job_id in job_ids for row in rows(directory, history, job_id))
         lines = csv_lines(exported) if kind == "csv" else json_lines(exported)

@@ -15,8 +15,9 @@ from ..model.job import JobStatus
 from ..model.result import Outcome
 from ..store.bundle import JobBundle
 from ..store.events import EventReader
-from ..store.history import FILE, History
+from ..store.layout import Layout
 from ..store.liveness import is_dead, last_beat
+from ..store.reader import HistoryReader
 from ..store.rows import TrialRow
 from ..store.text import one_line
 
@@ -48,7 +49,7 @@ class Following:
         self.record = self.bundle.read()
         self.died = False
         """Whoever ran it is gone, though its status says that it runs."""
-        self._history = directory / FILE
+        self._history = Layout(directory).history
         self._stamp: tuple[int, ...] = ()
         self._dead_since: float | None = None
         self._closed = False
@@ -148,7 +149,7 @@ class Following:
     def _rows(self) -> list[TrialRow]:
         """What the history knows of the job, once that has ended there too: it is written a moment after the bundle."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        with History.open_readonly(self._history) as history:
+        with HistoryReader(self._history) as history:
             while True:
                 row = history.job_row(self.record.id)
                 if (row is not None and row.finished_at is not None) or time.monotonic() > deadline:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..analysis.job_gate import Judged
     from ..model.gate import GateConfig, GateReport
     from ..model.job import JobRecord
-    from ..store.history import History
+    from ..store.reader import HistoryReader
 
 
 @click.command()
@@ -73,13 +73,13 @@ def gate(
     ok, 10 regressed, 11 inconclusive under --policy strict, 12 invalid, 13 stopped by a budget.
     """
     from ..settings.gates import gate_config
-    from ..store.find import find_job
-    from ..store.history import FILE, History
     from ..store.index import rebuild
+    from ..store.reader import HistoryReader
+    from ..store.results import find_job
 
-    if not (directory / FILE).exists() and Layout(directory).jobs.is_dir():
+    if not Layout(directory).history.exists() and Layout(directory).jobs.is_dir():
         rebuild(directory)  # files alone, as CI keeps them
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         record = history.job(find_job(history, job))
         assert record is not None  # noqa: S101  it was found
         if not record.status.ended and (death := death_of(directory, record.id)) is not None:
@@ -117,7 +117,7 @@ def _after(report: GateReport, directory: Path) -> GateReport:
 
 
 def _baseline(
-    config: GateConfig, history: History, directory: Path, record: JobRecord, *, here: bool
+    config: GateConfig, history: HistoryReader, directory: Path, record: JobRecord, *, here: bool
 ) -> Resolved | None:
     """What the job is judged by. A path is from here where it was given here, else from where the job ran.
 
@@ -140,7 +140,7 @@ def _judged(
     record: JobRecord,
     config: GateConfig,
     baseline: Resolved | None,
-    history: History,
+    history: HistoryReader,
     directory: Path,
     profile: str | None,
 ) -> Judged:
@@ -167,13 +167,13 @@ def _keep(report: GateReport, directory: Path) -> None:
     from ..model.errors import BenchError
     from ..store.bundle import JobBundle
     from ..store.gates import keep_gate
-    from ..store.history import FILE, History
+    from ..store.history import History
 
     try:
         root = JobBundle(directory, report.job).root
         if root.is_dir():
             keep_gate(root, report)
-        with History(directory / FILE) as history:
+        with History.of(directory) as history:
             history.save_gate(report)
     except BenchError as error:
         say(f"warning: this verdict is not kept: {error}", err=True)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..model.result import TrialResult
     from ..report.documents.logs import CopiedTrial, TrialLog
     from ..store.copying import Copied
-    from ..store.history import History
+    from ..store.reader import HistoryReader
     from ..store.rows import TrialRow
 
 RESULTS = "results.json"
@@ -62,10 +62,10 @@ def logs(
     end in -1, -2, ... Exit status 1: something could not be copied.
     """
     from ..report.documents.logs import LogsDocument
-    from ..store.find import find_job
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
+    from ..store.results import find_job
 
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         job_id = find_job(history, job)
         rows = history.trials(job_id)
         record = history.job(job_id)
@@ -96,7 +96,7 @@ def logs(
 
 
 def _chosen(
-    history: History, job_id: str, rows: Sequence[TrialRow], run: str | None, scenario: str | None
+    history: HistoryReader, job_id: str, rows: Sequence[TrialRow], run: str | None, scenario: str | None
 ) -> list[TrialRow]:
     from ..model.errors import InputError
 

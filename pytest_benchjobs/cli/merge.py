@@ -137,11 +137,11 @@ def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[l
     from ..job.merge import Merge
     from ..model.errors import InputError
     from ..report.ci import Host
-    from ..store.history import FILE
-    from ..store.imports import Import
+    from ..store.history import History
+    from ..store.imports import take_in
     from ..store.incoming import Merged
 
-    with Import(directory / FILE) as history:
+    with History.of(directory) as history:
         merging = Merge(directory, history, Host.find("auto", os.environ))  # of shards of a pipeline
         if as_job is not None:
             return [merging.make_one(as_job, found.bundles)], merging.problems
@@ -155,7 +155,7 @@ def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[l
         seen = {job.job for job in jobs}
         for source in (*found.indexes, *found.histories):
             try:
-                for job in history.take_in(source, seen):
+                for job in take_in(history, source, seen):
                     jobs.append(job)  # noqa: PERF402  those before a mistake stay
             except InputError as error:
                 jobs.append(Merged(str(source), None, "refused", 0, str(error)))

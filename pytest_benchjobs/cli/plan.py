@@ -150,12 +150,13 @@ def _document(config: Any, trials: Sequence[PlannedTrial], directory: Path) -> P
 def _earlier(trials: Sequence[PlannedTrial], directory: Path) -> dict[str, Earlier]:
     """What the trials that would run took the last time, by node id."""
     from ..analysis.forecast import Earlier
-    from ..store.history import FILE, History
+    from ..store.layout import Layout
+    from ..store.reader import HistoryReader
 
     found = {trial.node_id: Earlier() for trial in trials}
-    if not (directory / FILE).is_file():
+    if not Layout(directory).history.is_file():
         return found
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         for trial in trials:
             if trial.reused:
                 continue

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..store.layout import Layout
 from .common import directory_option, emit, output_option, say
 from .table import Cell, Column, render, width
 
 if TYPE_CHECKING:
     from ..report.documents.reading import JobItem, RunItem
-    from ..store.history import History
+    from ..store.reader import HistoryReader
 
 _STATUS_COLOURS = {
     "completed": "green",
@@ -103,8 +102,8 @@ def runs(
 
     column, statuses = _sort_column(sort), _statuses(status)
 
-    def page(history: History) -> list[Any]:
-        from ..store.find import find_job
+    def page(history: HistoryReader) -> list[Any]:
+        from ..store.results import find_job
 
         return history.run_page(
             sort=column,
@@ -142,11 +141,11 @@ def runs(
 def summary(job: str, extended: bool, limit: int | None, config: bool, directory: Path, output: str) -> None:
     """Show the results of JOB: an id, the beginning of one, a name, or last. While it runs, how far it is."""
     from ..report.overview import summary_document
-    from ..store.find import find_job
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
+    from ..store.results import find_job
     from .summary_text import summary_lines
 
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         job_id = find_job(history, job)
         document = summary_document(directory, history, job_id, extended=extended, limit=limit)
     emit(document, lambda: summary_lines(document, width(), config=config), output)
@@ -187,16 +186,15 @@ def _status(item: JobItem | RunItem) -> Cell:
     return Cell("died", "red") if item.dead else Cell(item.status, _STATUS_COLOURS.get(item.status))
 
 
-def _read(directory: Path, page: Callable[[History], list[Any]]) -> list[Any]:
+def _read(directory: Path, page: Callable[[HistoryReader], list[Any]]) -> list[Any]:
     """Ask the history; where there are no jobs either, it is empty."""
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
+    from ..store.results import has_results, refuse_without_jobs
 
-    if not (directory / FILE).is_file() and not Layout(directory).jobs.is_dir():
+    if not has_results(directory):
         say(f"there are no results in {directory}", err=True)
         return []
-    from ..store.find import refuse_without_jobs
-
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         rows = page(history)
         if not rows:
             refuse_without_jobs(history)

@@ -19,7 +19,7 @@ from .variables import variables
 
 if TYPE_CHECKING:
     from ..model.job import JobConfig, JobRecord, Overrides
-    from ..store.history import History
+    from ..store.reader import HistoryReader
     from ..store.rows import TrialRow
 
 _REUSE = {
@@ -201,11 +201,11 @@ def _find(directory: Path, text: str) -> _Job:
 
     """
     from ..model.errors import InputError
-    from ..store.find import find_bundle
-    from ..store.history import FILE, History
     from ..store.liveness import STALE_SECONDS, is_dead
+    from ..store.reader import HistoryReader
+    from ..store.results import find_bundle
 
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         bundle = find_bundle(history, text)
         record = bundle.read()
         if not record.status.ended:
@@ -238,7 +238,7 @@ def _refuse_rescored(record: JobRecord) -> None:
 def _its_trials(job: _Job) -> tuple[str, ...]:
     """Which trials of yet another job it was to run, if it was made so."""
     from ..model.result import Outcome
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
 
     arguments = job.record.invocation.arguments if job.record.invocation is not None else ()
     which = _value(arguments, "--bench-from")
@@ -247,13 +247,13 @@ def _its_trials(job: _Job) -> tuple[str, ...]:
     name, colon, states = which.rpartition(":")
     if not colon or not {state.strip().lower() for state in states.split(",")} <= set(Outcome):
         name, colon, states = which, "", ""  # a name may have a colon
-    with History.open_readonly(job.directory / FILE) as history:
+    with HistoryReader.of(job.directory) as history:
         return ("--bench-from", _as_of(history, name, job.record) + colon + states)
 
 
-def _as_of(history: History, text: str, record: JobRecord) -> str:
+def _as_of(history: HistoryReader, text: str, record: JobRecord) -> str:
     """Id of the job that `text` named when another one began: `last` was another job then."""
-    from ..store.find import LAST, find_job
+    from ..store.results import LAST, find_job
 
     older = [job for job in history.job_page() if (job.created_at, job.id) < (record.created_at, record.id)]
     last = LAST.match(text)

@@ -48,11 +48,11 @@ def call_and_summarise(call: Call, directory: Path, job_id: str, output: str) ->
     """Have pytest's words on stderr, and a summary of the job on stdout; returns pytest's exit status."""
     from ..model.errors import InputError
     from ..report.overview import summary_document
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
 
     status = call_pytest(call, stdout=sys.stderr.fileno())
     try:
-        with History.open_readonly(directory / FILE) as history:
+        with HistoryReader.of(directory) as history:
             document = summary_document(directory, history, job_id)
     except InputError:
         return status  # no job began, and pytest has said why

@@ -14,7 +14,7 @@ from .variables import variables
 
 if TYPE_CHECKING:
     from ..sandbox.docker import DockerProvider
-    from ..store.history import History
+    from ..store.reader import HistoryReader
     from ..store.rows import TrialRow
 
 _SHOWN = 5
@@ -133,8 +133,8 @@ def _kept_trial(
 
     """
     from ..model.errors import InputError
-    from ..store.find import find_job
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
+    from ..store.results import find_job
 
     def fits(row: TrialRow) -> bool:
         return (
@@ -143,7 +143,7 @@ def _kept_trial(
             and (attempt is None or row.attempt == attempt)
         )
 
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         try:
             job = find_job(history, what)
             rows = history.trials(job, scenario=scenario)
@@ -180,7 +180,7 @@ def _kept_trial(
     )
 
 
-def _of_newest_job(history: History, trial: str) -> list[TrialRow]:
+def _of_newest_job(history: HistoryReader, trial: str) -> list[TrialRow]:
     """The trials of a scenario id or node id in the newest job where any of them was kept, else in the newest."""
     newest: list[TrialRow] = []
     kept = history.was_kept(trial)

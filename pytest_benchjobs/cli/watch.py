@@ -49,11 +49,11 @@ def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsol
     Exit status 0: the job completed, whatever its scores; 1: it failed, was cancelled, timed out or died; 130: you
     stopped watching. The job goes on then.
     """
-    from ..store.find import find_bundle
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
+    from ..store.results import find_bundle
     from .following import Following
 
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         following = Following(directory, find_bundle(history, job).id)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]
@@ -167,10 +167,10 @@ def _print_results(directory: Path, following: Following) -> None:
             say(line)
         return
     from ..report.overview import summary_document
-    from ..store.history import FILE, History
+    from ..store.reader import HistoryReader
     from .summary_text import summary_lines
 
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         document = summary_document(directory, history, record.id)
     for line in summary_lines(document, width(), config=False):
         say(line)

@@ -9,8 +9,9 @@ from pathlib import Path
 from ..model.job import JobRecord, JobStatus
 from ..store.bundle import JobBundle
 from ..store.files import remove_tree, writing
-from ..store.history import FILE, History
+from ..store.history import History
 from ..store.liveness import ask_to_cancel, asked_to_cancel, hold, is_dead
+from ..store.reader import HistoryReader
 from .end import end, is_complete
 from .recover import recover
 
@@ -39,7 +40,7 @@ def cancel(directory: Path, bundle: JobBundle, timeout: float) -> JobRecord:
                 remove_tree(bundle.layout.flight)
             return record
         if is_dead(bundle.root, record, _SILENCE):
-            with History(directory / FILE) as history:
+            with History.of(directory) as history:
                 recover(directory, history, _SILENCE, only=bundle.id, cancel=True)
             # Another process may be ending it, or its workers are not gone yet: then the next turn looks again.
             if (record := bundle.read()).status.ended:
@@ -64,7 +65,7 @@ def finish(directory: Path, bundle: JobBundle) -> None:
 
     """
     record = bundle.read()
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         row = history.job_row(bundle.id)
     indexed = row is not None and row.status == record.status.value
     if indexed and is_complete(bundle.layout):
@@ -76,7 +77,7 @@ def finish(directory: Path, bundle: JobBundle) -> None:
     try:
         if not indexed:
             bundle.layout.junit.unlink(missing_ok=True)  # it may be of what the job was before
-        with History(directory / FILE) as history:
+        with History.of(directory) as history:
             end(bundle, history)
     finally:
         os.close(lock)

@@ -46,7 +46,7 @@ def _announce(order: dict[str, Any]) -> int:
     from ..model.job import Invocation, JobConfig, JobRecord, JobStatus
     from ..model.owner import current_owner
     from ..store.bundle import JobBundle
-    from ..store.history import FILE, History
+    from ..store.history import History
     from ..store.reproducibility import redact_arguments, reproducibility
 
     directory, here = Path(order["directory"]), Path(order["cwd"])
@@ -63,7 +63,7 @@ def _announce(order: dict[str, Any]) -> int:
         reproducibility=reproducibility(["pytest", *order["arguments"]], here),
     )
     bundle = JobBundle.create(directory, record)
-    with History(directory / FILE) as history:
+    with History.of(directory) as history:
         history.save_job(record)
     return os.open(bundle.layout.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
@@ -73,7 +73,7 @@ def _close(order: dict[str, Any], status: int) -> None:
     from ..model.errors import InputError
     from ..model.job import JobStatus
     from ..store.bundle import JobBundle
-    from ..store.history import FILE, History
+    from ..store.history import History
     from .end import Ending, end
 
     directory = Path(order["directory"])
@@ -85,7 +85,7 @@ def _close(order: dict[str, Any], status: int) -> None:
         return
     now = datetime.datetime.now(datetime.UTC)
     ending = Ending(JobStatus.FAILED, why_it_ended(bundle.layout.log, status), now)
-    with History(directory / FILE) as history:
+    with History.of(directory) as history:
         end(bundle, history, ending)
 
 

@@ -15,7 +15,8 @@ from ..model.errors import BenchError, InputError
 from ..model.job import JobConfig
 from ..model.result import Origin, Outcome, Signature, Trial, TrialResult
 from ..store.bundle import JobBundle, read_result
-from ..store.history import FILE, History, TrialRow
+from ..store.reader import HistoryReader
+from ..store.rows import TrialRow
 from ..trial.signature import signature
 
 _REAL = (Outcome.PASSED.value, Outcome.FAILED.value)
@@ -43,7 +44,7 @@ class Reuse:
         self._directory = directory
         self._job_id = job_id
         self._config = config
-        self._history = History.open_readonly(directory / FILE)
+        self._history = HistoryReader.of(directory)
         self._lock = threading.Lock()
         self._roots: dict[str, Path] = {}
         """Of the bundles of earlier jobs."""

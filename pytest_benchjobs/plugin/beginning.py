@@ -21,10 +21,10 @@ from ..model.job import Invocation, JobConfig, JobRecord, JobStatus, Totals
 from ..model.owner import current_owner
 from ..store.bundle import JobBundle, new_job_id
 from ..store.files import remove_tree
-from ..store.find import find_bundle
-from ..store.history import FILE, History
+from ..store.history import History
 from ..store.liveness import hold, is_dead
 from ..store.reproducibility import redact_arguments, reproducibility
+from ..store.results import find_bundle
 from . import rounds
 from .asked import Asked
 from .asked import asked as read
@@ -80,7 +80,7 @@ def begin(config: pytest.Config, planned: int, chosen: Collection[str] = ()) -> 
         gate = asked.job.gate
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            history = History(directory / FILE)
+            history = History.of(directory)
             undo.callback(history.close)
             recovered = [one.message for one in recover(directory, history)]
             if asked.resume is not None:

@@ -18,7 +18,7 @@ from ..model.errors import BenchError, InputError
 from ..model.scenario import Validation
 from ..sources.protocol import Unsupported
 from ..store.bundle import JobBundle, new_job_id, stored_config
-from ..store.history import FILE
+from ..store.layout import Layout
 from ..store.text import clean
 from ..trial.limits import Limits
 from ..trial.prepare import Services, prepare
@@ -167,7 +167,7 @@ def _decisions(config: pytest.Config) -> Iterator[Callable[[Trial], _Seen]]:
         secrets=asked.secrets,
     )
     try:
-        if job.reuse and (job.directory / FILE).is_file():
+        if job.reuse and Layout(job.directory).history.is_file():
             reuse = Reuse(job.directory, bundle.id, job)
 
         def look(trial: Trial) -> _Seen:

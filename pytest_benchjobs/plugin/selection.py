@@ -105,13 +105,14 @@ def _from_job(asked: Asked, items: list[pytest.Item]) -> _Split:
     """Those that an earlier job had, in the states asked for."""
     if asked.from_job is None:
         return items, []
-    from ..store.find import find_job
-    from ..store.history import FILE, History
+    from ..store.layout import Layout
+    from ..store.reader import HistoryReader
+    from ..store.results import find_job
 
-    path = asked.job.directory / FILE
+    path = Layout(asked.job.directory).history
     if not path.is_file():
         raise InputError(f"there are no jobs in {asked.job.directory} yet")
-    with History.open_readonly(path) as history:
+    with HistoryReader(path) as history:
         job_id = find_job(history, asked.from_job.job)
         rows = history.trials(job_id)
     states = asked.from_job.states

@@ -18,9 +18,9 @@ from ..model.job import JobRecord
 from ..store.bundle import JobBundle, read_result
 from ..store.copying import inside
 from ..store.files import is_file
-from ..store.history import History
 from ..store.layout import AGENT_FILES
 from ..store.origins import origins
+from ..store.reader import HistoryReader
 from ..store.rows import TrialRow
 from .documents.export import ExportRow
 
@@ -30,7 +30,7 @@ _FORMULA = re.compile(r"[=+\-@\t\r]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
-def rows(directory: Path, history: History, job_id: str) -> Iterator[dict[str, Any]]:
+def rows(directory: Path, history: HistoryReader, job_id: str) -> Iterator[dict[str, Any]]:
     """Trials of a job by run, as `ExportRow` describes them.
 
     Raises:
@@ -111,7 +111,7 @@ def _row(
     }
 
 
-def _scores(history: History, row: TrialRow) -> dict[str, float | None]:
+def _scores(history: HistoryReader, row: TrialRow) -> dict[str, float | None]:
     scores: dict[str, float | None] = {}
     for score in history.scores(row.job, row.node_id):
         name, number = score.scorer, 1

@@ -16,8 +16,8 @@ from ..model.errors import InputError
 from ..model.job import JobConfig, JobRecord, Totals
 from ..store.bundle import JobBundle, stored
 from ..store.events import EventReader
-from ..store.history import History
 from ..store.liveness import is_dead, last_beat
+from ..store.reader import HistoryReader
 from ..store.rows import JobRow, RunRow, TrialRow
 from .documents.logs import Reason
 from .documents.reading import RunHead
@@ -34,7 +34,7 @@ from .documents.summary import (
 
 
 def summary_document(
-    directory: Path, history: History, job_id: str, *, extended: bool = False, limit: int | None = None
+    directory: Path, history: HistoryReader, job_id: str, *, extended: bool = False, limit: int | None = None
 ) -> SummaryDocument:
     """Sum up a job as it is now. `extended` lists its scenarios and trials, those of at most `limit` scenarios.
 

@@ -7,35 +7,26 @@ transaction: whoever changes a baseline first takes over what only the file know
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import difflib
 import functools
 import json
-from collections.abc import Iterator
+from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
 from ..model.baseline import RESERVED, BaselineEntry
 from ..model.errors import InputError
-from ..model.job import JobRecord
 from ..sources.documents import read_text
-from .database import explained, transaction
 from .files import write_atomically
+from .history import History
 from .layout import Layout
-from .queries import Queries
+from .reader import BASELINE_COLUMNS, baseline_entry
 from .rows import as_text
 from .text import clean, one_line
 from .trials import what_is_wrong
 
-_COLUMNS = 'name, jobs, branch, "commit", set_at, set_by, reason'
-_PAGE = 50
 _TEXT = 2000
-_LATEST = f"""
-    SELECT {_COLUMNS} FROM (
-        SELECT *, row_number() OVER (PARTITION BY name ORDER BY set_at DESC, id DESC) AS back FROM baselines
-    ) WHERE back = 1 AND jobs <> '[]' ORDER BY name
-"""  # noqa: S608
 
 
 @functools.cache
@@ -44,135 +35,88 @@ def _entries() -> TypeAdapter[list[BaselineEntry]]:
     return TypeAdapter(list[BaselineEntry])
 
 
-class Baselines(Queries):
-    """What a history knows of baselines, and how they are set."""
+def set_baseline(history: History, entry: BaselineEntry, *, moving: bool = False) -> BaselineEntry:
+    """Set a baseline, move it, or, without jobs, delete it; returns what was kept, with its time.
 
-    def baselines(self) -> list[BaselineEntry]:
-        """Those there are, by name."""
-        return [_entry(row) for row in self._all(_LATEST)]
+    Args:
+        history: Of the directory that `baselines.json` is in.
+        entry: What it is to be. Its time is moved on where an earlier entry has a later one.
+        moving: It must be there already, as it must for being deleted.
 
-    def baseline(self, name: str) -> BaselineEntry | None:
-        """What a baseline is now; None: there is none of that name, or it was deleted."""
-        past = self.baseline_past(name)
-        return past[0] if past and past[0].jobs else None
+    Raises:
+        InputError: there is no such baseline, the name is a reserved word, or `baselines.json` is damaged.
+        DiskFull, ResultsUnwritable: the directory refuses; nothing has changed.
 
-    def baseline_past(self, name: str) -> list[BaselineEntry]:
-        """All that a name was set to, the latest first; one without jobs says when it was deleted."""
-        query = f"SELECT {_COLUMNS} FROM baselines WHERE name = ? ORDER BY set_at DESC, id DESC"  # noqa: S608
-        return [_entry(row) for row in self._all(query, name)]
+    """
+    if entry.name in RESERVED:
+        raise InputError(f"no baseline can be called {entry.name!r}, which has a meaning of its own")
+    with history.transaction():
+        _restore(history)
+        past = history.baseline_past(entry.name)
+        if (moving or not entry.jobs) and not (past and past[0].jobs):
+            raise InputError(f"there is no baseline {entry.name!r}{near(entry.name, history.baselines())}")
+        if past and entry.set_at <= past[0].set_at:
+            # By a clock that went back, or of another machine.
+            later = past[0].set_at + datetime.timedelta(microseconds=1)
+            entry = entry.model_copy(update={"set_at": later})
+        _add(history, entry)
+        query = f"SELECT {BASELINE_COLUMNS} FROM baselines ORDER BY set_at, id"  # noqa: S608
+        _write(Layout(history.directory).baselines, [baseline_entry(row) for row in history.select(query)])
+    return entry
 
-    def completed(self, branch: str | None = None) -> Iterator[JobRecord]:
-        """Completed jobs, the newest first, read as they are asked for; those of one branch of git alone if given.
 
-        One whose record is of another version, or damaged, is passed over.
-        """
-        where = "status = 'completed' AND (created_at, id) < (?, ?)"
-        if branch is not None:
-            where += " AND json_extract(record, '$.reproducibility.git.branch') = ?"
-        query = f"SELECT created_at, id, record FROM jobs WHERE {where} ORDER BY created_at DESC, id DESC LIMIT {_PAGE}"  # noqa: S608
-        after = ("A", "")  # sorts behind any year
-        while True:
-            page = self._all(query, *after, *(() if branch is None else (branch,)))
-            for _, job_id, record in page:
-                try:
-                    job = self._record(job_id, record)
-                except InputError:
-                    continue
-                yield job
-            if len(page) < _PAGE:
-                return
-            after = page[-1][:2]
+def restore_baselines(history: History) -> int:
+    """Take over what only `baselines.json` knows; returns how many entries that were.
 
-    def gate_verdict(self, job_id: str) -> str | None:
-        """What gates last said of a job as a whole; None: nobody has asked."""
-        query = (
-            "SELECT verdict FROM gates WHERE job = ? AND expression = '' ORDER BY at DESC, id DESC LIMIT 1"
-        )
-        rows = self._all(query, job_id)
-        return str(rows[0][0]) if rows else None
+    Raises:
+        InputError: the file is damaged.
 
-    def set_baseline(self, entry: BaselineEntry, *, moving: bool = False) -> BaselineEntry:
-        """Set a baseline, move it, or, without jobs, delete it; returns what was kept, with its time.
+    """
+    with history.transaction():
+        return _restore(history)
 
-        Args:
-            entry: What it is to be. Its time is moved on where an earlier entry has a later one.
-            moving: It must be there already, as it must for being deleted.
 
-        Raises:
-            InputError: there is no such baseline, the name is a reserved word, or `baselines.json` is damaged.
-            DiskFull, ResultsUnwritable: the directory refuses; nothing has changed.
+def _restore(history: History) -> int:
+    path = Layout(history.directory).baselines
+    if not path.exists():
+        return 0
+    query = f"SELECT {BASELINE_COLUMNS} FROM baselines"  # noqa: S608
+    known = {baseline_entry(row).model_dump_json() for row in history.select(query)}
+    missing = [entry for entry in _read(path) if entry.model_dump_json() not in known]
+    for entry in missing:
+        _add(history, entry)
+    return len(missing)
 
-        """
-        if entry.name in RESERVED:
-            raise InputError(f"no baseline can be called {entry.name!r}, which has a meaning of its own")
-        with self._transaction():
-            self._take_over()
-            past = self.baseline_past(entry.name)
-            if (moving or not entry.jobs) and not (past and past[0].jobs):
-                raise InputError(f"there is no baseline {entry.name!r}{near(entry.name, self.baselines())}")
-            if past and entry.set_at <= past[0].set_at:
-                # By a clock that went back, or of another machine.
-                later = past[0].set_at + datetime.timedelta(microseconds=1)
-                entry = entry.model_copy(update={"set_at": later})
-            self._add(entry)
-            query = f"SELECT {_COLUMNS} FROM baselines ORDER BY set_at, id"  # noqa: S608
-            self._write([_entry(row) for row in self._all(query)])
-        return entry
 
-    def restore_baselines(self) -> int:
-        """Take over what only `baselines.json` knows; returns how many entries that were.
+def _add(history: History, entry: BaselineEntry) -> None:
+    values = (
+        entry.name,
+        json.dumps(entry.jobs),
+        entry.branch,
+        entry.commit,
+        as_text(entry.set_at),
+        entry.set_by,
+        entry.reason,
+    )
+    history.connection.execute(
+        f"INSERT INTO baselines ({BASELINE_COLUMNS}) VALUES ({', '.join('?' * len(values))})",  # noqa: S608
+        values,
+    )
 
-        Raises:
-            InputError: the file is damaged.
 
-        """
-        with self._transaction():
-            return self._take_over()
+def _read(path: Path) -> list[BaselineEntry]:
+    try:
+        return [_cleaned(entry) for entry in _entries().validate_json(read_text(path))]
+    except ValidationError as error:
+        raise InputError(
+            f"is damaged: {what_is_wrong(error)}. Move it away; setting a baseline makes a new one",
+            path=path,
+        ) from error
 
-    def _take_over(self) -> int:
-        path = Layout(self.path.parent).baselines
-        if not path.exists():
-            return 0
-        query = f"SELECT {_COLUMNS} FROM baselines"  # noqa: S608
-        known = {_entry(row).model_dump_json() for row in self._all(query)}
-        missing = [entry for entry in self._read() if entry.model_dump_json() not in known]
-        for entry in missing:
-            self._add(entry)
-        return len(missing)
 
-    def _add(self, entry: BaselineEntry) -> None:
-        values = (
-            entry.name,
-            json.dumps(entry.jobs),
-            entry.branch,
-            entry.commit,
-            as_text(entry.set_at),
-            entry.set_by,
-            entry.reason,
-        )
-        self._connection.execute(
-            f"INSERT INTO baselines ({_COLUMNS}) VALUES ({', '.join('?' * len(values))})",  # noqa: S608
-            values,
-        )
-
-    def _read(self) -> list[BaselineEntry]:
-        path = Layout(self.path.parent).baselines
-        try:
-            return [_cleaned(entry) for entry in _entries().validate_json(read_text(path))]
-        except ValidationError as error:
-            raise InputError(
-                f"is damaged: {what_is_wrong(error)}. Move it away; setting a baseline makes a new one",
-                path=path,
-            ) from error
-
-    def _write(self, entries: list[BaselineEntry]) -> None:
-        lines = ",\n".join(entry.model_dump_json() for entry in entries)
-        write_atomically(Layout(self.path.parent).baselines, f"[\n{lines}\n]\n".encode())
-
-    @contextlib.contextmanager
-    def _transaction(self) -> Iterator[None]:
-        with explained(self.path), transaction(self._connection):
-            yield
+def _write(path: Path, entries: list[BaselineEntry]) -> None:
+    lines = ",\n".join(entry.model_dump_json() for entry in entries)
+    write_atomically(path, f"[\n{lines}\n]\n".encode())
 
 
 def near(name: str, entries: list[BaselineEntry]) -> str:
@@ -184,19 +128,6 @@ def near(name: str, entries: list[BaselineEntry]) -> str:
     if close:
         return f". Did you mean {', '.join(map(repr, close))}?"
     return f"; there are {', '.join(names[:10])}"
-
-
-def _entry(row: tuple[str, str, str | None, str | None, str, str | None, str | None]) -> BaselineEntry:
-    name, jobs, branch, commit, set_at, set_by, reason = row
-    return BaselineEntry(
-        name=name,
-        jobs=tuple(json.loads(jobs)),
-        branch=branch,
-        commit=commit,
-        set_at=datetime.datetime.fromisoformat(set_at),
-        set_by=set_by,
-        reason=reason,
-    )
 
 
 def _cleaned(entry: BaselineEntry) -> BaselineEntry:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from ..model.comparison import Comparison
 from ..model.errors import InputError
-from .history import History
+from .reader import HistoryReader
 from .text import one_line
 
 _LATEST = 5
@@ -20,7 +20,7 @@ def new_comparison_id(now: datetime.datetime) -> str:
     return f"cmp_{now:%Y%m%dT%H%M%SZ}_{secrets.token_hex(4)}"
 
 
-def find_comparison(history: History, text: str) -> Comparison:
+def find_comparison(history: HistoryReader, text: str) -> Comparison:
     """The comparison that `text` names: an id, the beginning of one, or `last`.
 
     Raises:

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from ..model.errors import ResultsUnwritable
 from ..model.gate import GateReport
 from ..model.job import JobRecord, JobStatus
 from ..model.result import TrialResult
-from .baselines import Baselines
-from .database import connect
+from .database import explained, transaction
 from .gates import gate_values
+from .reader import HistoryReader
 from .rows import (
     JOB_COLUMNS,
     SCORE_COLUMNS,
     TRIAL_COLUMNS,
-    EventRow,
-    JobRow,
-    PairRow,
-    RunRow,
-    ScoreRow,
-    TrialRow,
     as_text,
     job_values,
     score_values,
@@ -36,9 +30,6 @@ from .text import clean
 if TYPE_CHECKING:
     from ..model.comparison import Comparison
 
-__all__ = ["FILE", "EventRow", "History", "JobRow", "PairRow", "RunRow", "ScoreRow", "TrialRow"]
-
-FILE = "history.sqlite"
 _GOING_ON = tuple(status.value for status in JobStatus if not status.ended)
 _SPACING = 20
 """Summing up a run takes at most one part in so many of the time between two saves."""
@@ -100,8 +91,8 @@ _SUM_UP_JOB = """
 """
 
 
-class History(Baselines):
-    """One connection. Several processes may write at once; each waits up to 30 s for its turn.
+class History(HistoryReader):
+    """A connection that writes. Several processes may write at once; each waits up to 30 s for its turn.
 
     Sums over the trials of a running job may be a moment behind, and its runs are numbered as their first results come
     in. Once it has ended, sums are exact and runs are in the order they began.
@@ -112,24 +103,13 @@ class History(Baselines):
 
     """
 
-    def __init__(self, path: Path, *, readonly: bool = False) -> None:
-        self.path = path
-        self._connection = connect(path, readonly=readonly)
+    _readonly = False
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
         self._behind: set[str] = set()
         """Jobs whose runs are to be summed up."""
         self._rest_until = 0.0
-
-    @classmethod
-    def open_readonly(cls, path: Path) -> History:
-        """Open a connection that cannot change anything, and needs no write permission for the file.
-
-        A history of an older version is brought up to date first.
-
-        Raises:
-            InputError: there is no history, a newer version wrote it, or an older one did and it cannot be written.
-
-        """
-        return cls(path, readonly=True)
 
     @property
     def behind(self) -> bool:
@@ -138,8 +118,8 @@ class History(Baselines):
 
     def save_job(self, record: JobRecord) -> None:
         """Insert or update a job."""
-        with self._transaction():
-            self._save_job(record)
+        with self.transaction():
+            self.write_job(record)
 
     def save_trial(self, result: TrialResult) -> None:
         """Insert or update a trial of a job that was saved before, by job and node id. One commit."""
@@ -147,7 +127,7 @@ class History(Baselines):
 
     def save_trials(self, results: Iterable[TrialResult]) -> None:
         """Insert or update many in one commit."""
-        with self._transaction():
+        with self.transaction():
             self._behind.update(self._save(results))
             if time.monotonic() >= self._rest_until:
                 self._catch_up()
@@ -167,52 +147,50 @@ class History(Baselines):
             bundled: Whether its files are here.
 
         """
-        with self._transaction():
+        with self.transaction():
             record = record() if callable(record) else record
-            self._save_job(record)
-            self._connection.execute("UPDATE jobs SET bundled = ? WHERE id = ?", (bundled, record.id))
-            self._connection.execute("DELETE FROM trials WHERE job = ?", (record.id,))
-            self._connection.execute("DELETE FROM runs WHERE job = ?", (record.id,))
+            self.write_job(record)
+            self.connection.execute("UPDATE jobs SET bundled = ? WHERE id = ?", (bundled, record.id))
+            self.connection.execute("DELETE FROM trials WHERE job = ?", (record.id,))
+            self.connection.execute("DELETE FROM runs WHERE job = ?", (record.id,))
             self._save(results)
             self._number_runs(record.id)
             self._sum_up(record.id)
             # Also of a job that has ended, whose record may count results that are damaged now.
-            self._connection.execute(_SUM_UP_JOB, (record.id,))
-            count = self._connection.execute("SELECT count(*) FROM trials WHERE job = ?", (record.id,))
+            self.connection.execute(_SUM_UP_JOB, (record.id,))
+            count = self.connection.execute("SELECT count(*) FROM trials WHERE job = ?", (record.id,))
             return int(count.fetchone()[0])
 
     def forget(self, job_id: str) -> None:
         """Remove a job and its trials."""
-        with self._transaction():
-            self._connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
+        with self.transaction():
+            self.connection.execute("DELETE FROM jobs WHERE id = ?", (job_id,))
 
     def add_event(self, job_id: str, kind: str, message: str, at: datetime.datetime | None = None) -> None:
         """Note something that happened to a job as a whole, now or at another time."""
         values = (job_id, as_text(at or datetime.datetime.now(datetime.UTC)), kind, clean(message, 2000))
-        with self._transaction():
-            self._connection.execute(
-                "INSERT INTO events (job, at, kind, message) VALUES (?, ?, ?, ?)", values
-            )
+        with self.transaction():
+            self.connection.execute("INSERT INTO events (job, at, kind, message) VALUES (?, ?, ?, ?)", values)
 
     def save_comparison(self, comparison: Comparison) -> None:
         """Keep a comparison, to be shown again."""
         at = as_text(comparison.at)
         sides = clean(comparison.a.spec, 500), clean(comparison.b.spec, 500)
-        with self._transaction():
-            self._connection.execute(
+        with self.transaction():
+            self.connection.execute(
                 "INSERT INTO comparisons (id, at, a, b, report) VALUES (?, ?, ?, ?, ?)",
                 (comparison.id, at, *sides, comparison.model_dump_json()),
             )
 
     def save_gate(self, report: GateReport) -> None:
         """Keep what gates said of a job that was saved before."""
-        with self._transaction():
+        with self.transaction():
             self._save_gate(report.job, report)
 
     def replace_gates(self, job_id: str, reports: Iterable[GateReport]) -> None:
         """Keep exactly this of what gates said of a job that was saved before."""
-        with self._transaction():
-            self._connection.execute("DELETE FROM gates WHERE job = ?", (job_id,))
+        with self.transaction():
+            self.connection.execute("DELETE FROM gates WHERE job = ?", (job_id,))
             for report in reports:
                 self._save_gate(job_id, report)
 
@@ -220,28 +198,37 @@ class History(Baselines):
         """Let go of the file, with all sums up to date."""
         try:
             if self._behind:
-                with self._transaction():
+                with self.transaction():
                     self._catch_up()
         finally:
-            self._connection.close()
+            super().close()
 
-    def __enter__(self) -> Self:
-        return self
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make all that is written inside one commit."""
+        with explained(self.path), transaction(self.connection):
+            yield
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _save_gate(self, job_id: str, report: GateReport) -> None:
-        self._connection.executemany(_SAVE_GATE, ((job_id, *row) for row in gate_values(report)))
-
-    def _save_job(self, record: JobRecord) -> None:
-        self._connection.execute(_SAVE_JOB, job_values(record))
+    def write_job(self, record: JobRecord) -> None:
+        """Insert or update a job, inside of a transaction."""
+        self.connection.execute(_SAVE_JOB, job_values(record))
         if record.status.ended:
             self._number_runs(record.id)
         # A job that has ended knows its totals; those of one that goes on are what is here so far.
         self._sum_up(record.id)
+
+    def run_number(self, job: str, benchmark: str, agent: str) -> int:
+        """Return the number of a run, which is new if nobody has saved a trial of it. Inside of a transaction."""
+        query = "SELECT position FROM runs WHERE job = ? AND benchmark = ? AND agent = ?"
+        for _ in range(2):
+            row = self.connection.execute(query, (job, benchmark, agent)).fetchone()
+            if row is not None:
+                return int(row[0])
+            self.connection.execute(_NEW_RUN, (job, benchmark, agent))
+        raise ResultsUnwritable(f"{self.path}: it does not know job {job}, whose files somebody has removed")
+
+    def _save_gate(self, job_id: str, report: GateReport) -> None:
+        self.connection.executemany(_SAVE_GATE, ((job_id, *row) for row in gate_values(report)))
 
     def _save(self, results: Iterable[TrialResult]) -> set[str]:
         """Save trials; returns the ids of their jobs."""
@@ -252,29 +239,19 @@ class History(Baselines):
             benchmark = str(values[2])
             run = (result.job, benchmark, result.agent.label)
             if run not in runs:
-                runs[run] = self._run(*run)
-            self._connection.execute(_SAVE_TRIAL, (*values, runs[run]))
+                runs[run] = self.run_number(*run)
+            self.connection.execute(_SAVE_TRIAL, (*values, runs[run]))
             query = "SELECT id FROM trials WHERE job = ? AND node_id = ?"
-            (trial,) = self._connection.execute(query, values[:2]).fetchone()
-            self._connection.execute("DELETE FROM scores WHERE trial = ?", (trial,))
+            (trial,) = self.connection.execute(query, values[:2]).fetchone()
+            self.connection.execute("DELETE FROM scores WHERE trial = ?", (trial,))
             scores = ((trial, *score) for score in score_values(result.scorers))
-            self._connection.executemany(_SAVE_SCORE, scores)
+            self.connection.executemany(_SAVE_SCORE, scores)
             if result.reused is None:
                 content = result.signature.parts.get("scenario") if result.signature else None
                 times = (as_text(result.started_at), as_text(result.finished_at))
-                self._connection.execute(_SAVE_SCENARIO, (benchmark, values[4], *times, content))
+                self.connection.execute(_SAVE_SCENARIO, (benchmark, values[4], *times, content))
             jobs.add(result.job)
         return jobs
-
-    def _run(self, job: str, benchmark: str, agent: str) -> int:
-        """Number of a run, which is new if nobody has saved a trial of it."""
-        query = "SELECT position FROM runs WHERE job = ? AND benchmark = ? AND agent = ?"
-        for _ in range(2):
-            row = self._connection.execute(query, (job, benchmark, agent)).fetchone()
-            if row is not None:
-                return int(row[0])
-            self._connection.execute(_NEW_RUN, (job, benchmark, agent))
-        raise ResultsUnwritable(f"{self.path}: it does not know job {job}, whose files somebody has removed")
 
     def _number_runs(self, job: str) -> None:
         """Number the runs of a job by when they began, the same from whatever its trials were read."""
@@ -282,7 +259,7 @@ class History(Baselines):
             "SELECT run FROM trials WHERE job = ? GROUP BY run, benchmark, agent "
             "ORDER BY min(started_at), benchmark, agent"
         )
-        order = [run for (run,) in self._connection.execute(query, (job,))]
+        order = [run for (run,) in self.connection.execute(query, (job,))]
         if order == list(range(1, len(order) + 1)):
             return
         # By way of negative numbers: each is free when it is given.
@@ -296,10 +273,10 @@ class History(Baselines):
                 "UPDATE trials SET run = -run WHERE job = ?",
             ),
         ):
-            self._connection.executemany(
+            self.connection.executemany(
                 move, [(-position, job, run) for position, run in enumerate(order, 1)]
             )
-            self._connection.execute(turn, (job,))
+            self.connection.execute(turn, (job,))
 
     def _catch_up(self) -> None:
         began = time.monotonic()
@@ -310,7 +287,7 @@ class History(Baselines):
         self._rest_until = now + _SPACING * (now - began)
 
     def _sum_up(self, job: str) -> None:
-        self._connection.execute(_SUM_UP_RUNS, (job,))
+        self.connection.execute(_SUM_UP_RUNS, (job,))
         going_on = f"SELECT 1 FROM jobs WHERE id = ? AND status IN ({', '.join('?' * len(_GOING_ON))})"  # noqa: S608
-        if self._connection.execute(going_on, (job, *_GOING_ON)).fetchone() is not None:
-            self._connection.execute(_SUM_UP_JOB, (job,))
+        if self.connection.execute(going_on, (job, *_GOING_ON)).fetchone() is not None:
+            self.connection.execute(_SUM_UP_JOB, (job,))

@@ -94,118 +94,114 @@ _TOTALS = """
 """
 
 
-class Import(History):
-    """A history that takes in rows of others.
+def take_in(history: History, source: Path, leave: Collection[str] = ()) -> Iterator[Merged]:
+    """Take in the jobs of another history, but those in `leave`. The other one is only read.
+
+    Of a job whose files are here nothing is taken: they are the truth.
 
     Raises:
-        InputError, DiskFull, ResultsUnwritable: as `History`.
+        InputError: it is no history, damaged, or a newer version wrote it.
+        DiskFull, ResultsUnwritable: the directory refuses.
 
     """
-
-    def take_in(self, source: Path, leave: Collection[str] = ()) -> Iterator[Merged]:
-        """Take in the jobs of another history, but those in `leave`. The other one is only read.
-
-        Of a job whose files are here nothing is taken: they are the truth.
-
-        Raises:
-            InputError: it is no history, damaged, or a newer version wrote it.
-            DiskFull, ResultsUnwritable: the directory refuses.
-
-        """
-        with self._attached(source):
-            with explained(source):
-                query = "SELECT id, record FROM incoming.jobs ORDER BY created_at, id"
-                jobs = [row for row in self._connection.execute(query) if row[0] not in leave]
-            for job_id, text in jobs:
-                try:
-                    record = JobRecord.model_validate_json(text)
-                    JobBundle(source, record.id)
-                    if record.id != job_id:
-                        raise InputError(f"it is that of job {record.id}")
-                except (ValidationError, InputError) as error:
-                    why = error.message if isinstance(error, InputError) else what_is_wrong(error)
-                    yield Merged(str(job_id), None, "refused", 0, f"its record is damaged: {why}")
-                    continue
-                try:
-                    merged = self._take_in(record, source)
-                except InputError as error:
-                    # What is here of it cannot be read; the next one may be in order.
-                    merged = Merged(record.id, record.name, "refused", 0, str(error))
-                yield merged
-
-    @contextlib.contextmanager
-    def _attached(self, source: Path) -> Iterator[None]:
-        """Inside, a copy of the other history is `incoming`, brought up to date if need be."""
-        with writing(self.path):
-            place = tempfile.TemporaryDirectory(dir=self.path.parent, prefix=".merge-")
-        with place:
-            copy = Layout(Path(place.name)).history
-            copy_database(source, copy)
-            History(copy).close()
-            with explained(self.path):
-                self._connection.execute("ATTACH ? AS incoming", (f"{copy.absolute().as_uri()}?mode=ro",))
-            try:
-                yield
-            finally:
-                self._connection.execute("DETACH incoming")
-
-    def _take_in(self, record: JobRecord, source: Path) -> Merged:
+    with _attached(history, source):
         with explained(source):
-            count = "SELECT count(*) FROM incoming.trials WHERE job = ?"
-            (trials,) = self._connection.execute(count, (record.id,)).fetchone()
-            unsound = self._connection.execute(_ANY_UNSOUND, (record.id,)).fetchone()
-        if unsound is not None:
-            return Merged(record.id, record.name, "refused", trials, "its trials are damaged")
-        if not record.status.ended:
-            why = f"it is still {record.status.value} where it comes from"
+            query = "SELECT id, record FROM incoming.jobs ORDER BY created_at, id"
+            jobs = [row for row in history.connection.execute(query) if row[0] not in leave]
+        for job_id, text in jobs:
+            try:
+                record = JobRecord.model_validate_json(text)
+                JobBundle(source, record.id)
+                if record.id != job_id:
+                    raise InputError(f"it is that of job {record.id}")
+            except (ValidationError, InputError) as error:
+                why = error.message if isinstance(error, InputError) else what_is_wrong(error)
+                yield Merged(str(job_id), None, "refused", 0, f"its record is damaged: {why}")
+                continue
+            try:
+                merged = _take_in(history, record, source)
+            except InputError as error:
+                # What is here of it cannot be read; the next one may be in order.
+                merged = Merged(record.id, record.name, "refused", 0, str(error))
+            yield merged
+
+
+@contextlib.contextmanager
+def _attached(history: History, source: Path) -> Iterator[None]:
+    """Inside, a copy of the other history is `incoming`, brought up to date if need be."""
+    with writing(history.path):
+        place = tempfile.TemporaryDirectory(dir=history.directory, prefix=".merge-")
+    with place:
+        copy = Layout(Path(place.name)).history
+        copy_database(source, copy)
+        History(copy).close()
+        with explained(history.path):
+            history.connection.execute("ATTACH ? AS incoming", (f"{copy.absolute().as_uri()}?mode=ro",))
+        try:
+            yield
+        finally:
+            history.connection.execute("DETACH incoming")
+
+
+def _take_in(history: History, record: JobRecord, source: Path) -> Merged:
+    with explained(source):
+        count = "SELECT count(*) FROM incoming.trials WHERE job = ?"
+        (trials,) = history.connection.execute(count, (record.id,)).fetchone()
+        unsound = history.connection.execute(_ANY_UNSOUND, (record.id,)).fetchone()
+    if unsound is not None:
+        return Merged(record.id, record.name, "refused", trials, "its trials are damaged")
+    if not record.status.ended:
+        why = f"it is still {record.status.value} where it comes from"
+        return Merged(record.id, record.name, "refused", trials, why)
+    here = history.job_row(record.id)
+    if here is not None and record.id in history.job_ids():
+        if trials > here.trials:
+            why = f"it has {trials - here.trials} more trials than its files here; merge its directory"
             return Merged(record.id, record.name, "refused", trials, why)
-        here = self.job_row(record.id)
-        if here is not None and record.id in self.job_ids():
-            if trials > here.trials:
-                why = f"it has {trials - here.trials} more trials than its files here; merge its directory"
-                return Merged(record.id, record.name, "refused", trials, why)
-            return Merged(record.id, here.name, "unchanged", here.trials)
-        with self._transaction():
-            merged = self._unite(record)
-        if merged.action != "unchanged":
-            self.add_event(record.id, "imported", f"{merged.action}, without files")
-        return merged
+        return Merged(record.id, here.name, "unchanged", here.trials)
+    with history.transaction():
+        merged = _unite(history, record)
+    if merged.action != "unchanged":
+        history.add_event(record.id, "imported", f"{merged.action}, without files")
+    return merged
 
-    def _unite(self, record: JobRecord) -> Merged:
-        """Take over the trials that are missing here, or better than those here."""
-        execute = self._connection.execute
-        earlier = self.job(record.id)
-        later = earlier is None or ended_at(record) > ended_at(earlier)
-        kept = record if earlier is None or later else earlier
-        execute(_FORGET_BEATEN, (record.id,))
-        self._save_job(kept)
-        execute("UPDATE main.jobs SET bundled = 0 WHERE id = ?", (record.id,))
-        runs = execute(f"SELECT DISTINCT benchmark, agent {_MISSING}", (record.id,)).fetchall()
-        (last,) = execute("SELECT ifnull(max(id), 0) FROM main.trials").fetchone()
-        for run in runs:
-            execute(_COPY_RUN, (record.id, self._run(record.id, *run), *run))
-        execute(_COPY_SCORES, (record.id, last))
-        execute(_SEE_SCENARIOS, (record.id, last))
-        if earlier is None:
-            execute(_COPY_EVENTS, (record.id,))
-        totals = self._totals(record.id)
-        self._save_job(kept.model_copy(update={"totals": totals}))
-        if earlier is not None and not runs and not later:
-            return Merged(record.id, kept.name, "unchanged", totals.trials)
-        return Merged(record.id, kept.name, "updated" if earlier else "added", totals.trials)
 
-    def _totals(self, job_id: str) -> Totals:
-        trials, passed, failed, error, cancelled, skipped, mean, reused, cost = self._connection.execute(
-            _TOTALS, (job_id,)
-        ).fetchone()
-        return Totals(
-            trials=trials,
-            passed=passed,
-            failed=failed,
-            error=error,
-            cancelled=cancelled,
-            skipped=skipped,
-            mean_score=mean,
-            reused=reused,
-            cost_usd=cost,
-        )
+def _unite(history: History, record: JobRecord) -> Merged:
+    """Take over the trials that are missing here, or better than those here."""
+    execute = history.connection.execute
+    earlier = history.job(record.id)
+    later = earlier is None or ended_at(record) > ended_at(earlier)
+    kept = record if earlier is None or later else earlier
+    execute(_FORGET_BEATEN, (record.id,))
+    history.write_job(kept)
+    execute("UPDATE main.jobs SET bundled = 0 WHERE id = ?", (record.id,))
+    runs = execute(f"SELECT DISTINCT benchmark, agent {_MISSING}", (record.id,)).fetchall()
+    (last,) = execute("SELECT ifnull(max(id), 0) FROM main.trials").fetchone()
+    for run in runs:
+        execute(_COPY_RUN, (record.id, history.run_number(record.id, *run), *run))
+    execute(_COPY_SCORES, (record.id, last))
+    execute(_SEE_SCENARIOS, (record.id, last))
+    if earlier is None:
+        execute(_COPY_EVENTS, (record.id,))
+    totals = _totals(history, record.id)
+    history.write_job(kept.model_copy(update={"totals": totals}))
+    if earlier is not None and not runs and not later:
+        return Merged(record.id, kept.name, "unchanged", totals.trials)
+    return Merged(record.id, kept.name, "updated" if earlier else "added", totals.trials)
+
+
+def _totals(history: History, job_id: str) -> Totals:
+    trials, passed, failed, error, cancelled, skipped, mean, reused, cost = history.connection.execute(
+        _TOTALS, (job_id,)
+    ).fetchone()
+    return Totals(
+        trials=trials,
+        passed=passed,
+        failed=failed,
+        error=error,
+        cancelled=cancelled,
+        skipped=skipped,
+        mean_score=mean,
+        reused=reused,
+        cost_usd=cost,
+    )

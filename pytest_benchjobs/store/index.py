@@ -7,11 +7,12 @@ import secrets
 from pathlib import Path
 
 from ..model.errors import InputError
+from .baselines import restore_baselines
 from .bundle import BundleWarning, JobBundle
 from .database import NewerHistory
 from .files import writing
 from .gates import kept_gates
-from .history import FILE, History
+from .history import History
 from .layout import Layout
 
 
@@ -46,7 +47,7 @@ def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
     """
     warnings: list[BundleWarning] = []
     jobs = trials = 0
-    with _open_or_set_aside(directory / FILE, warnings) as history:
+    with _open_or_set_aside(Layout(directory).history, warnings) as history:
         gone = history.job_ids()
         for bundle in JobBundle.all(directory):
             gone.discard(bundle.id)
@@ -58,7 +59,7 @@ def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
         for job_id in gone:
             history.forget(job_id)
         try:
-            history.restore_baselines()
+            restore_baselines(history)
         except InputError as error:
             warnings.append(BundleWarning(Layout(directory).baselines, error.message))
     return jobs, trials, warnings

@@ -27,7 +27,7 @@ from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker import DockerProvider
 from pytest_benchjobs.sandbox.protocol import SandboxSpec
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
 from tests.support import IMAGE, containers
 from tests.unit.records import NOW, record, result, trial
 
@@ -63,7 +63,7 @@ def kept(provider: DockerProvider, job: str) -> Iterator[str]:
 def directory(tmp_path_factory: pytest.TempPathFactory, job: str, kept: str) -> Path:
     """Results with a job of which three trials were kept, and a newer one of which none was."""
     directory = tmp_path_factory.mktemp("results")
-    with History(directory / FILE) as history:
+    with History.of(directory) as history:
         for job_id, references in (
             (job, (kept, kept, "fake-kept:x")),
             ("20261122-000000-000000", (None,) * 3),
@@ -171,7 +171,7 @@ def test_a_mistake_is_one_clear_line(directory: Path, arguments: tuple[str, ...]
 def test_what_was_removed_meanwhile_is_said_to_be(
     tmp_path: Path,
 ) -> None:
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         history.save_job(record(tmp_path, status=JobStatus.COMPLETED, finished_at=NOW))
         history.save_trial(result(kept="benchjobs-kept:gone"))
     status, _, err = _shell(tmp_path, "last", "--", "true")

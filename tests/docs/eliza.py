@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.model.owner import Owner, current_owner
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
 
 from ..unit.jobs import make_job
 from ..unit.records import record, result, trial
@@ -304,7 +304,7 @@ def _(line: Line) -> None:
 @shows("show-runs")
 def _(line: Line) -> None:
     project = line.after_everything()
-    with History(project.path / "reports" / FILE) as history:
+    with History.of(project.path / "reports") as history:
         for number in range(3):
             job = record(project.path, id=f"20261101-00000{number}-abcdef", status=JobStatus.COMPLETED)
             trials = [trial(agent=f"agent{one % 50}", file=f"{one // 50}.bench.yaml") for one in range(70)]

@@ -16,7 +16,8 @@ from pytest_benchjobs.analysis.gate import judge
 from pytest_benchjobs.analysis.sides import Side, side
 from pytest_benchjobs.model.gate import GateConfig, GateReport
 from pytest_benchjobs.settings.rules import parse_rule
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import PairRow
 
 from .history import generate
@@ -38,9 +39,9 @@ _AT = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
 def measure() -> list[tuple[str, float, str, str]]:
     """Rows of (what, ratio to the budget, budget, detail)."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCHJOBS_PERFORMANCE_DIR")) as directory:
-        path = Path(directory) / FILE
+        path = Layout(Path(directory)).history
         (one, other), _ = generate(path, ((2, TRIALS),))
-        with History.open_readonly(path) as history:
+        with HistoryReader(path) as history:
             rows = [
                 _row(
                     "gate: 40 agents x benchmarks",

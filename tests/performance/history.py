@@ -15,8 +15,10 @@ from pathlib import Path
 from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus, Owner
 from pytest_benchjobs.report.overview import summary_document
 from pytest_benchjobs.store.database import transaction
-from pytest_benchjobs.store.find import find_job
-from pytest_benchjobs.store.history import _NEW_RUN, FILE, History
+from pytest_benchjobs.store.history import _NEW_RUN, History
+from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.reader import HistoryReader
+from pytest_benchjobs.store.results import find_job
 from pytest_benchjobs.store.rows import SCORE_COLUMNS, TRIAL_COLUMNS
 
 JOBS = ((60, 10_000), (360, 1_000), (580, 69))
@@ -31,16 +33,16 @@ BENCHMARKS = ("swebench", "terminal-bench", "text-tools", "aime", "arc")
 def measure() -> list[tuple[str, float, str, str]]:
     """Rows of (what, ratio to the budget, budget, detail)."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("BENCHJOBS_PERFORMANCE_DIR")) as directory:
-        path = Path(directory) / FILE
+        path = Layout(Path(directory)).history
         began = time.perf_counter()
         jobs, trials = generate(path)
         made = (
             f"{trials:,} trials, {path.stat().st_size >> 20} MB, made in {time.perf_counter() - began:.0f} s"
         )
         rows = [
-            ("history: open", _median(lambda: History.open_readonly(path).close()), PAGE, made),
+            ("history: open", _median(lambda: HistoryReader(path).close()), PAGE, made),
         ]
-        with History.open_readonly(path) as history:
+        with HistoryReader(path) as history:
             rows += [
                 (f"history: {what}", _median(question), budget, "")
                 for what, question, budget in _questions(history, jobs)
@@ -110,14 +112,14 @@ def generate(path: Path, jobs: Sequence[tuple[int, int]] = JOBS) -> tuple[list[s
     score = f"INSERT INTO scores (trial, position, {', '.join(SCORE_COLUMNS)}) VALUES (?, 0, 'right', 'bash', 1, ?, NULL, 1)"
     number = 0
     with History(path) as history:
-        connection = history._connection
+        connection = history.connection
         for place, size in enumerate(sizes):
             record = _job(path.parent, place, size, chance)
             ids.append(record.id)
             agents = AGENTS if size > 1_000 else chance.sample(AGENTS, 2)
             benchmarks = BENCHMARKS if size > 1_000 else chance.sample(BENCHMARKS, 2)
             with transaction(connection):
-                history._save_job(record)
+                history.write_job(record)
                 runs = [(benchmark, agent) for agent in agents for benchmark in benchmarks]
                 connection.executemany(_NEW_RUN, [(record.id, *run) for run in runs])
                 rows = [_trial(record, runs, index, chance) for index in range(size)]

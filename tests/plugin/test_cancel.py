@@ -19,7 +19,7 @@ import pytest
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.reader import HistoryReader
 from tests.support import RESULTS, paths
 
 from .conftest import Bench
@@ -193,6 +193,6 @@ def test_a_job_that_was_cancelled_by_halves_is_cancelled_altogether(slow: Bench)
     bundle.write(cancelled)  # and here whoever wrote it died
     done = slow.benchjobs("cancel", "last")
     assert done.returncode == 0, done.stderr
-    with History.open_readonly(slow.path / "reports" / FILE) as history:
+    with HistoryReader.of(slow.path / "reports") as history:
         assert history.job(bundle.id) == cancelled
     assert json.loads((bundle.root / "report.json").read_text())["job"]["status"] == "cancelled"

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.plugin.interrupts import Interrupts
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.reader import HistoryReader
 from tests.support import until
 
 from .conftest import Bench
@@ -100,7 +101,7 @@ def test_what_whoever_started_us_ignores_stays_ignored() -> None:
 def _written(bench: Bench) -> tuple[str, dict[str, str], dict[str, str]]:
     """The status of the job, outcomes in its files, and outcomes in the history."""
     record = json.loads((bench.bundle() / "job.json").read_text())
-    with History.open_readonly(bench.path / "reports" / FILE) as history:
+    with HistoryReader.of(bench.path / "reports") as history:
         row = history.job_row(record["id"])
         assert row is not None
         assert row.status == record["status"]
@@ -168,13 +169,14 @@ def test_the_history_keeps_up_where_nothing_ends_for_a_while(bench: Bench) -> No
     try:
         until(
             lambda: (
-                (bench.path / "reports" / FILE).exists() and list(bench.path.glob("reports/jobs/*/job.json"))
+                Layout(bench.path / "reports").history.exists()
+                and list(bench.path.glob("reports/jobs/*/job.json"))
             )
         )
         job = bench.bundle().name
 
         def known() -> tuple[int, int]:
-            with History.open_readonly(bench.path / "reports" / FILE) as history:
+            with HistoryReader.of(bench.path / "reports") as history:
                 row = history.job_row(job)
                 return len(history.trials(job)), 0 if row is None else row.trials
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs.store.history import FILE, History
 from pytest_benchjobs.store.liveness import ask_to_cancel
+from pytest_benchjobs.store.reader import HistoryReader
 from tests.support import RESULTS, paths
 
 from .conftest import Bench
@@ -479,7 +479,7 @@ def test_a_job_that_is_killed_just_as_it_is_taken_up_is_what_it_was(bench: Bench
     benchjobs = Path(sys.executable).with_name("benchjobs")
     assert bench.pytester.run(benchjobs, "recover").ret == 0
     assert job(bench) == before
-    with History.open_readonly(bench.path / "reports" / FILE) as history:
+    with HistoryReader.of(bench.path / "reports") as history:
         row = history.job_row(before["id"])
     assert row is not None
     assert (row.status, row.trials) == ("completed", 3)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.reader import HistoryReader
 
 from .conftest import Bench
 
@@ -357,7 +357,7 @@ def test_of_a_trial_that_a_plugin_runs_again_the_last_result_counts_everywhere(
     assert 'failures="0"' in (bench.bundle() / "junit.xml").read_text()
     record = json.loads((bench.bundle() / "job.json").read_text())
     assert (record["totals"]["passed"], record["totals"]["failed"]) == (2, 0)
-    with History.open_readonly(bench.path / "reports" / FILE) as history:
+    with HistoryReader.of(bench.path / "reports") as history:
         rows = {row.scenario: row.outcome for row in history.trials(record["id"])}
     assert rows == {"moody": "passed", "good": "passed"}
 

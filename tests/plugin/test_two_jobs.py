@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.history import FILE, History
 from pytest_benchjobs.store.index import rebuild
+from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.reader import HistoryReader
 
 from .conftest import Bench
 
@@ -26,13 +27,14 @@ from pathlib import Path
 import pytest_benchjobs as benchjobs
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.store import database
-from pytest_benchjobs.store.find import find_job
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.reader import HistoryReader
+from pytest_benchjobs.store.results import find_job
 
 directory, stop, network = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3] == "network"
 if network:
     database.on_network = lambda directory: True
-while not (directory / FILE).is_file() and not stop.exists():
+while not Layout(directory).history.is_file() and not stop.exists():
     time.sleep(0.01)
 seen, polls, while_running = Counter(), 0, 0
 done = False
@@ -46,7 +48,7 @@ while not done:
         assert sum(run.ended for run in job.runs()) <= len(list(job.trials()))
         seen[job.id] = len(trials)
         while_running += job.status == "running" and 0 < len(trials)
-    with History.open_readonly(directory / FILE) as history:
+    with HistoryReader.of(directory) as history:
         history.run_page()
         for row in history.job_page(limit=50):
             assert find_job(history, row.id[:-1]) == row.id
@@ -101,9 +103,9 @@ def test_two_jobs_write_and_six_readers_look(bench: Bench, where: str, tmp_path:
 def assert_history_equals_bundles(reports: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(reports, copy)
-    (copy / FILE).unlink()
+    Layout(copy).history.unlink()
     assert rebuild(copy) == (2, 2 * TRIALS, [])
-    with History.open_readonly(reports / FILE) as history, History.open_readonly(copy / FILE) as anew:
+    with HistoryReader.of(reports) as history, HistoryReader.of(copy) as anew:
         for bundle in JobBundle.all(reports):
             known = sorted(history.trials(bundle.id), key=lambda row: row.node_id)
             assert known == sorted(anew.trials(bundle.id), key=lambda row: row.node_id)

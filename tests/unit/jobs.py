@@ -16,7 +16,7 @@ from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus
 from pytest_benchjobs.model.policy import parse_policy
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, TrialResult
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.totals import totals
 from tests.schemas import obeys
 
@@ -99,7 +99,7 @@ def make_job(
         results.append(files.commit(one.model_copy(update={"job": job_id})))
     job = job.model_copy(update={"totals": totals(results)})
     bundle.write(job)
-    with History(directory / FILE) as history:
+    with History.of(directory) as history:
         history.replace_job(job, results)
     return job
 

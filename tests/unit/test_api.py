@@ -19,7 +19,8 @@ from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.model.result import Origin, ScorerResult, TrialResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import queries
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.layout import Layout
 
 from .records import JOB, NOW, record, result, trial
 from .test_database import make_v1, results
@@ -56,7 +57,7 @@ def test_jobs_come_newest_first_and_can_be_read_again(store: Store) -> None:
 
 
 def test_jobs_are_chosen_by_time_and_status(store: Store, tmp_path: Path) -> None:
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         now = datetime.datetime.now(datetime.UTC)
         history.save_job(record(tmp_path, id="now", created_at=now))
     assert [job.id for job in store.jobs(statuses="running")] == ["now"]
@@ -100,12 +101,12 @@ def test_a_job_is_named_by_a_text(store: Store) -> None:
 
 def test_reading_jobs_is_lazy(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queries, "_PAGE", 2)
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         for number in range(5):
             history.save_job(record(tmp_path, id=f"j{number}", created_at=NOW + (10 + number) * SECOND))
     jobs = iter(store.jobs())
     assert [next(jobs).id for _ in range(2)] == ["j4", "j3"]
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         history.forget("j2")
     assert [job.id for job in jobs] == ["j1", "j0", OTHER, JOB]
 
@@ -161,7 +162,7 @@ def test_a_log_of_an_agent_is_safe_to_print_and_none_is_empty(store: Store) -> N
 
 
 def test_files_that_are_gone_or_lead_out_are_one_clear_error(store: Store, tmp_path: Path) -> None:
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         history.save_trial(result(trial("hostile"), path="../../../etc"))
     (hostile,) = store.job("nightly").trials(scenario="hostile")
     with pytest.raises(InputError, match="leads out of the bundle"):
@@ -185,7 +186,7 @@ def test_where_there_is_nothing_it_says_so_at_once(tmp_path: Path) -> None:
 
 
 def test_an_older_history_is_brought_up_to_date(tmp_path: Path) -> None:
-    make_v1(tmp_path / FILE, results())
+    make_v1(Layout(tmp_path).history, results())
     (job,) = benchjobs.open(str(tmp_path)).jobs()
     assert len(list(job.runs())) == 4
 
@@ -194,7 +195,7 @@ def test_nothing_stays_open(store: Store, tmp_path: Path) -> None:
     jobs = iter(store.jobs())
     next(jobs)
     del jobs
-    assert sorted(path.name for path in tmp_path.iterdir()) == [FILE, "jobs"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["history.sqlite", "jobs"]
 
 
 def test_tables_become_frames(store: Store) -> None:
@@ -230,7 +231,7 @@ def test_a_table_of_nothing_has_its_columns(store: Store) -> None:
 
 def test_notebooks_show_small_tables_in_which_nothing_is_markup(store: Store, tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         history.save_job(record(tmp_path, id="evil", name=f"{evil}\x1b[31m", created_at=NOW + 5 * SECOND))
         history.save_trials(
             result(trial(f"s{number}"), job="evil", scenario=f"{evil}{number}") for number in range(25)

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.report.documents import schema_of
-from pytest_benchjobs.store.history import FILE
+from pytest_benchjobs.store.layout import Layout
 
 from .jobs import documents, make_job, run
 
@@ -153,7 +153,7 @@ def test_baselines_outlive_the_history(reports: Path, capsys: pytest.CaptureFixt
     assert run("baseline", "set", OLD, "--reason", "first") == 0
     assert run("baseline", "set", NEW) == 0
     before = shown(capsys)
-    (reports / FILE).unlink()
+    Layout(reports).history.unlink()
     assert run("db", "rebuild") == 0
     capsys.readouterr()
     assert shown(capsys) == before
@@ -162,7 +162,7 @@ def test_baselines_outlive_the_history(reports: Path, capsys: pytest.CaptureFixt
     assert shown(capsys) == before
 
     # What somebody set after the history was lost, and before it was rebuilt, does not push the past out of the file.
-    (reports / FILE).unlink()
+    Layout(reports).history.unlink()
     make_job(reports, "20261108-000000-ffffff", {"oracle": {"a": "P"}}, hours_ago=1)
     assert run("baseline", "set", "20261108", "--name", "other") == 0
     assert run("db", "rebuild") == 0

@@ -26,8 +26,11 @@ from pytest_benchjobs.model.job import JobRecord, JobStatus
 from pytest_benchjobs.model.result import Signature
 from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.store.baseline_file import baseline_json, read_baseline_file
+from pytest_benchjobs.store.baselines import restore_baselines, set_baseline
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.reproducibility import person, reproducibility
 
 from .jobs import ended, make_job
@@ -52,7 +55,7 @@ def reports(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def history(reports: Path) -> Iterator[History]:
-    with History(reports / FILE) as history:
+    with History.of(reports) as history:
         yield history
 
 
@@ -77,36 +80,36 @@ def jobs_of(resolved: Resolved) -> tuple[str, ...]:
 
 def test_the_latest_entry_of_a_name_counts_whatever_the_clock_says(history: History) -> None:
     assert history.baselines() == []
-    history.set_baseline(entry("a", ONE, reason="first"))
+    set_baseline(history, entry("a", ONE, reason="first"))
     earlier = NOW - datetime.timedelta(days=1)
-    kept = history.set_baseline(entry("a", TWO, set_at=earlier))
+    kept = set_baseline(history, entry("a", TWO, set_at=earlier))
     assert kept.set_at > NOW
-    history.set_baseline(entry("b", ONE))
+    set_baseline(history, entry("b", ONE))
     assert [(one.name, one.jobs) for one in history.baselines()] == [("a", (TWO,)), ("b", (ONE,))]
     assert [one.jobs for one in history.baseline_past("a")] == [(TWO,), (ONE,)]
-    history.set_baseline(entry("a"))
+    set_baseline(history, entry("a"))
     assert history.baseline("a") is None
     assert [one.name for one in history.baselines()] == ["b"]
     with pytest.raises(InputError, match="there is no baseline 'a'; there are b"):
-        history.set_baseline(entry("a"))
+        set_baseline(history, entry("a"))
     with pytest.raises(InputError, match="meaning of its own"):
-        history.set_baseline(entry("last", ONE))
-    history.set_baseline(entry("a", THREE))
-    with History.open_readonly(history.path) as reader:
+        set_baseline(history, entry("last", ONE))
+    set_baseline(history, entry("a", THREE))
+    with HistoryReader(history.path) as reader:
         assert [one.jobs for one in reader.baseline_past("a")] == [(THREE,), (), (TWO,), (ONE,)]
 
 
 def test_what_cannot_be_written_beside_the_history_is_not_in_it(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    history.set_baseline(entry("a", ONE))
+    set_baseline(history, entry("a", ONE))
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(Exception, match="no space left"):
-        history.set_baseline(entry("a", TWO))
+        set_baseline(history, entry("a", TWO))
     assert [one.jobs for one in history.baseline_past("a")] == [(ONE,)]
 
 
@@ -114,8 +117,8 @@ def test_what_anybody_wrote_into_the_file_is_text(reports: Path, history: Histor
     hostile = entry("a", "x\x1b[31m\n", reason="\x1b]0;x\x07gone", set_by="me\u202e")
     reports.mkdir(exist_ok=True)
     (reports / "baselines.json").write_text(f"[{hostile.model_dump_json()}]")
-    assert history.restore_baselines() == 1
-    assert history.restore_baselines() == 0
+    assert restore_baselines(history) == 1
+    assert restore_baselines(history) == 0
     read = history.baseline("a")
     assert read is not None
     assert (read.jobs, read.reason, read.set_by) == (("x",), "gone", "me")
@@ -127,7 +130,7 @@ def test_a_name_is_its_jobs_without_the_one_that_is_judged(reports: Path, histor
     missing = found("defualt", history, judged)
     assert missing.side is None
     assert missing.missing == "there is no baseline 'defualt': none was set yet"
-    history.set_baseline(entry("default", TWO, ONE, THREE, set_by="Ann", reason="why not"))
+    set_baseline(history, entry("default", TWO, ONE, THREE, set_by="Ann", reason="why not"))
     resolved = found("default", history, judged)
     assert jobs_of(resolved) == (ONE,)
     assert resolved.notes == (
@@ -136,7 +139,7 @@ def test_a_name_is_its_jobs_without_the_one_that_is_judged(reports: Path, histor
         f"job {THREE} of baseline default is no longer here",
     )
     assert "Did you mean 'default'?" in str(found("defualt", history, judged).missing)
-    history.set_baseline(entry("own", TWO))
+    set_baseline(history, entry("own", TWO))
     assert "no job of baseline 'own' can be used" in str(found("own", history, judged).missing)
 
 
@@ -147,7 +150,7 @@ def test_pooled_attempts_are_of_the_same_task_and_counted_once(reports: Path, hi
 
     make_job(reports, ONE, [signed("F", "a", "old"), signed("F", "b", "same")], hours_ago=3)
     make_job(reports, TWO, [signed("P", "a", "new"), signed("P", "b", "same")], hours_ago=2)
-    history.set_baseline(entry("both", TWO, ONE))
+    set_baseline(history, entry("both", TWO, ONE))
     resolved = found("both", history)
     assert resolved.side is not None
     assert {key[1]: cell.scores for key, cell in resolved.side.cells.items()} == {
@@ -234,7 +237,7 @@ def test_a_job_that_was_cut_short_is_no_baseline_by_its_own_name(
     with pytest.raises(InputError, match=r"has not ended|did not complete|is still"):
         found(f"file:jobs/{ONE}", history, judged, root=reports)
     # Whoever set it by --force knows.
-    history.set_baseline(entry("forced", ONE))
+    set_baseline(history, entry("forced", ONE))
     forced = found("forced", history, judged)
     assert jobs_of(forced) == (ONE,)
     assert forced.notes[-1] == f"job {ONE} of baseline forced did not complete: {status.value}"
@@ -363,10 +366,10 @@ def test_of_a_branch_the_job_that_fits_best_is_taken_though_others_are_newer(
     make_job(reports, THREE, both, hours_ago=7, partial=True, **at(None))
     judged = make_job(reports, FIVE, both, hours_ago=5, **at(None, "topic"))
     assert jobs_of(found("branch:main", history, judged, reports)) == (THREE,)
-    with History(reports / FILE) as other:
+    with History.of(reports) as other:
         other.forget(THREE)
     assert jobs_of(found("branch:main", history, judged, reports)) == (ONE,)
-    with History(reports / FILE) as other:
+    with History.of(reports) as other:
         other.forget(ONE)
     resolved = found("branch:main", history, judged, reports)
     assert jobs_of(resolved) == (TWO,)
@@ -383,7 +386,7 @@ def test_a_branch_without_anything_better_is_what_there_is(
     assert jobs_of(found("branch:main", history, judged, root)) == (ONE,)
     git_less = make_job(reports, FOUR, LETTERS, hours_ago=6, reproducibility={"git": "hostile"})
     assert jobs_of(found("branch:main~2", history, git_less, root)) == (ONE,)
-    with History(reports / FILE) as other:
+    with History.of(reports) as other:
         other.forget(ONE)
     resolved = found("branch:main", history, judged, root)
     assert jobs_of(resolved) == (TWO,)
@@ -633,9 +636,9 @@ def test_what_is_wrong_in_a_file_is_told_with_its_line(
 def test_a_completed_job_of_a_newer_version_is_passed_over(tmp_path: Path) -> None:
     for number, name in enumerate(("old", "new", "mid")):
         make_job(tmp_path, name, {"oracle": {"count": "P"}}, hours_ago=9 - number)
-    with sqlite3.connect(tmp_path / FILE) as connection:
+    with sqlite3.connect(Layout(tmp_path).history) as connection:
         connection.execute("UPDATE jobs SET record = json_set(record, '$.novelty', 1) WHERE id = 'new'")
-    with History.open_readonly(tmp_path / FILE) as history:
+    with HistoryReader.of(tmp_path) as history:
         assert [job.id for job in history.completed()] == ["mid", "old"]
         with pytest.raises(
             InputError, match="the record of job new is of another version or damaged: novelty"

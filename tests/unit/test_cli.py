@@ -18,7 +18,9 @@ from pytest_benchjobs.model.job import Owner
 from pytest_benchjobs.report.documents import DOCUMENTS
 from pytest_benchjobs.sandbox.docker import DockerProvider
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.reproducibility import redact_arguments, reproducibility
 
 from .records import JOB, record, result, trial
@@ -107,7 +109,7 @@ def test_rebuild_indexes_every_bundle(capsys: pytest.CaptureFixture[str], tmp_pa
     out, err = capsys.readouterr()
     assert out == "indexed 1 job with 1 trial\n"
     assert re.fullmatch(r"warning: .*damaged/1/result.json: is damaged .*\n", err)
-    with History.open_readonly(tmp_path / FILE) as history:
+    with HistoryReader.of(tmp_path) as history:
         assert [row.scenario for row in history.trials(JOB)] == ["count"]
 
 
@@ -115,12 +117,12 @@ def test_rebuild_refuses_a_history_of_a_newer_version_in_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     JobBundle.create(tmp_path, record(tmp_path))
-    with History(tmp_path / FILE) as history:
-        history._connection.execute("PRAGMA user_version = 99")
+    with History.of(tmp_path) as history:
+        history.connection.execute("PRAGMA user_version = 99")
     assert run("db", "rebuild", "--dir", tmp_path) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith(f"benchjobs: {tmp_path / FILE}: written by a newer version")
+    assert err.startswith(f"benchjobs: {Layout(tmp_path).history}: written by a newer version")
 
 
 def test_gc_recovers_jobs_even_when_no_engine_answers(

@@ -14,8 +14,9 @@ from pytest_benchjobs.job.recover import recover
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.report.documents.acting import Health
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.index import rebuild
+from pytest_benchjobs.store.layout import Layout
 
 from .jobs import make_job, run
 from .test_database import as_nobody
@@ -52,7 +53,7 @@ def test_other_jobs_are_recovered_with_a_line_on_the_one_that_is_closed(shared: 
     (shared / "jobs" / CLOSED).chmod(0)
 
     def look() -> None:
-        with History(shared / FILE) as history:
+        with History.of(shared) as history:
             (done,) = recover(shared, history)
         line = done.message
         assert line.startswith(f"job {CLOSED} could not be recovered: {shared}")
@@ -64,7 +65,7 @@ def test_other_jobs_are_recovered_with_a_line_on_the_one_that_is_closed(shared: 
 def test_a_verdict_that_cannot_be_kept_stands(shared: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ("gate", CLOSED, "--min-score", "0.5", "--dir", shared)
     run(*arguments)
-    (shared / FILE).chmod(0o666)
+    Layout(shared).history.chmod(0o666)
     (shared / "jobs" / CLOSED).chmod(0)
     capsys.readouterr()
 

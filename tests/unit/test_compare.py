@@ -21,7 +21,7 @@ from pytest_benchjobs.model.gate import GateConfig, GateVerdict
 from pytest_benchjobs.settings.high_scores import read_high_scores
 from pytest_benchjobs.settings.rules import parse_rule
 from pytest_benchjobs.store.comparisons import find_comparison, new_comparison_id
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.reader import HistoryReader
 
 from .examples import at_most
 from .jobs import documents, make_job, run
@@ -287,7 +287,7 @@ def test_two_jobs(jobs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (path,) = (jobs / "comparisons").iterdir()
     comparison = Comparison.model_validate_json(path.read_text("utf-8"))
     assert [row.scenarios for row in comparison.rows] == [2]
-    with History.open_readonly(jobs / FILE) as history:
+    with HistoryReader.of(jobs) as history:
         for text in ("last", comparison.id, comparison.id[:12]):
             assert find_comparison(history, text) == comparison
         with pytest.raises(InputError, match="there is no comparison 'cmp_x'; the latest are cmp_"):

@@ -25,6 +25,7 @@ from pytest_benchjobs.store import database
 from pytest_benchjobs.store.database import NewerHistory, migrations
 from pytest_benchjobs.store.filesystem import filesystem_of, on_network
 from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import TRIAL_COLUMNS, job_values, score_values, trial_values
 
 from .records import JOB, NOW, record, result, trial
@@ -115,7 +116,7 @@ def test_an_older_history_is_brought_up_to_date_with_all_that_can_be_known(
 ) -> None:
     trials = results()
     make_v1(path, trials)
-    with History(path, readonly=readonly) as history:
+    with (HistoryReader if readonly else History)(path) as history:
         upgraded = history.job_row(JOB), history.runs(JOB), history.trials(JOB), history.paired_rows(JOB)
         scores = [history.scores(JOB, of.node_id) for of in trials]
     fresh = path.with_name("fresh.sqlite")
@@ -153,7 +154,8 @@ def test_many_processes_upgrade_at_once_and_one_of_them_does_it(path: Path) -> N
     make_v1(path, results())
     code = (
         "import sys; from pathlib import Path; from pytest_benchjobs.store.history import History\n"
-        "with History(Path(sys.argv[1]), readonly=sys.argv[2] == 'True') as history:\n"
+        "from pytest_benchjobs.store.reader import HistoryReader\n"
+        "with (HistoryReader if sys.argv[2] == 'True' else History)(Path(sys.argv[1])) as history:\n"
         f"    print(len(history.runs({JOB!r})), len(history.trials({JOB!r})))"
     )
     running = [
@@ -175,7 +177,7 @@ def test_an_older_history_that_cannot_be_written_says_what_to_do(
     before = path.read_bytes()
     monkeypatch.setattr(database, "_writable", lambda path: False)
     with pytest.raises(InputError, match=r"older version .* Make it writable"):
-        History.open_readonly(path)
+        HistoryReader(path)
     assert path.read_bytes() == before
 
 
@@ -208,7 +210,7 @@ def test_a_history_from_the_future_is_refused_and_not_a_byte_is_touched(
     with pytest.raises(
         NewerHistory, match=rf"schema {ours + 1}, not {ours}.* Upgrade pytest-benchjobs"
     ) as caught:
-        History(path, readonly=readonly)
+        (HistoryReader if readonly else History)(path)
     assert "\n" not in str(caught.value)
     assert (hashlib.sha256(path.read_bytes()).digest(), path.stat().st_mtime_ns) == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]
@@ -227,7 +229,7 @@ def test_a_newer_version_that_died_with_its_upgrade_in_the_log_is_noticed(
     connection.close()
     before = {suffix: Path(f"{path}{suffix}").read_bytes() for suffix in ("", "-wal")}
     with pytest.raises(NewerHistory, match="schema 99"):
-        History(path, readonly=readonly)
+        (HistoryReader if readonly else History)(path)
     assert {suffix: Path(f"{path}{suffix}").read_bytes() for suffix in ("", "-wal")} == before
 
 
@@ -235,7 +237,7 @@ def test_looking_at_the_version_leaves_the_locks_of_this_process(path: Path) -> 
     # On POSIX, closing a file drops all locks of the process on it, also those of other connections.
     with History(path) as first:
         first.save_job(record(path.parent))
-        History.open_readonly(path).close()
+        HistoryReader(path).close()
         code = (
             "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=0); "
             "print(c.execute('PRAGMA journal_mode = DELETE').fetchone())"
@@ -249,7 +251,7 @@ def test_looking_at_the_version_leaves_the_locks_of_this_process(path: Path) -> 
 
 def test_a_reader_leaves_no_files_behind(path: Path) -> None:
     History(path).close()
-    with History.open_readonly(path) as history:
+    with HistoryReader(path) as history:
         assert history.jobs() == []
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
@@ -280,7 +282,7 @@ def test_a_history_on_a_medium_that_cannot_be_written_is_read() -> None:
         directory.chmod(0o555)
 
         def read() -> None:
-            with History.open_readonly(path) as history:
+            with HistoryReader(path) as history:
                 assert [job.id for job in history.job_page()] == [JOB]
 
         assert as_nobody(read) == 0
@@ -373,6 +375,7 @@ from pytest_benchjobs.store import database
 database.on_network = lambda directory: True
 from tests.unit.records import record, result, trial
 from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.reader import HistoryReader
 path, name = Path(sys.argv[1]), sys.argv[3]
 if name != "reader":
     with History(path) as history:
@@ -382,7 +385,7 @@ if name != "reader":
 else:
     seen = 0
     while seen < 200:
-        with History.open_readonly(path) as history:
+        with HistoryReader(path) as history:
             found = sum(job.trials for job in history.job_page())
             rows = sum(len(history.trials(job.id)) for job in history.job_page())
             assert found <= rows and rows >= seen
@@ -398,7 +401,7 @@ def test_writers_and_readers_get_along_without_a_log(path: Path, monkeypatch: py
         subprocess.Popen([sys.executable, "-c", NETWORK_WRITER, str(path), ROOT, name]) for name in names
     ]
     assert [process.wait() for process in running] == [0] * 5
-    with History.open_readonly(path) as history:
+    with HistoryReader(path) as history:
         assert [job.trials for job in history.job_page()] == [100, 100]
     assert journal_of(path) == "delete"
 

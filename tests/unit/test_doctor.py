@@ -27,7 +27,8 @@ from pytest_benchjobs.sandbox.health import EngineFacts
 from pytest_benchjobs.settings.secret_store import SecretStore
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.database import migrations
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.layout import Layout
 
 from .records import NOW, record
 from .test_cli import run
@@ -167,7 +168,7 @@ def test_a_network_file_system_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_history_is_looked_at_and_not_touched(tmp_path: Path) -> None:
-    path = tmp_path / FILE
+    path = Layout(tmp_path).history
     assert findings.history(path) == findings.ok("history", "none yet")
     JobBundle.create(tmp_path, record(tmp_path))
     assert findings.history(path).cure == "benchjobs db rebuild"
@@ -196,7 +197,7 @@ def test_the_history_is_looked_at_and_not_touched(tmp_path: Path) -> None:
 def test_a_directory_that_cannot_be_written_is_no_damage_to_the_history() -> None:
     directory = Path(tempfile.mkdtemp(dir="/tmp"))
     try:
-        path = directory / FILE
+        path = Layout(directory).history
         History(path).close()
         directory.chmod(0o555)
 

@@ -22,7 +22,8 @@ from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.report.export import COLUMNS, csv_lines, json_lines, rows
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import TrialRow
 
 from .jobs import ended, make_job, run
@@ -138,7 +139,7 @@ def test_no_file_outside_of_the_results_is_named(
     linked = JobBundle(directory, "other").root / "trials/oracle/link/1/agent.log"
     linked.unlink()
     linked.symlink_to(outside / "agent.log")
-    with History(directory / FILE) as history:
+    with History.of(directory) as history:
         history.save_trial(ended("P", job=other.id, path="../../../../outside"))
     found = exported(capsys, directory, JOB, "other")
     assert [(row["log"], row["trajectory"]) for row in found] == [(None, None)] * 3
@@ -186,7 +187,7 @@ def test_no_cell_is_a_formula(tmp_path: Path, message: str, cell: str) -> None:
     why = ended("F").failure
     assert why is not None
     make_job(tmp_path, JOB, [ended("F", failure=why.model_copy(update={"message": message}))])
-    with History.open_readonly(tmp_path / FILE) as history:
+    with HistoryReader.of(tmp_path) as history:
         text = "".join(csv_lines(rows(tmp_path, history, JOB)))
     (row,) = csv.DictReader(io.StringIO(text, newline=""))
     assert row["message"] == cell
@@ -271,7 +272,7 @@ class Endless:
 
     def __init__(self, directory: Path, count: int) -> None:
         self._count = count
-        with History.open_readonly(directory / FILE) as history:
+        with HistoryReader.of(directory) as history:
             self._record = history.job(JOB)
             (self._row,) = history.trials(JOB)
 

@@ -10,7 +10,7 @@ from junitparser import JUnitXml
 
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.gates import kept_gates
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
 
 from .jobs import make_job, run
 from .records import JOB
@@ -68,7 +68,7 @@ def test_each_floor_decides_by_itself(
 def test_the_verdict_is_kept_with_the_job_and_in_the_history(tmp_path: Path) -> None:
     run("gate", JOB, "--min-score", "0.4", "--dir", tmp_path, "--ci", "off")
     kept = list(kept_gates(JobBundle.open(tmp_path, JOB).root))
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         assert [report.verdict for report in kept] == [history.gate_verdict(JOB)]
 
 

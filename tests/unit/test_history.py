@@ -12,7 +12,9 @@ from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult
 from pytest_benchjobs.store import database
 from pytest_benchjobs.store.database import NewerHistory
-from pytest_benchjobs.store.history import History, ScoreRow
+from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.reader import HistoryReader
+from pytest_benchjobs.store.rows import ScoreRow
 
 from .records import JOB, record, result, trial
 
@@ -139,7 +141,7 @@ def test_two_processes_write_while_others_read(path: Path) -> None:
     while sum(all(read) for read in reads) < 20 and all(writer.poll() is None for writer in writers):
         if path.is_file():
             try:
-                with History.open_readonly(path) as reader:
+                with HistoryReader(path) as reader:
                     reads.append((len(reader.trials("one")), len(reader.trials("two"))))
             except InputError as error:
                 # Only before the first writer has made the tables.
@@ -150,19 +152,19 @@ def test_two_processes_write_while_others_read(path: Path) -> None:
     assert sum(all(read) for read in reads) == 20
     for counts in zip(*reads, strict=True):
         assert list(counts) == sorted(counts), "what was read once is there ever after"
-    with History.open_readonly(path) as reader:
+    with HistoryReader(path) as reader:
         assert [len(reader.trials(name)) for name in ("one", "two")] == [100, 100]
 
 
 def test_a_reader_cannot_write(path: Path, tmp_path: Path) -> None:
     History(path).close()
-    with History.open_readonly(path) as reader, pytest.raises(ResultsUnwritable):
+    with HistoryReader(path) as reader, pytest.raises(ResultsUnwritable):
         reader.save_job(record(tmp_path))
 
 
 def test_reading_where_there_is_no_history_says_so_and_makes_none(path: Path) -> None:
     with pytest.raises(InputError, match=r"history.sqlite: there is no history yet"):
-        History.open_readonly(path)
+        HistoryReader(path)
     assert not path.exists()
 
 

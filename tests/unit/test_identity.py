@@ -17,9 +17,10 @@ from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.report.json import report_json
 from pytest_benchjobs.store.bundle import BundleWarning, JobBundle
 from pytest_benchjobs.store.database import NewerHistory, migrations
-from pytest_benchjobs.store.history import FILE, History
-from pytest_benchjobs.store.imports import Import
+from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.index import rebuild
+from pytest_benchjobs.store.layout import Layout
+from pytest_benchjobs.store.reader import HistoryReader
 
 from .jobs import make_job, run
 from .records import JOB
@@ -45,7 +46,7 @@ def test_a_copy_of_a_job_never_takes_its_place(tmp_path: Path, copy: str, trials
         shutil.rmtree(jobs / copy / "trials")
     elif trials == "one":
         shutil.rmtree(jobs / copy / "trials/oracle/a")
-    (tmp_path / FILE).unlink()
+    Layout(tmp_path).history.unlink()
     counted, found, warnings = rebuild(tmp_path)
     assert (counted, found) == (1, 2)
     (warning,) = warnings
@@ -53,7 +54,7 @@ def test_a_copy_of_a_job_never_takes_its_place(tmp_path: Path, copy: str, trials
     assert warning.message == (
         f"is the record of job {JOB}: its own directory is beside it; move this copy out of {jobs}, or remove it"
     )
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         assert [row.scenario for row in history.trials(JOB)] == ["a", "b"]
         assert history.job_ids() == {JOB}
         assert any("is the record of job" in done.message for done in recover(tmp_path, history))
@@ -122,7 +123,7 @@ def test_a_result_edited_by_hand_is_named_and_not_used(
     assert warnings[0].message.removeprefix("is damaged or of another version: ") == why
 
     assert rebuild(tmp_path / "there")[1] == 1
-    with Import(tmp_path / "here" / FILE) as history:
+    with History.of(tmp_path / "here") as history:
         merging = Merge(tmp_path / "here", history)
         assert merging.bring_in(bundle.root).trials == 1
         assert [problem.removesuffix(why) for problem in merging.problems if problem.endswith(why)]
@@ -188,7 +189,7 @@ def test_of_two_directories_with_one_id_merge_takes_the_one_of_that_name(tmp_pat
     jobs = tmp_path / "there/jobs"
     shutil.copytree(jobs / JOB, jobs / "copy")
     edit(place(tmp_path / "there", "a", job="copy"), finished_at="2030-01-01T00:00:00Z", outcome="failed")
-    with Import(tmp_path / "here" / FILE) as history:
+    with History.of(tmp_path / "here") as history:
         merging = Merge(tmp_path / "here", history)
         with pytest.raises(InputError, match=f"is the record of job {JOB}: its own directory is beside it"):
             merging.bring_in(jobs / "copy")
@@ -200,7 +201,7 @@ def test_one_job_is_not_made_of_two_copies_of_a_part(tmp_path: Path) -> None:
     make_job(tmp_path / "one", JOB, TWO)
     make_job(tmp_path / "two", JOB, {"oracle": {"a": "P"}})
     roots = [tmp_path / name / "jobs" / JOB for name in ("one", "two")]
-    with Import(tmp_path / "here" / FILE) as history:
+    with History.of(tmp_path / "here") as history:
         merging = Merge(tmp_path / "here", history)
         with pytest.raises(InputError, match=f"is job {JOB}, as is {roots[0]}; name one of the two"):
             merging.make_one("whole", roots)
@@ -211,7 +212,7 @@ def test_a_job_is_not_merged_into_a_directory_that_holds_another(tmp_path: Path)
     make_job(tmp_path / "there", JOB, TWO)
     make_job(tmp_path / "here", "other", {"oracle": {"c": "P"}})
     (tmp_path / "here/jobs/other").rename(tmp_path / "here/jobs" / JOB)
-    with Import(tmp_path / "here" / FILE) as history:
+    with History.of(tmp_path / "here") as history:
         merging = Merge(tmp_path / "here", history)
         with pytest.raises(InputError, match=f"is the record of job other: rename .*{JOB} to other"):
             merging.bring_in(tmp_path / "there/jobs" / JOB)
@@ -220,16 +221,16 @@ def test_a_job_is_not_merged_into_a_directory_that_holds_another(tmp_path: Path)
 @pytest.mark.parametrize("version", [-1, 10_000, 2**31 - 1, 0, 1, len(migrations()) - 1])
 def test_a_damaged_version_of_the_history_is_damage_with_the_cure(tmp_path: Path, version: int) -> None:
     make_job(tmp_path, JOB, TWO)
-    connection = sqlite3.connect(tmp_path / FILE)
+    connection = sqlite3.connect(Layout(tmp_path).history)
     connection.execute(f"PRAGMA user_version = {version}")
     connection.close()
     for readonly in (True, False):
         with pytest.raises(InputError, match="benchjobs db rebuild") as caught:
-            History(tmp_path / FILE, readonly=readonly)
+            (HistoryReader if readonly else History).of(tmp_path)
         assert not isinstance(caught.value, NewerHistory)
         assert "damaged" in str(caught.value) or (readonly and version == 0)
     assert rebuild(tmp_path)[:2] == (1, 2)
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         assert [row.scenario for row in history.trials(JOB)] == ["a", "b"]
 
 

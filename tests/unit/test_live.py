@@ -9,7 +9,7 @@ from pytest_benchjobs.model.event import Ended, PhaseBegan, Planned
 from pytest_benchjobs.model.result import Origin, Outcome
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store.events import EventLog, EventReader
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import JobLayout
 
 from .records import JOB, NOW, record, result, trial
@@ -172,7 +172,7 @@ def test_a_job_is_over_when_all_trials_are() -> None:
 
 def test_results_complete_what_the_events_did_not_tell(tmp_path: Path) -> None:
     hostile = trial("b", file="a\x1b[31mb.bench.yaml")
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         history.save_job(record(tmp_path))
         origin = Origin(job="earlier", path="trials/x", finished_at=NOW)
         history.save_trials(

@@ -16,7 +16,8 @@ from pytest_benchjobs.report.documents.logs import TrialLog
 from pytest_benchjobs.report.export import rows
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.copying import directory_name, inside
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.reader import HistoryReader
 
 from .jobs import documents, ended, make_job, run
 from .records import NOW
@@ -193,7 +194,7 @@ def test_the_log_of_the_agent_is_found_however_many_jobs_are_between(
         assert (out / job / "oracle/count/scorers/right.log").read_text() == f"graded in {grading}\n"
         (trial,) = benchjobs.open(chain).job(job).trials()
         assert trial.log().endswith(" in ran\n")
-        with History.open_readonly(chain / FILE) as history:
+        with HistoryReader.of(chain) as history:
             (row,) = rows(chain, history, job)
         assert row["log"] == "../ran/trials/oracle/count/1/agent.log"
 
@@ -265,7 +266,7 @@ def test_a_history_from_elsewhere_cannot_lead_out_of_the_bundle(
     (tmp_path / "secret" / "key").write_text("very-secret")
     job = make_job(tmp_path, JOB, [])
     (JobBundle(tmp_path, JOB).root / "trials" / "link").symlink_to(tmp_path / "secret")
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         history.replace_job(job, [ended("P", path=path)])
     assert run("logs", "last", "-o", out, "--dir", tmp_path) == 1
     assert "leads out of the bundle" in capsys.readouterr().out
@@ -300,7 +301,7 @@ def test_names_of_agents_and_scenarios_stay_inside(
     results = [
         ended("P").model_copy(update={"scenario": name, "node_id": f"a::{name}[oracle]"}) for name in names
     ]
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         history.replace_job(job, results)
     assert run("logs", "last", "-o", out, "--dir", tmp_path) == 0
     assert "\x1b" not in capsys.readouterr().out
@@ -374,7 +375,7 @@ def test_a_trial_that_never_had_files_has_its_result(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, out: Path
 ) -> None:
     job = make_job(tmp_path, JOB, [])
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         history.replace_job(job, [ended("E")])
     assert run("logs", "last", "-o", out, "--dir", tmp_path) == 0
     assert tree(out) == ["oracle/count/results.json"]

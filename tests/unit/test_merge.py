@@ -23,11 +23,13 @@ from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.history import FILE, History
-from pytest_benchjobs.store.imports import Import
+from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.imports import take_in
 from pytest_benchjobs.store.incoming import Merged
 from pytest_benchjobs.store.index import index_job, rebuild
+from pytest_benchjobs.store.layout import Layout
 from pytest_benchjobs.store.liveness import hold
+from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.text import one_line
 from pytest_benchjobs.store.totals import totals
 
@@ -73,7 +75,7 @@ def make(
         place.commit(of)
     write_reports(bundle, made, list(bundle.results()))
     if index:
-        with History(directory / FILE) as history:
+        with History.of(directory) as history:
             index_job(bundle, history)
     return bundle
 
@@ -89,13 +91,13 @@ def here(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def history(here: Path) -> Iterator[Import]:
-    with Import(here / FILE) as history:
+def history(here: Path) -> Iterator[History]:
+    with History.of(here) as history:
         yield history
 
 
 @pytest.fixture
-def merging(here: Path, history: Import) -> Merge:
+def merging(here: Path, history: History) -> Merge:
     return Merge(here, history)
 
 
@@ -104,7 +106,10 @@ def state(directory: Path) -> dict[str, bytes]:
     return {
         path.relative_to(directory).as_posix(): path.read_bytes()
         for path in sorted(directory.rglob("*"))
-        if path.is_file() and not path.is_symlink() and FILE not in path.name and path.name != ".lock"
+        if path.is_file()
+        and not path.is_symlink()
+        and "history.sqlite" not in path.name
+        and path.name != ".lock"
     }
 
 
@@ -115,7 +120,7 @@ def rows(history: History, job: str = JOB) -> tuple[object, ...]:
 # Bundles
 
 
-def test_a_job_comes_in_with_all_its_files(there: Path, here: Path, history: Import, merging: Merge) -> None:
+def test_a_job_comes_in_with_all_its_files(there: Path, here: Path, history: History, merging: Merge) -> None:
     source = make(there, made("a"), failed("b"), name="nightly")
     assert merging.bring_in(source.root) == Merged(JOB, "nightly", "added", 2)
     target = JobBundle.open(here, JOB)
@@ -126,7 +131,7 @@ def test_a_job_comes_in_with_all_its_files(there: Path, here: Path, history: Imp
     assert [path.name for path in (here / "jobs").iterdir() if path.name.startswith(".tmp")] == []
 
 
-def test_merging_again_changes_nothing(there: Path, here: Path, history: Import, merging: Merge) -> None:
+def test_merging_again_changes_nothing(there: Path, here: Path, history: History, merging: Merge) -> None:
     source = make(there, made("a"), failed("b"))
     merging.bring_in(source.root)
     before, known = state(here), rows(history)
@@ -137,7 +142,7 @@ def test_merging_again_changes_nothing(there: Path, here: Path, history: Import,
 
 @pytest.mark.parametrize("when", ["trials", "record", "index"])
 def test_merging_again_does_what_a_merge_that_was_killed_left_undone(
-    there: Path, here: Path, history: Import, merging: Merge, monkeypatch: pytest.MonkeyPatch, when: str
+    there: Path, here: Path, history: History, merging: Merge, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
     make(here, broken("a"), made("b"), index=True)
     source = make(there, made("a", finished_at=NOW + 5 * SECOND), made("c"))
@@ -173,7 +178,7 @@ def test_a_bundle_may_be_called_as_it_likes(there: Path, here: Path, merging: Me
 
 
 def test_what_is_new_in_a_job_is_added_and_nothing_is_lost(
-    there: Path, here: Path, history: Import, merging: Merge
+    there: Path, here: Path, history: History, merging: Merge
 ) -> None:
     make(here, made("a"), made("only-here"), broken("c"), made("d", finished_at=NOW + 9 * SECOND), index=True)
     later = NOW + 5 * SECOND
@@ -210,7 +215,7 @@ def test_an_older_copy_changes_nothing(there: Path, here: Path, merging: Merge) 
 
 
 def test_a_job_which_the_history_here_does_not_know_is_indexed(
-    there: Path, here: Path, history: Import, merging: Merge
+    there: Path, here: Path, history: History, merging: Merge
 ) -> None:
     make(here, made("a"))
     source = make(there, made("a"))
@@ -219,7 +224,7 @@ def test_a_job_which_the_history_here_does_not_know_is_indexed(
 
 
 def test_a_job_that_died_here_is_finished_by_what_ended_elsewhere(
-    there: Path, here: Path, history: Import, merging: Merge
+    there: Path, here: Path, history: History, merging: Merge
 ) -> None:
     bundle = make(here, made("a"), status=JobStatus.RUNNING, finished_at=None, planned=2, owner=ELSEWHERE)
     os.utime(bundle.root / "job.json", (0, 0))
@@ -232,7 +237,7 @@ def test_a_job_that_died_here_is_finished_by_what_ended_elsewhere(
 
 @pytest.mark.parametrize("status", [JobStatus.INITIALIZING, JobStatus.RUNNING])
 def test_a_job_that_still_runs_elsewhere_is_refused(
-    there: Path, here: Path, history: Import, merging: Merge, status: JobStatus
+    there: Path, here: Path, history: History, merging: Merge, status: JobStatus
 ) -> None:
     source = make(there, made("a"), status=status, finished_at=None)
     merged = merging.bring_in(source.root)
@@ -258,14 +263,14 @@ def test_a_job_that_runs_here_is_left_alone(there: Path, here: Path, merging: Me
 
 
 def test_rebuild_makes_the_same_history_of_merged_jobs(
-    there: Path, here: Path, history: Import, merging: Merge
+    there: Path, here: Path, history: History, merging: Merge
 ) -> None:
     merging.bring_in(make(there, made("a"), failed("b"), made("c", "nop")).root)
     known = rows(history)
     history.close()
-    (here / FILE).unlink()
+    Layout(here).history.unlink()
     assert rebuild(here) == (1, 3, [])
-    with History.open_readonly(here / FILE) as anew:
+    with HistoryReader.of(here) as anew:
         assert rows(anew) == known
 
 
@@ -273,7 +278,7 @@ def test_rebuild_makes_the_same_history_of_merged_jobs(
 
 
 def test_links_pipes_and_hidden_files_stay_where_they_are(
-    there: Path, here: Path, history: Import, merging: Merge, tmp_path: Path
+    there: Path, here: Path, history: History, merging: Merge, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret"
     secret.write_text("the secret of another")
@@ -301,7 +306,7 @@ def test_links_pipes_and_hidden_files_stay_where_they_are(
 
 @pytest.mark.parametrize("link", ["job.json", "trials", "trials/oracle/a/1/result.json"])
 def test_a_link_in_the_place_of_what_counts_is_not_followed(
-    there: Path, tmp_path: Path, history: Import, merging: Merge, link: str
+    there: Path, tmp_path: Path, history: History, merging: Merge, link: str
 ) -> None:
     source = make(there, made("a"))
     place = source.root / link
@@ -336,7 +341,7 @@ def test_an_impossible_id_leads_nowhere(
 
 
 def test_results_that_are_damaged_or_not_of_the_job_are_left_out(
-    there: Path, history: Import, merging: Merge
+    there: Path, history: History, merging: Merge
 ) -> None:
     source = make(there, made("a"), made("b"), made("c"), made("d"))
     (source.root / "trials/oracle/a/1/result.json").write_text("{")
@@ -353,7 +358,9 @@ def test_results_that_are_damaged_or_not_of_the_job_are_left_out(
     ]
 
 
-def test_a_path_that_leads_out_is_put_right(there: Path, here: Path, history: Import, merging: Merge) -> None:
+def test_a_path_that_leads_out_is_put_right(
+    there: Path, here: Path, history: History, merging: Merge
+) -> None:
     source = make(there, made("a"))
     place = source.root / "trials/oracle/a/1/result.json"
     place.write_text(json.dumps({**json.loads(place.read_text()), "path": "../../../etc"}))
@@ -375,7 +382,7 @@ def shards(there: Path) -> list[Path]:
     return [one.root, two.root]
 
 
-def test_shards_become_one_job(there: Path, here: Path, history: Import, merging: Merge) -> None:
+def test_shards_become_one_job(there: Path, here: Path, history: History, merging: Merge) -> None:
     roots = shards(there)
     merged = merging.make_one("nightly", roots)
     assert (merged.name, merged.action, merged.trials) == ("nightly", "added", 3)
@@ -430,7 +437,7 @@ def test_a_shard_that_nobody_brought_is_missed(
 
 
 def test_making_one_again_in_any_order_changes_nothing(
-    there: Path, here: Path, history: Import, merging: Merge
+    there: Path, here: Path, history: History, merging: Merge
 ) -> None:
     roots = shards(there)
     first = merging.make_one("nightly", roots)
@@ -446,7 +453,7 @@ def test_making_one_again_in_any_order_changes_nothing(
     assert (row.name, row.trials) == ("weekly", 3)
 
 
-def test_parts_that_are_here_too_are_no_new_samples(here: Path, history: Import, merging: Merge) -> None:
+def test_parts_that_are_here_too_are_no_new_samples(here: Path, history: History, merging: Merge) -> None:
     signed = Signature(value="f" * 32, parts={})
     one = make(here, made("a", signature=signed, usage=Usage(cost_usd=2)), index=True)
     two = make(here, made("b"), job=OTHER, index=True)
@@ -462,7 +469,9 @@ def test_parts_that_are_here_too_are_no_new_samples(here: Path, history: Import,
     assert (here / "jobs" / origin.job / origin.path / "agent.log").is_file()
 
 
-def test_a_part_of_a_merged_job_is_not_brought_in_by_itself(there: Path, here: Path, history: Import) -> None:
+def test_a_part_of_a_merged_job_is_not_brought_in_by_itself(
+    there: Path, here: Path, history: History
+) -> None:
     def merging() -> Merge:
         return Merge(here, history)
 
@@ -509,7 +518,7 @@ def test_what_cannot_be_one_job_says_why(
     ],
 )
 def test_the_worst_status_is_that_of_the_whole(
-    there: Path, history: Import, merging: Merge, statuses: tuple[JobStatus, JobStatus], status: JobStatus
+    there: Path, history: History, merging: Merge, statuses: tuple[JobStatus, JobStatus], status: JobStatus
 ) -> None:
     roots = [
         make(there, made("a"), status=statuses[0]).root,
@@ -523,47 +532,47 @@ def test_the_worst_status_is_that_of_the_whole(
 # Rows without files
 
 
-def test_rows_of_a_history_come_in_and_stay(there: Path, here: Path, history: Import) -> None:
+def test_rows_of_a_history_come_in_and_stay(there: Path, here: Path, history: History) -> None:
     make(
         there, made("a", usage=Usage(cost_usd=0.5)), failed("b"), made("c", "nop"), name="nightly", index=True
     )
-    with History(there / FILE) as source:
+    with History.of(there) as source:
         source.add_event(JOB, "created", "process 1", NOW)
         known, scores = rows(source), source.scores(JOB, trial("a").node_id)
-    before = (there / FILE).read_bytes()
-    assert list(history.take_in(there / FILE)) == [Merged(JOB, "nightly", "added", 3)]
+    before = Layout(there).history.read_bytes()
+    assert list(take_in(history, Layout(there).history)) == [Merged(JOB, "nightly", "added", 3)]
     assert rows(history) == known
     assert history.scores(JOB, trial("a").node_id) == scores
     assert [event.kind for event in history.events(JOB)] == ["created", "imported"]
-    assert list(history.take_in(there / FILE)) == [Merged(JOB, "nightly", "unchanged", 3)]
+    assert list(take_in(history, Layout(there).history)) == [Merged(JOB, "nightly", "unchanged", 3)]
     assert [event.kind for event in history.events(JOB)] == ["created", "imported"]
     latest = history.latest("texts", "a", "oracle", 1)
     assert latest is not None
-    assert (there / FILE).read_bytes() == before
-    assert sorted(path.name for path in there.iterdir()) == [FILE, "jobs"]
-    assert sorted(path.name for path in here.iterdir() if "-" not in path.name) == [FILE]
+    assert Layout(there).history.read_bytes() == before
+    assert sorted(path.name for path in there.iterdir()) == ["history.sqlite", "jobs"]
+    assert sorted(path.name for path in here.iterdir() if "-" not in path.name) == ["history.sqlite"]
     assert rebuild(here)[:2] == (0, 0)
     assert rows(history) == known
 
 
 def test_an_older_history_is_upgraded_on_the_way_in_and_stays_as_it_is(
-    tmp_path: Path, history: Import
+    tmp_path: Path, history: History
 ) -> None:
     old = tmp_path / "old.sqlite"
     make_v1(old, v1_results())
     before = old.read_bytes()
-    assert [merged.action for merged in history.take_in(old)] == ["added"]
+    assert [merged.action for merged in take_in(history, old)] == ["added"]
     assert old.read_bytes() == before
     assert len(history.runs(JOB)) == 4
     assert len(history.trials(JOB)) == 12
 
 
-def test_two_histories_of_one_job_are_united(tmp_path: Path, history: Import) -> None:
+def test_two_histories_of_one_job_are_united(tmp_path: Path, history: History) -> None:
     one, two = tmp_path / "1", tmp_path / "2"
     make(one, made("a"), broken("b"), made("c", finished_at=NOW + 9 * SECOND), index=True)
     make(two, made("b"), failed("c"), made("d", "nop"), index=True, finished_at=NOW + 90 * SECOND)
-    assert [merged.action for merged in history.take_in(one / FILE)] == ["added"]
-    assert list(history.take_in(two / FILE)) == [Merged(JOB, None, "updated", 4)]
+    assert [merged.action for merged in take_in(history, Layout(one).history)] == ["added"]
+    assert list(take_in(history, Layout(two).history)) == [Merged(JOB, None, "updated", 4)]
     assert {row.scenario: row.outcome for row in history.trials(JOB)} == {
         "a": "passed", "b": "passed", "c": "passed", "d": "passed",
     }  # fmt: skip
@@ -574,37 +583,37 @@ def test_two_histories_of_one_job_are_united(tmp_path: Path, history: Import) ->
     assert (closed.totals.trials, closed.totals.passed) == (4, 4)
     assert len(history.scores(JOB, trial("b").node_id)) == 1
     for source in (one, two):
-        assert [merged.action for merged in history.take_in(source / FILE)] == ["unchanged"]
+        assert [merged.action for merged in take_in(history, Layout(source).history)] == ["unchanged"]
 
 
-def test_files_win_over_rows(there: Path, here: Path, history: Import, merging: Merge) -> None:
+def test_files_win_over_rows(there: Path, here: Path, history: History, merging: Merge) -> None:
     make(there, made("a"), made("b"), index=True)
     make(here, made("a"), index=True)
-    (merged,) = history.take_in(there / FILE)
+    (merged,) = take_in(history, Layout(there).history)
     assert (merged.action, merged.message) == (
         "refused", "it has 1 more trials than its files here; merge its directory",
     )  # fmt: skip
     assert merging.bring_in(there / "jobs" / JOB).action == "updated"
-    assert [merged.action for merged in history.take_in(there / FILE)] == ["unchanged"]
+    assert [merged.action for merged in take_in(history, Layout(there).history)] == ["unchanged"]
 
 
 def test_rows_for_a_job_that_cannot_be_read_here_are_refused_and_the_next_come_in(
-    there: Path, history: Import
+    there: Path, history: History
 ) -> None:
     make(there, made("a"), job="first", index=True)
-    assert [job.action for job in history.take_in(there / FILE)] == ["added"]
-    history._connection.execute("UPDATE jobs SET record = json_set(record, '$.novelty', 1)")
+    assert [job.action for job in take_in(history, Layout(there).history)] == ["added"]
+    history.connection.execute("UPDATE jobs SET record = json_set(record, '$.novelty', 1)")
     make(there, made("b"), job="second", index=True)
-    first, second = history.take_in(there / FILE)
+    first, second = take_in(history, Layout(there).history)
     assert (first.action, second.action) == ("refused", "added")
     assert "the record of job first is of another version or damaged: novelty" in first.message
 
 
 def test_a_bundle_takes_the_place_of_rows_unless_they_know_more(
-    there: Path, tmp_path: Path, history: Import, merging: Merge
+    there: Path, tmp_path: Path, history: History, merging: Merge
 ) -> None:
     make(there, made("a"), made("b"), index=True)
-    list(history.take_in(there / FILE))
+    list(take_in(history, Layout(there).history))
     part = make(tmp_path / "part", made("a"))
     refused = merging.bring_in(part.root)
     assert (refused.action, refused.message) == (
@@ -635,35 +644,35 @@ def test_a_bundle_takes_the_place_of_rows_unless_they_know_more(
     ],
 )
 def test_a_job_with_rows_that_make_no_sense_is_refused(
-    there: Path, history: Import, change: str, message: str
+    there: Path, history: History, change: str, message: str
 ) -> None:
     make(there, made("a"), index=True)
-    connection = sqlite3.connect(there / FILE)
+    connection = sqlite3.connect(Layout(there).history)
     connection.execute(change)
     connection.commit()
     connection.close()
-    (merged,) = history.take_in(there / FILE)
+    (merged,) = take_in(history, Layout(there).history)
     assert merged.action == "refused"
     assert merged.message.startswith(message)
     assert history.jobs() == []
 
 
-def test_files_that_are_no_histories_are_one_clear_error(tmp_path: Path, history: Import) -> None:
+def test_files_that_are_no_histories_are_one_clear_error(tmp_path: Path, history: History) -> None:
     foreign = tmp_path / "foreign.sqlite"
     connection = sqlite3.connect(foreign)
     connection.execute("CREATE TABLE x (y)")
     connection.close()
     with pytest.raises(InputError, match=r"foreign\.sqlite: is not a history"):
-        list(history.take_in(foreign))
+        list(take_in(history, foreign))
     (tmp_path / "rubbish.sqlite").write_bytes(b"SQLite format 3\0" + b"x" * 4000)
     with pytest.raises(InputError, match=r"rubbish\.sqlite: is damaged or not a history"):
-        list(history.take_in(tmp_path / "rubbish.sqlite"))
+        list(take_in(history, tmp_path / "rubbish.sqlite"))
     newer = tmp_path / "newer.sqlite"
     connection = sqlite3.connect(newer)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
     with pytest.raises(InputError, match=r"newer\.sqlite: written by a newer version"):
-        list(history.take_in(newer))
+        list(take_in(history, newer))
 
 
 # The command
@@ -683,7 +692,7 @@ def test_a_results_directory_comes_in_with_jobs_it_has_only_in_its_history(
     status, out, err = call(capsys, there, "--dir", here)
     assert (status, err) == (0, "")
     assert out == f"added      {JOB}  nightly  1 trial\nadded      {OTHER}  1 trial\n"
-    status, out, err = call(capsys, there / FILE, "--dir", here)
+    status, out, err = call(capsys, Layout(there).history, "--dir", here)
     assert (status, err) == (0, "")
     assert out == f"unchanged  {JOB}  nightly  1 trial\nunchanged  {OTHER}  1 trial\n"
 
@@ -761,13 +770,13 @@ def test_mistakes_are_one_line(
     make(there, made("a"), index=True)
     (tmp_path / "empty").mkdir()
     (tmp_path / "note.txt").write_text("hello")
-    shutil.copy(there / FILE, tmp_path / "alone.sqlite")
+    shutil.copy(Layout(there).history, tmp_path / "alone.sqlite")
     junit = there / "jobs" / JOB / "junit.xml"
     for arguments, message in (
         ([tmp_path / "empty"], "there are no jobs in "),
         ([tmp_path / "note.txt"], "is neither a directory with jobs, nor a history, nor a JUnit file"),
         ([there, "--dir", there], "is where jobs are merged into; choose another --dir"),
-        ([there / FILE, "--dir", there], "is where jobs are merged into"),
+        ([Layout(there).history, "--dir", there], "is where jobs are merged into"),
         ([junit], "is a JUnit file; say with --junit OUT.xml where they go"),
         (
             [tmp_path / "alone.sqlite", "--as-job", "x"],
@@ -783,7 +792,7 @@ def test_mistakes_are_one_line(
     assert not here.exists()
 
 
-def test_results_elsewhere_in_a_bundle_are_no_trials(there: Path, history: Import, merging: Merge) -> None:
+def test_results_elsewhere_in_a_bundle_are_no_trials(there: Path, history: History, merging: Merge) -> None:
     source = make(there, made("a"))
     for name in ("copies", ".trials"):
         shutil.copytree(source.root / "trials", source.root / name)

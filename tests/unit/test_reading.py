@@ -24,8 +24,8 @@ from pytest_benchjobs.model.result import Origin, Outcome
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.history import FILE, History
-from pytest_benchjobs.store.layout import JobLayout
+from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.layout import JobLayout, Layout
 
 from .jobs import documents, ended, make_job, run
 from .records import NOW
@@ -222,12 +222,12 @@ def test_a_history_that_lost_the_jobs_is_an_error_that_says_what_to_do(
     for file in jobs.glob("history.sqlite*"):
         file.unlink()
     if state == "is empty":
-        (jobs / FILE).touch()
+        Layout(jobs).history.touch()
     if state == "knows no job":
-        History(jobs / FILE).close()
+        History.of(jobs).close()
     assert run(*command, "--dir", jobs) == 2
     said = (
-        f"benchjobs: {jobs / FILE}: {state}. The results themselves are safe in jobs/: "
+        f"benchjobs: {Layout(jobs).history}: {state}. The results themselves are safe in jobs/: "
         "`benchjobs db rebuild` makes a new history from them\n"
     )
     assert capsys.readouterr() == ("", said)
@@ -265,7 +265,7 @@ def test_a_full_disk_behind_stdout_is_one_line(jobs: Path, command: tuple[str, .
 def test_an_empty_file_is_a_history_where_there_are_no_jobs(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    (tmp_path / FILE).touch()
+    Layout(tmp_path).history.touch()
     assert run("list", "--dir", tmp_path) == 0
     assert capsys.readouterr().out == "No benchmark jobs found\n"
 
@@ -381,7 +381,7 @@ def test_a_job_of_a_newer_version_is_one_line(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
 ) -> None:
     make_job(tmp_path, "new", {"oracle": {"count": "P"}})
-    with sqlite3.connect(tmp_path / FILE) as connection:
+    with sqlite3.connect(Layout(tmp_path).history) as connection:
         connection.execute("UPDATE jobs SET record = json_set(record, '$.novelty', 1)")
     assert run(command, "--dir", tmp_path, "new") == 2
     out, err = capsys.readouterr()
@@ -394,7 +394,7 @@ def test_a_running_job_of_a_newer_version_is_listed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     make_job(tmp_path, "new", {"oracle": {"count": "P"}}, status=JobStatus.RUNNING)
-    with sqlite3.connect(tmp_path / FILE) as connection:
+    with sqlite3.connect(Layout(tmp_path).history) as connection:
         connection.execute(
             "UPDATE jobs SET record = json_set(record, '$.config.agents', json('[{\"x\": 1}]'))"
         )
@@ -409,7 +409,7 @@ def test_a_job_without_files_is_told_from_one_that_nobody_knows(
     there, here = tmp_path / "there", tmp_path / "here"
     make_job(there, "theirs", {"oracle": {"count": "P"}})
     shutil.rmtree(there / "jobs")
-    assert run("merge", there / FILE, "--dir", here) == 0
+    assert run("merge", Layout(there).history, "--dir", here) == 0
     assert run("summary", "theirs", "--dir", here) == 0
     capsys.readouterr()
     assert run(command, "theirs", "--dir", here) == 2
@@ -766,7 +766,7 @@ def test_names_cannot_command_the_terminal(capsys: pytest.CaptureFixture[str], t
     evil = "\x1b[2Jx\x07\u202e\n\nfake\r"
     trials = [ended("F").model_copy(update={"scenario": evil, "benchmark": evil})]
     job = make_job(tmp_path, FIRST, [], name=evil, message=evil, config={"metadata": {"k": evil}})
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         history.replace_job(job, trials)
     for arguments in (
         ["list"],
@@ -857,7 +857,7 @@ def test_ten_thousand_trials_are_summed_up_without_opening_a_bundle(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     job = make_job(tmp_path, FIRST, [])
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         history.replace_job(
             job.model_copy(update={"planned": 10_000}),
             (

@@ -21,10 +21,11 @@ from pytest_benchjobs.model.result import Failure, Outcome
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import ledger
 from pytest_benchjobs.store.bundle import JobBundle
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.index import rebuild
-from pytest_benchjobs.store.layout import JobLayout
+from pytest_benchjobs.store.layout import JobLayout, Layout
 from pytest_benchjobs.store.liveness import STALE_SECONDS, beat, hold, join_crew
+from pytest_benchjobs.store.reader import HistoryReader
 
 from .jobs import make_job, run
 from .records import JOB, NOW, OWNER, record, result, trial
@@ -48,7 +49,7 @@ def recover(directory: Path, history: History, stale_seconds: float = STALE_SECO
 
 @pytest.fixture
 def history(tmp_path: Path) -> Iterator[History]:
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         yield history
 
 
@@ -182,7 +183,7 @@ def test_many_ended_jobs_cost_nothing(
 
 
 def test_nothing_is_made_where_there_are_no_jobs(tmp_path: Path) -> None:
-    with History(tmp_path / "elsewhere" / FILE) as history:
+    with History.of(tmp_path / "elsewhere") as history:
         assert recover(tmp_path / "reports", history) == []
     assert not (tmp_path / "reports").exists()
 
@@ -236,12 +237,12 @@ def test_what_is_left_of_a_job_that_cannot_be_closed_is_named(
 def test_rebuild_makes_the_same_history_again(tmp_path: Path) -> None:
     bundle = JobBundle.create(tmp_path, record(tmp_path))
     bundle.begin(trial()).commit(result())
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         history.save_job(record(tmp_path, id="gone"))
         history.save_job(record(tmp_path))
         history.save_trial(result(trial("vanished")))
     assert rebuild(tmp_path) == (1, 1, [])
-    with History.open_readonly(tmp_path / FILE) as history:
+    with HistoryReader.of(tmp_path) as history:
         assert history.jobs() == [record(tmp_path)]
         assert [row.node_id for row in history.trials(JOB)] == [trial().node_id]
 
@@ -252,7 +253,10 @@ def test_a_job_that_ends_while_rebuild_waits_for_its_turn_stays_ended(
     running = record(tmp_path, owner=current_owner())
     bundle = JobBundle.create(tmp_path, running)
     history.save_job(running)
-    with ThreadPoolExecutor() as pool, sqlite3.connect(tmp_path / FILE, isolation_level=None) as writer:
+    with (
+        ThreadPoolExecutor() as pool,
+        sqlite3.connect(Layout(tmp_path).history, isolation_level=None) as writer,
+    ):
         writer.execute("BEGIN IMMEDIATE")
         rebuilding = pool.submit(rebuild, tmp_path)
         time.sleep(0.5)  # it has found the job by now
@@ -275,7 +279,7 @@ def test_rebuild_counts_what_it_could_read_in_all_places(
     _, trials, warnings = rebuild(tmp_path)
     assert (trials, len(warnings)) == (2, 2)
     assert (bundle.root / "job.json").read_bytes() == before
-    with History.open_readonly(tmp_path / FILE) as history:
+    with HistoryReader.of(tmp_path) as history:
         (job,) = history.job_page()
         assert (job.trials, job.passed, job.failed, job.error, job.mean_score) == (2, 1, 1, 0, 0.5)
         assert (job.planned, job.cost_usd) == (4, None)
@@ -286,24 +290,24 @@ def test_rebuild_counts_what_it_could_read_in_all_places(
 
 def test_rebuild_moves_a_damaged_history_aside(tmp_path: Path) -> None:
     JobBundle.create(tmp_path, record(tmp_path))
-    (tmp_path / FILE).write_bytes(b"rubbish" * 1000)
+    Layout(tmp_path).history.write_bytes(b"rubbish" * 1000)
     jobs, trials, warnings = rebuild(tmp_path)
     assert (jobs, trials) == (1, 0)
-    (aside,) = tmp_path.glob(f"{FILE}.damaged-*")
+    (aside,) = tmp_path.glob("history.sqlite.damaged-*")
     assert aside.read_bytes() == b"rubbish" * 1000
     assert [str(warning) for warning in warnings] == [
-        f"{tmp_path / FILE}: was damaged; moved to {aside.name}"
+        f"{Layout(tmp_path).history}: was damaged; moved to {aside.name}"
     ]
 
 
 def test_rebuild_leaves_a_newer_history_alone(tmp_path: Path) -> None:
     JobBundle.create(tmp_path, record(tmp_path))
-    with History(tmp_path / FILE) as history:
-        history._connection.execute("PRAGMA user_version = 99")
-    before = (tmp_path / FILE).read_bytes()
+    with History.of(tmp_path) as history:
+        history.connection.execute("PRAGMA user_version = 99")
+    before = Layout(tmp_path).history.read_bytes()
     with pytest.raises(InputError, match="newer version"):
         rebuild(tmp_path)
-    assert (tmp_path / FILE).read_bytes() == before
+    assert Layout(tmp_path).history.read_bytes() == before
 
 
 def test_a_job_that_was_closed_gets_its_reports(tmp_path: Path, history: History, dead: Owner) -> None:
@@ -483,11 +487,11 @@ def test_a_job_whose_files_are_gone_is_forgotten(tmp_path: Path, history: Histor
 
 def test_rebuild_keeps_jobs_that_came_without_files(tmp_path: Path) -> None:
     JobBundle.create(tmp_path, record(tmp_path))
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         imported = record(tmp_path, id="imported", status=JobStatus.COMPLETED)
         history.replace_job(imported, [result(job="imported")], bundled=False)
     assert rebuild(tmp_path) == (1, 0, [])
-    with History.open_readonly(tmp_path / FILE) as history:
+    with HistoryReader.of(tmp_path) as history:
         assert {row.id: row.trials for row in history.job_page()} == {JOB: 0, "imported": 1}
         assert len(history.trials("imported")) == 1
 
@@ -496,9 +500,9 @@ def test_rebuild_keeps_jobs_that_came_without_files(tmp_path: Path) -> None:
 def test_rebuild_reads_bundles_of_version_1(tmp_path: Path, history_of: str) -> None:
     shutil.copytree(Path(__file__).parent / "v1", tmp_path, dirs_exist_ok=True)
     if history_of == "version 1":
-        make_v1(tmp_path / FILE, [])
+        make_v1(Layout(tmp_path).history, [])
     assert rebuild(tmp_path) == (1, 6, [])
-    with History.open_readonly(tmp_path / FILE) as history:
+    with HistoryReader.of(tmp_path) as history:
         (job,) = history.job_page()
         assert (job.id, job.name, job.status, job.agents) == (
             "20261121-103154-49a600", "old", "completed", ("oracle", "nop"),

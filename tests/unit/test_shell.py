@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.reader import HistoryReader
 
 from .jobs import ended, make_job, run
 
@@ -17,13 +18,13 @@ def test_older_jobs_are_not_looked_at_when_nothing_was_kept_anywhere(
     asked: list[str] = []
     trials = History.trials
     monkeypatch.setattr(
-        History, "trials", lambda self, job, **how: asked.append(job) or trials(self, job, **how)
+        HistoryReader, "trials", lambda self, job, **how: asked.append(job) or trials(self, job, **how)
     )
     for what in ("count", "a.bench.yaml::count[oracle-1]"):
         assert run("shell", what, "--dir", tmp_path) == 2
         assert "nothing was kept of a.bench.yaml::count[oracle-1]" in capsys.readouterr().err
     assert asked == ["job-1", "job-1"]
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         history.save_trial(ended("F", job="job-3", kept="elsewhere:image"))
     assert run("shell", "count", "--dir", tmp_path) == 2
     assert "ran in a sandbox that is not of Docker" in capsys.readouterr().err

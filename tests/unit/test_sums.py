@@ -11,7 +11,7 @@ import pytest
 from pytest_benchjobs.analysis.summary import summarise, summarise_sums
 from pytest_benchjobs.model.result import Origin
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.reader import HistoryReader
 
 from .jobs import ENDS, ended, make_job
 from .records import JOB, NOW
@@ -38,7 +38,7 @@ def test_sums_of_the_history_are_sums_over_trials(tmp_path: Path, seed: int) -> 
         for number in range(60)
     ]
     make_job(tmp_path, JOB, results)
-    with History.open_readonly(tmp_path / FILE) as history:
+    with HistoryReader.of(tmp_path) as history:
         runs = history.runs(JOB)
         assert len(runs) == 2
         sums, times = history.figures(JOB), history.durations(JOB)

@@ -13,7 +13,7 @@ from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Failure, Outcome, Trial, TrialResult
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.events import EventLog
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.totals import totals
 
 from .records import JOB, record, result, trial
@@ -88,7 +88,7 @@ class WatchedJob:
         self._save()
 
     def _save(self) -> None:
-        with History(self.directory / FILE) as history:
+        with History.of(self.directory) as history:
             history.save_job(self.record)
             history.save_trials(self.results)
             history.save_job(self.record)

@@ -1,24 +1,36 @@
-"""Finding a job by what a user types."""
+"""Finding results: whether a directory has any, and the job that a text names.
+
+`HistoryReader.of` opens the history of a results directory, `JobBundle.open` the files of a job whose id is known.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
+from pathlib import Path
 
 from ..model.errors import InputError
 from .bundle import JobBundle
 from .database import lost
-from .history import History
+from .layout import Layout
+from .reader import HistoryReader
 from .text import one_line
 
 LAST = re.compile(r"^last(?:~(\d{1,9}))?$")
 _SHOWN = 5
 
 
-def find_job(history: History, text: str) -> str:
-    """Id of the job that `text` names: an id or its beginning, `last`, `last~N` (N before the last), or a name.
+def has_results(directory: Path) -> bool:
+    """Tell whether a directory has a history or jobs."""
+    layout = Layout(directory)
+    return layout.history.is_file() or layout.jobs.is_dir()
 
-    Of several jobs of the same name it is the newest.
+
+def find_job(history: HistoryReader, text: str) -> str:
+    """Return the id of the job that `text` names.
+
+    A text is an id or its beginning, `last`, `last~N` (N before the last), or a name; of several jobs of one name it
+    names the newest.
 
     Raises:
         InputError: there is none, or several ids begin so.
@@ -46,7 +58,7 @@ def find_job(history: History, text: str) -> str:
     raise InputError(f"there is no job {_quoted(text)}{_hint(history, text)}")
 
 
-def find_bundle(history: History, text: str) -> JobBundle:
+def find_bundle(history: HistoryReader, text: str) -> JobBundle:
     """Open the files of the job that `text` names.
 
     Raises:
@@ -54,7 +66,7 @@ def find_bundle(history: History, text: str) -> JobBundle:
 
     """
     job_id = find_job(history, text)
-    directory = history.path.parent
+    directory = history.directory
     if not JobBundle(directory, job_id).root.is_dir():
         raise InputError(
             f"the files of job {job_id} are not in {directory}: it came with a history alone, or they were removed. "
@@ -63,17 +75,17 @@ def find_bundle(history: History, text: str) -> JobBundle:
     return JobBundle.open(directory, job_id)
 
 
-def _last(history: History, back: int) -> str:
+def _last(history: HistoryReader, back: int) -> str:
     found = history.newest(back)
     if found is not None:
         return found
     if back and history.newest() is not None:
         raise InputError(f"there is no job last~{back}: there are not so many")
     refuse_without_jobs(history)
-    raise InputError(f"there are no jobs in {history.path.parent} yet")
+    raise InputError(f"there are no jobs in {history.directory} yet")
 
 
-def refuse_without_jobs(history: History) -> None:
+def refuse_without_jobs(history: HistoryReader) -> None:
     """Say that a history lost its jobs, where it knows none and there are some.
 
     Raises:
@@ -85,12 +97,12 @@ def refuse_without_jobs(history: History) -> None:
         raise error
 
 
-def _hint(history: History, text: str) -> str:
+def _hint(history: HistoryReader, text: str) -> str:
     """What may have been meant, and what there is."""
     latest = [job.id for job in history.job_page(limit=_SHOWN)]
     if not latest:
         refuse_without_jobs(history)
-        return f": there are none in {history.path.parent} yet"
+        return f": there are none in {history.directory} yet"
     names = difflib.get_close_matches(text, [*history.names(), *latest], _SHOWN)
     if names:
         return f". Did you mean {', '.join(_quoted(name) for name in names)}?"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pytest_benchjobs.model.errors import InputError
-from pytest_benchjobs.store.find import find_job
-from pytest_benchjobs.store.history import FILE, History
+from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.results import find_job
 
 from .records import NOW, record
 
@@ -24,7 +24,7 @@ JOBS = {
 
 @pytest.fixture
 def history(tmp_path: Path) -> Iterator[History]:
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         for number, (job_id, name) in enumerate(JOBS.items()):
             created = NOW + datetime.timedelta(hours=number)
             history.save_job(record(tmp_path, id=job_id, name=name, created_at=created))
@@ -93,7 +93,7 @@ def test_the_beginning_of_many_ids_names_five(history: History, tmp_path: Path) 
 
 
 def test_where_there_are_no_jobs_it_says_so(tmp_path: Path) -> None:
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         for text in ("last", "last~1", "20261121", "nightly"):
             with pytest.raises(InputError, match=f"{tmp_path} yet"):
                 find_job(history, text)

@@ -13,8 +13,10 @@ from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Origin, Outcome, Signature, TrialResult
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.store import queries
-from pytest_benchjobs.store.history import FILE, EventRow, History, PairRow
+from pytest_benchjobs.store import reader
+from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.reader import HistoryReader
+from pytest_benchjobs.store.rows import EventRow, PairRow
 
 from .records import JOB, NOW, record, result, trial
 
@@ -24,7 +26,7 @@ SIGNED = Signature(value="f" * 32, parts={"scenario": "c1", "image": "i1"})
 
 @pytest.fixture
 def history(tmp_path: Path) -> Iterator[History]:
-    with History(tmp_path / FILE) as history:
+    with History.of(tmp_path) as history:
         yield history
 
 
@@ -136,7 +138,7 @@ def test_times_of_another_zone_sort_as_times(history: History) -> None:
 def test_each_job_and_each_trial_go_on_while_others_write(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queries, "_PAGE", 3)
+    monkeypatch.setattr(reader, "_PAGE", 3)
     for number in range(7):
         save(history, f"j{number}", created_at=NOW + number // 2 * SECOND)
     save(history, JOB, *(made(f"s{number}", ("oracle", "nop")[number % 2]) for number in range(7)))
@@ -232,7 +234,7 @@ def test_sums_may_rest_while_a_job_runs_and_are_exact_when_it_ends(history: Hist
     history.save_trials([made("a", job="other")])
     assert history.runs("other")[0].trials == 0
     history.close()
-    with History.open_readonly(tmp_path / FILE) as reader:
+    with HistoryReader.of(tmp_path) as reader:
         assert reader.runs("other")[0].trials == 1
 
 
@@ -282,7 +284,7 @@ def test_runs_are_sorted_by_any_column_with_the_unknown_last(history: History) -
     assert [run.id for run in history.run_page()] == [
         run.id for run in sorted(everything, key=lambda run: run.agent)
     ]
-    for column in queries._RUN_FIELDS:
+    for column in reader._RUN_FIELDS:
         for descending in (False, True):
             rows = history.run_page(sort=column, descending=descending)
             assert {row.id for row in rows} == {row.id for row in everything}
@@ -440,7 +442,7 @@ def test_scenarios_know_when_they_were_seen_and_their_latest_content(history: Hi
     save(
         history, "b", made(signature=SIGNED), made(attempt=2, reused=origin(), finished_at=NOW + 99 * SECOND)
     )
-    rows = history._connection.execute("SELECT * FROM scenarios").fetchall()
+    rows = history.connection.execute("SELECT * FROM scenarios").fetchall()
     assert rows == [("texts", "count", NOW.isoformat(), (NOW + 12 * SECOND).isoformat(), "c2")]
 
 
@@ -494,7 +496,7 @@ def questions(history: History) -> list[tuple[str, Callable[[], object]]]:
     ]
     asked += [
         (f"runs --sort {name}", functools.partial(history.run_page, sort=name, descending=descending))
-        for name in queries._RUN_FIELDS
+        for name in reader._RUN_FIELDS
         for descending in (False, True)
     ]
     return asked
@@ -505,12 +507,12 @@ def test_no_question_of_a_page_looks_at_a_whole_table(history: History) -> None:
     seen: list[str] = []
     for name, ask in questions(history):
         seen.clear()
-        history._connection.set_trace_callback(seen.append)
+        history.connection.set_trace_callback(seen.append)
         ask()
-        history._connection.set_trace_callback(None)
+        history.connection.set_trace_callback(None)
         assert seen, name
         for query in seen:
-            plan = [row[3] for row in history._connection.execute(f"EXPLAIN QUERY PLAN {query}")]
+            plan = [row[3] for row in history.connection.execute(f"EXPLAIN QUERY PLAN {query}")]
             for step in plan:
                 # A scan in the order of an index stops at the end of the page.
                 if step == "SCAN CONSTANT ROW":
@@ -528,12 +530,12 @@ def test_no_question_of_a_page_looks_at_a_whole_table(history: History) -> None:
 def test_a_trial_is_found_by_its_node_id_and_nothing_else_is_looked_at(history: History) -> None:
     save(history, JOB, made("a"), made("b"))
     seen: list[str] = []
-    history._connection.set_trace_callback(seen.append)
+    history.connection.set_trace_callback(seen.append)
     found = history.trial(JOB, made("b").node_id)
-    history._connection.set_trace_callback(None)
+    history.connection.set_trace_callback(None)
     assert found is not None
     assert (found.scenario, history.trial(JOB, "b")) == ("b", None)
-    ((*_, plan),) = history._connection.execute(f"EXPLAIN QUERY PLAN {seen[0]}")
+    ((*_, plan),) = history.connection.execute(f"EXPLAIN QUERY PLAN {seen[0]}")
     assert "(job=? AND node_id=?)" in plan
 
 

@@ -1,4 +1,4 @@
-"""Questions to the history. Each of those a page asks is answered by an index, however many trials there are."""
+"""Reading the history. Each query of a page is answered by an index, however many trials there are."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import dataclasses
 import datetime
 import functools
 import json
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from pydantic import ValidationError
 
 from ..model.agent import AgentSpec
+from ..model.baseline import BaselineEntry
 from ..model.errors import InputError
 from ..model.job import JobRecord, JobStatus
 from ..system.garbage import undisturbed
-from .database import explained
+from .database import connect, explained
+from .layout import Layout
 from .rows import (
     SCORE_COLUMNS,
     TRIAL_COLUMNS,
@@ -41,6 +43,14 @@ _PLAIN = (
     "name", "planned", "trials", "passed", "failed", "error", "cancelled", "skipped", "reused", "mean_score",
     "cost_usd", "parent",
 )  # fmt: skip
+_RECORDS = 50
+"""Whole records of jobs that are read at a time."""
+BASELINE_COLUMNS = 'name, jobs, branch, "commit", set_at, set_by, reason'
+_BASELINES = f"""
+    SELECT {BASELINE_COLUMNS} FROM (
+        SELECT *, row_number() OVER (PARTITION BY name ORDER BY set_at DESC, id DESC) AS back FROM baselines
+    ) WHERE back = 1 AND jobs <> '[]' ORDER BY name
+"""  # noqa: S608
 _JOB = f"id, status, created_at, finished_at, {', '.join(_PLAIN)}"
 _RUN_FIELDS = tuple(field.name for field in dataclasses.fields(RunRow))
 _RUN = ", ".join("job || '.' || position" if name == "id" else name for name in _RUN_FIELDS)
@@ -50,11 +60,48 @@ _PAIR_ROW: Callable[[Iterable[Any]], PairRow] = functools.partial(tuple.__new__,
 """`PairRow._make` without the check of the length, of which a query for these columns has no need."""
 
 
-class Queries:
-    """What can be asked of a connection."""
+class HistoryReader:
+    """A connection that changes nothing, and needs no write permission for the file. For one thread at a time.
 
-    path: Path
-    _connection: sqlite3.Connection
+    A history of an older version is brought up to date first.
+
+    Raises:
+        InputError: there is no history, a newer version wrote it, or an older one did and it cannot be written.
+
+    """
+
+    _readonly = True
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.connection = connect(path, readonly=self._readonly)
+
+    @classmethod
+    def of(cls, directory: Path) -> Self:
+        """Open the history of a results directory."""
+        return cls(Layout(directory).history)
+
+    @property
+    def directory(self) -> Path:
+        """The results directory."""
+        return self.path.parent
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def select(self, query: str, *values: object) -> list[Any]:
+        """Return all rows of a query."""
+        with explained(self.path):
+            return self.connection.execute(query, values).fetchall()
 
     def job(self, job_id: str) -> JobRecord | None:
         """Look a job up by its id.
@@ -63,7 +110,7 @@ class Queries:
             InputError: its record is of another version, or damaged.
 
         """
-        rows = self._all("SELECT record FROM jobs WHERE id = ?", job_id)
+        rows = self.select("SELECT record FROM jobs WHERE id = ?", job_id)
         return self._record(job_id, rows[0][0]) if rows else None
 
     def jobs(self, limit: int = -1) -> list[JobRecord]:
@@ -73,7 +120,7 @@ class Queries:
             InputError: the record of one is of another version, or damaged.
 
         """
-        rows = self._all("SELECT id, record FROM jobs ORDER BY created_at DESC, id DESC LIMIT ?", limit)
+        rows = self.select("SELECT id, record FROM jobs ORDER BY created_at DESC, id DESC LIMIT ?", limit)
         return [self._record(*row) for row in rows]
 
     def job_row(self, job_id: str) -> JobRow | None:
@@ -116,12 +163,12 @@ class Queries:
 
     def job_ids(self) -> set[str]:
         """Ids of all jobs that have a bundle."""
-        return {job_id for (job_id,) in self._all("SELECT id FROM jobs WHERE bundled")}
+        return {job_id for (job_id,) in self.select("SELECT id FROM jobs WHERE bundled")}
 
     def ended_jobs(self) -> set[str]:
         """Ids of the jobs that will never change again."""
         query = f"SELECT id FROM jobs WHERE status IN ({_marks(_ENDED)})"  # noqa: S608
-        return {job_id for (job_id,) in self._all(query, *_ENDED)}
+        return {job_id for (job_id,) in self.select(query, *_ENDED)}
 
     def runs(self, job_id: str) -> list[RunRow]:
         """Runs of a job, in the order they first appeared."""
@@ -201,7 +248,7 @@ class Queries:
         """Trials of a job by run, in the order they were first saved. `scenario` may also be a node id."""
         where, values = _trials_where(job_id, run, agent, scenario, outcomes)
         query = f"SELECT {_TRIAL} FROM trials {where} ORDER BY run, id LIMIT ? OFFSET ?"  # noqa: S608
-        return [TrialRow._make(row) for row in self._all(query, *values, limit, offset)]
+        return [TrialRow._make(row) for row in self.select(query, *values, limit, offset)]
 
     def each_trial(
         self,
@@ -219,7 +266,7 @@ class Queries:
             query = (
                 f"SELECT trials.run, trials.id, {_TRIAL} FROM trials {where} ORDER BY run, id LIMIT {_PAGE}"  # noqa: S608
             )
-            page = self._all(query, *values)
+            page = self.select(query, *values)
             for row in page:
                 yield TrialRow._make(row[2:])
             if len(page) < _PAGE:
@@ -229,7 +276,7 @@ class Queries:
     def trial(self, job_id: str, node_id: str) -> TrialRow | None:
         """Look a trial of a job up by its node id."""
         query = f"SELECT {_TRIAL} FROM trials WHERE job = ? AND node_id = ?"  # noqa: S608
-        rows = self._all(query, job_id, node_id)
+        rows = self.select(query, job_id, node_id)
         return TrialRow._make(rows[0]) if rows else None
 
     def was_kept(self, trial: str) -> bool:
@@ -241,7 +288,7 @@ class Queries:
             "AND reused IS NULL AND kept IS NOT NULL) OR EXISTS (SELECT 1 FROM jobs CROSS JOIN trials "
             "ON trials.job = jobs.id AND trials.node_id = ?1 WHERE kept IS NOT NULL)"
         )
-        return bool(self._all(query, trial)[0][0])
+        return bool(self.select(query, trial)[0][0])
 
     def scores(self, job_id: str, node_id: str) -> list[ScoreRow]:
         """Scores of a trial, in the order of its scorers."""
@@ -250,7 +297,7 @@ class Queries:
             "JOIN trials ON trials.id = scores.trial WHERE trials.job = ? AND trials.node_id = ? "
             "ORDER BY position"
         )
-        return [ScoreRow(*row) for row in self._all(query, job_id, node_id)]
+        return [ScoreRow(*row) for row in self.select(query, job_id, node_id)]
 
     def samples(self, signature: str, attempt: int) -> list[TrialRow]:
         """Trials with a signature which ran for real, whatever came out, the newest first. Rescored ones count."""
@@ -258,7 +305,7 @@ class Queries:
             f"SELECT {_TRIAL} FROM trials WHERE signature = ? AND attempt = ? AND reused IS NULL "  # noqa: S608
             "ORDER BY finished_at DESC, id DESC"
         )
-        return [TrialRow._make(row) for row in self._all(query, signature, attempt)]
+        return [TrialRow._make(row) for row in self.select(query, signature, attempt)]
 
     def latest(self, benchmark: str, scenario: str, agent: str, attempt: int) -> TrialRow | None:
         """The newest trial which ran for real, whatever its signature."""
@@ -266,7 +313,7 @@ class Queries:
             f"SELECT {_TRIAL} FROM trials WHERE benchmark = ? AND scenario = ? AND agent = ? AND attempt = ? "  # noqa: S608
             "AND reused IS NULL ORDER BY finished_at DESC, id DESC LIMIT 1"
         )
-        rows = self._all(query, benchmark, scenario, agent, attempt)
+        rows = self.select(query, benchmark, scenario, agent, attempt)
         return TrialRow._make(rows[0]) if rows else None
 
     def paired_rows(self, job_id: str) -> list[PairRow]:
@@ -274,7 +321,7 @@ class Queries:
         columns = ", ".join(name.rstrip("_") for name in PairRow._fields)
         query = f"SELECT {columns} FROM trials WHERE job = ? ORDER BY run, id"  # noqa: S608
         with undisturbed():
-            return list(map(_PAIR_ROW, self._all(query, job_id)))
+            return list(map(_PAIR_ROW, self.select(query, job_id)))
 
     def figures(self, job_id: str) -> list[FigureRow]:
         """The trials of a job in sums: one row for all that ended alike, however many they are."""
@@ -285,7 +332,7 @@ class Queries:
             "sum(output_tokens), sum(cached_tokens) "
             "FROM trials WHERE job = ? GROUP BY run, outcome, class, here, worked"
         )
-        return [FigureRow._make(row) for row in self._all(query, job_id)]
+        return [FigureRow._make(row) for row in self.select(query, job_id)]
 
     def durations(self, job_id: str) -> dict[str, list[float]]:
         """Id of a run -> seconds of its trials that ran in this job and passed or failed, in no order."""
@@ -294,46 +341,93 @@ class Queries:
             "AND outcome IN ('passed', 'failed')"
         )
         found: dict[str, list[float]] = {}
-        for run, seconds in self._all(query, job_id):
+        for run, seconds in self.select(query, job_id):
             found.setdefault(f"{job_id}.{run}", []).append(seconds)
         return found
 
     def events(self, job_id: str) -> list[EventRow]:
         """What happened to a job, the oldest first."""
-        rows = self._all("SELECT at, kind, message FROM events WHERE job = ? ORDER BY id", job_id)
+        rows = self.select("SELECT at, kind, message FROM events WHERE job = ? ORDER BY id", job_id)
         return [EventRow(datetime.datetime.fromisoformat(at), kind, message) for at, kind, message in rows]
 
     def comparison_ids(self, prefix: str, limit: int) -> list[str]:
         """Ids of comparisons that begin so, the newest first."""
         query = "SELECT id FROM comparisons WHERE id >= ? AND id < ? ORDER BY at DESC, id DESC LIMIT ?"
-        return [found for (found,) in self._all(query, prefix, prefix + "\U0010ffff", limit)]
+        return [found for (found,) in self.select(query, prefix, prefix + "\U0010ffff", limit)]
 
     def comparison(self, comparison_id: str) -> str:
         """The report of a comparison that is there, as JSON."""
-        ((report,),) = self._all("SELECT report FROM comparisons WHERE id = ?", comparison_id)
+        ((report,),) = self.select("SELECT report FROM comparisons WHERE id = ?", comparison_id)
         return str(report)
+
+    def baselines(self) -> list[BaselineEntry]:
+        """List the baselines there are, by name."""
+        return [baseline_entry(row) for row in self.select(_BASELINES)]
+
+    def baseline(self, name: str) -> BaselineEntry | None:
+        """Look a baseline up; None: there is none of that name, or it was deleted."""
+        past = self.baseline_past(name)
+        return past[0] if past and past[0].jobs else None
+
+    def baseline_past(self, name: str) -> list[BaselineEntry]:
+        """List all that a baseline was set to, the latest first; one without jobs says when it was deleted."""
+        query = f"SELECT {BASELINE_COLUMNS} FROM baselines WHERE name = ? ORDER BY set_at DESC, id DESC"  # noqa: S608
+        return [baseline_entry(row) for row in self.select(query, name)]
+
+    def completed(self, branch: str | None = None) -> Iterator[JobRecord]:
+        """Completed jobs, the newest first, read as they are asked for; those of one branch of git alone if given.
+
+        One whose record is of another version, or damaged, is passed over.
+        """
+        where = "status = 'completed' AND (created_at, id) < (?, ?)"
+        if branch is not None:
+            where += " AND json_extract(record, '$.reproducibility.git.branch') = ?"
+        query = (
+            f"SELECT created_at, id, record FROM jobs WHERE {where} "  # noqa: S608
+            f"ORDER BY created_at DESC, id DESC LIMIT {_RECORDS}"
+        )
+        after = ("A", "")  # sorts behind any year
+        while True:
+            page = self.select(query, *after, *(() if branch is None else (branch,)))
+            for _, job_id, record in page:
+                try:
+                    job = self._record(job_id, record)
+                except InputError:
+                    continue
+                yield job
+            if len(page) < _RECORDS:
+                return
+            after = page[-1][:2]
+
+    def gate_verdict(self, job_id: str) -> str | None:
+        """Return the latest verdict on a job as a whole; None: no gate has judged it."""
+        query = (
+            "SELECT verdict FROM gates WHERE job = ? AND expression = '' ORDER BY at DESC, id DESC LIMIT 1"
+        )
+        rows = self.select(query, job_id)
+        return str(rows[0][0]) if rows else None
 
     def newest(self, back: int = 0) -> str | None:
         """Id of the newest job, or of the one so many before it."""
         query = "SELECT id FROM jobs ORDER BY created_at DESC, id DESC LIMIT 1 OFFSET ?"
-        rows = self._all(query, back)
+        rows = self.select(query, back)
         return rows[0][0] if rows else None
 
     def named(self, name: str) -> str | None:
         """Id of the newest job with a name."""
         query = "SELECT id FROM jobs WHERE name = ? ORDER BY created_at DESC, id DESC LIMIT 1"
-        rows = self._all(query, name)
+        rows = self.select(query, name)
         return rows[0][0] if rows else None
 
     def beginning_with(self, prefix: str, limit: int) -> list[str]:
         """Ids of jobs that begin so, the newest first."""
         # No LIKE: its wildcards may occur in ids, and without an index it would look at every job.
         query = "SELECT id FROM jobs WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?"
-        return [job_id for (job_id,) in self._all(query, prefix, prefix + "\U0010ffff", limit)]
+        return [job_id for (job_id,) in self.select(query, prefix, prefix + "\U0010ffff", limit)]
 
     def names(self) -> list[str]:
         """All names of jobs."""
-        return [name for (name,) in self._all("SELECT DISTINCT name FROM jobs WHERE name IS NOT NULL")]
+        return [name for (name,) in self.select("SELECT DISTINCT name FROM jobs WHERE name IS NOT NULL")]
 
     def _record(self, job_id: str, record: str) -> JobRecord:
         """Read what is kept of a job: a newer version with the same tables may have written it."""
@@ -349,14 +443,14 @@ class Queries:
     def _job_rows(self, tail: str, values: Sequence[object]) -> list[JobRow]:
         return [
             self._job_row(*row)
-            for row in self._all(f"SELECT {_JOB} FROM jobs {tail}", *values)  # noqa: S608
+            for row in self.select(f"SELECT {_JOB} FROM jobs {tail}", *values)  # noqa: S608
         ]
 
     def _job_row(
         self, job_id: str, status: str, created_at: str, finished_at: str | None, *plain: Any
     ) -> JobRow:
         query = "SELECT agent, benchmark FROM runs WHERE job = ? ORDER BY position"
-        runs = self._all(query, job_id)
+        runs = self.select(query, job_id)
         return JobRow(
             **dict(zip(_PLAIN, plain, strict=True)),
             id=job_id,
@@ -370,7 +464,7 @@ class Queries:
     def _agents(self, job_id: str, status: str, ran: list[str]) -> tuple[str, ...]:
         """Agents of a job. Those of one that goes on are more than have a trial yet."""
         if status not in _ENDED or not ran:
-            ((record,),) = self._all("SELECT record FROM jobs WHERE id = ?", job_id)
+            ((record,),) = self.select("SELECT record FROM jobs WHERE id = ?", job_id)
             # In a record that cannot be read nobody is named, and the job can still be listed.
             with contextlib.suppress(ValueError, LookupError, TypeError):
                 agents = json.loads(record)["config"]["agents"]
@@ -379,11 +473,23 @@ class Queries:
 
     def _run_rows(self, tail: str, values: Sequence[object]) -> list[RunRow]:
         query = f"SELECT {_RUN} FROM runs {tail}"  # noqa: S608
-        return [RunRow(*row[:-2], *map(as_time, row[-2:])) for row in self._all(query, *values)]
+        return [RunRow(*row[:-2], *map(as_time, row[-2:])) for row in self.select(query, *values)]
 
-    def _all(self, query: str, *values: object) -> list[Any]:
-        with explained(self.path):
-            return self._connection.execute(query, values).fetchall()
+
+def baseline_entry(
+    row: tuple[str, str, str | None, str | None, str, str | None, str | None],
+) -> BaselineEntry:
+    """Make an entry of a row."""
+    name, jobs, branch, commit, set_at, set_by, reason = row
+    return BaselineEntry(
+        name=name,
+        jobs=tuple(json.loads(jobs)),
+        branch=branch,
+        commit=commit,
+        set_at=datetime.datetime.fromisoformat(set_at),
+        set_by=set_by,
+        reason=reason,
+    )
 
 
 _Condition = tuple[str, Sequence[object] | None]
