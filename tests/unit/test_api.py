@@ -18,7 +18,7 @@ from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.model.result import Origin, ScorerResult, TrialResult
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.store import queries
+from pytest_benchjobs.store import reader
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import Layout
 
@@ -100,7 +100,7 @@ def test_a_job_is_named_by_a_text(store: Store) -> None:
 
 
 def test_reading_jobs_is_lazy(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "_PAGE", 2)
+    monkeypatch.setattr(reader, "_PAGE", 2)
     with History.of(tmp_path) as history:
         for number in range(5):
             history.save_job(record(tmp_path, id=f"j{number}", created_at=NOW + (10 + number) * SECOND))
