@@ -7,15 +7,19 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from typing import Any, cast
 
+import docker
 import pytest
 
 from pytest_benchjobs.model.errors import ContainerLost, Ungradable
 from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.first import FIRST
+from pytest_benchjobs.sandbox.processes import Processes
 from pytest_benchjobs.sandbox.protocol import SandboxSpec
-from tests.support import IMAGE
+from tests.support import IMAGE, until
 
 pytestmark = pytest.mark.docker
 
@@ -121,6 +125,22 @@ def test_devices_that_were_tampered_with_are_made_anew_and_that_is_noted(
         assert "/dev" in sandbox.notes[0]
 
 
+def test_after_a_new_start_the_first_process_is_told_from_the_others_in_whatever_order_they_are_listed(
+    provider: DockerProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with _sandbox(provider) as sandbox:
+        _sh(sandbox, "touch /dev/x; setsid sleep 91 >/dev/null 2>&1 &")
+        until(lambda: sandbox.processes() == ("sleep 91",), 30)
+        sandbox.end_processes()
+        assert "started anew" in sandbox.notes[0]
+        _sh(sandbox, "setsid sleep 92 >/dev/null 2>&1 &")
+        client = sandbox._engine.client
+        top = client.top
+        # Numbers of processes begin anew some day, and what is younger then has the smaller one.
+        monkeypatch.setattr(client, "top", lambda *a, **k: {"Processes": top(*a, **k)["Processes"][::-1]})
+        until(lambda: sandbox.processes() == ("sleep 92",), 30)
+
+
 def test_a_program_put_in_its_place_is_not_run_by_the_next_start(provider: DockerProvider) -> None:
     with _sandbox(provider) as sandbox:
         forged = "#!/bin/sh\nwhile :; do echo forged > /app/out; sleep 0.01; done\n"
@@ -181,3 +201,32 @@ def test_a_container_that_somebody_else_killed_is_no_doing_of_the_agent(provider
         _wait_until_ended(provider, sandbox)
         with pytest.raises(ContainerLost):
             _sh(sandbox, "true")
+
+
+class _Tables:
+    """An engine whose table of processes is in the order of their numbers, which may begin anew."""
+
+    def __init__(self) -> None:
+        self.first = 700
+
+    def top(self, _container: str, **_: object) -> dict[str, list[list[str]]]:
+        rows = [
+            [str(self.first), "1", "Ss", "bench-00", FIRST],
+            ["300", str(self.first), "S", "sh", "sh -c x"],
+        ]
+        return {"Processes": sorted(rows, key=lambda row: int(row[0]))}
+
+    def inspect_container(self, _container: str) -> dict[str, dict[str, int]]:
+        return {"State": {"Pid": self.first}}
+
+
+def test_the_first_process_is_known_by_its_number_which_a_new_start_changes() -> None:
+    tables = _Tables()
+    processes = Processes(cast("docker.APIClient", cast("Any", tables)), "c")
+    for number in (700, 900):
+        tables.first = number
+        assert [process.pid for process in processes.listed()] == [number, 300]
+        others = processes.others(seen=True)
+        assert others is not None
+        assert [process.pid for process in others] == [300]
+        processes.forget_first()
