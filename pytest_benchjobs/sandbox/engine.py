@@ -25,7 +25,7 @@ from ..model.errors import (
     EngineUnavailable,
     InfrastructureError,
 )
-from .reaper import UnixConnection
+from .reaper import UnixConnection, open_unix
 
 if TYPE_CHECKING:
     import docker
@@ -131,6 +131,21 @@ class Engine:
         except ValueError as error:
             raise self._unavailable(error) from error
 
+    def post(self, path: str, body: Mapping[str, Any], timeout: float, **query: str) -> Any:
+        """Return what it answers to a POST, read as JSON. For calls with a timeout of their own. Seconds.
+
+        Raises:
+            InfrastructureError: it refuses.
+            library.ERRORS: it is gone. Call inside `guard`.
+
+        """
+        client = self.client
+        url = f"{client.base_url}/v{client.api_version}{path}"
+        answer = client.post(url, params=query, json=dict(body), timeout=timeout)
+        if not answer.ok:
+            raise refusal(answer.status_code, message(answer.content))
+        return answer.json() if answer.content else {}
+
     @contextlib.contextmanager
     def guard(self, *, running: bool = True) -> Iterator[None]:
         """Turn the client's exceptions into ours. `running`: the engine was there a moment ago, so it is lost."""
@@ -195,14 +210,7 @@ class Engine:
     def _open(self) -> socket.socket:
         parts = urlsplit(self.host)
         if parts.scheme == "unix":
-            connection = socket.socket(socket.AF_UNIX)
-            connection.settimeout(_CALL_TIMEOUT)
-            try:
-                connection.connect(self._socket_path)
-            except OSError:
-                connection.close()
-                raise
-            return connection
+            return open_unix(self._socket_path, _CALL_TIMEOUT)
         port = parts.port or (2376 if self._tls else 2375)
         connection = socket.create_connection((parts.hostname or "localhost", port), _CALL_TIMEOUT)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -17,7 +17,7 @@ import docker.errors
 from ..model.errors import ImageMissing, InfrastructureError
 from ..model.result import ImageRecord
 from ..model.scenario import Environment
-from .engine import LABEL, Engine, message, refusal
+from .engine import LABEL, Engine
 from .images import ResolvedImage, resolved
 from .library import ERRORS
 from .programs import DEFAULT_PATH
@@ -56,16 +56,9 @@ def commit(engine: Engine, container: str, name: str, image: ResolvedImage, spec
         "Entrypoint": list(image.entrypoint),
         "Cmd": ["sh"],
     }
-    client = engine.client
-    answer = client.post(
-        # The library's own `commit` does not wait long enough.
-        f"{client.base_url}/v{client.api_version}/commit",
-        params={"container": container, "repo": REPOSITORY, "tag": name, "pause": "0"},
-        json=configuration,
-        timeout=_COMMIT_TIMEOUT,
-    )
-    if not answer.ok:
-        raise refusal(answer.status_code, message(answer.content))
+    # The library's own `commit` does not wait long enough.
+    query = {"container": container, "repo": REPOSITORY, "tag": name, "pause": "0"}
+    engine.post("/commit", configuration, _COMMIT_TIMEOUT, **query)
     return f"{REPOSITORY}:{name}"
 
 

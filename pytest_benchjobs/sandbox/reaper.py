@@ -91,6 +91,23 @@ class Reaper:
             self._process = None
 
 
+def open_unix(path: str, timeout: float | None) -> socket.socket:
+    """Connect with the unix socket at `path`; one that does not connect is closed. Seconds.
+
+    Raises:
+        OSError: nobody answers.
+
+    """
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        connection.settimeout(timeout)
+        connection.connect(path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 class UnixConnection(http.client.HTTPConnection):
     """HTTP over the unix socket at `path`. Seconds."""
 
@@ -100,9 +117,7 @@ class UnixConnection(http.client.HTTPConnection):
 
     def connect(self) -> None:
         """Called at the first request."""
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
+        self.sock = open_unix(self._path, self.timeout)
 
 
 class _UnixEngine:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any
 
 from ..model.errors import InfrastructureError
 from .engine import Engine
@@ -62,14 +61,6 @@ def send(engine: Engine, container: str, pid: int, name: str) -> None:
         return
     command = ["/bin/sh", "-c", f"kill -s {name} -- -{pid}"]
     with contextlib.suppress(InfrastructureError, *ERRORS, OSError):
-        created = _post(engine, f"/containers/{container}/exec", {"Cmd": command, "User": "0"})
+        created = engine.post(f"/containers/{container}/exec", {"Cmd": command, "User": "0"}, _CALL_TIMEOUT)
         # Detached: a shell that somebody replaced cannot hold us up.
-        _post(engine, f"/exec/{created['Id']}/start", {"Detach": True})
-
-
-def _post(engine: Engine, path: str, body: dict[str, Any]) -> Any:
-    """The library's own calls wait for minutes."""
-    client = engine.client
-    answer = client.post(f"{client.base_url}/v{client.api_version}{path}", json=body, timeout=_CALL_TIMEOUT)
-    answer.raise_for_status()
-    return answer.json() if answer.content else {}
+        engine.post(f"/exec/{created['Id']}/start", {"Detach": True}, _CALL_TIMEOUT)

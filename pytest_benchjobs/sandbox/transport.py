@@ -16,6 +16,8 @@ import urllib3.connection
 import urllib3.connectionpool
 from docker.transport import UnixHTTPAdapter
 
+from .reaper import open_unix
+
 
 class _Connection(urllib3.connection.HTTPConnection):
     def __init__(self, path: str, timeout: float, opened: weakref.WeakSet[socket.socket]) -> None:
@@ -23,15 +25,8 @@ class _Connection(urllib3.connection.HTTPConnection):
         self._path, self._opened = path, opened
 
     def connect(self) -> None:
-        connection = socket.socket(socket.AF_UNIX)
-        try:
-            connection.settimeout(self.timeout)
-            connection.connect(self._path)
-        except BaseException:
-            connection.close()
-            raise
-        self.sock = connection
-        self._opened.add(connection)
+        self.sock = open_unix(self._path, self.timeout)
+        self._opened.add(self.sock)
 
 
 class _Pool(urllib3.connectionpool.HTTPConnectionPool):
