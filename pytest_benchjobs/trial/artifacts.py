@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ..agents.builtin import shell
 from ..model.scenario import ArtifactSpec
-from ..sandbox.protocol import Sandbox
+from ..sandbox.protocol import Fetched, Sandbox
 from ..store.files import DISK_ERRORS
 from ..store.text import clean, one_line
 
@@ -46,38 +46,47 @@ def keep_artifacts(
         OSError: the disk is full.
 
     """
-    kept: list[str] = []
-    notes: list[str] = []
-    entries = 0
+    keeping = _Keeping(sandbox, directory, before_each)
     for spec in specs:
         before_each()
+        keeping.keep(spec)
+    return keeping.kept, keeping.notes
+
+
+class _Keeping:
+    def __init__(self, sandbox: Sandbox, directory: Path, before_each: Callable[[], None]) -> None:
+        self.kept: list[str] = []
+        self.notes: list[str] = []
+        self._sandbox = sandbox
+        self._directory = directory
+        self._before_each = before_each
+        self._entries = 0
+        """Files and directories that patterns have brought."""
+
+    def keep(self, spec: ArtifactSpec) -> None:
+        """Fetch one artifact, which may be a pattern."""
         source = posixpath.normpath(spec.source)
         fixed, pattern = _split(source)
         if pattern is None:
             wanted = [(source, spec.destination or _inside(source))]
         else:
             place = spec.destination or _inside(fixed)
-            names = _matches(sandbox, posixpath.join(sandbox.workdir, fixed), pattern, notes)
+            top = posixpath.join(self._sandbox.workdir, fixed)
+            names = _matches(self._sandbox, top, pattern, self.notes)
             wanted = [(posixpath.join(fixed, name), posixpath.join(place, name)) for name in names]
         room = ARTIFACT_LIMIT
         found = False
         said: list[str] = []
         for number, (path, relative) in enumerate(wanted):
-            if pattern is not None and entries >= FILE_LIMIT:
+            if pattern is not None and self._entries >= FILE_LIMIT:
                 # First of all that is said of it: the names that follow are the agent's.
-                said.insert(
-                    0,
-                    f"artifact {pattern}: patterns have brought {FILE_LIMIT} files: "
-                    f"{len(wanted) - number} of {len(wanted)} paths are left out",
-                )
+                left_out = f"{len(wanted) - number} of {len(wanted)} paths are left out"
+                said.insert(0, f"artifact {pattern}: patterns have brought {FILE_LIMIT} files: {left_out}")
                 found = True
                 break
-            before_each()
-            target = directory / relative
+            self._before_each()
             try:
-                fetched = sandbox.fetch(
-                    posixpath.join(sandbox.workdir, path), target, limit=room, exclude=spec.exclude
-                )
+                fetched = self._fetch(path, relative, room, spec)
             except OSError as error:
                 if error.errno in DISK_ERRORS:
                     raise
@@ -88,20 +97,27 @@ def keep_artifacts(
                 continue
             found = True
             room -= fetched.bytes
-            single = target.is_file()
             if pattern is not None:
-                entries += 1 if single else _entries(target)
-            kept += [relative if single else posixpath.join(relative, name) for name in fetched.files]
+                self._entries += _entries(self._directory / relative)
             said += [clean(note, 300) for note in fetched.notes]
-        notes += said[:_NOTES]
+        self.notes += said[:_NOTES]
         if not found:
-            notes.append(f"artifact {spec.source} is not there")
-    return kept, notes
+            self.notes.append(f"artifact {spec.source} is not there")
+
+    def _fetch(self, path: str, relative: str, room: int, spec: ArtifactSpec) -> Fetched | None:
+        """Fetch one path of an artifact; None: it is not there."""
+        target = self._directory / relative
+        source = posixpath.join(self._sandbox.workdir, path)
+        fetched = self._sandbox.fetch(source, target, limit=room, exclude=spec.exclude)
+        if fetched is not None:
+            single = target.is_file()
+            self.kept += [relative if single else posixpath.join(relative, name) for name in fetched.files]
+        return fetched
 
 
-def _entries(directory: Path) -> int:
-    """Files and directories in it, empty ones too: each takes room in the file system."""
-    return sum(len(names) + len(files) for _, names, files in os.walk(directory))
+def _entries(path: Path) -> int:
+    """Count the files and directories in a directory, empty ones too: each takes room. A file counts as one."""
+    return 1 if path.is_file() else sum(len(names) + len(files) for _, names, files in os.walk(path))
 
 
 def _inside(source: str) -> str:

@@ -74,23 +74,9 @@ def parts_of(
 
     """
     config = limits.config
-    environment = scenario.environment.model_dump(mode="json", exclude=_IMAGE_OR_LIMIT)
     return {
-        "scenario": _digest(
-            [
-                scenario.benchmark,
-                scenario.id,
-                scenario.problem_statement,
-                scenario.additional_context,
-                {path: content_of(source) for path, source in scenario.files.items()},
-                scenario.agent_user,
-                _from_host(scenario.agent_env, secrets),
-                scenario.agent_network,
-            ]
-        ),
-        "environment": _digest(
-            [environment | {"env": _from_host(scenario.environment.env, secrets), "grading": limits.grading}]
-        ),
+        "scenario": _digest(_scenario(scenario, secrets)),
+        "environment": _digest([_environment(scenario, secrets) | {"grading": limits.grading}]),
         "scorers": _digest(
             [
                 _VERSION,
@@ -107,18 +93,7 @@ def parts_of(
         "parameters": _digest(
             [{**config.params, **spec.params}, _from_host(config.env, secrets), sorted(given)]
         ),
-        "limits": _digest(
-            [
-                limits.threshold,
-                limits.agent_timeout,
-                limits.silent_timeout,
-                limits.setup_timeout,
-                [limits.scorer_timeout(one) for one in scenario.scorers],
-                [getattr(scenario.environment, name) for name in _LIMITS],
-                # Only where there are any, so that results of before stay what they are.
-                *([spending] if any(spending := [getattr(config, name) for name in _SPENDING]) else []),
-            ]
-        ),
+        "limits": _digest(_limits(limits)),
     }
 
 
@@ -190,6 +165,41 @@ def _file(path: Path) -> str:
     with _lock:
         _known[path] = (key, found)
     return found
+
+
+def _scenario(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
+    """What the agent is asked to do, and with what."""
+    return [
+        scenario.benchmark,
+        scenario.id,
+        scenario.problem_statement,
+        scenario.additional_context,
+        {path: content_of(source) for path, source in scenario.files.items()},
+        scenario.agent_user,
+        _from_host(scenario.agent_env, secrets),
+        scenario.agent_network,
+    ]
+
+
+def _environment(scenario: Scenario, secrets: Mapping[str, str]) -> dict[str, Any]:
+    environment = scenario.environment
+    dumped = environment.model_dump(mode="json", exclude=_IMAGE_OR_LIMIT)
+    return dumped | {"env": _from_host(environment.env, secrets)}
+
+
+def _limits(limits: Limits) -> list[Any]:
+    scenario = limits.scenario
+    spending = [getattr(limits.config, name) for name in _SPENDING]
+    return [
+        limits.threshold,
+        limits.agent_timeout,
+        limits.silent_timeout,
+        limits.setup_timeout,
+        [limits.scorer_timeout(one) for one in scenario.scorers],
+        [getattr(scenario.environment, name) for name in _LIMITS],
+        # Only where there are any, so that results of before stay what they are.
+        *([spending] if any(spending) else []),
+    ]
 
 
 def _scorer(spec: ScorerSpec, scorers: Mapping[str, Scorer], secrets: Mapping[str, str]) -> list[Any]:
