@@ -147,6 +147,41 @@ class Model:
         ]
 
 
+class Wire:
+    """An endpoint of bare connections: what is said on one is up to `serve`."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+        """Connections."""
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                line, _ = self._listening.accept()
+                self.opened += 1
+                threading.Thread(target=self._serve, args=(line, self.opened - 1), daemon=True).start()
+
+    def _serve(self, line: socket.socket, number: int) -> None:
+        with contextlib.suppress(OSError), line:
+            self.serve(line, number)
+
+    def serve(self, line: socket.socket, number: int) -> None:
+        """Answer on connection `number`, which ends with this."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        self._listening.close()
+
+    def upstreams(self) -> list[Upstream]:
+        return [
+            Upstream(Endpoint(wire=wire, provider="openai", base_url=self.url + version), KEY)
+            for wire, version in (("openai", "/v1"), ("anthropic", ""), ("google", ""))
+        ]
+
+
 class Answered(NamedTuple):
     status: int
     headers: Mapping[str, str]
@@ -244,7 +279,7 @@ def running(tmp_path: Path, *, forks: bool = True, **settings: Any) -> Iterator[
 
 
 @contextlib.contextmanager
-def agent(gateway: Gateway, model: Model, trial: str = "a/s/1", **more: Any) -> Iterator[Agent]:
+def agent(gateway: Gateway, model: Model | Wire, trial: str = "a/s/1", **more: Any) -> Iterator[Agent]:
     """A route with an agent at its end."""
     terms = Terms(Limits(**more.pop("limits", {})), **more.pop("terms", {}))
     with open_route(gateway.address, trial, model.upstreams(**more), terms) as route:

@@ -7,7 +7,6 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -18,20 +17,6 @@ from pytest_benchjobs.gateway.client import Gateway
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.usage import Usage
 from tests.unit.gateways import KEY, Model, Said, agent, chat_answer, chat_stream, events, running, wait_until
-
-
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    with running(tmp_path_factory.mktemp("gateway")) as gateway:
-        yield gateway
-
-
-@pytest.fixture
-def model() -> Iterator[Model]:
-    model = Model()
-    yield model
-    model.close()
-
 
 WIRES: list[tuple[str, str, dict[str, str], str, dict[str, Any]]] = [
     (

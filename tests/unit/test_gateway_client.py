@@ -27,13 +27,6 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         yield gateway
 
 
-@pytest.fixture
-def model() -> Iterator[Model]:
-    model = Model()
-    yield model
-    model.close()
-
-
 def _listening(address: str = "127.0.0.1") -> socket.socket:
     handed = socket.socket()
     handed.bind((address, 0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import itertools
 import json
 import socket
 import struct
@@ -16,10 +15,9 @@ from typing import NamedTuple
 
 import pytest
 
-from pytest_benchjobs.gateway.client import Gateway, Terms, Upstream, open_route
+from pytest_benchjobs.gateway.client import Gateway
 from pytest_benchjobs.model.ending import Ending
-from pytest_benchjobs.model.endpoint import Endpoint
-from tests.unit.gateways import KEY, Agent, running, wait_until
+from tests.unit.gateways import Agent, Wire, agent, running, wait_until
 
 CHAT = "/openai/v1/chat/completions"
 
@@ -51,7 +49,7 @@ def _line(stream: io.BufferedReader) -> bytes:
 PLANTED = answer("m-planted")
 
 
-class Lines:
+class Lines(Wire):
     """An endpoint that says what it is told to, byte by byte."""
 
     def __init__(self) -> None:
@@ -60,24 +58,15 @@ class Lines:
         """Connections that the gateway closed."""
         self.says: list[Callable[[socket.socket, str], object]] = []
         """What to do with the next requests: `True` ends the connection. Then all are answered."""
-        self._numbers = itertools.count()
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__()
 
     @property
     def lines(self) -> list[int]:
         """The connection of each request."""
         return [one.line for one in self.heard]
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                line, _ = self._listening.accept()
-                threading.Thread(target=self._serve, args=(line, next(self._numbers)), daemon=True).start()
-
-    def _serve(self, line: socket.socket, number: int) -> None:
-        with contextlib.suppress(OSError), line, line.makefile("rb") as stream:
+    def serve(self, line: socket.socket, number: int) -> None:
+        with line.makefile("rb") as stream:
             while True:
                 head = b""
                 while not head.endswith(b"\r\n\r\n"):
@@ -103,30 +92,12 @@ class Lines:
                 else:
                     line.sendall(answer(name))
 
-    def upstreams(self) -> list[Upstream]:
-        return [Upstream(Endpoint(wire="openai", provider="openai", base_url=self.url + "/v1"), KEY)]
-
-    def close(self) -> None:
-        self._listening.close()
-
-
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    with running(tmp_path_factory.mktemp("gateway")) as gateway:
-        yield gateway
-
 
 @pytest.fixture
 def lines() -> Iterator[Lines]:
     endpoint = Lines()
     yield endpoint
     endpoint.close()
-
-
-@contextlib.contextmanager
-def trial(gateway: Gateway, endpoint: Lines) -> Iterator[Agent]:
-    with open_route(gateway.address, "a/s/1", endpoint.upstreams(), Terms()) as route:
-        yield Agent(route)
 
 
 def ask(one: Agent, name: str) -> None:
@@ -175,7 +146,7 @@ def at_once(one: Agent, lines: Lines, count: int) -> None:
 
 
 def test_a_trial_uses_its_connection_again_and_no_other_trial_does(gateway: Gateway, lines: Lines) -> None:
-    with trial(gateway, lines) as one, trial(gateway, lines) as other:
+    with agent(gateway, lines) as one, agent(gateway, lines) as other:
         for number in range(4):
             ask(one, f"m-one{number}")
             ask(other, f"m-other{number}")
@@ -186,7 +157,7 @@ def test_a_trial_uses_its_connection_again_and_no_other_trial_does(gateway: Gate
 
 
 def test_connections_end_with_their_trial(gateway: Gateway, lines: Lines) -> None:
-    with trial(gateway, lines) as one, trial(gateway, lines) as other:
+    with agent(gateway, lines) as one, agent(gateway, lines) as other:
         ask(one, "m-1")
         ask(other, "m-1")
         one.route.close()
@@ -197,7 +168,7 @@ def test_connections_end_with_their_trial(gateway: Gateway, lines: Lines) -> Non
 
 def test_few_connections_are_kept(gateway: Gateway, lines: Lines) -> None:
     count = 16
-    with trial(gateway, lines) as one:
+    with agent(gateway, lines) as one:
         at_once(one, lines, count)
         wait_until(lambda: lines.ended == count - 8)
         ask(one, "m-last")
@@ -211,7 +182,7 @@ def test_few_connections_are_kept(gateway: Gateway, lines: Lines) -> None:
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_clean_answer_leaves_a_clean_connection(gateway: Gateway, lines: Lines, chunked: bool) -> None:
     lines.says = [answered(chunked=chunked)] * 3
-    with trial(gateway, lines) as one:
+    with agent(gateway, lines) as one:
         for number in range(3):
             ask(one, f"m-{number}")
     assert lines.lines == [0, 0, 0]
@@ -245,7 +216,7 @@ def test_after_what_is_in_doubt_there_is_a_new_connection(
     gateway: Gateway, lines: Lines, doubt: Callable[[socket.socket, str], object]
 ) -> None:
     lines.says = [doubt]
-    with trial(gateway, lines) as one:
+    with agent(gateway, lines) as one:
         assert b"planted" not in one.chat("m-first").body
         wait_until(lambda: lines.ended == 1)
         seen = len(lines.heard)
@@ -274,7 +245,7 @@ def test_what_an_endpoint_says_unasked_later_is_an_answer_to_nothing(
         said.set()
 
     lines.says = [late]
-    with trial(gateway, lines) as one:
+    with agent(gateway, lines) as one:
         ask(one, "m-1")
         wanted.set()
         assert said.wait(20)
@@ -291,7 +262,7 @@ def test_an_answer_to_half_a_request_ends_its_connection(gateway: Gateway, lines
 
     early.early = True  # type: ignore[attr-defined]
     lines.says = [early]
-    with trial(gateway, lines) as one:
+    with agent(gateway, lines) as one:
         assert one.chat("m-1", x="y" * (12 << 20)).status == 200
         ask(one, "m-2")
         assert one.route.close().usage.calls == 2
@@ -308,7 +279,7 @@ def test_who_hangs_up_in_the_middle_leaves_no_connection(gateway: Gateway, lines
         line.sendall(whole[-20:])
 
     lines.says = [halting]
-    with trial(gateway, lines) as one:
+    with agent(gateway, lines) as one:
         with socket.create_connection(("127.0.0.1", one.port)) as own:
             body = b'{"model": "m-1", "stream": true}'
             own.sendall(
@@ -331,7 +302,7 @@ def test_who_hangs_up_in_the_middle_leaves_no_connection(gateway: Gateway, lines
 def test_a_connection_that_ends_instead_of_an_answer_costs_nothing(
     tmp_path: Path, lines: Lines, end: Callable[[socket.socket, str], bool], method: str
 ) -> None:
-    with running(tmp_path, patience=0) as gateway, trial(gateway, lines) as one:
+    with running(tmp_path, patience=0) as gateway, agent(gateway, lines) as one:
         ask(one, "m-1")
         lines.says = [end]
         if method == "GET":
@@ -352,7 +323,7 @@ def test_a_connection_that_ended_while_nobody_used_it_is_left_alone(gateway: Gat
         return True
 
     lines.says = [last] * 3
-    with trial(gateway, lines) as one:
+    with agent(gateway, lines) as one:
         for number in range(3):
             ask(one, f"m-{number}")
         report = one.route.close()
@@ -361,7 +332,7 @@ def test_a_connection_that_ended_while_nobody_used_it_is_left_alone(gateway: Gat
 
 
 def test_it_is_asked_again_once(tmp_path: Path, lines: Lines) -> None:
-    with running(tmp_path, patience=0) as gateway, trial(gateway, lines) as one:
+    with running(tmp_path, patience=0) as gateway, agent(gateway, lines) as one:
         at_once(one, lines, 3)
         lines.says = [drop, drop]
         assert one.chat("m-2").status == 502
@@ -376,7 +347,7 @@ def test_what_an_endpoint_has_begun_to_answer_is_not_asked_again(tmp_path: Path,
         line.sendall(answer(name)[:-20].replace(b"application/json", b"text/event-stream"))
         return True
 
-    with running(tmp_path, patience=0) as gateway, trial(gateway, lines) as one:
+    with running(tmp_path, patience=0) as gateway, agent(gateway, lines) as one:
         ask(one, "m-1")
         lines.says = [half]
         with contextlib.suppress(Exception):
@@ -392,7 +363,7 @@ def test_what_an_endpoint_may_have_worked_on_is_counted(tmp_path: Path, lines: L
         time.sleep(2.1)
         return True
 
-    with running(tmp_path, patience=20) as gateway, trial(gateway, lines) as one:
+    with running(tmp_path, patience=20) as gateway, agent(gateway, lines) as one:
         if kept:
             ask(one, "m-1")
         lines.says = [drop_late]
@@ -403,7 +374,7 @@ def test_what_an_endpoint_may_have_worked_on_is_counted(tmp_path: Path, lines: L
 
 
 def test_calls_at_once_have_a_connection_each(gateway: Gateway, lines: Lines) -> None:
-    with trial(gateway, lines) as one:
+    with agent(gateway, lines) as one:
         for _ in range(4):
             at_once(one, lines, 3)
         assert one.route.close().usage.calls == 12

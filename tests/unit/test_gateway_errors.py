@@ -7,7 +7,6 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -33,22 +32,8 @@ LIMITED = Said(429, b'{"error": {"message": "slow down"}}', {"Retry-After": "0.1
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    with running(tmp_path_factory.mktemp("gateway"), patience=30) as gateway:
-        yield gateway
-
-
-@pytest.fixture(scope="module")
-def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    with running(tmp_path_factory.mktemp("gateway"), patience=0.3) as gateway:
-        yield gateway
-
-
-@pytest.fixture
-def model() -> Iterator[Model]:
-    model = Model()
-    yield model
-    model.close()
+def gateway(patient: Gateway) -> Gateway:
+    return patient
 
 
 def _reset(handler: Any) -> None:

@@ -8,7 +8,7 @@ import http.client
 import json
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,22 +30,8 @@ CHAT = "/openai/v1/chat/completions"
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    with running(tmp_path_factory.mktemp("gateway"), patience=0.3) as gateway:
-        yield gateway
-
-
-@pytest.fixture(scope="module")
-def patient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    with running(tmp_path_factory.mktemp("gateway"), patience=30) as gateway:
-        yield gateway
-
-
-@pytest.fixture
-def model() -> Iterator[Model]:
-    model = Model()
-    yield model
-    model.close()
+def gateway(impatient: Gateway) -> Gateway:
+    return impatient
 
 
 def _drip(every: float, head: bytes = b"Content-Type: application/json\r\n") -> Callable[[Any], None]:

@@ -13,84 +13,66 @@ import re
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pytest_benchjobs.gateway.client import Gateway, Terms, Upstream, open_route
+from pytest_benchjobs.gateway.client import Gateway
 from pytest_benchjobs.model.ending import Ending
-from pytest_benchjobs.model.endpoint import Endpoint
-from tests.unit.gateways import KEY, Agent, Model, Said, agent, chat_answer, chat_stream, running, wait_until
+from tests.unit.gateways import (
+    KEY,
+    Agent,
+    Model,
+    Said,
+    Wire,
+    agent,
+    chat_answer,
+    chat_stream,
+    running,
+    wait_until,
+)
 
 CHAT = "/openai/v1/chat/completions"
 SMUGGLED = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Smuggled: 1\r\nContent-Length: 0\r\n\r\n"
 
 
-class Careless:
+class Careless(Wire):
     """An endpoint that reads no body: what follows a request's headers is its next request."""
 
     def __init__(self, more: bytes = b"") -> None:
         self.requests: list[bytes] = []
-        self.lines = 0
-        """Connections that were opened."""
         self._more = more
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
-        threading.Thread(target=self._accept, daemon=True).start()
+        super().__init__()
 
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                line, _ = self._listening.accept()
-                self.lines += 1
-                threading.Thread(target=self._serve, args=(line,), daemon=True).start()
-
-    def _serve(self, line: socket.socket) -> None:
+    def serve(self, line: socket.socket, number: int) -> None:
         held = b""
-        with contextlib.suppress(OSError), line:
-            while True:
-                while b"\r\n\r\n" not in held:
-                    more = line.recv(65536)
-                    if not more:
-                        return
-                    held += more
-                request, held = held.split(b"\r\n\r\n", 1)
-                self.requests.append(request)
-                # Says who asked, so that an answer to another request shows.
-                mark = re.search(rb"x-request-id: (\w+)", request, re.IGNORECASE)
-                name = b"smuggled" if mark is None else mark[1]
-                usage = b'{"prompt_tokens": 1, "completion_tokens": 1}'
-                body = b'{"model": "m-%b", "choices": [], "data": [], "usage": %b}' % (name, usage)
-                head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-                line.sendall(head % len(body) + body + self._more)
+        while True:
+            while b"\r\n\r\n" not in held:
+                more = line.recv(65536)
+                if not more:
+                    return
+                held += more
+            request, held = held.split(b"\r\n\r\n", 1)
+            self.requests.append(request)
+            # Says who asked, so that an answer to another request shows.
+            mark = re.search(rb"x-request-id: (\w+)", request, re.IGNORECASE)
+            name = b"smuggled" if mark is None else mark[1]
+            usage = b'{"prompt_tokens": 1, "completion_tokens": 1}'
+            body = b'{"model": "m-%b", "choices": [], "data": [], "usage": %b}' % (name, usage)
+            head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+            line.sendall(head % len(body) + body + self._more)
 
     @property
     def smuggled(self) -> list[bytes]:
         return [request for request in self.requests if b"x-request-id" not in request.lower()]
 
-    def upstreams(self) -> list[Upstream]:
-        return [
-            Upstream(Endpoint(wire=wire, provider="openai", base_url=self.url + version), KEY)
-            for wire, version in (("openai", "/v1"), ("anthropic", ""), ("google", ""))
-        ]
-
-    def close(self) -> None:
-        self._listening.close()
-
-
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    with running(tmp_path_factory.mktemp("gateway")) as gateway:
-        yield gateway
-
 
 @pytest.fixture
-def model() -> Iterator[Model]:
-    model = Model()
+def model(model: Model) -> Model:
     model.otherwise = chat_answer()
-    yield model
-    model.close()
+    return model
 
 
 @pytest.fixture
@@ -100,10 +82,8 @@ def careless() -> Iterator[Careless]:
     endpoint.close()
 
 
-@contextlib.contextmanager
-def attacker(gateway: Gateway, endpoint: Careless, **terms: Any) -> Iterator[Agent]:
-    with open_route(gateway.address, "a/s/1", endpoint.upstreams(), Terms(**terms)) as route:
-        yield Agent(route)
+def attacker(gateway: Gateway, endpoint: Careless, **terms: Any) -> AbstractContextManager[Agent]:
+    return agent(gateway, endpoint, terms=terms)
 
 
 def raw(one: Agent, data: bytes, seconds: float = 20) -> bytes:
@@ -193,7 +173,7 @@ def test_what_an_endpoint_says_beyond_its_answer_answers_nobody(gateway: Gateway
             calls = sum(each.route.close().usage.calls or 0 for each in (one, other))
     finally:
         endpoint.close()
-    assert calls == len(endpoint.requests) == endpoint.lines == 8
+    assert calls == len(endpoint.requests) == endpoint.opened == 8
 
 
 def test_a_connection_that_is_used_again_carries_no_more_requests_than_are_counted(
@@ -209,7 +189,7 @@ def test_a_connection_that_is_used_again_carries_no_more_requests_than_are_count
             said = neighbour.call(CHAT, {"model": "m-1"}, {"X-Request-Id": f"o{number}"})
             assert said.json["model"] == f"m-o{number}"
         assert one.route.close().usage.calls == neighbour.route.close().usage.calls == 5
-    assert careless.lines == 2
+    assert careless.opened == 2
     assert len(careless.requests) == 10
     assert careless.smuggled == []
 

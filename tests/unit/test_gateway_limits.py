@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,18 +21,10 @@ from tests.unit.gateways import Model, Said, agent, chat_answer, running, wait_u
 COST = 0.02
 
 
-@pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    with running(tmp_path_factory.mktemp("gateway")) as gateway:
-        yield gateway
-
-
 @pytest.fixture
-def model() -> Iterator[Model]:
-    model = Model()
+def model(model: Model) -> Model:
     model.otherwise = chat_answer()
-    yield model
-    model.close()
+    return model
 
 
 @pytest.mark.parametrize(

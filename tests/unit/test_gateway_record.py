@@ -7,7 +7,6 @@ import json
 import shutil
 import socket
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,6 @@ from pytest_benchjobs.gateway.record import Recorded, Recording, Replay, safe_na
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.errors import InputError, ResultsUnwritable
 from tests.unit.gateways import KEY, Agent, Model, Said, agent, chat_answer, chat_stream, running, wait_until
-
-
-@pytest.fixture
-def model() -> Iterator[Model]:
-    model = Model()
-    yield model
-    model.close()
 
 
 def _conversation(one: Agent) -> list[tuple[int, bytes]]:

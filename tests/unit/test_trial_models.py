@@ -80,11 +80,9 @@ _OF_THE_JOB = ("retry_errors", "allow_key", "env", "params", "agents")
 
 
 @pytest.fixture
-def model() -> Iterator[Model]:
-    model = Model()
+def model(model: Model) -> Model:
     model.otherwise = chat_answer()
-    yield model
-    model.close()
+    return model
 
 
 @pytest.fixture
