@@ -20,7 +20,6 @@ from ..model.errors import (
     EngineError,
     EngineLost,
     EnvironmentFailed,
-    InfrastructureError,
     Ungradable,
 )
 from ..model.result import ImageRecord
@@ -600,5 +599,4 @@ class DockerSandbox:
 
     def _over_storage(self) -> None:
         self._limit = "storage"
-        with contextlib.suppress(InfrastructureError):
-            self._end_all()
+        self._end_all()

@@ -18,6 +18,7 @@ from pytest_benchjobs.model.errors import (
     ContainerStartFailed,
     EngineUnavailable,
     ImageMissing,
+    Ungradable,
 )
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment
@@ -342,6 +343,20 @@ def test_a_storage_limit_ends_whoever_exceeds_it(provider: DockerProvider) -> No
         assert time.monotonic() - started < 150
         sandbox.end_processes()
         assert sandbox.processes() == ()
+
+
+def test_one_that_cannot_be_ended_for_its_storage_does_not_free_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pytest_benchjobs.sandbox.watch._POLL", 0.01)
+    answer = mock.Mock(json=lambda: {"SizeRw": 11})
+    guard = StorageGuard(mock.Mock(client=mock.Mock(get=lambda *_, **__: answer)))
+    exceeded = threading.Event()
+    guard.add("spoilt", 10, mock.Mock(side_effect=Ungradable("the container does not start any more")))
+    guard.add("lost", 10, mock.Mock(side_effect=ContainerLost("it is gone")))
+    guard.add("another", 10, exceeded.set)
+    assert exceeded.wait(PATIENCE)
+    guard.close()
 
 
 def test_a_measurement_of_storage_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
