@@ -20,7 +20,7 @@ from .options import flag
 from .state import state_of
 
 if TYPE_CHECKING:
-    from .session import BenchSession
+    from .state import Job
 
 
 def host_of(config: pytest.Config) -> Host | None:
@@ -28,47 +28,41 @@ def host_of(config: pytest.Config) -> Host | None:
     return Host.find(read(config).ci, os.environ)
 
 
-def remember(session: pytest.Session) -> None:
-    """Keep what is known at the end of the session only: its exit status, and where its scenarios are written."""
-    state_of(session.config).session = session
-
-
-def write_files(bench: BenchSession) -> None:
+def write_files(config: pytest.Config, job: Job) -> None:
     """Write what `--bench-markdown` and `--bench-metrics` name. What goes wrong is a line in the summary."""
-    asked = read(bench.config)
-    record, results = bench.ended, bench.results
+    asked = read(config)
+    record, results = job.ended, job.results
     if record is None:
         return
-    gate = None if bench.judged is None else bench.judged.shown
+    gate = None if job.judged is None else job.judged.shown
     if asked.markdown is not None:
-        host = host_of(bench.config)
+        host = host_of(config)
         text = comment(record, results, summary_markdown(record, results, gate), host)
-        _write(bench, "markdown", asked.markdown, text)
+        _write(job, "markdown", asked.markdown, text)
     if asked.metrics is not None:
-        _write(bench, "metrics", asked.metrics, metrics_text(record, results, gate))
+        _write(job, "metrics", asked.metrics, metrics_text(record, results, gate))
 
 
-def _write(bench: BenchSession, option: str, path: Path, text: str) -> None:
+def _write(job: Job, option: str, path: Path, text: str) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, text.encode())
     except (BenchError, OSError) as error:
-        bench.troubles.append(f"{flag(option)}: {error}")
+        job.problems.lines.append(f"{flag(option)}: {error}")
 
 
-def tell(bench: BenchSession) -> None:
+def tell(config: pytest.Config, job: Job) -> None:
     """Give the CI system its files, and print the lines it obeys: also with `-q`, and nothing after them."""
-    config = bench.config
-    session, host, record = state_of(config).session, host_of(config), bench.ended
+    session, host, record = state_of(config).session, host_of(config), job.ended
     if host is None or session is None or record is None:
         return
-    gate = None if bench.judged is None else bench.judged.shown
+    gate = None if job.judged is None else job.judged.shown
     lines, troubles = publish(
         host,
         record=record,
-        results=bench.results,
+        results=job.results,
         gate=gate,
-        summary=summary_markdown(record, bench.results, gate),
+        summary=summary_markdown(record, job.results, gate),
         status=int(session.exitstatus),
         places=_places(session),
     )

@@ -16,7 +16,7 @@ from .state import state_of
 
 if TYPE_CHECKING:
     from ..model.result import Failure, Trial, TrialResult
-    from .session import BenchSession
+    from .state import Job
 
 _CONTROLLER = "benchjobs-controller"
 
@@ -36,7 +36,7 @@ class Controller:
     def __init__(self, config: pytest.Config, run: str) -> None:
         self.config = config
         self.meeting = temporary_path(f"xdist-{run}")
-        self.bench: BenchSession | None = None
+        self.job: Job | None = None
         self._reported: set[str] = set()
         """Node ids of items."""
 
@@ -48,8 +48,8 @@ class Controller:
         try:
             return (yield)
         finally:
-            if self.bench is not None:
-                self.bench.deafen()
+            if self.job is not None:
+                self.job.disarm()
                 interrupts.closing()
 
     @pytest.hookimpl(tryfirst=True)
@@ -62,10 +62,10 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_node_collection_finished(self, node: Node) -> None:
         """Begin the job when the first worker has found trials."""
-        if self.bench is not None or not (self.meeting / "collected.json").is_file():
+        if self.job is not None or not (self.meeting / "collected.json").is_file():
             return
         from . import hooks, reporting
-        from .session import BenchSession
+        from .session import begin_job
 
         hold(self.meeting)  # until this process ends
         word = json.loads((self.meeting / "collected.json").read_text("utf-8"))
@@ -74,16 +74,17 @@ class Controller:
         state.left_out = dict.fromkeys((benchmark, label) for benchmark, label in word["left_out"])
         state.notes, state.partial, state.narrowed = word["notes"], word["partial"], word["narrowed"]
         state.benchmarks = frozenset(word["benchmarks"])
-        self.bench = BenchSession.begin(self.config, word["trials"], frozenset(word["chosen"]))
-        problem = self.bench.engine_problem
-        job = {
-            "job": self.bench.bundle.id,
+        self.job = begin_job(self.config, word["trials"], frozenset(word["chosen"]))
+        problem = self.job.trials.engine_problem
+        answer = {
+            "job": self.job.bundle.id,
             "engine_problem": problem.model_dump_json() if problem else None,
-            "gateway": self.bench.gateway_address,
+            "gateway": self.job.gateway_address,
         }
-        write(self.meeting / "job.json", json.dumps(job))
+        write(self.meeting / "job.json", json.dumps(answer))
         reporting.announce_counts(
-            self.bench,
+            self.config,
+            self.job,
             trials=sum(word["trials"].values()),
             scenarios=word["scenarios"],
             agents=word["agents"],
@@ -93,24 +94,24 @@ class Controller:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write a result into the history."""
         bench: dict[str, Any] | None = getattr(report, "bench", None)
-        if bench is None or self.bench is None:
+        if bench is None or self.job is None:
             return
         from ..model.errors import InputError
         from ..model.result import TrialResult
         from ..store.bundle import read_result
 
         self._reported.add(bench["node_id"])
-        self.bench.changed.update(bench["changed"])
+        self.job.trials.fates.changed.update(bench["changed"])
         for trial in bench["trials"]:
             try:
                 if trial["whole"] is not None:
                     result = TrialResult.model_validate_json(trial["whole"])
                 else:
-                    result = read_result(self.bench.bundle.root / trial["path"])
+                    result = read_result(self.job.bundle.root / trial["path"])
             except (InputError, ValueError) as error:
-                self.bench.troubles.append(f"history: {error}")
+                self.job.problems.lines.append(f"history: {error}")
             else:
-                self.bench.record(result)
+                self.job.record(result)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
@@ -122,12 +123,12 @@ class Controller:
 
         Returns their ids, and the index of the ordinary test it was running, if it was.
         """
-        assert self.bench is not None  # noqa: S101  the scheduling that asks was made with it
+        assert self.job is not None  # noqa: S101  the scheduling that asks was made with it
         from ..analysis.verdict import verdict
         from ..model.errors import BenchError, WorkerLost
         from ..model.result import Failure, Trial
 
-        wills = self.bench.bundle.layout.worker(node.gateway.id)
+        wills = self.job.bundle.layout.worker(node.gateway.id)
         found = [json.loads(path.read_bytes()) for path in sorted(wills.glob("*.json"))]
         others = f", and {len(found) - 1} more" if len(found) > 1 else ""
         why = Failure(
@@ -143,22 +144,22 @@ class Controller:
             try:
                 landed = self._landed(trials, of_item[0], why)
             except BenchError as error:
-                self.bench.troubles.append(f"{item_id}: {error}")
+                self.job.problems.lines.append(f"{item_id}: {error}")
                 continue
-            result = verdict(item_id, landed, self.bench.job.attempt_policy, of_item[0]["attempts"])
+            result = verdict(item_id, landed, self.job.config.attempt_policy, of_item[0]["attempts"])
             self._report(node, result, landed)
         ordinary = wills / "ordinary"
         return set(items), int(ordinary.read_text()) if ordinary.is_file() else None
 
     def _landed(self, lost: Sequence[Trial], will: dict[str, Any], why: Failure) -> list[TrialResult]:
         """Results of an item's trials: of those that were lost, and of those that had landed before."""
-        assert self.bench is not None  # noqa: S101
-        results = {trial.attempt: self.bench.lost(trial, why) for trial in lost}
+        assert self.job is not None  # noqa: S101
+        results = {trial.attempt: self.job.trials.lost(trial, why) for trial in lost}
         for attempt in range(will["first"], will["first"] + will["attempts"]):
             if attempt not in results and will["attempts"] > 1:
                 node_id = f"{will['item'][:-1]}-{attempt}]"
                 other = lost[0].model_copy(update={"attempt": attempt, "node_id": node_id})
-                if (result := self.bench.bundle.find(other)) is not None:
+                if (result := self.job.bundle.find(other)) is not None:
                     results[attempt] = result
         return [results[attempt] for attempt in sorted(results)]
 
@@ -183,14 +184,14 @@ class Controller:
             )
         from .scheduling import FlightScheduling
 
-        assert self.bench is not None  # noqa: S101  it has just begun
+        assert self.job is not None  # noqa: S101  it has just begun
         dsession: Any = self.config.pluginmanager.get_plugin("dsession")
         before = dsession.sched
         dsession.sched = FlightScheduling(
             before,
             self.config,
             ordinary=ordinary,
-            window=self.bench.job.concurrency + 2,
+            window=self.job.config.concurrency + 2,
             lost=self.lost,
         )
         for node in before.nodes:

@@ -14,7 +14,7 @@ from .state import state_of
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
-    from .session import BenchSession
+    from .state import Job
 
 BUDGET_SPENT = 13
 """Exit status of a job that a limit on money, tokens or calls has stopped."""
@@ -45,12 +45,12 @@ class FailedTrials:
             self.count += bench["outcome"] != "passed"
 
 
-def set_exit_status(bench: BenchSession, session: pytest.Session) -> None:
+def set_exit_status(job: Job, session: pytest.Session) -> None:
     """Have the session end with the status that its results deserve."""
-    session.exitstatus = state_of(session.config).exit_status = _exit_status(bench, session)
+    session.exitstatus = state_of(session.config).exit_status = _exit_status(job, session)
 
 
-def _exit_status(bench: BenchSession, session: pytest.Session) -> int:
+def _exit_status(job: Job, session: pytest.Session) -> int:
     """Exit status of a session that has ended: 2, 3, 4 and 5 of pytest, then 12, 13, 10, 11, then 1 or 0.
 
     What fails besides trials, such as an ordinary test, is never forgiven.
@@ -58,14 +58,14 @@ def _exit_status(bench: BenchSession, session: pytest.Session) -> int:
     status = int(session.exitstatus)
     if status in _FIRST:
         return status
-    gated = is_gated(bench.gate)
-    asked = bench.gate.exit or (GateExit.GATE if gated else GateExit.TESTS)
+    gated = is_gated(job.gate)
+    asked = job.gate.exit or (GateExit.GATE if gated else GateExit.TESTS)
     # Where its results could not be written nobody has judged it, and nobody may take that for a good job.
-    found = _INVALID if bench.judged is None else bench.judged.status
+    found = _INVALID if job.judged is None else job.judged.status
     gates = found if gated and asked is not GateExit.TESTS else 0
     if gates == _INVALID:
         return gates
-    if bench.spent is not None:
+    if job.trials.spent is not None:
         return BUDGET_SPENT
     if gates:
         return gates
@@ -75,17 +75,17 @@ def _exit_status(bench: BenchSession, session: pytest.Session) -> int:
     return status
 
 
-def summarise(bench: BenchSession, terminal: TerminalReporter, config: pytest.Config) -> None:
+def summarise(job: Job, terminal: TerminalReporter) -> None:
     """The section of the terminal summary that is about gates. pytest's own last line knows nothing of them."""
-    if not is_gated(bench.gate) or (bench.judged is not None and bench.judged.shown is None):
+    if not is_gated(job.gate) or (job.judged is not None and job.judged.shown is None):
         return
     from ..report.gate_console import gate_lines
 
     terminal.section("gate", sep="=")
-    if bench.judged is None:
+    if job.judged is None:
         terminal.write_line("invalid: the job was not judged: its results could not be written", red=True)
     else:
-        for text, colour in gate_lines(bench.judged.report):
+        for text, colour in gate_lines(job.judged.report):
             terminal.write_line(harmless(text), **({} if colour is None else {colour: True}))
-    status = state_of(config).exit_status
+    status = state_of(terminal.config).exit_status
     terminal.write_line(f"exit status {_INVALID if status is None else status}")

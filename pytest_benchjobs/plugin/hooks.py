@@ -56,10 +56,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     collect.check(session)
     # Stable, and after every plugin that shuffles: ordinary tests first, whose fixtures live from one to the next.
     session.items.sort(key=lambda item: isinstance(item, TrialItem))
-    if any(isinstance(item, TrialItem) for item in session.items):
-        from . import rounds
-
-        rounds.prepare(session)
+    if any(isinstance(item, TrialItem) for item in session.items) and read(session.config).job.interleave:
+        selection.interleave(session.items)
     if is_worker(session.config):
         from .worker import leave_word
 
@@ -88,6 +86,14 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         from .loop import run
 
         return run(session)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Run a trial that has not run: in another loop than ours, or for a plugin that runs an item again."""
+    if isinstance(item, TrialItem) and item.result is None and not item.config.option.setuponly:
+        from .session import run_now
+
+        run_now(item)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -121,18 +127,20 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
 
 
 def _finish(session: pytest.Session) -> None:
-    bench = state_of(session.config).job
-    if bench is None:
+    config = session.config
+    job = state_of(config).job
+    if job is None:
         return
     from . import reporting
+    from .session import finish_job
 
-    bench.finish(reporting.planned(session), reporting.why_stopped(session, session.exitstatus))
-    if not is_worker(session.config):
+    finish_job(config, job, reporting.planned(session), reporting.why_stopped(session, session.exitstatus))
+    if not is_worker(config):
         from . import ci
 
-        gate.set_exit_status(bench, session)
-        ci.write_files(bench)
-        ci.remember(session)
+        gate.set_exit_status(job, session)
+        ci.write_files(config, job)
+        state_of(config).session = session
     if all(isinstance(item, TrialItem) for item in session.items):
         # pytest and Python look for garbage once more before they end, and there is nothing that it would close.
         gc.freeze()
@@ -140,20 +148,20 @@ def _finish(session: pytest.Session) -> None:
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
     """How the agents did, what went wrong, where the results are."""
-    bench = state_of(config).job
-    if bench is not None:
+    job = state_of(config).job
+    if job is not None:
         from . import reporting
 
-        reporting.summarise(bench, terminalreporter)
-        gate.summarise(bench, terminalreporter, config)
-    selection.tell_left_out(terminalreporter, config, () if bench is None else bench.results)
+        reporting.summarise(job, terminalreporter)
+        gate.summarise(job, terminalreporter)
+    selection.tell_left_out(terminalreporter, config, () if job is None else job.results)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Tell the CI system, behind everything else that is printed."""
-    bench = state_of(config).job
-    if bench is not None and not is_worker(config):
+    job = state_of(config).job
+    if job is not None and not is_worker(config):
         from . import ci
 
-        ci.tell(bench)
+        ci.tell(config, job)

@@ -35,11 +35,72 @@ class TrialError(Failed):
     """The trial could not be run or graded, through no fault of the agent."""
 
 
-class Ticket(NamedTuple):
+class ItemTicket(NamedTuple):
     """One trial of an item."""
 
     item: TrialItem
     attempt: int
+
+    @property
+    def node_id(self) -> str:
+        """Id of the trial."""
+        return self.item.trial_id(self.attempt)
+
+    @property
+    def benchmark(self) -> str:
+        """Name of the benchmark."""
+        return self.item.source.benchmark
+
+    @property
+    def scenario(self) -> str:
+        """Id of the scenario."""
+        return self.item.ref.id
+
+    @property
+    def agent(self) -> AgentSpec:
+        """Agent under test."""
+        return self.item.agent
+
+    @property
+    def known(self) -> Known | None:
+        """Known failure of the trial, if there is one."""
+        return self.item.known
+
+    @property
+    def shares_verdict(self) -> bool:
+        """True where several attempts have one verdict."""
+        return self.item.attempts > 1
+
+    @property
+    def is_fresh(self) -> bool:
+        """True for an attempt that was added while the session ran."""
+        return self.item.fresh
+
+    def trial(self) -> Trial:
+        """Read the scenario."""
+        return self.item.trial(self.attempt)
+
+    def unwanted(self) -> str | None:
+        """Return why the trial is not to run, where a mark says so."""
+        return self.item.unwanted()
+
+    def another(self, attempts: int, number: int) -> ItemTicket:
+        """Return a fresh attempt, besides `attempts` others, of the same scenario and agent."""
+        item = self.item
+        base = item.name.removesuffix("]")
+        if attempts > 1:
+            base = base.removesuffix(f"-{item.attempt}")
+        assert item.parent is not None  # noqa: S101  its collector
+        made = FreshTrial.from_parent(
+            item.parent,
+            source=item.source,
+            ref=item.ref,
+            agent=item.agent,
+            attempt=number,
+            name=f"{base}-{number}]",
+        )
+        made.known = item.known
+        return ItemTicket(made, number)
 
 
 class TrialItem(pytest.Item):
@@ -92,9 +153,9 @@ class TrialItem(pytest.Item):
         """What plugins say about the trial."""
         return []
 
-    def tickets(self) -> list[Ticket]:
+    def tickets(self) -> list[ItemTicket]:
         """Its trials."""
-        return [Ticket(self, self.attempt + number) for number in range(self.attempts)]
+        return [ItemTicket(self, self.attempt + number) for number in range(self.attempts)]
 
     def trial_id(self, attempt: int) -> str:
         """The node id of one of its attempts."""
@@ -141,15 +202,9 @@ class TrialItem(pytest.Item):
         return True
 
     def setup(self) -> None:
-        """Run the trial, unless that was done ahead; raise what was not the agent's doing."""
-        if self.config.option.setuponly:
-            return  # --setup-only and --setup-plan: a trial has no fixtures to show, and costs too much to just try
+        """Raise what was not the agent's doing."""
         if self.result is None:
-            # Another loop than ours, or a plugin that runs an item again.
-            from .session import session_of
-
-            session_of(self.config).fly_now(self)
-            assert self.result is not None  # noqa: S101  all its attempts have landed
+            return  # --setup-only and --setup-plan: a trial has no fixtures to show, and costs too much to just try
         failure = self.result.failure
         if self.result.outcome == "error":
             raise TrialError(failure.message if failure else "error", pytrace=False)
@@ -167,3 +222,9 @@ class TrialItem(pytest.Item):
 
         line = self.ref.line
         return Path(escaped(str(self.source.path))), None if line is None else line - 1, self.name
+
+
+class FreshTrial(TrialItem):
+    """Another attempt at a scenario, of which pytest is told nothing."""
+
+    fresh = True

@@ -16,19 +16,24 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
+from ..job.rounds import Rounds
+from ..job.trials import ending_flight, next_landed
 from ..model.policy import Policy
 from ..model.result import TrialResult
 from ..trial.flight import Flight
 from . import reporting
 from .asked import asked as read
 from .interrupts import interrupts_of
-from .items import Ticket, TrialItem
-from .rounds import Rounds
-from .session import BenchSession, ended_in_the_end, next_landed
+from .items import ItemTicket, TrialItem
+from .session import begin_job
 from .state import state_of
+
+if TYPE_CHECKING:
+    from .state import Job
 
 _CLEANUP_SECONDS = 120.0
 
@@ -44,17 +49,17 @@ def run(session: pytest.Session) -> bool:
     interrupts = interrupts_of(session.config)
     interrupts.take()
     try:
-        bench = BenchSession.begin(session.config, by_agent(trials), chosen(session.config, trials))
+        job = begin_job(session.config, by_agent(trials), chosen(session.config, trials))
         try:
-            reporting.announce(bench, trials)
+            reporting.announce(session.config, job, trials)
             for index, item in enumerate(ordinary):
                 following = ordinary[index + 1] if index + 1 < len(ordinary) else None
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 stop_if_asked(session)
             with quiet_trial_threads(session.config):
-                _fly(session, bench, trials)
+                _fly(session, job, trials)
         finally:
-            bench.deafen()
+            job.disarm()
     finally:
         interrupts.closing()
     return True
@@ -80,39 +85,49 @@ def chosen(config: pytest.Config, trials: Iterable[TrialItem]) -> frozenset[str]
     return frozenset(item.trial_id(ticket.attempt) for item in trials for ticket in item.tickets())
 
 
-def _fly(session: pytest.Session, bench: BenchSession, trials: list[TrialItem]) -> None:
-    flight = bench.flight()
-    policy = bench.job.attempt_policy
-    rounds = Rounds(bench, trials)
+def _fly(session: pytest.Session, job: Job, trials: list[TrialItem]) -> None:
+    config, policy = session.config, job.config.attempt_policy
+    rounds: Rounds[ItemTicket] = Rounds(
+        job.bundle.id,
+        job.config,
+        job.gate,
+        job.baseline,
+        decided=job.trials.fates.decided,
+        reports=job.rounds,
+        say=lambda line: reporting.say(config, line),
+    )
 
-    def report(landed: tuple[Ticket, TrialResult]) -> None:
+    def report(landed: tuple[ItemTicket, TrialResult]) -> None:
         rounds.saw(landed[1])
         _report(session, landed, policy)
 
-    with ended_in_the_end(bench, flight, _CLEANUP_SECONDS):
-        for batch in rounds.batches():
-            _fly_batch(bench, flight, batch, report)
-        fresh = rounds.fresh()
-        reporting.announce_more(bench, rounds.unplanned(fresh))
-        _fly_batch(bench, flight, fresh, lambda landed: bench.record(landed[1]))
+    tickets = [ticket for item in trials for ticket in item.tickets()]
+    with ending_flight(job.trials, _CLEANUP_SECONDS) as flight:
+        for batch in rounds.batches(tickets):
+            _fly_batch(job, flight, batch, report)
+        fresh = rounds.fresh(tickets, ItemTicket.another)
+        state_of(config).planned += job.missing(fresh)
+        _fly_batch(job, flight, fresh, lambda landed: job.record(landed[1]))
 
 
 def _fly_batch(
-    bench: BenchSession,
-    flight: Flight[Ticket],
-    tickets: Iterable[Ticket],
-    report: Callable[[tuple[Ticket, TrialResult]], None],
+    job: Job,
+    flight: Flight[ItemTicket],
+    tickets: Iterable[ItemTicket],
+    report: Callable[[tuple[ItemTicket, TrialResult]], None],
 ) -> None:
     """Run trials, and report each as it lands."""
     waiting = 0
     for ticket in tickets:
-        bench.submit(flight, ticket)
+        job.trials.submit(flight, ticket)
         waiting += 1 - _report_landed(flight, report)
     for _ in range(waiting):
         report(next_landed(flight))
 
 
-def _report_landed(flight: Flight[Ticket], report: Callable[[tuple[Ticket, TrialResult]], None]) -> int:
+def _report_landed(
+    flight: Flight[ItemTicket], report: Callable[[tuple[ItemTicket, TrialResult]], None]
+) -> int:
     """Report what has landed; how many that were."""
     count = 0
     while landed := flight.next(timeout=0):
@@ -121,7 +136,7 @@ def _report_landed(flight: Flight[Ticket], report: Callable[[tuple[Ticket, Trial
     return count
 
 
-def _report(session: pytest.Session, landed: tuple[Ticket, TrialResult], policy: Policy) -> None:
+def _report(session: pytest.Session, landed: tuple[ItemTicket, TrialResult], policy: Policy) -> None:
     (item, _attempt), result = landed
     if item.land(result, policy):
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)

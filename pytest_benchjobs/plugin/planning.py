@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from ..agents.capabilities import incompatibility
-from ..job.reuse import Decision, Reuse
+from ..job.fate import Fates, Run, Skip, Take
+from ..job.reuse import Reuse
 from ..model.errors import BenchError, InputError
 from ..model.scenario import Validation
 from ..sources.protocol import Unsupported
@@ -23,7 +23,7 @@ from ..store.text import clean
 from ..trial.limits import Limits
 from ..trial.prepare import Services, prepare
 from .asked import asked as read
-from .items import TrialItem
+from .items import ItemTicket, TrialItem
 from .registry import agents_of, provider_of, scorers_of
 from .state import is_worker
 
@@ -67,46 +67,47 @@ def plan(session: pytest.Session) -> bool:
 
 
 def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[dict[str, Any]]:
-    with _decisions(config) as look:
+    with _look(config) as look:
         for item in items:
             for ticket in item.tickets():
                 try:
-                    trial = item.trial(ticket.attempt)
+                    trial = ticket.trial()
                 except Unsupported as error:
-                    yield _unsupported(item, ticket.attempt, error)
+                    yield _unsupported(ticket, error)
                     continue
                 except InputError as error:
                     # It was right when it was collected, so somebody writes it just now.
                     raise pytest.UsageError(f"--bench-plan: {error}") from None
-                unwanted = item.unwanted()
-                seen = look(trial) if unwanted is None else _Seen(Decision(None, ""), None, None, unwanted)
-                decision = seen.decision
-                limits = Limits(trial.scenario, read(config).job.of(trial.scenario.benchmark))
+                seen = look(ticket, trial)
+                scenario = trial.scenario
+                limits = Limits(scenario, read(config).job.of(scenario.benchmark))
                 yield {
-                    "node_id": trial.node_id,
-                    "benchmark": trial.scenario.benchmark,
-                    "scenario": trial.scenario.id,
-                    "agent": trial.agent.label,
-                    "attempt": trial.attempt,
-                    "reused": decision.result is not None,
-                    "why": decision.why,
-                    "incompatible": seen.incompatible,
+                    **_names(ticket),
+                    "reused": seen.reused,
+                    "why": seen.why,
+                    "incompatible": seen.skipped,
                     "problem": seen.problem,
                     "image": _image(trial),
                     "image_state": seen.image_state,
-                    "validation": trial.scenario.validation.value,
-                    "has_reference": trial.scenario.reference is not None,
+                    "validation": scenario.validation.value,
+                    "has_reference": scenario.reference is not None,
                     "timeout": limits.deadline(scorers_of(config)),
                 }
 
 
-def _unsupported(item: TrialItem, attempt: int, error: Unsupported) -> dict[str, Any]:
+def _names(ticket: ItemTicket) -> dict[str, Any]:
     return {
-        "node_id": item.trial_id(attempt),
-        "benchmark": item.source.benchmark,
-        "scenario": item.ref.id,
-        "agent": item.agent.label,
-        "attempt": attempt,
+        "node_id": ticket.node_id,
+        "benchmark": ticket.benchmark,
+        "scenario": ticket.scenario,
+        "agent": ticket.agent.label,
+        "attempt": ticket.attempt,
+    }
+
+
+def _unsupported(ticket: ItemTicket, error: Unsupported) -> dict[str, Any]:
+    return {
+        **_names(ticket),
         "reused": False,
         "why": f"it would end in an error: {error}",
         "incompatible": None,
@@ -125,14 +126,16 @@ def _image(trial: Trial) -> str | None:
 
 
 class _Seen(NamedTuple):
-    """What is known of a trial before it runs."""
+    """Facts about a trial before it runs."""
 
-    decision: Decision
-    problem: str | None
+    reused: bool = False
+    why: str = ""
+    """Why it would run, or be reused."""
+    problem: str | None = None
     """Why it would end in an error."""
-    image_state: str | None
+    image_state: str | None = None
     """`here`, `build` or `pull`: what has to be done for its image. None: nobody can tell."""
-    incompatible: str | None = None
+    skipped: str | None = None
     """Why it would be skipped: what its agent or the sandboxes lack, or what a mark of pytest says."""
 
 
@@ -151,43 +154,45 @@ def _named(image: str) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _decisions(config: pytest.Config) -> Iterator[Callable[[Trial], _Seen]]:
-    """What looks at a trial, with the engine and the history it needs."""
+def _look(config: pytest.Config) -> Iterator[Callable[[ItemTicket, Trial], _Seen]]:
+    """Open the engine and the history; yields a function that looks at a trial."""
     asked = read(config)
     job = asked.job
     provider = provider_of(config, job.sandbox)
     reuse: Reuse | None = None
     bundle = JobBundle(job.directory, new_job_id())  # of a job that never begins: nothing is written
+    agents = agents_of(config)
     services = Services(
         config=job,
         bundle=bundle,
         provider=provider,
-        agents=agents_of(config),
+        agents=agents,
         scorers=scorers_of(config),
         secrets=asked.secrets,
     )
     try:
         if job.reuse and Layout(job.directory).history.is_file():
             reuse = Reuse(job.directory, bundle.id, job)
+        fates = Fates(job, bundle, agents)
+        fates.equip(services, reuse)
 
-        def look(trial: Trial) -> _Seen:
-            state = None
-            agent, here = services.agents.get(trial.agent.name), job.of(trial.scenario.benchmark)
-            lacks = provider.incompatible(trial.scenario, here)
-            if lacks is None and agent is not None and not here.strict_capabilities:
-                lacks = incompatibility(trial.scenario, agent)
-            if lacks is not None:
-                return _Seen(Decision(None, ""), None, None, lacks)
-            try:
-                prepared = prepare(trial, services)
-                key = provider.identify(trial.scenario.environment, job.image_map, job.build_args)
-                state = _image_state(provider, trial, key)
-                if reuse is None:
-                    return _Seen(Decision(None, "it has never run here" if job.reuse else ""), None, state)
-                return _Seen(reuse.decide(trial, prepared.parts, key), None, state)
-            except (BenchError, OSError) as error:
-                why = f"it would end in an error: {error}"
-                return _Seen(Decision(None, why), clean(str(error), 2000), state)
+        def look(ticket: ItemTicket, trial: Trial) -> _Seen:
+            fate = fates.decide(ticket, trial)
+            if isinstance(fate, Skip):
+                return _Seen(skipped=fate.why.message)
+            problem = fate.problem if isinstance(fate, Run) else None
+            key, why, state = fate.image_key, fate.why, None
+            if problem is None:
+                try:
+                    if reuse is None:
+                        why = "it has never run here" if job.reuse else ""
+                        prepare(trial, services)
+                        key = fates.image_key(trial)
+                    state = _image_state(provider, trial, key)
+                except (BenchError, OSError) as error:
+                    problem = clean(str(error), 2000)
+            why = why or "" if problem is None else f"it would end in an error: {problem}"
+            return _Seen(isinstance(fate, Take), why, problem, state)
 
         yield look
     except InputError as error:

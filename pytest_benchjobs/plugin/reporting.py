@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
     from ..model.result import TrialResult
-    from .session import BenchSession
+    from .state import Job
 
 _SHOWN = 20
 _Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
@@ -102,6 +102,7 @@ def reports_of(
 def _remember(item: TrialItem) -> None:
     if not is_worker(item.config):
         job = state_of(item.config).job
+        assert job is not None  # noqa: S101  a result is there, so a job has begun
         for result in item.landed:
             job.record(result)
 
@@ -112,9 +113,7 @@ def _is_surprise(report: pytest.TestReport) -> bool:
     return report.when == "call" and report.failed and bench["outcome"] == "passed"
 
 
-def _brief(
-    result: TrialResult, landed: Sequence[TrialResult], session: BenchSession | None
-) -> dict[str, Any]:
+def _brief(result: TrialResult, landed: Sequence[TrialResult], job: Job | None) -> dict[str, Any]:
     """A result in plain values, for the controller of xdist."""
     return {
         "node_id": clean(result.node_id),
@@ -123,9 +122,9 @@ def _brief(
         "class": clean(result.failure.class_) if result.failure else None,
         "reused": result.reused is not None,
         "changed": {
-            clean(trial.node_id): session.changed[trial.node_id]
+            clean(trial.node_id): job.trials.fates.changed[trial.node_id]
             for trial in landed
-            if session is not None and trial.node_id in session.changed
+            if job is not None and trial.node_id in job.trials.fates.changed
         },
         "trials": [
             {
@@ -165,39 +164,43 @@ def status(report: pytest.TestReport) -> _Status | None:
     return "error", "E", (f"ERROR {bench['class']}", {"red": True})
 
 
-def announce(bench: BenchSession, items: Sequence[TrialItem]) -> None:
+def announce(config: pytest.Config, job: Job, items: Sequence[TrialItem]) -> None:
     """One line before the first trial."""
     announce_counts(
-        bench,
+        config,
+        job,
         trials=sum(item.attempts for item in items),
         scenarios=len({(id(item.source), item.ref.id) for item in items}),
         agents=len({item.agent.label for item in items}),
     )
 
 
-def announce_counts(bench: BenchSession, *, trials: int, scenarios: int, agents: int) -> None:
+def announce_counts(config: pytest.Config, job: Job, *, trials: int, scenarios: int, agents: int) -> None:
     """As `announce`, from counts."""
-    state_of(bench.config).planned = trials
-    terminal = bench.config.pluginmanager.get_plugin("terminalreporter")
-    if terminal is None or bench.config.option.verbose < 0:
+    state_of(config).planned = trials
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is None or config.option.verbose < 0:
         return
-    attempts = f" x {_count(bench.job.attempts, 'attempt')}" if bench.job.attempts > 1 else ""
-    policy = f", policy {bench.job.attempt_policy}" if bench.job.attempt_policy.aggregates else ""
+    attempts = f" x {_count(job.config.attempts, 'attempt')}" if job.config.attempts > 1 else ""
+    policy = f", policy {job.config.attempt_policy}" if job.config.attempt_policy.aggregates else ""
     terminal.ensure_newline()
     terminal.write_line(
         f"bench: {_count(trials, 'trial')} ({_count(scenarios, 'scenario')} x {_count(agents, 'agent')}{attempts}"
-        f"{policy}), {bench.job.concurrency} at a time, "
-        f"job {bench.bundle.id}{' taken up again' if bench.resumed else ''}"
+        f"{policy}), {job.config.concurrency} at a time, "
+        f"job {job.bundle.id}{' taken up again' if job.resumed else ''}"
     )
-    if places := read(bench.config).places:
+    if places := read(config).places:
         terminal.write_line(
             "secrets: " + ", ".join(f"{name} from {one_line(place, 200)}" for name, place in places.items())
         )
 
 
-def announce_more(bench: BenchSession, trials: int) -> None:
-    """So many trials are run besides those that were planned at first."""
-    state_of(bench.config).planned += trials
+def say(config: pytest.Config, line: str) -> None:
+    """Show a line while trials run, unless the user wants quiet."""
+    terminal = config.pluginmanager.get_plugin("terminalreporter")
+    if terminal is not None and config.option.verbose >= 0:
+        terminal.ensure_newline()
+        terminal.write_line(one_line(line, 500))
 
 
 def planned(session: pytest.Session) -> int:
@@ -216,9 +219,9 @@ def why_stopped(session: pytest.Session, exitstatus: int) -> str | None:
     return "interrupted" if exitstatus == pytest.ExitCode.INTERRUPTED else None
 
 
-def summarise(bench: BenchSession, terminal: TerminalReporter) -> None:
+def summarise(job: Job, terminal: TerminalReporter) -> None:
     """The part of the terminal summary that is about trials."""
-    results = verdicts(bench.results, bench.job)
+    results = verdicts(job.results, job.config)
     terminal.section("benchmark", sep="=")
     if results:
         for line in render_table(by_agent(results), terminal._tw.fullwidth):
@@ -226,30 +229,30 @@ def summarise(bench: BenchSession, terminal: TerminalReporter) -> None:
     _list_unsolved(
         terminal, [result for result in results if result.outcome == "failed" and not waived(result)]
     )
-    _list_errors(bench, terminal, [result for result in results if result.outcome == "error"])
-    known.summarise(terminal, bench.config, results)
-    _list_reused(bench, terminal)
-    _list_changed(bench, terminal)
-    missing = state_of(bench.config).planned + bench.besides - len(bench.results)
+    _list_errors(job, terminal, [result for result in results if result.outcome == "error"])
+    known.summarise(terminal, terminal.config, results)
+    _list_reused(job, terminal)
+    _list_changed(job, terminal)
+    missing = state_of(terminal.config).planned + job.unselected - len(job.results)
     if missing > 0:
         terminal.write_line(f"{_count(missing, 'trial')} not run", yellow=True)
-    for trouble in bench.troubles:
+    for trouble in job.problems.lines:
         terminal.write_line(one_line(trouble, 1000), yellow=True)
-    terminal.write_line(f"results: {escaped(str(bench.bundle.root))}")
+    terminal.write_line(f"results: {escaped(str(job.bundle.root))}")
 
 
-def _list_reused(bench: BenchSession, terminal: TerminalReporter) -> None:
+def _list_reused(job: Job, terminal: TerminalReporter) -> None:
     """Which results are those of earlier jobs, and with `--bench-explain-reuse` why each is, or is not."""
-    jobs = Counter(result.reused.job for result in bench.results if result.reused is not None)
+    jobs = Counter(result.reused.job for result in job.results if result.reused is not None)
     if jobs:
         origins = ", ".join(f"{count} of job {job}" for job, count in jobs.most_common(5))
         more = f" and {len(jobs) - 5} more jobs" if len(jobs) > 5 else ""
         line = f"{_count(jobs.total(), 'result')} reused, nothing run for them: {origins}{more}"
         terminal.write_line(clean(line))
-    if not read(bench.config).explain_reuse:
+    if not read(terminal.config).explain_reuse:
         return
     terminal.write_line("")
-    for result in bench.results:
+    for result in job.results:
         if result.reused is not None:
             line = f"reused: {result.node_id}: {result.outcome.value} in job {result.reused.job}"
         elif result.ran_because is not None:
@@ -259,20 +262,20 @@ def _list_reused(bench: BenchSession, terminal: TerminalReporter) -> None:
         terminal.write_line(f"  {clean(line)}")
 
 
-def _list_changed(bench: BenchSession, terminal: TerminalReporter) -> None:
+def _list_changed(job: Job, terminal: TerminalReporter) -> None:
     """What a job that was taken up again has, and would not have if it were begun now."""
-    if bench.besides:
-        terminal.write_line(f"{_count(bench.besides, 'result')} of trials that are not selected now: kept")
-    if not bench.changed:
+    if job.unselected:
+        terminal.write_line(f"{_count(job.unselected, 'result')} of trials that are not selected now: kept")
+    if not job.trials.fates.changed:
         return
     terminal.write_line(
-        f"{_count(len(bench.changed), 'result')} of the time before something changed: kept; "
+        f"{_count(len(job.trials.fates.changed), 'result')} of the time before something changed: kept; "
         "a new job would run them again",
         yellow=True,
     )
-    for node_id, parts in list(bench.changed.items())[: _SHOWN // 2]:
+    for node_id, parts in list(job.trials.fates.changed.items())[: _SHOWN // 2]:
         terminal.write_line(f"  {clean(node_id)}: {parts}")
-    _and_more(terminal, len(bench.changed), _SHOWN // 2)
+    _and_more(terminal, len(job.trials.fates.changed), _SHOWN // 2)
 
 
 def _list_unsolved(terminal: TerminalReporter, unsolved: Sequence[TrialResult]) -> None:
@@ -289,7 +292,7 @@ def _list_unsolved(terminal: TerminalReporter, unsolved: Sequence[TrialResult]) 
     _and_more(terminal, len(unsolved))
 
 
-def _list_errors(bench: BenchSession, terminal: TerminalReporter, errors: Sequence[TrialResult]) -> None:
+def _list_errors(job: Job, terminal: TerminalReporter, errors: Sequence[TrialResult]) -> None:
     if not errors:
         return
     terminal.write_line("")
@@ -298,8 +301,8 @@ def _list_errors(bench: BenchSession, terminal: TerminalReporter, errors: Sequen
     terminal.write_line(
         f"{_count(len(errors), 'infrastructure error')} (no score): {one_line(counts, 300)}", red=True
     )
-    if bench.engine_problem is not None:
-        terminal.write_line(f"  {harmless(one_line(bench.engine_problem.message, 500))}")
+    if job.trials.engine_problem is not None:
+        terminal.write_line(f"  {harmless(one_line(job.trials.engine_problem.message, 500))}")
         errors = [
             error for error in errors if error.failure is None or error.failure.class_ != "engine_unavailable"
         ]

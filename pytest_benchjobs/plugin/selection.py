@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     from ..model.result import TrialResult
 
-INCOMPATIBLE = "incompatible"
-"""Class of trials that are skipped because their agent or the sandboxes lack what the scenario requires."""
-
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
     """Leave out what is not to run; returns what is wrong with the selection, if anything is."""
@@ -253,6 +250,27 @@ def _same_place(one: TrialItem, other: TrialItem) -> bool:
     return os.path.realpath(one.source.path) == os.path.realpath(other.source.path)
 
 
+def interleave(items: list[pytest.Item]) -> None:
+    """Order trials so that agents take turns: the first attempt of all scenarios, then the second; who begins changes.
+
+    What drifts while the job runs (a provider that is slow at noon, a model that is replaced) then meets all agents
+    alike.
+    """
+    trials = [item for item in items if isinstance(item, TrialItem)]
+    labels = {label: place for place, label in enumerate(dict.fromkeys(item.agent.label for item in trials))}
+    places = {
+        key: place
+        for place, key in enumerate(dict.fromkeys((item.source.benchmark, item.ref.id) for item in trials))
+    }
+
+    def turn(item: TrialItem) -> tuple[int, int, int]:
+        place = places[item.source.benchmark, item.ref.id]
+        return item.attempt, place, (labels[item.agent.label] + item.attempt + place) % len(labels)
+
+    ordered = iter(sorted(trials, key=turn))
+    items[:] = [next(ordered) if isinstance(item, TrialItem) else item for item in items]
+
+
 def leave_out(config: pytest.Config, benchmark: str, labels: Iterable[str]) -> None:
     """Note agents that the matrix excludes from a benchmark."""
     state_of(config).left_out.update(dict.fromkeys((benchmark, label) for label in labels))
@@ -271,6 +289,8 @@ def tell_left_out(
     terminal: TerminalReporter, config: pytest.Config, results: Iterable[TrialResult] = ()
 ) -> None:
     """What the matrix excluded, and what agents lack: lines of how much, or with `--bench-show-incompatible` all."""
+    from ..job.fate import INCOMPATIBLE
+
     cells = state_of(config).left_out
     trials = {
         (result.benchmark, result.scenario, result.agent.label): result.failure.message

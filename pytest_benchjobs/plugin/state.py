@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from ..agents.protocol import Agent
+    from ..job.running import RunningJob
     from ..scoring.protocol import Scorer
     from ..sources.protocol import Source
     from .filters import Filters
     from .interrupts import Interrupts
+    from .items import ItemTicket
     from .known_markers import KnownMarkers
+
+    Job = RunningJob[ItemTicket]
 
 
 @dataclasses.dataclass(slots=True)
@@ -54,7 +58,7 @@ class State:
     planned: int = 0
     """Number of trials that are to run."""
 
-    job: Any = None
+    job: Job | None = None
     """The running job; None: no job has begun."""
     interrupts: Interrupts | None = None
     exit_status: int | None = None

@@ -10,17 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..job.trials import ending_flight
 from ..model.policy import EACH
 from .distribution import INPUT, write
-from .items import Ticket, TrialItem
+from .items import ItemTicket, TrialItem
 from .loop import benchmarks, by_agent, chosen, quiet_trial_threads
 from .selection import is_narrowed, is_partial
-from .session import BenchSession, ended_in_the_end
+from .session import join_job
 from .state import state_of
 
 if TYPE_CHECKING:
     from ..model.result import Trial, TrialResult
     from ..trial.flight import Flight
+    from .state import Job
 
 _POLL_SECONDS = 0.05
 # xdist kills its workers some 5 s after Ctrl-C: whatever cleans up has to be done by then.
@@ -65,16 +67,16 @@ def run_worker(session: pytest.Session) -> bool:
         word = json.loads((Path(given["meeting"]) / "job.json").read_text("utf-8"))
     except OSError as error:
         raise pytest.UsageError(f"this worker shares no directory with the controller: {error}") from None
-    bench = BenchSession.join(session.config, word["job"], word["engine_problem"], word["gateway"])
+    job = join_job(session.config, word["job"], word["engine_problem"], word["gateway"])
     with quiet_trial_threads(session.config):
-        loop.run(bench)
+        loop.run(job)
     return True
 
 
 class _Loop:
     """Takes indices from xdist's queue, runs ordinary tests at once and trials in flight."""
 
-    _bench: BenchSession
+    _job: Job
 
     def __init__(self, session: pytest.Session, interactor: Any) -> None:
         self._session = session
@@ -94,18 +96,17 @@ class _Loop:
         self._next = self._interactor.torun.get()
         return isinstance(self._next, int)
 
-    def run(self, bench: BenchSession) -> None:
+    def run(self, job: Job) -> None:
         """Run until there is no more work."""
-        self._bench = bench
-        self._policy = bench.job.attempt_policy
-        self._wills = bench.bundle.layout.worker(self._interactor.workerid)
+        self._job = job
+        self._policy = job.config.attempt_policy
+        self._wills = job.bundle.layout.worker(self._interactor.workerid)
         self._wills.mkdir(parents=True, exist_ok=True)
-        bench.before = self._leave_will
-        flight = bench.flight()
-        with ended_in_the_end(bench, flight, _CLEANUP_SECONDS):
+        job.trials.before = self._leave_will
+        with ending_flight(job.trials, _CLEANUP_SECONDS) as flight:
             self._work(flight)
 
-    def _work(self, flight: Flight[Ticket]) -> None:
+    def _work(self, flight: Flight[ItemTicket]) -> None:
         session = self._session
         while not (session.shouldfail or session.shouldstop):
             taken = self._take()
@@ -132,12 +133,12 @@ class _Loop:
         with self._interactor.torun.lock() as queue:
             return queue.popleft() if queue else None
 
-    def _accept(self, index: int, flight: Flight[Ticket]) -> None:
+    def _accept(self, index: int, flight: Flight[ItemTicket]) -> None:
         item = self._session.items[index]
         if isinstance(item, TrialItem):
             self._index[item] = index
             for ticket in item.tickets():
-                self._bench.submit(flight, ticket)
+                self._job.trials.submit(flight, ticket)
             return
         if self._held is not None:
             self._run_held(item)
@@ -151,14 +152,15 @@ class _Loop:
         self._protocol(index, item, following)
         (self._wills / "ordinary").unlink()
 
-    def _report(self, ticket: Ticket, result: TrialResult) -> None:
+    def _report(self, ticket: ItemTicket, result: TrialResult) -> None:
         item = ticket.item
         if item.land(result, self._policy):
             self._protocol(self._index.pop(item), item, None)
         with contextlib.suppress(FileNotFoundError):
             self._will(result.node_id).unlink()
 
-    def _leave_will(self, item: TrialItem, trial: Trial) -> None:
+    def _leave_will(self, ticket: ItemTicket, trial: Trial) -> None:
+        item = ticket.item
         will = {"item": item.nodeid, "first": item.attempt, "attempts": item.attempts}
         write(self._will(trial.node_id), json.dumps({**will, "trial": trial.model_dump(mode="json")}))
 

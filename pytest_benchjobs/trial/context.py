@@ -17,7 +17,7 @@ from .draft import Clock, Findings
 from .ending import Ended
 from .limits import Limits
 from .phases import Phases
-from .prepare import Services
+from .prepare import Prepared, Services
 from .secrets import env_file_secrets, secrets_of, together
 
 
@@ -78,6 +78,8 @@ class TrialContext:
         """Programs that were put back so far."""
         self.spoiled: str | None = None
         """Why nothing can be graded of what the agent left."""
+        self.prepared: Prepared | None = None
+        """What preparing the trial gave, where that was done before this try."""
         self.retryable = False
         """Whether another try may fare better."""
 

@@ -21,7 +21,7 @@ from .cancellation import Cancellation, Cancelled
 from .context import TrialContext
 from .draft import Clock, Draft
 from .phases import classify, explain
-from .prepare import Services
+from .prepare import Prepared, Services
 from .secrets import redact_files
 from .steps import run_steps
 
@@ -35,10 +35,12 @@ def run_trial(
     *,
     original: TrialResult | None = None,
     ran_because: str | None = None,
+    prepared: Prepared | None = None,
 ) -> TrialResult:
     """Run a trial, with new tries after infrastructure errors, and commit its directory to the bundle.
 
-    With `original`, the result of a trial that was kept, no agent runs: what that one left is graded anew.
+    With `original`, the result of a trial that was kept, no agent runs: what that one left is graded anew. The first
+    try starts from `prepared`, if given.
     """
     clock = Clock()
     draft = Draft.of(
@@ -51,6 +53,7 @@ def run_trial(
     context: TrialContext | None = None
     for tries in itertools.count(1):
         context = TrialContext(trial, services, cancellation, directory, clock, original, context)
+        context.prepared, prepared = prepared, None
         outcome = _run_try(context)
         if not context.retryable or tries > services.config.retry_errors:
             break

@@ -62,7 +62,7 @@ def run_steps(context: TrialContext) -> Outcome:
         Exception: agents and scorers of others may raise anything.
 
     """
-    prepared = prepare(context.trial, context.services)
+    prepared = context.prepared or prepare(context.trial, context.services)
     command = None if context.original is not None else prepared.command
     trusted = prepared.agent.trusted
     # What the author wrote is no reason to believe that a scorer is sound; and nothing done breaks nothing.

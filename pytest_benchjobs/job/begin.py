@@ -1,0 +1,281 @@
+"""Beginning of a job: new, announced by a detached start, or resumed."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import os
+import shutil
+import time
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..model.errors import BenchError, InputError
+from ..model.gate import GateConfig
+from ..model.job import Invocation, JobConfig, JobRecord, JobStatus, Totals
+from ..model.owner import current_owner
+from ..store.bundle import JobBundle, new_job_id
+from ..store.files import remove_tree
+from ..store.history import History
+from ..store.liveness import hold, is_dead
+from ..store.reproducibility import redact_arguments, reproducibility
+from ..store.results import find_bundle
+from . import rounds
+from .recover import recover
+
+if TYPE_CHECKING:
+    from ..analysis.baseline import Resolved
+
+_WAIT_SECONDS = 30.0
+"""How long workers of a killed process may take to notice. xdist ends them after some ten seconds."""
+_POLL_SECONDS = 0.1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """A job that is wanted: all that its beginning depends on."""
+
+    config: JobConfig
+    planned: Mapping[str, int]
+    """Number of trials, by label of the agent."""
+    arguments: tuple[str, ...]
+    """Arguments of the call."""
+    directory: Path
+    """Working directory of the call."""
+    root: Path
+    """Directory that relative paths of a project start from."""
+    benchmarks: Collection[str] = ()
+    """Benchmarks of which trials are going to run: by them the last job of the same is found."""
+    partial: bool = False
+    narrowed: bool = False
+    named: bool = False
+    distributed: bool = False
+    """Trials run in several processes."""
+    job_id: str | None = None
+    """A job that was announced."""
+    resume: str | None = None
+    """A job to resume."""
+    chosen: Collection[str] = ()
+    """Node ids of the trials, for a job that is resumed."""
+    rescore: str | None = None
+    """A job whose kept trials are graded anew."""
+    parent: str | None = None
+    """A job this one was made from."""
+    baseline_origin: str = "--bench-baseline"
+    """Name of the place that names the baseline."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Begun:
+    """A job that is ours until this process ends."""
+
+    bundle: JobBundle
+    history: History
+    recovered: tuple[str, ...]
+    """A line for each job whose process had died."""
+    lock: int | None
+    unselected: int = 0
+    """Number of results, in a resumed job, of trials that are not selected now. They stay."""
+    gate: GateConfig = dataclasses.field(default_factory=GateConfig)
+    """Rules of the job. A resumed job keeps its own, unless rules are given anew."""
+    baseline: Resolved | None = None
+    """Baseline of the job, as it was when the job began; None: none was asked for."""
+
+    def release(self) -> None:
+        """Let others resume it."""
+        if self.lock is not None:
+            with contextlib.suppress(OSError):
+                os.close(self.lock)
+
+
+def begin(request: Request) -> Begun:
+    """Make or open the bundle, lock the job, open the history; end the jobs whose process died.
+
+    Raises:
+        InputError: there is no such job; the results directory refuses, or belongs to a newer version; another
+            process runs the job.
+
+    """
+    directory = request.config.directory
+    with contextlib.ExitStack() as undo:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            history = History.of(directory)
+            undo.callback(history.close)
+            recovered = tuple(one.message for one in recover(directory, history))
+            begun = _resumed(request, history, undo) if request.resume else _new(request, history, undo)
+            bundle, record = begun.bundle, begun.record
+            shutil.rmtree(bundle.layout.flight, ignore_errors=True)
+            planned = sum(request.planned.values()) + begun.unselected
+            record = record.model_copy(update={"planned": planned})
+            # In this order: killed at any point, it is a job that lacks reports, or one that died, and is seen to.
+            for path in bundle.layout.reports:  # which would tell of a job that has ended
+                path.unlink(missing_ok=True)
+            history.save_job(record)
+            bundle.write(record)
+            kind = "created" if request.resume is None else "resumed"
+            history.add_event(record.id, kind, f"process {record.owner.pid}")
+        except InputError:
+            raise
+        except (BenchError, OSError) as error:
+            raise InputError(f"no job can be kept in {directory}: {error}") from None
+        undo.pop_all()
+    return Begun(
+        bundle,
+        history,
+        tuple(one.message for one in recovered),
+        begun.lock,
+        begun.unselected,
+        record.config.gate,
+        begun.baseline,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Locked:
+    """A job whose lock this process has, and whose record is not written yet."""
+
+    bundle: JobBundle
+    record: JobRecord
+    lock: int
+    baseline: Resolved | None
+    unselected: int = 0
+
+
+def _resumed(request: Request, history: History, undo: contextlib.ExitStack) -> _Locked:
+    assert request.resume is not None  # noqa: S101  callers have looked
+    bundle = find_bundle(history, request.resume)
+    interrupted = bundle.read()
+    had, now = interrupted.config.gate, request.config.gate
+    # What is said now, else what was said when the job began.
+    gate = now if now.any else had.model_copy(update={"exit": now.exit or had.exit})
+    rounds.check(request.config, gate, distributed=request.distributed)
+    baseline = _baseline(request, gate, history, interrupted)
+    lock = _held(bundle)
+    undo.callback(os.close, lock)
+    record = _resumed_record(bundle, request.config, gate)
+    bundle.sweep()
+    unselected = sum(result.node_id not in request.chosen for result in bundle.results())
+    return _Locked(bundle, record, lock, baseline, unselected)
+
+
+def _new(request: Request, history: History, undo: contextlib.ExitStack) -> _Locked:
+    wanted = _new_record(request)
+    baseline = _baseline(request, request.config.gate, history, wanted)
+    bundle, record, is_new = _made(request.config.directory, wanted)
+    if is_new:
+        undo.callback(remove_tree, bundle.root)
+    lock = _held(bundle)
+    undo.callback(os.close, lock)
+    return _Locked(bundle, record, lock, baseline)
+
+
+def _baseline(request: Request, gate: GateConfig, history: History, job: JobRecord) -> Resolved | None:
+    """Return the baseline of the job. A mistake in it is said before anything is paid for.
+
+    Raises:
+        InputError: there is no such baseline, and the user did not say that this is a first run; it cannot be read.
+
+    """
+    if gate.baseline is None:
+        return None
+    from ..analysis.baseline import resolve, usable
+
+    try:
+        found = resolve(
+            gate.baseline,
+            history=history,
+            directory=request.config.directory,
+            root=request.root,
+            job=job,
+            benchmarks=request.benchmarks,
+        )
+        return usable(found, gate)
+    except InputError as error:
+        said = gate.baseline == request.config.gate.baseline
+        blame = request.baseline_origin if said else f"the baseline job {job.id} was asked for"
+        raise InputError(f"{blame}: {error}") from None
+
+
+def _held(bundle: JobBundle) -> int:
+    """The lock of a job. Whoever looks after a job that died has it for a moment, and its workers for some seconds."""
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while (lock := hold(bundle.root)) is None:
+        record = bundle.read()
+        if _is_run(bundle, record) or time.monotonic() > deadline:
+            raise InputError(f"job {bundle.id} is running; see `benchjobs watch {bundle.id}`")
+        time.sleep(_POLL_SECONDS)
+    return lock
+
+
+def _is_run(bundle: JobBundle, record: JobRecord) -> bool:
+    return not record.status.ended and not is_dead(bundle.root, record)
+
+
+def _new_record(request: Request) -> JobRecord:
+    now = datetime.datetime.now(datetime.UTC)
+    return JobRecord(
+        id=request.job_id or new_job_id(now),
+        name=request.config.name,
+        status=JobStatus.RUNNING,
+        created_at=now,
+        owner=current_owner(),
+        config=request.config,
+        planned=sum(request.planned.values()),
+        partial=request.partial,
+        narrowed=request.narrowed,
+        named=request.named,
+        invocation=Invocation(
+            arguments=tuple(redact_arguments(request.arguments)),
+            directory=request.directory,
+            rootdir=request.root,
+        ),
+        parent=request.parent or request.rescore,
+        reproducibility=reproducibility(["pytest", *request.arguments], request.root),
+    )
+
+
+def _made(directory: Path, record: JobRecord) -> tuple[JobBundle, JobRecord, bool]:
+    """Return the bundle of a new job, and whether it was made: an announced one gets this process as its owner."""
+    try:
+        announced = JobBundle.open(directory, record.id).read()
+    except InputError:
+        return JobBundle.create(directory, record), record, True
+    if announced.status is not JobStatus.INITIALIZING:
+        raise InputError(
+            f"job {record.id} is there already; take it up again with --bench-resume {record.id}"
+        )
+    record = record.model_copy(update={"created_at": announced.created_at})
+    return JobBundle.open(directory, record.id), record, False
+
+
+def _resumed_record(bundle: JobBundle, now: JobConfig, gate: GateConfig) -> JobRecord:
+    """Return the record of a job that was interrupted, or had errors, and is ours now."""
+    record = bundle.read()
+    if _is_run(bundle, record):  # where there are no locks
+        raise InputError(f"job {bundle.id} is running; see `benchjobs watch {bundle.id}`")
+    if _attempts(record.config) != _attempts(now):
+        # Half of its results would be attempts of one kind of verdict, half of another.
+        raise InputError(
+            f"job {bundle.id} has {_attempts(record.config)}, and can only be finished so; here it is {_attempts(now)}"
+        )
+    return record.model_copy(
+        update={
+            "status": JobStatus.RUNNING,
+            "owner": current_owner(),
+            "finished_at": None,
+            "message": None,
+            # What it is judged by may be said anew; what it is may not.
+            "config": record.config.model_copy(update={"gate": gate}),
+            "totals": Totals(),
+            "resumed_at": (*record.resumed_at, datetime.datetime.now(datetime.UTC)),
+        }
+    )
+
+
+def _attempts(config: JobConfig) -> str:
+    own = [f"{name} {one.attempts}" for name, one in sorted(config.per_benchmark.items()) if one.attempts]
+    others = f" ({', '.join(own)})" if own else ""
+    return f"--bench-attempts {config.attempts}{others} --bench-attempt-policy {config.attempt_policy}"

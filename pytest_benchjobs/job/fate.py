@@ -1,0 +1,171 @@
+"""Fate of a trial: it runs, has a result already, or is skipped. Decided here for jobs that run, and for plans."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..agents.capabilities import incompatibility
+from ..model.result import Failure, Outcome
+from ..store.text import clean
+from ..trial.prepare import Prepared, Services, prepare
+
+if TYPE_CHECKING:
+    from ..agents.protocol import Agent
+    from ..model.job import JobConfig
+    from ..model.result import Trial, TrialResult
+    from ..store.bundle import JobBundle
+    from .reuse import Reuse
+    from .ticket import Ticket
+
+INCOMPATIBLE = "incompatible"
+"""Class of trials that are skipped because their agent or the sandboxes lack what the scenario requires."""
+_REAL = (Outcome.PASSED, Outcome.FAILED)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Run:
+    """The trial runs."""
+
+    why: str | None = None
+    """Why no earlier result is reused, where that was asked for."""
+    prepared: Prepared | None = None
+    """The trial, if it was prepared to find that out."""
+    image_key: str | None = None
+    problem: str | None = None
+    """Why it would end in an error, if that is known."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Take:
+    """The trial has a result: of this very job, or of an earlier one."""
+
+    result: TrialResult
+    why: str | None = None
+    """Where it is from; None: of this very job."""
+    image_key: str | None = None
+    is_stale: bool = False
+    """What is known of its failure is no longer what the bundle says."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Skip:
+    """The trial is not to run."""
+
+    why: Failure
+
+
+Fate = Run | Take | Skip
+
+
+class Fates:
+    """Decides about trials of one job."""
+
+    def __init__(
+        self,
+        job: JobConfig,
+        bundle: JobBundle,
+        agents: Mapping[str, Agent],
+        *,
+        resumed: bool = False,
+        rescored: bool = False,
+    ) -> None:
+        self.decided: dict[tuple[str, str], str] = {}
+        """Benchmark and agent -> why no further attempt of it runs."""
+        self.changed: dict[str, str] = {}
+        """Trials that had ended before the job was resumed, and the parts of their signature that changed."""
+        self._job = job
+        self._bundle = bundle
+        self._agents = agents
+        self._services: Services | None = None
+        self._reuse: Reuse | None = None
+        self._resumed = resumed
+        self._rescored = rescored
+
+    def equip(self, services: Services, reuse: Reuse | None) -> None:
+        """Give it what it looks at trials with; without, it knows only what needs no sandboxes."""
+        self._services = services
+        self._reuse = None if self._rescored else reuse
+
+    def may_take(self, ticket: Ticket) -> bool:
+        """Tell whether a trial may have a result before it runs. Cheap."""
+        # A worker that died may have left results of a group of attempts.
+        return self._resumed or self._reuse is not None or ticket.shares_verdict
+
+    def decide(self, ticket: Ticket, trial: Trial) -> Fate:
+        """Decide about a trial."""
+        own = self._own(ticket, trial)
+        if own is not None:
+            known = trial.known  # what was known when it ended is a line in a file that has changed since
+            return (
+                Take(own.model_copy(update={"known": known}), is_stale=True)
+                if own.known != known
+                else Take(own)
+            )
+        skip = self.skip(ticket, trial)
+        if skip is not None:
+            return skip
+        if self._reuse is None or self._services is None:
+            return Run()
+        prepared: Prepared | None = None
+        key: str | None = None
+        try:
+            prepared = prepare(trial, self._services)
+            key = self.image_key(trial)
+            decision = self._reuse.decide(trial, prepared.parts, key)
+        except Exception as error:  # which running it will say, as an error of its own
+            problem = clean(str(error) or type(error).__name__, 2000)
+            return Run("nobody knows what decides its result", prepared, key, problem)
+        if decision.result is None:
+            return Run(decision.why, prepared, key)
+        return Take(decision.result, decision.why, key)
+
+    def skip(self, ticket: Ticket, trial: Trial) -> Skip | None:
+        """Decide whether a trial is skipped: by a mark, by its gate, or as something it requires is missing."""
+        if (why := ticket.unwanted()) is not None:
+            return _skip("marked", why)
+        scenario = trial.scenario
+        decided = self.decided.get((scenario.benchmark, trial.agent.label))
+        if decided is not None and not ticket.is_fresh:
+            return _skip("decided", decided)
+        if self._rescored:
+            return None  # its agent has worked already
+        here = self._job.of(scenario.benchmark)
+        provider = None if self._services is None else self._services.provider
+        lacks = None if provider is None else provider.incompatible(scenario, here)
+        if lacks is None and not here.strict_capabilities:  # which make it an error, as preparing it says
+            agent = self._agents.get(trial.agent.name)
+            lacks = None if agent is None else incompatibility(scenario, agent)
+        return None if lacks is None else _skip(INCOMPATIBLE, lacks)
+
+    def image_key(self, trial: Trial) -> str | None:
+        """Return what identifies the image of a trial; None: the image is not here."""
+        assert self._services is not None  # noqa: S101  whoever asks has sandboxes
+        provider = self._services.provider
+        return provider.identify(trial.scenario.environment, self._job.image_map, self._job.build_args)
+
+    def _own(self, ticket: Ticket, trial: Trial) -> TrialResult | None:
+        """Return the result a trial of this very job has: of before it was resumed, or from a worker that died."""
+        if not (self._resumed or ticket.shares_verdict):
+            return None
+        result = self._bundle.find(trial)
+        if result is None or result.outcome not in _REAL:
+            return None
+        self._note_change(trial, result)
+        return result
+
+    def _note_change(self, trial: Trial, result: TrialResult) -> None:
+        """Note what decides the result of a trial and is no longer as it was. It was paid for, so it stays."""
+        if self._services is None or result.signature is None or result.rescored is not None:
+            return
+        with contextlib.suppress(Exception):  # whatever an agent raises, the result is there and was paid for
+            before = result.signature.parts
+            now = prepare(trial, self._services).parts
+            if changed := [name for name, digest in now.items() if before.get(name) != digest]:
+                self.changed[trial.node_id] = ", ".join(changed)
+
+
+def _skip(class_: str, why: str) -> Skip:
+    return Skip(Failure(class_=class_, message=clean(why, 2000)))

@@ -1,0 +1,126 @@
+"""Models of a job's agents: tells whether there are any, checks keys and prices, starts the gateway."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from ..settings.agents import WITHOUT_MODEL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from ..agents.protocol import Agent
+    from ..gateway.client import Gateway
+    from ..model.job import JobConfig
+    from ..model.usage import Usage
+    from ..trial.connection import Models
+
+
+_PATIENCE = 60.0
+
+
+def needed(job: JobConfig, agents: Mapping[str, Agent], secrets: Mapping[str, str]) -> bool:
+    """Tell whether any agent of the job may want to talk to a model."""
+    from ..trial.secrets import split
+
+    named = (agents[spec.name] for spec in job.agents if spec.name in agents)
+    return any(agent.needs_model and agent.name not in WITHOUT_MODEL for agent in named) or bool(
+        split(secrets).keys
+    )
+
+
+def check_prices(job: JobConfig) -> None:
+    """Read the table of prices, whether or not any agent of the job will need it.
+
+    Raises:
+        InputError: with the line of what is wrong in it.
+
+    """
+    if job.prices is not None:
+        from ..gateway.prices import load_prices
+
+        load_prices(job.prices)
+
+
+def make_ready(
+    job: JobConfig, agents: Mapping[str, Agent], secrets: Mapping[str, str], tell: Callable[[str], None]
+) -> None:
+    """Fetch every agent, and check that it has a key, before anything is spent. `tell` shows a line of progress.
+
+    Raises:
+        BenchError: an agent cannot be had, or lacks a key.
+
+    """
+    from ..agents.readiness import ensure, missing_keys
+    from ..model.errors import InputError
+    from ..settings.secret_store import lookup
+
+    for spec in job.agents if job.replay is None else ():
+        lacks = missing_keys(
+            agents[spec.name],
+            spec,
+            lambda variable: secrets.get(variable) or lookup(variable),
+            {**job.params, **spec.params},
+        )
+        if lacks is not None:
+            raise InputError(lacks)
+    ensure(agents, job.agents, tell)
+
+
+def start_gateway(job: JobConfig, secrets: Mapping[str, str], spent: Usage, ledger: Path) -> Gateway:
+    """Start the gateway between agents and their models.
+
+    `spent` is what the job used before it was resumed, `ledger` the file for what it spends.
+
+    Raises:
+        InputError: the prices or the recorded traffic cannot be read.
+
+    """
+    from ..gateway.client import Gateway, GatewaySettings, Limits
+    from ..trial.secrets import env_file_secrets, together
+
+    return Gateway.start(
+        GatewaySettings(
+            limits=Limits(job.max_cost, job.max_tokens, job.max_calls),
+            spent=spent,
+            ledger=ledger,
+            prices=job.prices,
+            rates={name: (job.rpm.get(name), job.tpm.get(name)) for name in {*job.rpm, *job.tpm}},
+            record=job.record,
+            replay=job.replay,
+            replay_exact=job.replay_exact,
+            secrets=together(secrets, env_file_secrets()),
+            patience=_PATIENCE if job.model_patience is None else job.model_patience,
+        )
+    )
+
+
+def models_of(job: JobConfig, secrets: Mapping[str, str], gateway: str) -> Models:
+    """Return how trials of this process reach models, through the gateway at this address."""
+    from ..gateway.client import Limits
+    from ..settings.secret_store import lookup
+    from ..trial.connection import Models
+    from ..trial.secrets import known_keys
+
+    return Models(
+        address=gateway,
+        key_of=lambda variable: secrets.get(variable) or lookup(variable),
+        limits=Limits(job.trial_max_cost, job.trial_max_tokens, job.trial_max_calls),
+        replayed=job.replay is not None,
+        allowed_models=job.allow_model,
+        known_keys=known_keys(secrets),
+    )
+
+
+def why_stopped(gateway: Gateway) -> str | None:
+    """Return the limit of the whole job that was reached, if one was. Workers do not say why they stopped."""
+    from ..gateway.client import Terms, open_route
+    from ..model.errors import InfrastructureError
+
+    with contextlib.suppress(InfrastructureError), open_route(gateway.address, "end", (), Terms()) as route:
+        report = route.close()
+        if report.job_stopped is not None:
+            return report.job_message or "a limit of the job was reached"
+    return None

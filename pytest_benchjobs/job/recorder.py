@@ -1,0 +1,63 @@
+"""Recorder: writes results into the history while a job runs."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+
+from ..model.result import Outcome, TrialResult
+from ..model.usage import Usage
+from ..store.history import History
+from ..store.totals import added, spent_by
+from .problems import Problems
+
+_SAVE_SECONDS = 0.5
+"""How far the history may be behind. What a killed process has not saved is in the bundle, and recovered from there."""
+_SPACING = 4
+"""Where saving takes long, as when another process keeps the history, at most a fifth of the time goes into it."""
+
+
+class Recorder:
+    """Results that came in, in the process that writes the history. Thread-safe."""
+
+    def __init__(self, history: History, problems: Problems) -> None:
+        self.spent = Usage()
+        """What they have used, all together."""
+        self.saved: dict[str, datetime.datetime] = {}
+        """Trials that are in the history, and when the result that is there had ended."""
+        self.unwritable: dict[str, TrialResult] = {}
+        """Results, by node id, that the bundle has no place for."""
+        self._history = history
+        self._problems = problems
+        self._unsaved: list[TrialResult] = []
+        self._next_save = 0.0
+        self._lock = threading.Lock()
+
+    def record(self, result: TrialResult) -> None:
+        """Put a result into the history. One of a trial that was not run is none."""
+        if result.outcome is Outcome.CANCELLED:
+            return
+        if result.usage.calls is not None:
+            self.spent = added(self.spent, spent_by([result]))
+        if not result.path:
+            self.unwritable[result.node_id] = result
+        self._unsaved.append(result)
+        if time.monotonic() >= self._next_save:
+            self.save()
+
+    def catch_up(self) -> None:
+        """Write what came in so shortly after the last time that it was left, with nothing behind it that would."""
+        if (self._unsaved or self._history.behind) and time.monotonic() >= self._next_save:
+            self.save()
+
+    def save(self) -> None:
+        """Write what has come in since the last time, in one transaction: a commit costs more than a row."""
+        with self._lock:
+            unsaved, self._unsaved = self._unsaved, []
+            began = time.monotonic()
+            with self._problems.noting("history"):
+                self._history.save_trials(unsaved)
+                self.saved.update((result.node_id, result.finished_at) for result in unsaved)
+            now = time.monotonic()
+            self._next_save = now + max(_SAVE_SECONDS, _SPACING * (now - began))

@@ -1,0 +1,156 @@
+"""Order of trials: all at once, or in rounds until the gate is decided, and then fresh ones of what looks worse.
+
+For trials of one process. Fresh attempts are no tests of pytest: they pass or fail nothing, they only tell whether what
+looks worse is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ..model.errors import InputError
+from .ticket import Ticket
+
+if TYPE_CHECKING:
+    from ..analysis.sides import Side
+    from ..model.gate import GateConfig, RoundReport
+    from ..model.job import JobConfig
+    from ..model.result import TrialResult
+    from ..store.rows import PairRow
+
+T = TypeVar("T", bound=Ticket)
+
+
+def check(job: JobConfig, gate: GateConfig, *, distributed: bool) -> None:
+    """Check that rounds and fresh attempts fit the rest. `gate` are the rules in force, of a resumed job its own.
+
+    Raises:
+        InputError: they do not.
+
+    """
+    if not (gate.until_decided or gate.confirm):
+        return
+    from ..analysis.rounds import why_no_rounds
+
+    for flag, wanted in (
+        ("--bench-until-decided", gate.until_decided),
+        ("--bench-confirm", gate.confirm > 0),
+    ):
+        if not wanted:
+            continue
+        if job.attempt_policy.aggregates:
+            raise InputError(f"{flag} is for the attempt policy `each`, not `{job.attempt_policy}`")
+        if distributed:
+            raise InputError(
+                f"{flag} decides in one process what to run next; leave out -n, and say with --bench-concurrency how "
+                "many trials run at a time"
+            )
+    if gate.confirm and gate.baseline in (None, "none"):
+        raise InputError(
+            "--bench-confirm: nothing looks worse without a baseline; name one with --bench-baseline"
+        )
+    most = max((job.of(benchmark).attempts for benchmark in (*job.per_benchmark, "")), default=1)
+    if gate.until_decided and (why := why_no_rounds(gate, most)) is not None:
+        raise InputError(f"--bench-until-decided: {why}")
+
+
+class Rounds(Generic[T]):
+    """Trials of a job, batch by batch: each batch waits until the one before has landed.
+
+    `decided` (benchmark and agent -> why no further attempt of it runs) and `reports` are the job's, and are filled
+    here. `say` shows a line to the user.
+    """
+
+    def __init__(
+        self,
+        job_id: str,
+        job: JobConfig,
+        gate: GateConfig,
+        before: Side | None,
+        *,
+        decided: dict[tuple[str, str], str],
+        reports: list[RoundReport],
+        say: Callable[[str], None],
+    ) -> None:
+        self._job_id = job_id
+        self._job = job
+        self._gate = gate
+        self._before = before if gate.until_decided or gate.confirm > 0 else None
+        self._decided = decided
+        self._reports = reports
+        self._say = say
+        self._rows: list[PairRow] = []
+
+    def saw(self, result: TrialResult) -> None:
+        """Note a result that has landed."""
+        if self._before is not None:
+            from ..store.rows import pair_row
+
+            self._rows.append(pair_row(result))
+
+    def batches(self, tickets: list[T]) -> Iterator[list[T]]:
+        """Yield trials that may run at once."""
+        if self._before is None or not self._gate.until_decided:
+            yield tickets
+            return
+        cells = {(ticket.benchmark, ticket.agent.label) for ticket in tickets}
+        numbers = sorted({ticket.attempt for ticket in tickets})
+        for number in numbers:
+            yield [ticket for ticket in tickets if ticket.attempt == number]
+            if not self._decided.keys() >= cells:
+                self._look(number, self._before)
+
+    def _look(self, number: int, before: Side) -> None:
+        from ..analysis.rounds import decided, looks
+
+        found = looks(
+            self._now(),
+            before,
+            self._gate,
+            number=number,
+            rounds=lambda benchmark: self._job.of(benchmark).attempts,
+        )
+        # What was decided in an earlier round has no attempts since, and stays as it was.
+        fresh = [one for one in found if (one.benchmark, one.agent) not in self._decided]
+        keys = {(one.rule, one.benchmark, one.agent) for one in fresh}
+        kept = [one for one in self._reports if (one.rule, one.benchmark, one.agent) not in keys]
+        self._reports[:] = [*kept, *fresh]
+        self._decided.update(decided(fresh))
+        self._tell(fresh)
+
+    def fresh(self, tickets: Iterable[T], another: Callable[[T, int, int], T]) -> list[T]:
+        """Return attempts that confirm, or do not, that a scenario became worse. Only the gate hears of them.
+
+        `another` makes one from a ticket, given how many attempts there are and the number of the new one.
+        """
+        if self._before is None or not self._gate.confirm:
+            return []
+        from ..analysis.rounds import to_confirm
+
+        latest = {(ticket.benchmark, ticket.scenario, ticket.agent.label): ticket for ticket in tickets}
+        fresh: list[T] = []
+        for key in to_confirm(self._now(), self._before):
+            if key in latest:
+                attempts = self._job.of(key[0]).attempts
+                numbers = range(attempts + 1, attempts + 1 + self._gate.confirm)
+                fresh += [another(latest[key], attempts, number) for number in numbers]
+        if fresh:
+            scenarios = len({ticket.scenario for ticket in fresh})
+            self._say(
+                f"bench: {scenarios} {'scenario looks' if scenarios == 1 else 'scenarios look'} worse than in the "
+                f"baseline: {len(fresh)} fresh attempts"
+            )
+        return fresh
+
+    def _now(self) -> Side:
+        from ..analysis.sides import side
+
+        return side(self._job_id, [(self._job_id, self._rows)])
+
+    def _tell(self, found: Sequence[RoundReport]) -> None:
+        for one in found:
+            where = f"{one.benchmark}, {one.agent}, {one.rule}"
+            self._say(
+                f"bench: round {one.round} of {one.rounds}: {where}: {one.stop or 'undecided'}: {one.why}"
+            )

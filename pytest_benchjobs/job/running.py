@@ -1,0 +1,199 @@
+"""A running job: its bundle, its trials, its history, from the first trial to the end."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ..model.job import JobConfig, JobRecord, JobStatus
+from ..model.result import Failure, TrialResult
+from ..model.usage import Usage
+from ..store import ledger
+from ..store.bundle import BundleWarning, JobBundle
+from ..store.liveness import join_crew
+from ..store.totals import added, most, spent_by
+from ..system.temporary import sweep
+from . import models
+from .end import Ending, end, settle
+from .heartbeat import Heartbeat
+from .judge import judge
+from .problems import Problems
+from .recorder import Recorder
+from .ticket import Ticket
+from .trials import Supplies, Trials
+
+if TYPE_CHECKING:
+    from ..analysis.job_gate import Judged
+    from ..analysis.sides import Side
+    from ..gateway.client import Gateway
+    from ..model.gate import RoundReport
+    from ..report.ci import Host
+    from .begin import Begun
+
+T = TypeVar("T", bound=Ticket)
+
+
+class RunningJob(Generic[T]):
+    """A job as one process sees it.
+
+    The process that began it (`begun` is given) writes history and reports, the others only bundles of trials.
+    """
+
+    def __init__(
+        self,
+        config: JobConfig,
+        bundle: JobBundle,
+        supplies: Supplies,
+        begun: Begun | None = None,
+        *,
+        resumed: bool = False,
+        rescore: str | None = None,
+    ) -> None:
+        self.config = config
+        self.bundle = bundle
+        self.gate = config.gate if begun is None else begun.gate
+        """Rules by which the job is judged."""
+        self.resumed = resumed
+        self.unselected = 0 if begun is None else begun.unselected
+        """Number of results of trials that are not selected now."""
+        self.problems = Problems(() if begun is None else begun.recovered)
+        self.trials = Trials[T](config, bundle, supplies, self.problems, resumed=resumed, rescore=rescore)
+        self.recorder = None if begun is None else Recorder(begun.history, self.problems)
+        self.gateway_address: str | None = None
+        """Address of the job's gateway, where its agents need models."""
+        self.rounds: list[RoundReport] = []
+        """Reports of rounds of attempts so far."""
+        self.results: list[TrialResult] = []
+        """All of them, once the job has ended."""
+        self.ended: JobRecord | None = None
+        """The record of the job, once it has ended; None also where that cannot be read any more."""
+        self.judged: Judged | None = None
+        """The verdict of the gates, once the job has ended; None: there are none."""
+        self._begun = begun
+        self._supplies = supplies
+        self._heartbeat: Heartbeat | None = None
+        self._gateway: Gateway | None = None
+        self._spent_before = Usage()
+        """By this job, before it was resumed."""
+
+    def start(self, planned: Mapping[str, int]) -> None:
+        """Start what the job needs, in the process that began it. `planned` are numbers of trials by agent.
+
+        Raises:
+            InputError: the prices or the recorded traffic cannot be read.
+
+        """
+        assert self.recorder is not None  # noqa: S101  it writes the history
+        root, supplies = self.bundle.root, self._supplies
+        self.trials.events.planned(dict(planned))
+        self._heartbeat = Heartbeat(root, self.config.job_timeout, self.recorder.catch_up)
+        spent = most(self.bundle.read().spent, spent_by(self.bundle.results()))
+        self._spent_before = most(spent, ledger.noted(root))
+        if models.needed(self.config, supplies.agents, supplies.secrets):
+            self._gateway = models.start_gateway(
+                self.config, supplies.secrets, self._spent_before, self.bundle.layout.spent
+            )
+            self.gateway_address = self._gateway.address
+        self.trials.open(self.gateway_address)
+        sweep()
+        self.trials.sweep()
+
+    def join(self, gateway: str | None, engine_problem: Failure | None) -> None:
+        """Take part, as a worker, in a job that another process began."""
+        self.gateway_address = gateway
+        join_crew(
+            self.bundle.root
+        )  # until the process ends: even a trial that nobody waits for may still write
+        self.trials.engine_problem = engine_problem
+        self.trials.open(gateway)
+
+    @property
+    def baseline(self) -> Side | None:
+        """Results that the job is judged against, if there are any."""
+        resolved = None if self._begun is None else self._begun.baseline
+        return None if resolved is None else resolved.side
+
+    def missing(self, tickets: Sequence[T]) -> int:
+        """Count trials that the job does not have yet, from before it was resumed."""
+        if not self.resumed:
+            return len(tickets)
+        return sum(self.bundle.find(ticket.trial()) is None for ticket in tickets)
+
+    def record(self, result: TrialResult) -> None:
+        """Put a result into the history, in the process that writes it."""
+        if self.recorder is not None:
+            self.recorder.record(result)
+
+    def disarm(self) -> None:
+        """Ignore requests to stop: what there was to stop has ended."""
+        if self._heartbeat is not None:
+            self._heartbeat.disarm()
+
+    def finish(self, planned: int, stopped: str | None, host: Host | None) -> None:
+        """End the job: remove what is unfinished, sum up, write reports. Never raises.
+
+        `planned` is the number of trials that were selected; `stopped` says why not everything was run, where the
+        caller knows; `host` is the CI system that will read the reports. Close the trials first.
+        """
+        begun, recorder = self._begun, self.recorder
+        if begun is None or recorder is None:
+            return
+        if self._heartbeat is not None:
+            self._heartbeat.stop()
+        with self.problems.noting("gateway"):
+            self._stop_gateway()
+        recorder.save()
+        self.bundle.sweep()
+        self.results = self._all_results(recorder)
+        planned += self.unselected
+        status, message = settle(
+            self.bundle.id,
+            planned,
+            self.results,
+            spent=self.trials.spent,
+            full=self.trials.full,
+            stopped_by=None if self._heartbeat is None else self._heartbeat.reason,
+            stopped=stopped,
+            timeout=self.config.job_timeout,
+        )
+        if status is not JobStatus.COMPLETED and message is not None:
+            self.problems.lines.append(f"job {status.value}: {message}")
+        now = datetime.datetime.now(datetime.UTC)
+        spent = added(self._spent_before, recorder.spent)
+        ended = end(
+            self.bundle,
+            begun.history,
+            Ending(status, message, now, planned, spent, tuple(self.rounds)),
+            results=self.results,
+            saved=recorder.saved,
+            gate=lambda record, results: judge(record, results, begun.baseline),
+            host=host,
+            noting=self.problems.noting,
+        )
+        self.ended, self.judged = ended.record, ended.judged
+        with self.problems.noting("history"):
+            begun.history.close()
+        begun.release()
+
+    def _all_results(self, recorder: Recorder) -> list[TrialResult]:
+        """Return the results in the bundle, and those that it has no place for; in the order of the job's agents."""
+        warnings: list[BundleWarning] = []
+        found = self.bundle.outlines(self.config, warnings, self.trials.taken)
+        self.problems.lines += [str(warning) for warning in warnings]
+        unwritable = dict(recorder.unwritable)
+        for result in found:
+            unwritable.pop(result.node_id, None)
+        order = {agent.label: place for place, agent in enumerate(self.config.agents)}
+        return sorted(
+            [*found, *unwritable.values()], key=lambda result: order.get(result.agent.label, len(order))
+        )
+
+    def _stop_gateway(self) -> None:
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
+            try:
+                if (why := models.why_stopped(gateway)) is not None:
+                    self.trials.note_spent(why)
+            finally:
+                gateway.close()

@@ -1,0 +1,315 @@
+"""Trials of a job in one process: what they need, and the way of each from its ticket to its result."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ..model.errors import BudgetSpent, DiskFull, InfrastructureError
+from ..model.result import Failure, Outcome, Trial, TrialResult
+from ..store.bundle import JobBundle
+from ..store.events import EventLog
+from ..store.files import check_room
+from ..store.text import clean
+from ..trial.cancellation import Cancellation
+from ..trial.draft import Clock, Draft
+from ..trial.flight import Flight, Tokens
+from ..trial.prepare import Prepared, Services
+from .end import NO_ROOM
+from .fate import Fates, Run, Skip, Take
+from .models import models_of
+from .problems import Problems
+from .reuse import Reuse
+from .ticket import Ticket
+
+if TYPE_CHECKING:
+    from ..agents.protocol import Agent
+    from ..model.job import JobConfig
+    from ..sandbox.protocol import SandboxProvider
+    from ..scoring.protocol import Scorer
+
+_WAKE_SECONDS = 0.2
+_PREPARED_SECONDS = 5.0
+"""How long what a trial was prepared from counts as unchanged."""
+
+T = TypeVar("T", bound=Ticket)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Supplies:
+    """Agents, scorers, sandboxes and secrets that this process has."""
+
+    agents: Mapping[str, Agent]
+    scorers: Mapping[str, Scorer]
+    provider: Callable[[], SandboxProvider]
+    """Makes the provider of sandboxes; raises InfrastructureError where its engine does not answer."""
+    secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """Variable of the agent -> value."""
+
+
+class Trials(Generic[T]):
+    """Runs trials, or takes the results they have."""
+
+    def __init__(
+        self,
+        job: JobConfig,
+        bundle: JobBundle,
+        supplies: Supplies,
+        problems: Problems,
+        *,
+        resumed: bool,
+        rescore: str | None,
+    ) -> None:
+        self.events = EventLog(bundle.root)
+        self.fates = Fates(job, bundle, supplies.agents, resumed=resumed, rescored=rescore is not None)
+        self.before: Callable[[T, Trial], None] = lambda _ticket, _trial: None
+        """Called in the thread of a trial before it starts."""
+        self.engine_problem: Failure | None = None
+        self.spent: str | None = None
+        """Why no more may be spent, once that is so."""
+        self.full: str | None = None
+        """Why no more results can be kept, once that is so."""
+        self.taken: dict[str, TrialResult] = {}
+        """Results of earlier jobs that this process has put into the bundle, by path."""
+        self._job = job
+        self._bundle = bundle
+        self._supplies = supplies
+        self._problems = problems
+        self._rescore = rescore
+        self._provider: SandboxProvider | None = None
+        self._services: Services | None = None
+        self._reuse: Reuse | None = None
+        self._flown: set[str] = set()
+        self._fates: dict[str, Run | Skip] = {}
+        """Fates that are decided, of trials that wait."""
+        self._prepared: dict[str, tuple[float, Prepared]] = {}
+        """Trials that were prepared, and when; only so many as may start at once."""
+
+    def open(self, gateway: str | None) -> None:
+        """Open everything trials need, before their threads ask for it. `gateway` is its address."""
+        if self.engine_problem is not None:
+            return
+        try:
+            self._provider = self._supplies.provider()
+            self._provider.check()
+        except InfrastructureError as error:
+            self.engine_problem = Failure(class_=error.code, message=clean(str(error), 2000), phase="start")
+            return
+        secrets = self._supplies.secrets
+        self._services = Services(
+            config=self._job,
+            bundle=self._bundle,
+            provider=self._provider,
+            agents=self._supplies.agents,
+            scorers=self._supplies.scorers,
+            secrets=secrets,
+            on_phase=self.events.phase,
+            models=None if gateway is None else models_of(self._job, secrets, gateway),
+            on_spent=self.note_spent,
+            check_room=self._check_room,
+        )
+        if self._job.reuse:
+            self._reuse = Reuse(self._job.directory, self._bundle.id, self._job)
+        self.fates.equip(self._services, self._reuse)
+
+    def sweep(self) -> None:
+        """Remove what earlier jobs have left in the engine."""
+        if self._provider is not None and self.engine_problem is None:
+            with self._problems.noting("clean-up of earlier jobs"):
+                self._provider.sweep()
+
+    def close(self) -> None:
+        """Let go of the engine, and of everything this process still has there."""
+        if self._reuse is not None:
+            self._reuse.close()
+            self._reuse = None
+        if self._provider is not None:
+            with self._problems.noting("engine"):
+                self._provider.close()
+            self._provider = None
+        self.events.close()
+
+    def flight(self) -> Flight[T]:
+        """Return a flight that shares the job's concurrency with all others."""
+        return Flight(self.fly, Tokens(self._bundle.layout.tokens, self._job.concurrency))
+
+    def submit(self, flight: Flight[T], ticket: T) -> None:
+        """Have a trial run, unless its result is known: that lands at once.
+
+        Looked up in the caller's thread. Among the threads of trials it would take three times as long: at every
+        system call they and pytest wait for each other's turn at the interpreter.
+        """
+        # Where a plugin runs failures again, an earlier result is none.
+        if self.fates.may_take(ticket) and ticket.node_id not in self._flown:
+            with contextlib.suppress(Exception):  # the trial will say it, as an error of its own
+                trial = ticket.trial()
+                fate = self.fates.decide(ticket, trial)
+                if isinstance(fate, Take):
+                    flight.land(ticket, self._take(trial, fate))
+                    return
+                self._keep(trial, fate)
+        flight.submit(ticket)
+
+    def _keep(self, trial: Trial, fate: Run | Skip) -> None:
+        """Keep what is decided until the trial starts."""
+        if isinstance(fate, Run) and fate.prepared is not None:
+            if len(self._prepared) < self._job.concurrency:
+                self._prepared[trial.node_id] = time.monotonic(), fate.prepared
+            fate = dataclasses.replace(fate, prepared=None)
+        self._fates[trial.node_id] = fate
+
+    def _take(self, trial: Trial, fate: Take) -> TrialResult:
+        result = fate.result
+        if fate.why is not None:
+            result = self._bundle.put(trial, result)
+            self.taken[result.path] = result
+        elif fate.is_stale:
+            with self._problems.noting("known failures"):
+                self._bundle.restate(trial, result)
+        self._flown.add(trial.node_id)
+        self.events.ended(result, now=False)
+        return result
+
+    def fly(self, ticket: T, cancellation: Cancellation) -> TrialResult:
+        """Run a trial. Never raises."""
+        clock = Clock()
+        trial: Trial | None = None
+        try:
+            trial = ticket.trial()
+            self._flown.add(trial.node_id)
+            fate = self._fates.pop(trial.node_id, None) or self.fates.skip(ticket, trial) or Run()
+            if isinstance(fate, Skip):
+                result = self._committed(trial, fate.why, Outcome.SKIPPED, clock)
+            elif self.engine_problem is not None:
+                result = self._committed(trial, self.engine_problem, clock=clock)
+            elif (why := self._no_more()) is not None:
+                return self._draft(trial, clock).result(Outcome.CANCELLED, failure=why)
+            else:
+                self.before(ticket, trial)
+                result = self._run(trial, fate, cancellation)
+        except Exception as error:
+            why = Failure(
+                class_=getattr(error, "code", "internal"),
+                message=clean(f"{error or type(error).__name__}", 2000),
+            )
+            result = self._unwritable(ticket, trial, clock, why)
+        if self.full is None and result.failure is not None and result.failure.class_ in NO_ROOM:
+            self.full = result.failure.message
+        self.taken.pop(result.path, None)  # where a plugin runs a test again, this is in its place now
+        self.events.ended(result, now=result.reused is None)
+        return result
+
+    def _run(self, trial: Trial, fate: Run, cancellation: Cancellation) -> TrialResult:
+        services = self._services
+        assert services is not None  # noqa: S101  made by `open`, which comes before any trial
+        # With it comes the gateway: what has a result already does not need that.
+        from ..trial.run import run_trial
+
+        if self._rescore is None:
+            at, prepared = self._prepared.pop(trial.node_id, (0.0, None))
+            if time.monotonic() - at > _PREPARED_SECONDS:
+                prepared = None
+            return run_trial(trial, services, cancellation, ran_because=fate.why, prepared=prepared)
+        original = JobBundle.open(self._job.directory, self._rescore).find(trial)
+        if original is not None and original.kept is not None:
+            return run_trial(trial, services, cancellation, original=original)
+        why = Failure(
+            class_="not_kept",
+            message=f"nothing of it was kept in job {self._rescore}, so it cannot be graded anew; "
+            "keep trials with --bench-keep",
+        )
+        return self._committed(trial, why, Outcome.SKIPPED)
+
+    def lost(self, trial: Trial, why: Failure) -> TrialResult:
+        """Return the result of a trial whose process died; of one that had ended before that, what it had written."""
+        result = self._bundle.find(trial)
+        if result is None:
+            result = self._committed(trial, why)
+        self.events.ended(result, now=True)
+        return result
+
+    def note_spent(self, why: str) -> None:
+        """Run nothing more: a limit of the whole job is reached."""
+        self.spent = self.spent or clean(why, 500)
+
+    def _no_more(self) -> Failure | None:
+        """Return why no further trial runs, if the budget is spent or there is no room for a result."""
+        if self.spent is not None:
+            return Failure(class_=BudgetSpent.code, message=f"not run: {self.spent}")
+        try:
+            self._check_room()
+        except DiskFull as error:
+            self.full = self.full or str(error)
+            return Failure(class_=DiskFull.code, message=clean(f"not run: {self.full}", 2000))
+        return None
+
+    def _check_room(self) -> None:
+        """Make sure that what an agent does now can be kept.
+
+        Raises:
+            DiskFull: it cannot, or could not a moment ago: then nothing more is paid for.
+
+        """
+        if self.full is not None:
+            raise DiskFull(self.full)
+        check_room(self._bundle.root)
+
+    def _committed(
+        self, trial: Trial, why: Failure, outcome: Outcome = Outcome.ERROR, clock: Clock | None = None
+    ) -> TrialResult:
+        return self._bundle.begin(trial).commit(self._draft(trial, clock).result(outcome, failure=why))
+
+    def _draft(self, trial: Trial, clock: Clock | None = None) -> Draft:
+        return Draft.of(trial, self._bundle.id, self._job.of(trial.scenario.benchmark), clock)
+
+    def _unwritable(self, ticket: T, trial: Trial | None, clock: Clock, why: Failure) -> TrialResult:
+        """Return the result of a trial that cannot be written down: its scenario is gone, or there is no place."""
+        if trial is not None:
+            return self._draft(trial, clock).result(Outcome.ERROR, failure=why)
+        draft = Draft(
+            job=self._bundle.id,
+            node_id=ticket.node_id,
+            benchmark=ticket.benchmark,
+            scenario=ticket.scenario,
+            agent=ticket.agent,
+            attempt=ticket.attempt,
+            threshold=self._job.of(ticket.benchmark).threshold,
+            known=ticket.known,
+            clock=clock,
+        )
+        class_ = "input" if why.class_ == "internal" else why.class_
+        return draft.result(Outcome.ERROR, failure=why.model_copy(update={"class_": class_}))
+
+
+def next_landed(flight: Flight[T]) -> tuple[T, TrialResult]:
+    """Wait for a trial to land.
+
+    Wakes up now and then: a signal that arrives just before the main thread blocks would be noticed only afterwards.
+    """
+    while True:
+        landed = flight.next(timeout=_WAKE_SECONDS)
+        if landed is not None:
+            return landed
+
+
+@contextlib.contextmanager
+def ending_flight(trials: Trials[T], seconds: float) -> Iterator[Flight[T]]:
+    """Open a flight. Whatever happens inside (`-x`, Ctrl-C, SIGTERM): what is in flight ends and is not reported.
+
+    A second Ctrl-C gets us out of the wait; closing the engine then removes what is left by force.
+    """
+    flight = trials.flight()
+    try:
+        yield flight
+    finally:
+        flight.cancel()
+        try:
+            deadline = time.monotonic() + seconds
+            while flight.outstanding and time.monotonic() < deadline:
+                flight.next(timeout=0.1)
+        finally:
+            trials.close()
+            flight.close()
