@@ -125,7 +125,7 @@ def begin(request: Request) -> Begun:
     return Begun(
         bundle,
         history,
-        tuple(one.message for one in recovered),
+        recovered,
         begun.lock,
         begun.unselected,
         record.config.gate,
