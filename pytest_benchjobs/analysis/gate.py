@@ -43,6 +43,7 @@ _SEVERITY = (
 )
 HIDDEN = "errors"
 """Metric of the rule that asks what errors may hide."""
+_MEAN = Rule(text="mean", metric="mean")
 _ROUNDING = 1e-9
 _CLEARLY = 0.01  # p of a difference between the error rates of the sides
 _MORE_ERRORS = 0.05  # and how much higher the rate has to be now
@@ -76,9 +77,7 @@ def judge(
     pairing = pair(before, now) if before is not None else Pairing()
     groups = group(now, before, pairing)
     kept = [one for one in pairing.pairs if not one.quarantined]
-    rules = [rule for rule in config.rules if not rule.floor]
-    if before is not None and not rules:
-        rules = [Rule(text="mean", metric="mean")]
+    rules = [rule for rule in config.rules if not rule.floor] or ([_MEAN] if before is not None else [])
     found = _validity(now, before, config, groups, pairing)
     notes = list(pairing.notes)
     if before is not None:
@@ -92,10 +91,7 @@ def judge(
         notes += _warnings(config, groups, found)
     elif rules or named:
         missing = baseline_missing or "no baseline was asked for"
-        rules = rules or [Rule(text="mean", metric="mean")]
-        why = f"not compared: {missing}"
-        verdict = config.without if named else GateVerdict.NO_BASELINE
-        found += [RuleReport(rule=rule, verdict=verdict, why=why) for rule in rules]
+        found += _not_compared(rules, missing, config.without if named else GateVerdict.NO_BASELINE)
         notes.append(f"nothing was compared: {missing}")
     found += _floors(config, groups, random or {})
     notes += _about_quarantine(now)
@@ -134,6 +130,12 @@ def judge(
         now_seconds=seconds[1],
         notes=tuple(notes),
     )
+
+
+def _not_compared(rules: Sequence[Rule], missing: str, verdict: GateVerdict) -> list[RuleReport]:
+    """Report each rule of a job that has nothing to be compared with."""
+    why = f"not compared: {missing}"
+    return [RuleReport(rule=rule, verdict=verdict, why=why) for rule in rules or [_MEAN]]
 
 
 def exit_status(report: GateReport) -> int:

@@ -7,22 +7,20 @@ import datetime
 import html
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..model.errors import InputError
-from ..model.job import JobRecord
+from ..model.job import JobRecord, JobStatus
 from ..model.result import Outcome, TrialResult
 from ..store.bundle import JobBundle, read_result
 from ..store.copying import inside
 from ..store.layout import TrialLayout
 from ..store.origins import origins
+from ..store.reader import HistoryReader
 from ..store.rows import EventRow, JobRow, RunRow, ScoreRow, TrialRow
 from ..store.text import clean, one_line
 from .choices import several
 from .rows import Rows, cell, names_of
-
-if TYPE_CHECKING:
-    from .store import Store
 
 JOB_SHOWN = (
     "id",
@@ -36,7 +34,7 @@ JOB_SHOWN = (
     "reused",
     "mean_score",
 )
-RUN_SHOWN = (
+_RUN_SHOWN = (
     "id",
     "benchmark",
     "agent",
@@ -79,18 +77,18 @@ class Job:
     benchmarks: tuple[str, ...]
     parent: str | None
     """The job it was made from."""
-    _store: Store = dataclasses.field(repr=False, compare=False)
+    _results: Path = dataclasses.field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, row: JobRow, store: Store) -> Job:
+    def of(cls, row: JobRow, results: Path) -> Job:
         """Make one of a row."""
         values = (getattr(row, name) for name in names_of(row))
-        return cls(**dict(zip(names_of(cls), values, strict=True)), _store=store)
+        return cls(**dict(zip(names_of(cls), values, strict=True)), _results=results)
 
     @property
     def directory(self) -> Path:
         """Its files."""
-        return JobBundle(self._store.directory, self.id).root
+        return JobBundle(self._results, self.id).root
 
     def record(self) -> JobRecord:
         """Its configuration, and everything else that is known of it.
@@ -99,7 +97,7 @@ class Job:
             InputError: it is gone.
 
         """
-        with self._store.history() as history:
+        with HistoryReader.of(self._results) as history:
             record = history.job(self.id)
         if record is None:
             raise InputError(f"there is no job {self.id} any more")
@@ -107,12 +105,12 @@ class Job:
 
     def events(self) -> list[EventRow]:
         """What happened to it as a whole, the oldest first."""
-        with self._store.history() as history:
+        with HistoryReader.of(self._results) as history:
             return history.events(self.id)
 
     def runs(self) -> Rows[Run]:
         """Its runs, in the order they began."""
-        return self._store.runs(job=self.id)
+        return list_runs(self._results, job=self.id)
 
     def trials(
         self,
@@ -123,7 +121,7 @@ class Job:
         outcomes: Collection[str] = (),
     ) -> Rows[Trial]:
         """Its trials that ended, by run. `scenario` may also be a node id."""
-        return _trials(self._store, self.id, run=run, agent=agent, scenario=scenario, outcomes=outcomes)
+        return _trials(self._results, self.id, run=run, agent=agent, scenario=scenario, outcomes=outcomes)
 
     def table(self) -> dict[str, list[Any]]:
         """Its trials as columns by name, for a frame: `job.trials().table()`."""
@@ -170,17 +168,17 @@ class Run:
     seconds: float
     started_at: datetime.datetime | None
     finished_at: datetime.datetime | None
-    _store: Store = dataclasses.field(repr=False, compare=False)
+    _results: Path = dataclasses.field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, row: RunRow, store: Store) -> Run:
+    def of(cls, row: RunRow, results: Path) -> Run:
         """Make one of a row."""
         values = (getattr(row, name) for name in names_of(row))
-        return cls(**dict(zip(names_of(cls), values, strict=True)), _store=store)
+        return cls(**dict(zip(names_of(cls), values, strict=True)), _results=results)
 
     def trials(self, *, outcomes: Collection[str] = ()) -> Rows[Trial]:
         """Its trials that ended."""
-        return _trials(self._store, self.job, run=self.id, outcomes=outcomes)
+        return _trials(self._results, self.job, run=self.id, outcomes=outcomes)
 
     def table(self) -> dict[str, list[Any]]:
         """Its trials as columns by name, for a frame: `run.trials().table()`."""
@@ -234,15 +232,15 @@ class Trial:
     """Of its scenario, a JSON list."""
     cluster: str | None
     """Scenarios of one cluster are not independent of each other."""
-    _store: Store = dataclasses.field(repr=False, compare=False)
+    _results: Path = dataclasses.field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, row: TrialRow, store: Store) -> Trial:
+    def of(cls, row: TrialRow, results: Path) -> Trial:
         """Make one of a row."""
         values = row._asdict()
         for name in ("started_at", "finished_at"):
             values[name] = datetime.datetime.fromisoformat(values[name])
-        return cls(**values, _store=store)
+        return cls(**values, _results=results)
 
     @property
     def directory(self) -> Path:
@@ -252,7 +250,7 @@ class Trial:
             InputError: they are not here: it came with a history alone, or could not be written.
 
         """
-        root = JobBundle(self._store.directory, self.job).root
+        root = JobBundle(self._results, self.job).root
         if not self.path or not root.is_dir():
             raise InputError(f"the files of {one_line(self.node_id, 200)} in job {self.job} are not here")
         return inside(root, self.path)
@@ -268,7 +266,7 @@ class Trial:
 
     def scores(self) -> list[ScoreRow]:
         """What each scorer said."""
-        with self._store.history() as history:
+        with HistoryReader.of(self._results) as history:
             return history.scores(self.job, self.node_id)
 
     def log(self) -> str:
@@ -280,7 +278,7 @@ class Trial:
         """
         log = TrialLayout(self.directory).agent_log
         if not log.is_file():
-            for place, _ in origins(self._store.directory, self.result()):
+            for place, _ in origins(self._results, self.result()):
                 log = TrialLayout(place).agent_log
                 if log.is_file():
                     break
@@ -299,8 +297,32 @@ class Trial:
         return f"<table><tbody>{rows}</tbody></table>"
 
 
+def list_runs(
+    results: Path,
+    *,
+    job: str | None = None,
+    benchmark: str | None = None,
+    agent: str | None = None,
+    statuses: Collection[str] = (),
+) -> Rows[Run]:
+    """List the runs in a results directory, the oldest first.
+
+    Raises:
+        InputError: there is no such status.
+
+    """
+    wanted = several(statuses, JobStatus, "status")
+
+    def read() -> Iterator[Run]:
+        with HistoryReader.of(results) as history:
+            for row in history.each_run(job=job, benchmark=benchmark, agent=agent, statuses=wanted):
+                yield Run.of(row, results)
+
+    return Rows(Run, read, _RUN_SHOWN)
+
+
 def _trials(
-    store: Store,
+    results: Path,
     job: str,
     *,
     run: str | None,
@@ -311,8 +333,8 @@ def _trials(
     wanted = several(outcomes, Outcome, "outcome")
 
     def read() -> Iterator[Trial]:
-        with store.history() as history:
+        with HistoryReader.of(results) as history:
             for row in history.each_trial(job, run=run, agent=agent, scenario=scenario, outcomes=wanted):
-                yield Trial.of(row, store)
+                yield Trial.of(row, results)
 
     return Rows(Trial, read, _TRIAL_SHOWN)

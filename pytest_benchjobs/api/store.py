@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from ..model.job import JobStatus
 from ..store.reader import HistoryReader
 from ..store.results import find_job
 from .choices import instant, several
-from .records import JOB_SHOWN, RUN_SHOWN, Job, Run
+from .records import JOB_SHOWN, Job, Run, list_runs
 from .rows import Rows
 
 
@@ -51,7 +50,7 @@ class Store:
         def read() -> Iterator[Job]:
             with self.history() as history:
                 for row in history.each_job(since=begun, statuses=wanted):
-                    yield Job.of(row, self)
+                    yield Job.of(row, self.directory)
 
         return Rows(Job, read, JOB_SHOWN)
 
@@ -69,7 +68,7 @@ class Store:
             row = history.job_row(find_job(history, text))
         if row is None:
             raise InputError(f"there is no job {text!r} any more")
-        return Job.of(row, self)
+        return Job.of(row, self.directory)
 
     def runs(
         self,
@@ -85,21 +84,12 @@ class Store:
             InputError: there is no such status.
 
         """
-        wanted = several(statuses, JobStatus, "status")
-
-        def read() -> Iterator[Run]:
-            with self.history() as history:
-                for row in history.each_run(job=job, benchmark=benchmark, agent=agent, statuses=wanted):
-                    yield Run.of(row, self)
-
-        return Rows(Run, read, RUN_SHOWN)
+        return list_runs(self.directory, job=job, benchmark=benchmark, agent=agent, statuses=statuses)
 
     def table(self) -> dict[str, list[Any]]:
         """All runs as columns by name, for a frame: `store.runs().table()`."""
         return self.runs().table()
 
-    @contextlib.contextmanager
-    def history(self) -> Iterator[HistoryReader]:
-        """The index itself, open inside the block."""
-        with HistoryReader.of(self.directory) as history:
-            yield history
+    def history(self) -> HistoryReader:
+        """Open the index itself, for a `with` block."""
+        return HistoryReader.of(self.directory)

@@ -7,7 +7,7 @@ import fnmatch
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, AwareDatetime, Field
+from pydantic import AwareDatetime, Field
 
 from .agent import AgentSpec
 from .base import Model, Score, Seconds
@@ -15,19 +15,9 @@ from .gate import GateConfig, RoundReport
 from .policy import EACH, AttemptPolicy
 from .scenario import Grading
 from .usage import Usage
+from .version import SCHEMA_VERSION, SchemaVersion
 
-SCHEMA_VERSION = 2
 DEFAULT_CONCURRENCY = 10
-
-
-def _readable(version: int) -> int:
-    if version > SCHEMA_VERSION:
-        raise ValueError(f"{version} is that of a newer pytest-benchjobs, which is needed to read it")
-    return version
-
-
-SchemaVersion = Annotated[int, Field(ge=1), AfterValidator(_readable)]
-"""Version of the files of a job: this one or an earlier one."""
 
 
 class JobStatus(enum.StrEnum):

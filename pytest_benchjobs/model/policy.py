@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from .base import Model
-
-if TYPE_CHECKING:
-    from .result import Outcome
+from .result import Outcome
 
 _RATE = re.compile(r"^rate:(?P<number>\d*\.?\d+)(?P<percent>%?)$")
 
@@ -43,8 +41,6 @@ class Policy(Model):
 
         An attempt that ended in an error, or never ran, might have passed: it is neither a pass nor a failure.
         """
-        from .result import Outcome
-
         ended = [Outcome(outcome) for outcome in outcomes]
         if ended and all(outcome is Outcome.SKIPPED for outcome in ended):
             return Outcome.SKIPPED

@@ -11,10 +11,10 @@ from pydantic import AwareDatetime, Field, model_validator
 from .agent import AgentSpec
 from .base import Model, Score
 from .ending import Ending
-from .job import SCHEMA_VERSION, SchemaVersion
 from .known import Known
 from .scenario import Scenario
 from .usage import Usage
+from .version import SCHEMA_VERSION, SchemaVersion
 
 _COMPARED = ("agent", "parameters")
 """Parts of a signature that a comparison is about."""
