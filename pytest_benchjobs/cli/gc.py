@@ -58,9 +58,9 @@ def _in_engine(unneeded: Callable[[list[Kept]], list[Kept]]) -> None:
     """Containers, networks and images; says so when no engine answers."""
     from ..model.errors import EngineUnavailable
     from ..model.owner import current_owner
-    from ..sandbox.docker import DockerProvider
+    from ..sandbox.providers import keeper
 
-    provider = DockerProvider(current_owner())
+    provider = keeper(current_owner())
     try:
         provider.check()
         click.echo(f"removed {provider.sweep() + provider.remove_network()} containers and networks")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-KEPT_HERE = "benchjobs-kept:"
-"""Beginning of what a Docker Engine keeps."""
 GONE = "`benchjobs gc --kept` or somebody else removed it, or the job ran on another machine"
 
 
@@ -13,12 +11,13 @@ def gone(references: Iterable[str | None]) -> set[str]:
     """Those that the engine has no more; none where no engine answers, for whoever needs one says so."""
     from ..model.errors import InfrastructureError
     from ..model.owner import current_owner
-    from ..sandbox.docker import DockerProvider
+    from ..sandbox.protocol import KEPT
+    from ..sandbox.providers import keeper
 
-    wanted = {one for one in references if one is not None and one.startswith(KEPT_HERE)}
+    wanted = {one for one in references if one is not None and one.startswith(KEPT)}
     if not wanted:
         return wanted
-    provider = DockerProvider(current_owner())
+    provider = keeper(current_owner())
     try:
         provider.check()
         return wanted - {one.reference for one in provider.kept()}

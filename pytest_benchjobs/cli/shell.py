@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from .common import directory_option
-from .kept import GONE, KEPT_HERE, gone
+from .kept import GONE, gone
 from .variables import variables
 
 if TYPE_CHECKING:
-    from ..sandbox.docker import DockerProvider
+    from ..sandbox.protocol import Keeper
     from ..store.reader import HistoryReader
     from ..store.rows import TrialRow
 
@@ -62,10 +62,10 @@ def shell(
     env = variables("--env", given)
     row = _kept_trial(directory, what, scenario, agent, attempt)
     from ..model.owner import current_owner
-    from ..sandbox.docker import DockerProvider
+    from ..sandbox.providers import keeper
     from ..sandbox.terminal import ended_by_signals
 
-    provider = DockerProvider(current_owner())
+    provider = keeper(current_owner())
     try:
         with ended_by_signals():
             return _visit(provider, row, command, user, env, network)
@@ -74,7 +74,7 @@ def shell(
 
 
 def _visit(
-    provider: DockerProvider,
+    provider: Keeper,
     row: TrialRow,
     command: tuple[str, ...],
     user: str | None,
@@ -83,14 +83,14 @@ def _visit(
 ) -> int:
     """Run the command in a container of its own; returns its exit status."""
     from ..sandbox.protocol import SandboxSpec
-    from ..sandbox.terminal import interact, is_interactive
+    from ..sandbox.terminal import is_interactive
     from ..store.text import one_line
 
     if row.kept is None:
         raise AssertionError("unreachable")
     environment = provider.kept_environment(row.kept).model_copy(update={"network": network})
     interactive = is_interactive()
-    if provider.engine.encrypted and not interactive and not command:
+    if provider.encrypted and not interactive and not command:
         raise click.ClickException(
             "commands on standard input cannot be passed to an engine behind TLS; give one after --"
         )
@@ -105,9 +105,8 @@ def _visit(
     )
     sandbox = provider.start(spec, lambda _phase: None)
     try:
-        return interact(
-            provider.engine,
-            sandbox.id,
+        return provider.interact(
+            sandbox,
             command or ("/bin/sh", "-c", _START_SHELL),
             user=user or environment.user,
             env={**_of_terminal(interactive), **env},
@@ -133,6 +132,7 @@ def _kept_trial(
 
     """
     from ..model.errors import InputError
+    from ..sandbox.protocol import KEPT
     from ..store.reader import HistoryReader
     from ..store.results import find_job
 
@@ -162,7 +162,7 @@ def _kept_trial(
             )
         kept = left
     if len(kept) == 1:
-        if not str(kept[0].kept).startswith(KEPT_HERE):
+        if not str(kept[0].kept).startswith(KEPT):
             raise InputError(
                 f"{kept[0].node_id} ran in a sandbox that is not of Docker: there is no shell for it"
             )

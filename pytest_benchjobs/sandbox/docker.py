@@ -6,7 +6,7 @@ A trivial trial costs create, put, start, three calls per command, top and remov
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from ..model.job import JobConfig, Owner
 from ..model.scenario import Environment, Scenario
 from .engine import Engine
 from .images import ResolvedImage, taken
-from .protocol import Kept, Mount, SandboxSpec
+from .protocol import Kept, Mount, Sandbox, SandboxSpec
 from .services import EngineServices
 from .sweep import sweep
 
@@ -127,6 +127,24 @@ class DockerProvider:
             sandbox.remove()
             raise
         return sandbox
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether connections with the engine are wrapped in TLS, and cannot be closed one way."""
+        return self.engine.encrypted
+
+    def interact(
+        self, sandbox: Sandbox, argv: Iterable[str], *, user: str | None, env: Mapping[str, str]
+    ) -> int:
+        """Run a command of a container on our standard streams; returns its exit status.
+
+        Raises:
+            InfrastructureError: of the class that fits.
+
+        """
+        from .terminal import interact
+
+        return interact(self.engine, sandbox.id, tuple(argv), user=user, env=env)
 
     def kept_environment(self, reference: str) -> Environment:
         """The workdir, user and limits of the trial that something was kept of; no variables, no network.

@@ -21,9 +21,9 @@ from .engine import LABEL, Engine
 from .images import ResolvedImage, resolved
 from .library import ERRORS
 from .programs import DEFAULT_PATH
-from .protocol import Kept, SandboxSpec
+from .protocol import KEPT, Kept, SandboxSpec
 
-REPOSITORY = "benchjobs-kept"
+_REPOSITORY = KEPT.removesuffix(":")
 _KEPT = f"{LABEL}kept"
 _IMAGE = f"{LABEL}image-record"
 _ENVIRONMENT = f"{LABEL}environment"
@@ -57,9 +57,9 @@ def commit(engine: Engine, container: str, name: str, image: ResolvedImage, spec
         "Cmd": ["sh"],
     }
     # The library's own `commit` does not wait long enough.
-    query = {"container": container, "repo": REPOSITORY, "tag": name, "pause": "0"}
+    query = {"container": container, "repo": _REPOSITORY, "tag": name, "pause": "0"}
     engine.post("/commit", configuration, _COMMIT_TIMEOUT, **query)
-    return f"{REPOSITORY}:{name}"
+    return f"{KEPT}{name}"
 
 
 def kept_image(engine: Engine, reference: str) -> ResolvedImage:
@@ -93,14 +93,14 @@ def kept(engine: Engine) -> list[Kept]:
         _described(engine, image, reference)
         for image in images
         for reference in image.get("RepoTags") or ()
-        if reference.startswith(f"{REPOSITORY}:")
+        if reference.startswith(KEPT)
     ]
     return sorted(found, key=lambda one: (one.created, one.reference))
 
 
 def forget_kept(engine: Engine, reference: str) -> bool:
     """Remove it; whether it is gone now and was there. Never raises."""
-    if not reference.startswith(f"{REPOSITORY}:"):
+    if not reference.startswith(KEPT):
         return False
     try:
         # Its parents are the images of others.

@@ -17,6 +17,8 @@ from ..model.result import ImageRecord
 from ..model.scenario import Environment, Network, Scenario
 from .loading import Restoring
 
+KEPT = "benchjobs-kept:"
+"""Beginning of the references of what a `Keeper` keeps."""
 BYTECODE = "__pycache__"
 """Such a directory below the `source` of a `File` is not put in: Python leaves it behind here, with paths of here."""
 
@@ -334,3 +336,38 @@ class SandboxProvider(Protocol):
 
     def close(self) -> None:
         """Remove whatever this process still has, and let go of the engine."""
+
+
+class Keeper(SandboxProvider, Protocol):
+    """A provider that keeps file systems of trials, for people to look into."""
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether commands on standard input cannot be passed on. Known once it is connected."""
+
+    def kept_environment(self, reference: str) -> Environment:
+        """Return the workdir, user and limits of the trial that something was kept of; no variables, no network.
+
+        Raises:
+            ImageMissing: it is not there.
+            InfrastructureError: the engine does not answer.
+
+        """
+
+    def interact(
+        self, sandbox: Sandbox, argv: Iterable[str], *, user: str | None, env: Mapping[str, str]
+    ) -> int:
+        """Run a command on our standard streams; returns its exit status.
+
+        Raises:
+            InfrastructureError: of the class that fits.
+
+        """
+
+    def remove_network(self) -> int:
+        """Remove the network of public trials, unless somebody has it now; returns how many networks that were.
+
+        Raises:
+            InfrastructureError: the engine does not answer.
+
+        """

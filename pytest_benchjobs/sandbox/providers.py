@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..model.job import Owner
-    from .protocol import SandboxProvider
+    from .protocol import Keeper, SandboxProvider
 
 
 def builtin_providers() -> Mapping[str, Callable[[Owner], SandboxProvider]]:
@@ -19,7 +19,12 @@ def builtin_providers() -> Mapping[str, Callable[[Owner], SandboxProvider]]:
     return {"docker": _docker, "local": _local}
 
 
-def _docker(owner: Owner) -> SandboxProvider:
+def keeper(owner: Owner) -> Keeper:
+    """Make the provider that keeps file systems of trials; of those that come with the package there is one."""
+    return _docker(owner)
+
+
+def _docker(owner: Owner) -> Keeper:
     from .docker import DockerProvider
 
     return DockerProvider(owner)
