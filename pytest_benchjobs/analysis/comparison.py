@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..model.comparison import ComparedRow, ComparedSide, Comparison, HighScore
 from ..model.gate import Change, Rule, ScenarioRef
 from ..system.garbage import undisturbed
-from .gating import words
-from .gating.changes import change_of
-from .gating.measure import Measured, mean, measure
-from .gating.single import chances
+from .gate import words
+from .gate.changes import change_of
+from .gate.measure import Measured, mean, measure
+from .gate.scenario_rules import chances
 from .pairing import Pair, Pairing, pair
 from .sides import Cell, Side
 from .statistics import benjamini_hochberg, holm

@@ -10,7 +10,7 @@ from ..model.gate import GateVerdict, PublishReason
 from ..model.job import JobRecord, JobStatus
 from ..model.result import Outcome, TrialResult
 from ..store.text import one_line
-from .job_gate import INVALID, Judged
+from .gate.job import INVALID, Judged
 
 CODES = {
     "not_completed": "the job did not run to its end",

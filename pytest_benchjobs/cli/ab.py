@@ -17,7 +17,7 @@ from .gate_options import flag_of, gate_settings
 from .invoke import call_pytest
 
 if TYPE_CHECKING:
-    from ..analysis.job_gate import Judged
+    from ..analysis.gate.job import Judged
     from ..analysis.sides import Side
     from ..model.comparison import Comparison
     from ..model.gate import GateConfig
@@ -105,7 +105,7 @@ def _config(options: Mapping[str, Any]) -> GateConfig:
 def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) -> tuple[Comparison, Judged]:
     from ..analysis.baseline import Resolved
     from ..analysis.comparison import compare
-    from ..analysis.job_gate import judge_job
+    from ..analysis.gate.job import judge_job
     from ..analysis.sides import side
     from ..model.errors import InputError
     from ..store.comparisons import new_comparison_id

@@ -16,7 +16,7 @@ from .gate_options import flag_of, gate_options, gate_settings
 
 if TYPE_CHECKING:
     from ..analysis.baseline import Resolved
-    from ..analysis.job_gate import Judged
+    from ..analysis.gate.job import Judged
     from ..model.gate import GateConfig, GateReport
     from ..model.job import JobRecord
     from ..store.reader import HistoryReader
@@ -144,7 +144,7 @@ def _judged(
     directory: Path,
     profile: str | None,
 ) -> Judged:
-    from ..analysis.job_gate import judge_job
+    from ..analysis.gate.job import judge_job
 
     at = datetime.datetime.now(datetime.UTC)
     judged = judge_job(record, history.paired_rows(record.id), config, baseline, at=at)

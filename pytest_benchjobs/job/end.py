@@ -33,7 +33,7 @@ from ..store.totals import most, spent_by, totals
 from .judge import keep, last_verdict
 
 if TYPE_CHECKING:
-    from ..analysis.job_gate import Judged
+    from ..analysis.gate.job import Judged
     from ..report.ci import Host
 
 NO_ROOM = (DiskFull.code, ResultsUnwritable.code)

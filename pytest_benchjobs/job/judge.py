@@ -16,7 +16,7 @@ from ..store.history import History
 
 if TYPE_CHECKING:
     from ..analysis.baseline import Resolved
-    from ..analysis.job_gate import Judged
+    from ..analysis.gate.job import Judged
 
 
 def is_gated(config: GateConfig) -> bool:
@@ -29,7 +29,7 @@ def judge(record: JobRecord, results: Sequence[TrialResult], baseline: Resolved 
     config = record.config.gate
     if not is_gated(config):
         return None
-    from ..analysis.job_gate import broken_gate, judge_job
+    from ..analysis.gate.job import broken_gate, judge_job
     from ..store.rows import pair_row
 
     at = datetime.datetime.now(datetime.UTC)

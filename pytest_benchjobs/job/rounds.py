@@ -31,7 +31,7 @@ def check(job: JobConfig, gate: GateConfig, *, distributed: bool) -> None:
     """
     if not (gate.until_decided or gate.confirm):
         return
-    from ..analysis.rounds import why_no_rounds
+    from ..analysis.gate.rounds import why_no_rounds
 
     for flag, wanted in (
         ("--bench-until-decided", gate.until_decided),
@@ -102,7 +102,7 @@ class Rounds(Generic[T]):
                 self._look(number, self._before)
 
     def _look(self, number: int, before: Side) -> None:
-        from ..analysis.rounds import decided, looks
+        from ..analysis.gate.rounds import decided, looks
 
         found = looks(
             self._now(),
@@ -126,7 +126,7 @@ class Rounds(Generic[T]):
         """
         if self._before is None or not self._gate.confirm:
             return []
-        from ..analysis.rounds import to_confirm
+        from ..analysis.gate.rounds import to_confirm
 
         latest = {(ticket.benchmark, ticket.scenario, ticket.agent.label): ticket for ticket in tickets}
         fresh: list[T] = []

@@ -24,7 +24,7 @@ from .ticket import Ticket
 from .trials import Supplies, Trials
 
 if TYPE_CHECKING:
-    from ..analysis.job_gate import Judged
+    from ..analysis.gate.job import Judged
     from ..analysis.sides import Side
     from ..gateway.client import Gateway
     from ..model.gate import RoundReport

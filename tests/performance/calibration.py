@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
-from pytest_benchjobs.analysis.gate import judge
+from pytest_benchjobs.analysis.gate.judge import judge
 from pytest_benchjobs.analysis.sides import Cell, Side
 from pytest_benchjobs.analysis.statistics import (
     benjamini_hochberg,

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pytest_benchjobs.analysis.gate import judge
+from pytest_benchjobs.analysis.gate.judge import judge
 from pytest_benchjobs.analysis.sides import Side, side
 from pytest_benchjobs.model.gate import GateConfig, GateReport
 from pytest_benchjobs.settings.rules import parse_rule

@@ -271,7 +271,7 @@ def test_a_gate_that_breaks_loses_no_result_and_is_invalid(bench: Bench) -> None
 
         pytest_benchjobs.{module}.{name} = breaks
     """
-    bench.conftest(breaking.format(module="analysis.job_gate", name="judge"))
+    bench.conftest(breaking.format(module="analysis.gate.job", name="judge"))
     done = bench.run("letters.bench.yaml", "--bench-min-score=0.5")
     assert done.ret == 12, done.stdout.str()
     done.stdout.fnmatch_lines(["invalid: the job could not be judged: something broke", "exit status 12"])

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.comparison import compare
-from pytest_benchjobs.analysis.gate import judge
+from pytest_benchjobs.analysis.gate.judge import judge
 from pytest_benchjobs.analysis.sides import Cell, Key, Side
 from pytest_benchjobs.model.comparison import Comparison, HighScore
 from pytest_benchjobs.model.errors import InputError

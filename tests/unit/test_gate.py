@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis.gate import exit_status, judge
+from pytest_benchjobs.analysis.gate.judge import exit_status, judge
 from pytest_benchjobs.analysis.sides import Cell, Side
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.gate import (

@@ -20,7 +20,7 @@ def test_a_job_whose_judgement_breaks_is_invalid_and_never_good(
     def breaks(*_: object, **__: object) -> None:
         raise ZeroDivisionError("by nobody")
 
-    monkeypatch.setattr("pytest_benchjobs.analysis.job_gate.judge_job", breaks)
+    monkeypatch.setattr("pytest_benchjobs.analysis.gate.job.judge_job", breaks)
     config = JobConfig(
         directory=tmp_path, gate=GateConfig(rules=(floor("min_score", 0.5, "--bench-min-score 0.5"),))
     )

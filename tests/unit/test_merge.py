@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pytest_benchjobs.analysis.job_gate import judge_job
+from pytest_benchjobs.analysis.gate.job import judge_job
 from pytest_benchjobs.job.merge import Merge
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.gate import GateConfig

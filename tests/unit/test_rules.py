@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis import gate
+from pytest_benchjobs.analysis.gate import judge as gate
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.gate import GateExit, GatePolicy, GateVerdict, Rule, Unit
 from pytest_benchjobs.settings.rules import FLOORS, METRICS, RATES, SINGLE, SPENT, floor, parse_rule

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.baseline import Resolved
-from pytest_benchjobs.analysis.job_gate import broken_gate, judge_job
+from pytest_benchjobs.analysis.gate.job import broken_gate, judge_job
 from pytest_benchjobs.analysis.publish import CODES, reasons_against, with_publishing
 from pytest_benchjobs.analysis.sides import side
 from pytest_benchjobs.cli import main

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_benchjobs.analysis.gate import exit_status
+from pytest_benchjobs.analysis.gate.judge import exit_status
 from pytest_benchjobs.analysis.sides import Side
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.gate import Absence, GatePolicy

@@ -8,9 +8,9 @@ from ...model.gate import GateConfig, GatePolicy, GateVerdict, Rule, RuleReport
 from ..pairing import Pair
 from ..statistics import fisher, holm
 from . import words
-from .compare import new, tolerated
 from .family import Found, Tested
 from .groups import CRITICAL, Group, is_critical, nothing, select
+from .mean_rules import new, tolerated
 
 _ROUNDING = 1e-9
 _MOST_ATTEMPTS = 100

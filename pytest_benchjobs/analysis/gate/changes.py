@@ -12,7 +12,7 @@ from ..pairing import Pair
 from ..statistics import benjamini_hochberg
 from .groups import is_critical
 from .measure import mean
-from .single import chances
+from .scenario_rules import chances
 
 _FALSE_SHARE = 0.1  # of suspects that may be none
 _ROUNDING = 1e-9

@@ -8,15 +8,15 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ..model.errors import InputError
-from ..model.gate import GateConfig, GateReport, GateVerdict
-from ..model.job import JobRecord, JobStatus
-from ..store.rows import PairRow
-from ..store.text import one_line
-from .baseline import Resolved
-from .gate import exit_status, judge
-from .pairing import match_agents
-from .sides import Key, Side, doubled, side, two_tasks
+from ...model.errors import InputError
+from ...model.gate import GateConfig, GateReport, GateVerdict
+from ...model.job import JobRecord, JobStatus
+from ...store.rows import PairRow
+from ...store.text import one_line
+from ..baseline import Resolved
+from ..pairing import match_agents
+from ..sides import Key, Side, doubled, side, two_tasks
+from .judge import exit_status, judge
 
 INVALID = 12
 """Exit status of a job that cannot be judged."""

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from pytest_benchjobs.analysis.gate import judge
-from pytest_benchjobs.analysis.rounds import decided, looks, to_confirm, why_no_rounds
+from pytest_benchjobs.analysis.gate.judge import judge
+from pytest_benchjobs.analysis.gate.rounds import decided, looks, to_confirm, why_no_rounds
 from pytest_benchjobs.analysis.sides import Cell, Side
 from pytest_benchjobs.model.gate import GateConfig, GatePolicy, GateReport, GateVerdict
 from pytest_benchjobs.report.gate_console import gate_lines

@@ -8,7 +8,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ..model.gate import (
+from ...model.gate import (
     ClusterRef,
     GateConfig,
     GatePolicy,
@@ -18,20 +18,20 @@ from ..model.gate import (
     Rule,
     RuleReport,
 )
-from ..system.garbage import undisturbed
+from ...system.garbage import undisturbed
+from ..pairing import Pair, Pairing, pair, sane
+from ..sides import QUARANTINE, Cell, Side
+from ..statistics import fisher
+from . import words
+from .changes import changes
 from .coverage import coverage
-from .gating import words
-from .gating.changes import changes
-from .gating.compare import compare
-from .gating.family import Found, judged
-from .gating.floors import ERRORS, SAMPLES, error_rate, errors, floors, samples, too_many
-from .gating.groups import Group, group, select
-from .gating.measure import mean
-from .gating.single import critical, each
-from .pairing import Pair, Pairing, pair, sane
+from .family import Found, judged
+from .floors import ERRORS, SAMPLES, error_rate, errors, floors, samples, too_many
+from .groups import Group, group, select
+from .mean_rules import compare
+from .measure import mean
 from .rounds import by_rounds, confirm, with_fresh
-from .sides import QUARANTINE, Cell, Side
-from .statistics import fisher
+from .scenario_rules import critical, each
 
 EXIT_REGRESSED, EXIT_INCONCLUSIVE, EXIT_INVALID = 10, 11, 12
 _SEVERITY = (

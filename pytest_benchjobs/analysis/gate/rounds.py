@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from ..model.gate import Change, GateConfig, GatePolicy, GateVerdict, RoundReport, Rule, RuleReport
-from .gating import words
-from .gating.changes import changes
-from .gating.compare import new, tolerated
-from .gating.family import Found, Tested, comparisons
-from .gating.groups import Group, group, nothing, select
-from .gating.measure import Measured, mean, measure
-from .pairing import Pair, pair
-from .sides import Cell, Key, Side
-from .statistics import fisher, holm
-from .statistics.sequential import look
+from ...model.gate import Change, GateConfig, GatePolicy, GateVerdict, RoundReport, Rule, RuleReport
+from ..pairing import Pair, pair
+from ..sides import Cell, Key, Side
+from ..statistics import fisher, holm
+from ..statistics.sequential import look
+from . import words
+from .changes import changes
+from .family import Found, Tested, comparisons
+from .groups import Group, group, nothing, select
+from .mean_rules import new, tolerated
+from .measure import Measured, mean, measure
 
 METRICS = ("mean", "pass_rate")
 """Rules that rounds can decide."""

@@ -6,13 +6,13 @@ import fnmatch
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..model.gate import GateConfig, GateVerdict, Rule, RuleReport
-from ..model.known import KnownMode
-from ..store.text import one_line
-from .gating import words
-from .gating.groups import tagged
-from .pairing import Pairing
-from .sides import Cell, Key, Side
+from ...model.gate import GateConfig, GateVerdict, Rule, RuleReport
+from ...model.known import KnownMode
+from ...store.text import one_line
+from ..pairing import Pairing
+from ..sides import Cell, Key, Side
+from . import words
+from .groups import tagged
 
 COVERAGE = "coverage"
 """Metric of the rule that finds what is missing."""
