@@ -15,12 +15,12 @@ from ..model.errors import AgentSetupFailed, InputError
 from ..sandbox.protocol import File, Mount
 from .packages import PROGRAMS, Package, platform, trouble
 from .protocol import AgentCall, AgentCommand
-from .providers import Target, own_keys, target_of
+from .providers import ModelTarget, own_keys, target_of
 from .reading import reader_of
 
 if TYPE_CHECKING:
     # Models that take time to build: imported where a description is used, which is seldom.
-    from .description import Description, Settings, Source
+    from .description import CallSettings, Description, ProgramSource
 
 STATE = "/bench/agent"
 """Where an agent keeps its own files. Not in its home: that is the scenario's."""
@@ -85,9 +85,9 @@ class DescribedAgent:
                 _package(self.name, version, self.description.version or "", self.description.source)
             )
         if "node" in self.description.runtimes:
-            from .description import Source
+            from .description import ProgramSource
 
-            found.append(_package("node", None, _NODE_VERSION, Source(**_NODE)))
+            found.append(_package("node", None, _NODE_VERSION, ProgramSource(**_NODE)))
         return tuple(found)
 
     def endpoints(
@@ -151,7 +151,7 @@ class DescribedAgent:
 
     def _target(
         self, spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]
-    ) -> Target | None:
+    ) -> ModelTarget | None:
         if not self.description.wires:
             return None
         description = self.description
@@ -162,15 +162,15 @@ class DescribedAgent:
         if endpoint.key_variables != own_keys(endpoint.provider):
             return target  # to that address only what was named for it
         variables = (*endpoint.key_variables, *description.key_variables)
-        return Target(endpoint.model_copy(update={"key_variables": variables}), target.model)
+        return ModelTarget(endpoint.model_copy(update={"key_variables": variables}), target.model)
 
-    def _models(self, target: Target) -> tuple[str, ...]:
+    def _models(self, target: ModelTarget) -> tuple[str, ...]:
         """Names of the models it may call."""
         description = self.description
         return (target.model, *description.aliases.get(target.model, ()), *description.helper_models)
 
     def _values(
-        self, call: AgentCall, target: Target | None, packages: tuple[Package, ...]
+        self, call: AgentCall, target: ModelTarget | None, packages: tuple[Package, ...]
     ) -> dict[str, Any]:
         values: dict[str, Any] = {"problem": call.problem_file, "state": STATE}
         for package in packages:
@@ -195,9 +195,9 @@ class DescribedAgent:
 
     def _parameters(
         self, params: Mapping[str, Any], values: Mapping[str, Any]
-    ) -> list[tuple[Settings, Mapping[str, Any]]]:
+    ) -> list[tuple[CallSettings, Mapping[str, Any]]]:
         known = self.description.parameters
-        found: list[tuple[Settings, Mapping[str, Any]]] = []
+        found: list[tuple[CallSettings, Mapping[str, Any]]] = []
         for name, value in sorted(params.items()):
             if name in known:
                 if (fault := known[name].fault(value)) is not None:
@@ -242,7 +242,7 @@ def _read(path: Path) -> Description:
     return read_description(path)
 
 
-def _package(name: str, version: str | None, default: str, source: Source) -> Package:
+def _package(name: str, version: str | None, default: str, source: ProgramSource) -> Package:
     from .description import filled_source
 
     here = platform()
@@ -258,9 +258,9 @@ def _package(name: str, version: str | None, default: str, source: Source) -> Pa
     )
 
 
-def _merged(parts: list[tuple[Settings, Mapping[str, Any]]]) -> Settings:
+def _merged(parts: list[tuple[CallSettings, Mapping[str, Any]]]) -> CallSettings:
     """One call out of several settings, with placeholders filled in."""
-    from .description import Settings, filled
+    from .description import CallSettings, filled
 
     argv: list[str] = []
     env: dict[str, Any] = {}
@@ -269,7 +269,7 @@ def _merged(parts: list[tuple[Settings, Mapping[str, Any]]]) -> Settings:
         argv += [str(argument) for argument in filled(settings.argv, values)]
         env = _laid_over(env, filled(settings.env, values))
         files = _laid_over(files, filled(settings.files, values))
-    return Settings.model_construct(argv=tuple(argv), env=env, files=files)
+    return CallSettings.model_construct(argv=tuple(argv), env=env, files=files)
 
 
 def _laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 
-class Settings(_Strict):
+class CallSettings(_Strict):
     """What is added to a call."""
 
     argv: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class Settings(_Strict):
     """Files: a path in `{state}`, or an absolute one -> a text, or a table that becomes JSON."""
 
 
-class Case(Settings):
+class Case(CallSettings):
     """Settings for some endpoints."""
 
     wires: tuple[Wire, ...] = ()
@@ -79,7 +79,7 @@ class Case(Settings):
         )
 
 
-class Parameter(Settings):
+class Parameter(CallSettings):
     """Settings for a parameter of `--bench-extra` or `--bench-matrix`, with `{value}` for what it is."""
 
     type: Literal["integer", "number", "text"] = "text"
@@ -102,7 +102,7 @@ class Parameter(Settings):
         return None
 
 
-class Source(_Strict):
+class ProgramSource(_Strict):
     """Where the program comes from: one of `npm`, `path`; neither if it is in the image."""
 
     npm: Text | None = None
@@ -117,7 +117,7 @@ class Source(_Strict):
     """Platform (`linux-x64`, `linux-arm64`) -> digest of the archive of the default version, as npm writes it."""
 
     @model_validator(mode="after")
-    def _one_place(self) -> Source:
+    def _one_place(self) -> ProgramSource:
         if self.npm is not None and self.path is not None:
             raise ValueError("has both npm and path; a program comes from one place")
         if self.npm is None and (self.root or self.leave_out or self.archives):
@@ -127,7 +127,7 @@ class Source(_Strict):
         return self
 
 
-class Description(Settings):
+class Description(CallSettings):
     """An agent."""
 
     name: Name
@@ -136,7 +136,7 @@ class Description(Settings):
     """What it is, in a line."""
     version: Text | None = None
     """Fetched if no other is asked for, as in `name@version:model`."""
-    source: Source = Source()
+    source: ProgramSource = ProgramSource()
     runtimes: tuple[Literal["node", "ca"], ...] = ()
     """What it needs besides: `node`, and `ca`, a file with certificate authorities."""
     argv: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -192,7 +192,7 @@ class Description(Settings):
                         )
         return self
 
-    def _all_settings(self) -> Iterator[tuple[str, Settings]]:
+    def _all_settings(self) -> Iterator[tuple[str, CallSettings]]:
         yield "", self
         for index, case in enumerate(self.cases):
             yield f"cases.{index}: ", case
@@ -255,7 +255,7 @@ def filled(value: Any, values: Mapping[str, Any]) -> Any:
 
 
 def filled_source(text: str, version: str, platform: str) -> str:
-    """What a `Source` says, for one version and platform."""
+    """What a `ProgramSource` says, for one version and platform."""
     arch = "aarch64" if platform.endswith("arm64") else "x86_64"
     for name, value in zip(_OF_SOURCE, (version, platform, arch), strict=True):
         text = text.replace(f"{{{name}}}", value)

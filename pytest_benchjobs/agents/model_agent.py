@@ -24,7 +24,7 @@ from ..model.environ import HOST
 from ..model.errors import AgentSetupFailed
 from ..store.text import clean, one_line
 from .protocol import AgentCall, AgentCommand, Shell
-from .providers import Target, target_of
+from .providers import ModelTarget, target_of
 from .reading import reader_of
 from .reading.values import at, bounded, count_at, items_at, text_at, text_of
 
@@ -129,7 +129,7 @@ class ModelAgent:
         )
 
 
-def _target(spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]) -> Target:
+def _target(spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, Any]) -> ModelTarget:
     return target_of(spec, ("openai",), None, environ, params)
 
 

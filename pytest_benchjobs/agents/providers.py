@@ -67,7 +67,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}\Z")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Target:
+class ModelTarget:
     """Where an agent's model is, and what it is called there."""
 
     endpoint: Endpoint
@@ -80,7 +80,7 @@ def target_of(
     default_provider: str | None,
     environ: Mapping[str, str],
     params: Mapping[str, Any] | None = None,
-) -> Target:
+) -> ModelTarget:
     """Find out who serves the model of an agent that speaks `wires`.
 
     The provider is the one the agent is given, or its own, or the word before the model's first `/`, or the one whose
@@ -108,7 +108,7 @@ def target_of(
             f"nobody knows who serves the model {model!r} of {spec.name}; write {spec.name}:PROVIDER/{model} with one "
             f"of {', '.join(PROVIDERS)}, or {spec.name}:{model}@URL"
         )
-    return Target(_endpoint(spec, name, wires, environ, params or {}), model)
+    return ModelTarget(_endpoint(spec, name, wires, environ, params or {}), model)
 
 
 def own_keys(provider: str) -> tuple[str, ...]:

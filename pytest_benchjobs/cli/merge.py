@@ -15,7 +15,7 @@ from .common import directory_option, emit, output_option, say
 
 if TYPE_CHECKING:
     from ..report.documents.merge import MergedJUnit, MergeDocument
-    from ..store.incoming import Merged
+    from ..store.incoming import MergeResult
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -62,7 +62,7 @@ def merge(
     if as_job is not None and (found.histories or not found.bundles):
         named = found.histories or list(sources)
         raise click.ClickException(f"--as-job needs the directories of jobs; there are none in {named[0]}")
-    jobs: list[Merged] = []
+    jobs: list[MergeResult] = []
     problems: list[str] = []
     if found.bundles or found.histories:
         jobs, problems = _merge_jobs(found, as_job, directory)
@@ -133,32 +133,32 @@ def _is_sqlite(path: Path) -> bool:
         return False
 
 
-def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[list[Merged], list[str]]:
+def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[list[MergeResult], list[str]]:
     from ..job.merge import Merge
     from ..model.errors import InputError
     from ..report.ci import Host
     from ..store.history import History
     from ..store.imports import take_in
-    from ..store.incoming import Merged
+    from ..store.incoming import MergeResult
 
     with History.of(directory) as history:
         merging = Merge(directory, history, Host.find("auto", os.environ))  # of shards of a pipeline
         if as_job is not None:
             return [merging.make_one(as_job, found.bundles)], merging.problems
-        jobs: list[Merged] = []
+        jobs: list[MergeResult] = []
         for root in found.bundles:
             try:
                 jobs.append(merging.bring_in(root))
             except InputError as error:
                 # Its id is the name of its directory, as far as anybody knows.
-                jobs.append(Merged(root.name, None, "refused", 0, str(error)))
+                jobs.append(MergeResult(root.name, None, "refused", 0, str(error)))
         seen = {job.job for job in jobs}
         for source in (*found.indexes, *found.histories):
             try:
                 for job in take_in(history, source, seen):
                     jobs.append(job)  # noqa: PERF402  those before a mistake stay
             except InputError as error:
-                jobs.append(Merged(str(source), None, "refused", 0, str(error)))
+                jobs.append(MergeResult(str(source), None, "refused", 0, str(error)))
         return jobs, merging.problems
 
 

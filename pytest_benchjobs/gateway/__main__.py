@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from .job import Job
-from .route import Route
+from .route import ServedRoute
 
 _LINE = 4 << 20
 _CLOSE_TIMEOUT = 3.0
@@ -42,7 +42,7 @@ class _Control:
         try:
             if not (line := await reader.readline()):
                 return
-            route = Route(self._job, json.loads(line), directory, say)
+            route = ServedRoute(self._job, json.loads(line), directory, say)
             try:
                 await route.open()
                 await reader.readline()  # that it is over, or nothing because the other side is gone

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..model.ending import Ending
 from ..model.usage import Usage
-from .client import Limits
+from .client import SpendingLimits
 from .tokens import Tokens
 
 _COUNTS = ("input", "output", "cached", "cache_write", "reasoning")
@@ -46,7 +46,7 @@ class Spending:
 
     """
 
-    def __init__(self, whose: str, limits: Limits, spent: Usage | None = None) -> None:
+    def __init__(self, whose: str, limits: SpendingLimits, spent: Usage | None = None) -> None:
         self._whose = whose
         self.limits = limits
         spent = spent or Usage()

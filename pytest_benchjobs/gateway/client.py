@@ -43,7 +43,7 @@ _LOG_TAIL = 500
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Limits:
+class SpendingLimits:
     """What may be spent. None: no limit."""
 
     max_cost_usd: float | None = None
@@ -56,7 +56,7 @@ class Limits:
 class GatewaySettings:
     """What holds for a whole job."""
 
-    limits: Limits = Limits()
+    limits: SpendingLimits = SpendingLimits()
     spent: Usage = dataclasses.field(default_factory=Usage)
     """By the job before it was taken up again; counts against `limits`."""
     ledger: Path | None = None
@@ -197,7 +197,7 @@ class RouteReport:
 class Terms:
     """What a trial may do over its route, and what is known of it."""
 
-    limits: Limits = Limits()
+    limits: SpendingLimits = SpendingLimits()
     """Of all its tries together."""
     models: Sequence[str] = ()
     """It may call, the one it is about first; `*` stands for anything. None at all: every model."""

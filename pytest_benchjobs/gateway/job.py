@@ -10,7 +10,7 @@ from ..model.ending import Ending
 from ..model.usage import Usage
 from ..store.ledger import note
 from .budget import Spending, Turnstile
-from .client import Limits
+from .client import SpendingLimits
 from .prices import load_prices
 from .rates import Rates
 
@@ -29,7 +29,7 @@ class Job:
         self.replay = _path(settings["replay"])
         self.replay_exact: bool = settings["replay_exact"]
         self.rates = Rates({provider: (rate[0], rate[1]) for provider, rate in settings["rates"].items()})
-        self.spending = Spending("job", Limits(**settings["limits"]), Usage(**settings["spent"]))
+        self.spending = Spending("job", SpendingLimits(**settings["limits"]), Usage(**settings["spent"]))
         self.turnstile = Turnstile(self.spending)
         self.ledger = _path(settings["ledger"])
         self.exhausted: dict[str, str] = {}

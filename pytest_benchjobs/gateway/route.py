@@ -17,7 +17,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from ..model.endpoint import Endpoint, Wire
 from .allowed import Allowed
-from .client import Limits
+from .client import SpendingLimits
 from .connections import Connections
 from .handoff import take
 from .job import Job
@@ -33,7 +33,7 @@ _BACKLOG = 64
 _SHUTDOWN = 2.0
 
 
-class Route:
+class ServedRoute:
     """Open from its making to `close`.
 
     Args:
@@ -50,7 +50,7 @@ class Route:
         self._say = say
         self._directory = directory
         self._state = TrialState(
-            job, Limits(**request["limits"]), lambda: say({"stop": True}), request["carried"]
+            job, SpendingLimits(**request["limits"]), lambda: say({"stop": True}), request["carried"]
         )
         targets: dict[Wire, Target] = {}
         for one in request["upstreams"]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..model.ending import Ending
 from .budget import Doubt, Spending
-from .client import Limits
+from .client import SpendingLimits
 from .failures import Failure
 from .job import Job
 from .tokens import Tokens
@@ -44,7 +44,7 @@ class TrialState:
     def __init__(
         self,
         job: Job,
-        limits: Limits,
+        limits: SpendingLimits,
         on_stop: Callable[[], None],
         carried: Mapping[str, Any] | None = None,
     ) -> None:

@@ -19,7 +19,7 @@ from ..store.bundle import BundleWarning, JobBundle
 from ..store.copying import Copied, copy_tree
 from ..store.files import is_file, remove_tree, write_error, writing
 from ..store.history import History
-from ..store.incoming import Action, FoundTrial, IncomingJob, Merged, ended_at, read_job, read_model
+from ..store.incoming import Action, FoundTrial, IncomingJob, MergeResult, ended_at, read_job, read_model
 from ..store.layout import RESULT, JobLayout, Layout, hidden
 from ..store.liveness import hold, is_dead
 from ..store.rows import as_text
@@ -58,7 +58,7 @@ class Merge:
         self._host = host
         self._parts = _parts(history)
 
-    def bring_in(self, root: Path) -> Merged:
+    def bring_in(self, root: Path) -> MergeResult:
         """Bring in a bundle, or what is new in it.
 
         Raises:
@@ -72,7 +72,7 @@ class Merge:
             return _refused(job, f"its trials are in job {whole} already, which was made of it and others")
         return self._bring_in(job)
 
-    def make_one(self, name: str, roots: Sequence[Path]) -> Merged:
+    def make_one(self, name: str, roots: Sequence[Path]) -> MergeResult:
         """Make one job of several: shards of one, or runs of a CI matrix. They are not brought in themselves.
 
         Its id follows from theirs. Of a trial that is in several, the newest that passed or failed counts. Those whose
@@ -97,7 +97,7 @@ class Merge:
         self.problems += [str(warning) for warning in warnings]
         return job
 
-    def _bring_in(self, job: IncomingJob) -> Merged:
+    def _bring_in(self, job: IncomingJob) -> MergeResult:
         if not job.record.status.ended:
             return _refused(
                 job,
@@ -140,7 +140,7 @@ class Merge:
             remove_tree(staging)
         return True
 
-    def _update(self, bundle: JobBundle, job: IncomingJob) -> Merged:
+    def _update(self, bundle: JobBundle, job: IncomingJob) -> MergeResult:
         """Bring what is new into a bundle that is here."""
         bundle.read()  # of no other job, whose results would be mixed with these
         here = self._read(bundle.root)
@@ -161,7 +161,7 @@ class Merge:
             )
             if not new and not later and here.record.status.ended:
                 self._mend(bundle, here)
-                return Merged(bundle.id, here.record.name, "unchanged", len(here.trials))
+                return MergeResult(bundle.id, here.record.name, "unchanged", len(here.trials))
             with writing(bundle.root):
                 bundle.layout.junit.unlink(missing_ok=True)  # until its end is written anew
             for trial in new:
@@ -183,12 +183,12 @@ class Merge:
         if not (indexed and is_file(bundle.layout.junit)):
             end(bundle, self._history, host=self._host)
 
-    def _merged(self, bundle: JobBundle, record: JobRecord, action: Action) -> Merged:
+    def _merged(self, bundle: JobBundle, record: JobRecord, action: Action) -> MergeResult:
         """End a job with the trials that were brought in."""
         parts = record.config.metadata.get(PARTS)
         event = ("imported", f"made of {parts}" if parts else action)
         ended = end(bundle, self._history, record=record, host=self._host, event=event)
-        return Merged(bundle.id, record.name, action, ended.trials)
+        return MergeResult(bundle.id, record.name, action, ended.trials)
 
     def _take(self, root: Path, trial: FoundTrial, job: IncomingJob) -> None:
         """Copy a trial into a bundle."""
@@ -325,6 +325,6 @@ def _parts(history: History) -> dict[str, str]:
     return found
 
 
-def _refused(job: IncomingJob, message: str) -> Merged:
+def _refused(job: IncomingJob, message: str) -> MergeResult:
     name = job.record.name and one_line(job.record.name, 200)
-    return Merged(job.record.id, name, "refused", len(job.trials), message)
+    return MergeResult(job.record.id, name, "refused", len(job.trials), message)

@@ -78,12 +78,12 @@ def start_gateway(job: JobConfig, secrets: Mapping[str, str], spent: Usage, ledg
         InputError: the prices or the recorded traffic cannot be read.
 
     """
-    from ..gateway.client import Gateway, GatewaySettings, Limits
+    from ..gateway.client import Gateway, GatewaySettings, SpendingLimits
     from ..trial.secrets import env_file_secrets, together
 
     return Gateway.start(
         GatewaySettings(
-            limits=Limits(job.max_cost, job.max_tokens, job.max_calls),
+            limits=SpendingLimits(job.max_cost, job.max_tokens, job.max_calls),
             spent=spent,
             ledger=ledger,
             prices=job.prices,
@@ -99,7 +99,7 @@ def start_gateway(job: JobConfig, secrets: Mapping[str, str], spent: Usage, ledg
 
 def models_of(job: JobConfig, secrets: Mapping[str, str], gateway: str) -> Models:
     """Return how trials of this process reach models, through the gateway at this address."""
-    from ..gateway.client import Limits
+    from ..gateway.client import SpendingLimits
     from ..settings.secret_store import lookup
     from ..trial.connection import Models
     from ..trial.secrets import known_keys
@@ -107,7 +107,7 @@ def models_of(job: JobConfig, secrets: Mapping[str, str], gateway: str) -> Model
     return Models(
         address=gateway,
         key_of=lambda variable: secrets.get(variable) or lookup(variable),
-        limits=Limits(job.trial_max_cost, job.trial_max_tokens, job.trial_max_calls),
+        limits=SpendingLimits(job.trial_max_cost, job.trial_max_tokens, job.trial_max_calls),
         replayed=job.replay is not None,
         allowed_models=job.allow_model,
         known_keys=known_keys(secrets),

@@ -16,7 +16,7 @@ from .bundle import JobBundle
 from .database import copy_database, explained
 from .files import writing
 from .history import History
-from .incoming import Merged, ended_at
+from .incoming import MergeResult, ended_at
 from .layout import Layout
 from .rows import SCORE_COLUMNS, TRIAL_COLUMNS
 from .trials import what_is_wrong
@@ -94,7 +94,7 @@ _TOTALS = """
 """
 
 
-def take_in(history: History, source: Path, leave: Collection[str] = ()) -> Iterator[Merged]:
+def take_in(history: History, source: Path, leave: Collection[str] = ()) -> Iterator[MergeResult]:
     """Take in the jobs of another history, but those in `leave`. The other one is only read.
 
     Of a job whose files are here nothing is taken: they are the truth.
@@ -116,13 +116,13 @@ def take_in(history: History, source: Path, leave: Collection[str] = ()) -> Iter
                     raise InputError(f"it is that of job {record.id}")
             except (ValidationError, InputError) as error:
                 why = error.message if isinstance(error, InputError) else what_is_wrong(error)
-                yield Merged(str(job_id), None, "refused", 0, f"its record is damaged: {why}")
+                yield MergeResult(str(job_id), None, "refused", 0, f"its record is damaged: {why}")
                 continue
             try:
                 merged = _take_in(history, record, source)
             except InputError as error:
                 # What is here of it cannot be read; the next one may be in order.
-                merged = Merged(record.id, record.name, "refused", 0, str(error))
+                merged = MergeResult(record.id, record.name, "refused", 0, str(error))
             yield merged
 
 
@@ -143,22 +143,22 @@ def _attached(history: History, source: Path) -> Iterator[None]:
             history.connection.execute("DETACH incoming")
 
 
-def _take_in(history: History, record: JobRecord, source: Path) -> Merged:
+def _take_in(history: History, record: JobRecord, source: Path) -> MergeResult:
     with explained(source):
         count = "SELECT count(*) FROM incoming.trials WHERE job = ?"
         (trials,) = history.connection.execute(count, (record.id,)).fetchone()
         unsound = history.connection.execute(_ANY_UNSOUND, (record.id,)).fetchone()
     if unsound is not None:
-        return Merged(record.id, record.name, "refused", trials, "its trials are damaged")
+        return MergeResult(record.id, record.name, "refused", trials, "its trials are damaged")
     if not record.status.ended:
         why = f"it is still {record.status.value} where it comes from"
-        return Merged(record.id, record.name, "refused", trials, why)
+        return MergeResult(record.id, record.name, "refused", trials, why)
     here = history.job_row(record.id)
     if here is not None and record.id in history.job_ids():
         if trials > here.trials:
             why = f"it has {trials - here.trials} more trials than its files here; merge its directory"
-            return Merged(record.id, record.name, "refused", trials, why)
-        return Merged(record.id, here.name, "unchanged", here.trials)
+            return MergeResult(record.id, record.name, "refused", trials, why)
+        return MergeResult(record.id, here.name, "unchanged", here.trials)
     with history.transaction():
         merged = _unite(history, record)
     if merged.action != "unchanged":
@@ -166,7 +166,7 @@ def _take_in(history: History, record: JobRecord, source: Path) -> Merged:
     return merged
 
 
-def _unite(history: History, record: JobRecord) -> Merged:
+def _unite(history: History, record: JobRecord) -> MergeResult:
     """Take over the trials that are missing here, or better than those here."""
     execute = history.connection.execute
     earlier = history.job(record.id)
@@ -186,8 +186,8 @@ def _unite(history: History, record: JobRecord) -> Merged:
     totals = _totals(history, record.id)
     history.write_job(kept.model_copy(update={"totals": totals}))
     if earlier is not None and not runs and not later:
-        return Merged(record.id, kept.name, "unchanged", totals.trials)
-    return Merged(record.id, kept.name, "updated" if earlier else "added", totals.trials)
+        return MergeResult(record.id, kept.name, "unchanged", totals.trials)
+    return MergeResult(record.id, kept.name, "updated" if earlier else "added", totals.trials)
 
 
 def _totals(history: History, job_id: str) -> Totals:

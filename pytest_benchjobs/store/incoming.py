@@ -59,7 +59,7 @@ class IncomingJob:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Merged:
+class MergeResult:
     """What became of a job that came in."""
 
     job: str

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..agents.protocol import AgentCommand
-from ..gateway.client import Limits, Route, RouteReport, Terms, Upstream, open_route
+from ..gateway.client import Route, RouteReport, SpendingLimits, Terms, Upstream, open_route
 from ..model.agent import COMMAND
 from ..model.endpoint import Endpoint
 from ..model.errors import AgentSetupFailed, GatewayLost
@@ -27,7 +27,7 @@ class Models:
     """Of the gateway's control socket."""
     key_of: Callable[[str], str | None]
     """Value of a variable with a key, wherever on this machine it is kept."""
-    limits: Limits = dataclasses.field(default_factory=Limits)
+    limits: SpendingLimits = dataclasses.field(default_factory=SpendingLimits)
     """Of each trial."""
     replayed: bool = False
     """Answers come from a recording: nobody needs a key."""

@@ -669,13 +669,13 @@ def test_limits_and_rates_reach_the_gateway_and_the_record_of_the_job(bench: Ben
     ]
     rates = ["--bench-rpm=60", "--bench-rpm=openai = 5", "--bench-tpm=openai=2000"]
     (line,) = [line for line in shown(bench, "-s", *typed, *rates) if line.startswith("seen: ")]
-    assert "Limits(max_cost_usd=1.5, max_tokens=1000, max_calls=100)" in line
-    assert "Limits(max_cost_usd=0.5, max_tokens=300, max_calls=30)" in line
+    assert "SpendingLimits(max_cost_usd=1.5, max_tokens=1000, max_calls=100)" in line
+    assert "SpendingLimits(max_cost_usd=0.5, max_tokens=300, max_calls=30)" in line
     assert line.endswith("[('*', (60, None)), ('openai', (5, 2000))]")
     config = json.loads((bench.bundle() / "job.json").read_text())["config"]
     assert {name: config[name.replace("-", "_")] for name in given} == given
     (line,) = [line for line in shown(bench, "-s") if line.startswith("seen: ")]
-    assert line.count("Limits(max_cost_usd=None, max_tokens=None, max_calls=None)") == 2
+    assert line.count("SpendingLimits(max_cost_usd=None, max_tokens=None, max_calls=None)") == 2
     assert line.endswith(" []")
 
 

@@ -22,8 +22,8 @@ from pytest_benchjobs.gateway import client
 from pytest_benchjobs.gateway.client import (
     Gateway,
     GatewaySettings,
-    Limits,
     Route,
+    SpendingLimits,
     Terms,
     Upstream,
     open_route,
@@ -281,7 +281,7 @@ def running(tmp_path: Path, *, forks: bool = True, **settings: Any) -> Iterator[
 @contextlib.contextmanager
 def agent(gateway: Gateway, model: Model | Wire, trial: str = "a/s/1", **more: Any) -> Iterator[Agent]:
     """A route with an agent at its end."""
-    terms = Terms(Limits(**more.pop("limits", {})), **more.pop("terms", {}))
+    terms = Terms(SpendingLimits(**more.pop("limits", {})), **more.pop("terms", {}))
     with open_route(gateway.address, trial, model.upstreams(**more), terms) as route:
         yield Agent(route)
 

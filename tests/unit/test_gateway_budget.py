@@ -1,4 +1,4 @@
-"""Limits let through what is left, and no more than one call of a trial beyond it."""
+"""SpendingLimits let through what is left, and no more than one call of a trial beyond it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.gateway.budget import Doubt, Spending, Turnstile
-from pytest_benchjobs.gateway.client import Limits
+from pytest_benchjobs.gateway.client import SpendingLimits
 from pytest_benchjobs.gateway.tokens import Tokens
 from pytest_benchjobs.model.usage import Usage
 
@@ -17,7 +17,7 @@ CALL = Tokens(input=90, output=10)
 
 
 def _trial(**limits: Any) -> Spending:
-    return Spending("trial", Limits(**limits))
+    return Spending("trial", SpendingLimits(**limits))
 
 
 def test_what_was_spent_adds_up() -> None:
@@ -110,10 +110,12 @@ def test_a_limit_that_is_reached_says_so(limits: dict[str, Any], words: str) -> 
 
 def test_what_the_job_spent_before_counts() -> None:
     before = Usage(input_tokens=100, output_tokens=20, cost_usd=0.9, calls=7)
-    assert Spending("job", Limits(max_cost_usd=0.9), before).reached() is not None
-    assert Spending("job", Limits(max_tokens=120), before).reached() is not None
-    assert Spending("job", Limits(max_calls=7), before).reached() is not None
-    assert Spending("job", Limits(max_cost_usd=1, max_tokens=121, max_calls=8), before).reached() is None
+    assert Spending("job", SpendingLimits(max_cost_usd=0.9), before).reached() is not None
+    assert Spending("job", SpendingLimits(max_tokens=120), before).reached() is not None
+    assert Spending("job", SpendingLimits(max_calls=7), before).reached() is not None
+    assert (
+        Spending("job", SpendingLimits(max_cost_usd=1, max_tokens=121, max_calls=8), before).reached() is None
+    )
 
 
 async def _crowd(job: Spending, trials: list[Spending], each: int, cost: float) -> list[int]:
@@ -137,19 +139,19 @@ async def _crowd(job: Spending, trials: list[Spending], each: int, cost: float) 
 
 def test_a_trial_that_makes_many_calls_at_once_exceeds_its_limit_by_one_of_them_at_most() -> None:
     trial = _trial(max_cost_usd=1.0)
-    made = asyncio.run(_crowd(Spending("job", Limits()), [trial], 50, 0.3))
+    made = asyncio.run(_crowd(Spending("job", SpendingLimits()), [trial], 50, 0.3))
     assert made == [4]
     assert trial.cost == pytest.approx(1.2)
 
 
 def test_a_job_exceeds_its_limit_by_one_call_of_each_trial_at_most() -> None:
-    job = Spending("job", Limits(max_cost_usd=1.0))
+    job = Spending("job", SpendingLimits(max_cost_usd=1.0))
     asyncio.run(_crowd(job, [_trial() for _ in range(8)], 5, 0.05))
     assert 1.0 <= job.cost <= 1.0 + 8 * 0.05 + 1e-9
 
 
 def test_of_a_limit_on_calls_not_one_too_many_is_made() -> None:
-    job = Spending("job", Limits(max_calls=10))
+    job = Spending("job", SpendingLimits(max_calls=10))
     made = asyncio.run(_crowd(job, [_trial(), _trial(max_calls=2), _trial()], 8, 0.0))
     assert sum(made) == 10
     assert made[1] <= 2
@@ -157,7 +159,7 @@ def test_of_a_limit_on_calls_not_one_too_many_is_made() -> None:
 
 def test_a_call_that_is_given_up_while_it_waits_holds_up_nobody() -> None:
     async def scenario() -> None:
-        turnstile = Turnstile(Spending("job", Limits()))
+        turnstile = Turnstile(Spending("job", SpendingLimits()))
         trial = _trial(max_calls=2)
         assert await turnstile.enter(trial) is None
         assert await turnstile.enter(trial) is None

@@ -1,4 +1,4 @@
-"""Limits hold while agents run: what is beyond them is refused, and the agent is stopped."""
+"""SpendingLimits hold while agents run: what is beyond them is refused, and the agent is stopped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_benchjobs.gateway.client import Gateway, Limits
+from pytest_benchjobs.gateway.client import Gateway, SpendingLimits
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import ledger
@@ -69,7 +69,9 @@ def test_a_model_without_a_price_is_not_called_where_cost_is_limited(gateway: Ga
 
 def test_the_job_ends_at_its_limit_for_all_trials(tmp_path: Path, model: Model) -> None:
     with (
-        running(tmp_path, limits=Limits(max_cost_usd=0.5), spent=Usage(cost_usd=0.47, calls=9)) as gateway,
+        running(
+            tmp_path, limits=SpendingLimits(max_cost_usd=0.5), spent=Usage(cost_usd=0.47, calls=9)
+        ) as gateway,
         agent(gateway, model) as one,
         agent(gateway, model, "other") as other,
     ):
@@ -114,7 +116,7 @@ def test_forty_trials_at_once_exceed_the_limit_of_the_job_by_one_call_each_at_mo
     tmp_path: Path, model: Model
 ) -> None:
     limit = 1.0
-    with running(tmp_path, limits=Limits(max_cost_usd=limit)) as gateway, ExitStack() as stack:
+    with running(tmp_path, limits=SpendingLimits(max_cost_usd=limit)) as gateway, ExitStack() as stack:
         agents = [stack.enter_context(agent(gateway, model, f"t{number}")) for number in range(40)]
         with ThreadPoolExecutor(20) as pool:
             statuses = list(pool.map(lambda at: agents[at % 40].chat().status, range(160)))

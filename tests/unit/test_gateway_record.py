@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.gateway.client import Limits
+from pytest_benchjobs.gateway.client import SpendingLimits
 from pytest_benchjobs.gateway.record import Recorded, Recording, Replay, safe_name
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.errors import InputError, ResultsUnwritable
@@ -110,7 +110,7 @@ def test_limits_hold_in_a_replay(tmp_path: Path, model: Model) -> None:
     with running(tmp_path, record=records) as gateway, agent(gateway, model) as one:
         assert [one.chat().status for _ in range(2)] == [200, 200]
     with (
-        running(tmp_path, replay=records, limits=Limits(max_calls=1)) as gateway,
+        running(tmp_path, replay=records, limits=SpendingLimits(max_calls=1)) as gateway,
         agent(gateway, model) as one,
     ):
         assert [one.chat().status for _ in range(2)] == [200, 402]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs.gateway.client import Limits
+from pytest_benchjobs.gateway.client import SpendingLimits
 from pytest_benchjobs.gateway.failures import Failure
 from pytest_benchjobs.gateway.job import Job
 from pytest_benchjobs.gateway.state import TrialState
@@ -40,7 +40,9 @@ def _failure(ending: Ending, **more: Any) -> Failure:
 def _run(scenario: Callable[[TrialState, list[str]], Coroutine[Any, Any, None]], **limits: Any) -> None:
     async def run() -> None:
         stops: list[str] = []
-        await scenario(TrialState(Job(SETTINGS), Limits(**limits), lambda: stops.append("stop")), stops)
+        await scenario(
+            TrialState(Job(SETTINGS), SpendingLimits(**limits), lambda: stops.append("stop")), stops
+        )
 
     asyncio.run(run())
 

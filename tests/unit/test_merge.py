@@ -25,7 +25,7 @@ from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.imports import take_in
-from pytest_benchjobs.store.incoming import Merged
+from pytest_benchjobs.store.incoming import MergeResult
 from pytest_benchjobs.store.index import index_job, rebuild
 from pytest_benchjobs.store.layout import Layout
 from pytest_benchjobs.store.liveness import hold
@@ -122,7 +122,7 @@ def rows(history: History, job: str = JOB) -> tuple[object, ...]:
 
 def test_a_job_comes_in_with_all_its_files(there: Path, here: Path, history: History, merging: Merge) -> None:
     source = make(there, made("a"), failed("b"), name="nightly")
-    assert merging.bring_in(source.root) == Merged(JOB, "nightly", "added", 2)
+    assert merging.bring_in(source.root) == MergeResult(JOB, "nightly", "added", 2)
     target = JobBundle.open(here, JOB)
     assert state(target.root) == state(source.root)
     assert {row.scenario: row.outcome for row in history.trials(JOB)} == {"a": "passed", "b": "failed"}
@@ -135,7 +135,7 @@ def test_merging_again_changes_nothing(there: Path, here: Path, history: History
     source = make(there, made("a"), failed("b"))
     merging.bring_in(source.root)
     before, known = state(here), rows(history)
-    assert merging.bring_in(source.root) == Merged(JOB, None, "unchanged", 2)
+    assert merging.bring_in(source.root) == MergeResult(JOB, None, "unchanged", 2)
     assert (state(here), rows(history)) == (before, known)
     assert len(history.events(JOB)) == 1
 
@@ -186,7 +186,7 @@ def test_what_is_new_in_a_job_is_added_and_nothing_is_lost(
         there, failed("a", finished_at=later), made("only-there"), made("c", finished_at=NOW + SECOND),
         broken("d", finished_at=NOW + 10 * SECOND), finished_at=NOW + 90 * SECOND,
     )  # fmt: skip
-    assert merging.bring_in(source.root) == Merged(JOB, None, "updated", 5)
+    assert merging.bring_in(source.root) == MergeResult(JOB, None, "updated", 5)
     outcomes = {row.scenario: row.outcome for row in history.trials(JOB)}
     # The newest that passed or failed counts; an error hides no result, however new it is.
     assert outcomes == {
@@ -210,7 +210,7 @@ def test_an_older_copy_changes_nothing(there: Path, here: Path, merging: Merge) 
     make(here, made("a"), made("b"), index=True)
     before = state(here)
     source = make(there, made("a"), finished_at=NOW)
-    assert merging.bring_in(source.root) == Merged(JOB, None, "unchanged", 2)
+    assert merging.bring_in(source.root) == MergeResult(JOB, None, "unchanged", 2)
     assert state(here) == before
 
 
@@ -442,7 +442,7 @@ def test_making_one_again_in_any_order_changes_nothing(
     roots = shards(there)
     first = merging.make_one("nightly", roots)
     before = state(here)
-    assert merging.make_one("nightly", [*reversed(roots), roots[0]]) == Merged(
+    assert merging.make_one("nightly", [*reversed(roots), roots[0]]) == MergeResult(
         first.job, "nightly", "unchanged", 3
     )
     assert state(here) == before
@@ -540,11 +540,11 @@ def test_rows_of_a_history_come_in_and_stay(there: Path, here: Path, history: Hi
         source.add_event(JOB, "created", "process 1", NOW)
         known, scores = rows(source), source.scores(JOB, trial("a").node_id)
     before = Layout(there).history.read_bytes()
-    assert list(take_in(history, Layout(there).history)) == [Merged(JOB, "nightly", "added", 3)]
+    assert list(take_in(history, Layout(there).history)) == [MergeResult(JOB, "nightly", "added", 3)]
     assert rows(history) == known
     assert history.scores(JOB, trial("a").node_id) == scores
     assert [event.kind for event in history.events(JOB)] == ["created", "imported"]
-    assert list(take_in(history, Layout(there).history)) == [Merged(JOB, "nightly", "unchanged", 3)]
+    assert list(take_in(history, Layout(there).history)) == [MergeResult(JOB, "nightly", "unchanged", 3)]
     assert [event.kind for event in history.events(JOB)] == ["created", "imported"]
     latest = history.latest("texts", "a", "oracle", 1)
     assert latest is not None
@@ -572,7 +572,7 @@ def test_two_histories_of_one_job_are_united(tmp_path: Path, history: History) -
     make(one, made("a"), broken("b"), made("c", finished_at=NOW + 9 * SECOND), index=True)
     make(two, made("b"), failed("c"), made("d", "nop"), index=True, finished_at=NOW + 90 * SECOND)
     assert [merged.action for merged in take_in(history, Layout(one).history)] == ["added"]
-    assert list(take_in(history, Layout(two).history)) == [Merged(JOB, None, "updated", 4)]
+    assert list(take_in(history, Layout(two).history)) == [MergeResult(JOB, None, "updated", 4)]
     assert {row.scenario: row.outcome for row in history.trials(JOB)} == {
         "a": "passed", "b": "passed", "c": "passed", "d": "passed",
     }  # fmt: skip

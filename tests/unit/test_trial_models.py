@@ -11,7 +11,7 @@ import pytest
 
 from pytest_benchjobs.agents.builtin import builtin_agents
 from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, AgentReading, Shell
-from pytest_benchjobs.gateway.client import Limits
+from pytest_benchjobs.gateway.client import SpendingLimits
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.endpoint import GATEWAY_URL, PLACEHOLDER_KEY, Endpoint
@@ -97,7 +97,7 @@ def run(tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> 
     with running(tmp_path, record=tmp_path / "records") as gateway:
 
         def run(
-            agent: Any, limits: Limits | None = None, allowed: tuple[str, ...] = (), **more: Any
+            agent: Any, limits: SpendingLimits | None = None, allowed: tuple[str, ...] = (), **more: Any
         ) -> TrialResult:
             config = {name: more.pop(name) for name in _OF_THE_JOB if name in more}
             base = trial(agent="oracle")
@@ -123,7 +123,9 @@ def run(tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> 
                     for known in (*builtin_agents(), *([] if isinstance(agent, str) else [agent]))
                 },
                 scorers=dict(builtin_scorers()),
-                models=Models(gateway.address, lambda name: None, limits or Limits(), allowed_models=allowed),
+                models=Models(
+                    gateway.address, lambda name: None, limits or SpendingLimits(), allowed_models=allowed
+                ),
             )
             return run_trial(one, services, Cancellation())
 
@@ -140,7 +142,7 @@ def test_usage_is_of_all_tries(run: Run, model: Model, provider: Provider) -> No
 
 
 def test_who_uses_up_what_a_trial_may_use_has_failed(run: Run, model: Model) -> None:
-    result = run(Caller(model.url, ["m-1", "m-1", "m-1"]), Limits(max_calls=2))
+    result = run(Caller(model.url, ["m-1", "m-1", "m-1"]), SpendingLimits(max_calls=2))
     assert (result.outcome, result.failure and result.failure.class_) == ("failed", "limit_exceeded")
     assert result.failure is not None
     assert "limit of 2 calls is reached" in result.failure.message
@@ -149,7 +151,7 @@ def test_who_uses_up_what_a_trial_may_use_has_failed(run: Run, model: Model) -> 
 
 def test_a_limit_is_of_all_tries(run: Run, model: Model, provider: Provider) -> None:
     provider.faults["restore_programs"] = [EngineUnavailable("gone"), None]
-    result = run(Caller(model.url, ["m-1", "m-1"]), Limits(max_calls=3), retry_errors=1)
+    result = run(Caller(model.url, ["m-1", "m-1"]), SpendingLimits(max_calls=3), retry_errors=1)
     assert (result.outcome, result.failure and result.failure.class_) == ("error", "budget")
     assert len(model.asked) == 3
     assert result.usage.calls == 3
