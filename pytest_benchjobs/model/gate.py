@@ -10,13 +10,14 @@ import enum
 import fnmatch
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from .base import Model, Name, Score
 from .known import Known
 
 NO_BASELINE = "none"
 """The baseline of a job that is compared with nothing, whatever an ini file names."""
+_MOST_FRESH = 1000
 
 
 class GateVerdict(enum.StrEnum):
@@ -120,6 +121,17 @@ class Absence(Model):
         )
 
 
+def _few(attempts: int) -> int:
+    if not 0 <= attempts <= _MOST_FRESH:
+        raise ValueError(f"{attempts} is no number of attempts from 0 to {_MOST_FRESH}")
+    return attempts
+
+
+FreshAttempts = Annotated[
+    int, AfterValidator(_few), WithJsonSchema({"type": "integer", "minimum": 0, "maximum": _MOST_FRESH})
+]
+
+
 class GateConfig(Model):
     """Everything a user can say about gates."""
 
@@ -145,7 +157,7 @@ class GateConfig(Model):
     """Benchmark -> least tolerance, in points of score, whatever a rule says."""
     allow_missing: tuple[Absence, ...] = ()
     """What the baseline has and the job need not have. Anything else that is missing makes it `invalid`."""
-    confirm: Annotated[int, Field(ge=0, le=1000)] = 0
+    confirm: FreshAttempts = 0
     """Fresh attempts for each scenario that looks worse; 0: none."""
     until_decided: bool = False
     """Attempts run in rounds, until the verdict is decided."""

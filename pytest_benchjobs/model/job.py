@@ -54,6 +54,7 @@ class Keep(enum.StrEnum):
 
 Usd = Annotated[float, Field(gt=0, le=1e9)]
 Positive = Annotated[int, Field(ge=1, le=10**15)]
+Examples = Annotated[int, Field(ge=1, le=10**9)]
 
 
 class Overrides(Model):
@@ -64,7 +65,7 @@ class Overrides(Model):
     scorer_timeout: Seconds | None = None
     timeout_multiplier: Multiplier | None = None
     threshold: Score | None = None
-    max_examples: Annotated[int, Field(ge=1)] | None = None
+    max_examples: Examples | None = None
     sample: str | None = None
     seed: int | None = None
     agents: tuple[AgentSpec, ...] | None = None
@@ -92,7 +93,7 @@ class JobConfig(Model):
     """What has not ended by then is cancelled."""
     timeout_multiplier: Multiplier = 1.0
     threshold: Score = 1.0
-    max_examples: Annotated[int, Field(ge=1)] | None = None
+    max_examples: Examples | None = None
     """Scenarios of a benchmark, the first in order."""
     sample: str | None = None
     """Share (`10%`) or number of a benchmark's scenarios, drawn alike from each group of tags."""

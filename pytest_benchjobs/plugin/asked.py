@@ -20,7 +20,7 @@ from ..model.errors import InputError
 from ..model.gate import GateConfig
 from ..model.job import JobConfig, Overrides
 from ..model.known import KNOWN_FILE
-from ..settings.agents import WITHOUT_MODEL, read_agent, with_defaults
+from ..settings.agents import WITHOUT_MODEL, with_defaults
 from ..settings.gates import KEYS as GATE_KEYS
 from ..settings.gates import gate_config
 from ..settings.layers import Merged, merge
@@ -36,49 +36,6 @@ if TYPE_CHECKING:
     from ..model.result import Outcome
     from ..settings.known import KnownFailures
 
-_SAME_NAME = (
-    "attempts",
-    "attempt_policy",
-    "build_args",
-    "concurrency",
-    "agent_timeout",
-    "scorer_timeout",
-    "silent_timeout",
-    "job_timeout",
-    "timeout_multiplier",
-    "threshold",
-    "max_examples",
-    "sample",
-    "seed",
-    "shard",
-    "grading",
-    "keep",
-    "keep_processes",
-    "max_cost",
-    "max_tokens",
-    "max_calls",
-    "trial_max_cost",
-    "trial_max_tokens",
-    "trial_max_calls",
-    "allow_model",
-    "allow_key",
-    "replay_exact",
-    "model_patience",
-    "rpm",
-    "tpm",
-    "params",
-    "retry_errors",
-    "env",
-    "image_map",
-    "sandbox",
-    "strict_capabilities",
-    "interleave",
-    "name",
-    "metadata",
-    "reuse",
-    "scenarios",
-)
-"""Fields of a job's configuration that settings have under the same name."""
 _CONTRADICTIONS = (
     ("force", "reuse", "run everything, or take over what there is"),
     ("force", "rerun_failed", "--bench-force runs everything anyway"),
@@ -209,7 +166,7 @@ def _read(config: pytest.Config) -> Asked:
     special = [agent for changes in per_benchmark.values() for agent in changes.get("agents", ())]
     agents = {agent.label: agent for agent in (*usual, *special)}
     benchmarks = tuple(config.getoption("bench") or values.get("benchmarks") or ini(config, "bench"))
-    fields = {name: values[name] for name in _SAME_NAME if name in values}
+    fields = {name: values[name] for name in JobConfig.model_fields if name in values}
     fields |= _reuse(config, values)
     fields |= {
         "agents": tuple(agents.values()),
@@ -238,9 +195,7 @@ def _read(config: pytest.Config) -> Asked:
         places={variable: found.place for variable, found in secrets.items()},
         matrix=matrix,
         known=_known(config),
-        show_incompatible=bool(
-            config.getoption("bench_show_incompatible") or ini(config, "bench_show_incompatible")
-        ),
+        show_incompatible=values.get("show_incompatible", False),
         ci=values.get("ci", "auto"),
         markdown=files.get("markdown"),
         metrics=files.get("metrics"),
@@ -323,14 +278,14 @@ def _refuse_secrets(job: JobConfig, secrets: Mapping[str, Variable], merged: Mer
 def _agents(merged: Merged, secrets: Mapping[str, Variable]) -> tuple[AgentSpec, ...]:
     """The agents as they are written, without the defaults."""
     blame = merged.origin("agents")
-    written = merged.values.get("agents") or ["oracle"]
+    agents = tuple(merged.values.get("agents") or (AgentSpec(name="oracle"),))
     params = [
         merged.values.get("params"),
         *(changes.get("params") for changes in merged.per_benchmark.values()),
     ]
     given = {variable: found.value for variable, found in secrets.items()}
     for variable, value in together(given, others_of_host()).items():
-        if any(value in str(agent) for agent in map(_all_of, written)):
+        if any(json.dumps(value, ensure_ascii=False)[1:-1] in agent.model_dump_json() for agent in agents):
             instead = f"write ${variable} instead" if variable in given else "leave it out"
             raise pytest.UsageError(
                 f"{blame}: it holds the value of the secret {variable}, and would be in every report; {instead}"
@@ -339,10 +294,6 @@ def _agents(merged: Merged, secrets: Mapping[str, Variable]) -> tuple[AgentSpec,
             raise pytest.UsageError(
                 f"{merged.origin('params')}: it holds the value of the secret {variable}, and would be in every report"
             )
-    try:
-        agents = tuple(one if isinstance(one, AgentSpec) else read_agent(one) for one in written)
-    except InputError as error:
-        raise pytest.UsageError(f"{blame}: {error}") from None
     _refuse_twice(blame, agents)
     for key in ("provider", "model"):
         if merged.origin(key) == flag(key) and all(agent.name in WITHOUT_MODEL for agent in agents):
@@ -351,10 +302,6 @@ def _agents(merged: Merged, secrets: Mapping[str, Variable]) -> tuple[AgentSpec,
                 f"{flag(key)}: {names} would take no notice of it; name an agent that does with --bench-agent"
             )
     return agents
-
-
-def _all_of(written: object) -> str:
-    return written.model_dump_json() if isinstance(written, AgentSpec) else str(written)
 
 
 def _refuse_twice(blame: str, agents: Iterable[AgentSpec]) -> None:
@@ -372,8 +319,8 @@ def _matrix(merged: Merged, agents: tuple[AgentSpec, ...]) -> Matrix:
     except InputError as error:
         raise pytest.UsageError(f"{blame}: {error}") from None
     both = sorted(matrix.parameters.keys() & merged.values.get("params", {}).keys())
-    if both and merged.origin("params") == flag("param"):
-        raise pytest.UsageError(f"{flag('param')}: {both[0]} has several values already: {blame}")
+    if both and merged.origin("params") == flag("params"):
+        raise pytest.UsageError(f"{flag('params')}: {both[0]} has several values already: {blame}")
     return matrix
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..model.errors import InputError
+from ..settings.table import EVERY
 from ..sources import did_you_mean, find_sources, open_source
 from . import options
 from .mistakes import in_words
@@ -43,7 +44,7 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
         pytest.UsageError: there is no such benchmark, or it cannot be read.
     """
     known, broken = registered(config)
-    if text == options.EVERY:
+    if text == EVERY:
         if not known and not broken:
             raise pytest.UsageError(
                 "--bench: no benchmark is registered; give a PATH, or see ini key bench_benchmarks"

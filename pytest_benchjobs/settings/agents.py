@@ -9,7 +9,7 @@ from ..model.agent import COMMAND, AgentSpec
 from ..model.errors import InputError
 
 if TYPE_CHECKING:
-    from .written import WrittenAgent
+    from .types import WrittenAgent
 
 WITHOUT_MODEL = frozenset({"oracle", "nop", "baseline", COMMAND})
 """Agents for which a model means nothing."""

@@ -11,8 +11,9 @@ from ..sources.complaints import Complaints, Written
 from ..sources.documents import Document, read_document, read_text
 from ..sources.plain import Place
 from .layers import Layer
+from .table import ALIASES
 from .values import read_json
-from .written import ALIASES, WrittenBenchmark
+from .written import WrittenBenchmark
 
 PER_BENCHMARK = "per_benchmark"
 

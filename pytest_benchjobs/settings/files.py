@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ..model.agent import AgentSpec
 from ..model.errors import InputError
-from ..sources.complaints import Complaints, did_you_mean
+from ..sources.complaints import Complaints, Written, did_you_mean
 from ..sources.documents import Document, read_document
 from ..sources.plain import Place
 from .agents import read_agent
 from .extra import PER_BENCHMARK, canonical, read_extra, read_file, read_per_benchmark
-from .gates import KEYS as GATE_KEYS
 from .layers import Layer
+from .table import ALIASES, IN_FILES
+from .types import WrittenAgent, WrittenMatrix
 from .values import overlay
-from .written import ALIASES, Settings, WrittenAgent, WrittenMatrix
+from .written import Settings
 
 DIRECTORY = "benchjobs-profiles"
 _SUFFIXES = (".toml", ".yaml", ".yml", ".json")
@@ -74,16 +76,15 @@ def _listed(pyproject: Path) -> list[str]:
 
 def _layer(document: Document, place: Place) -> Layer:
     data: Any = document.data
-    for key in place:
-        data = data[key]
+    for step in place:
+        data = data[step]
     complaints = Complaints(document)
     if not isinstance(data, dict):
         raise InputError("a table of keys is expected", path=document.path, line=document.line(place))
     _refuse_unknown(complaints, data, place)
-    for key in GATE_KEYS:
-        if (
-            data.get(key, "") is None
-        ):  # anything else may be left open; what nobody judges by would let everything pass
+    for key, setting in IN_FILES.items():
+        # Anything else may be left open; gates that say nothing would let everything pass.
+        if setting.gate and data.get(key, "") is None:
             complaints.wrong((*place, key), "is empty; give a value, or leave it out")
     known, written = canonical(complaints, Settings, data, place)
     found = complaints.check(Settings, known, lambda at: (*place, written[str(at[0])], *at[1:]))
@@ -132,29 +133,37 @@ def _unknown_in(
 
 def _values(
     complaints: Complaints,
-    found: Settings,
+    found: Written,
     known: Mapping[str, Any],
     written: Mapping[str, str],
     directory: Path,
     place: Place,
 ) -> dict[str, Any]:
-    """What the file says, under the names of a job's configuration."""
-    kept = set(known) - {"benchmarks", "agents", "filter", "matrix", "extra", PER_BENCHMARK}
-    values = {key: getattr(found, key) for key in sorted(kept)}
-    if found.benchmarks is not None:
-        values["benchmarks"] = [_from(directory, text) for text in found.benchmarks]
-    if found.agents is not None:
-        values["agents"] = []
-        for index, agent in enumerate(found.agents):
-            try:
-                values["agents"].append(read_agent(agent))
-            except InputError as error:
-                complaints.wrong((*place, written["agents"], index), error.message)
-    if found.filter:
-        values["filters"] = list(found.filter.items())
-    if found.matrix is not None:
-        values |= {"parameters": found.matrix.parameters, "exclude": found.matrix.exclude}
+    """The values of the file, under the names they have in layers."""
+    values: dict[str, Any] = {}
+    for key in sorted(known):
+        setting, value = IN_FILES[key], getattr(found, key)
+        if key == "benchmarks":
+            values[setting.name] = [_from(directory, text) for text in value]
+        elif key == "agents":
+            values[setting.name] = list(_agents(complaints, value, (*place, written[key])))
+        elif key == "filter":
+            values[setting.name] = list(value.items())
+        elif key == "matrix":
+            values |= {"parameters": value.parameters, "exclude": value.exclude}
+        elif key not in ("extra", PER_BENCHMARK):
+            values[setting.name] = value
     return values
+
+
+def _agents(
+    complaints: Complaints, agents: Iterable[str | WrittenAgent], place: Place
+) -> Iterator[AgentSpec]:
+    for index, agent in enumerate(agents):
+        try:
+            yield read_agent(agent)
+        except InputError as error:
+            complaints.wrong((*place, index), error.message)
 
 
 def _from(directory: Path, text: str) -> str:

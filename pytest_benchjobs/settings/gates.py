@@ -8,20 +8,20 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..model.errors import InputError
-from ..model.gate import NO_BASELINE, Absence, GateConfig, GateExit, GatePolicy, Rule
+from ..model.gate import NO_BASELINE, GateConfig, GateExit, GatePolicy, Rule
 from .rules import FLOORS, floor, parse_absence, parse_rule
+from .table import BY_NAME, SETTINGS
 
 EVERY = "*"
 """Key of a floor that is for each benchmark and agent."""
-KEYS = (
-    *("baseline", "require_baseline", "first_run", "fail_on_regression"),
-    *FLOORS,
-    *("policy", "exit", "regress_warn", "noise", "allow_missing", "confirm", "until_decided"),
-)
+KEYS = tuple(setting.name for setting in SETTINGS if setting.gate)
 """What settings say about gates."""
-_MOST_FRESH = 1000
 DEFAULT_RULE = "mean:any"
 """What a baseline alone asks for: no drop of the mean score that chance does not explain."""
+CHOICES = {"policy": GatePolicy, "exit": GateExit}
+_AS_THEY_ARE = ("policy", "exit", "regress_warn", "noise", "confirm")
+_FIELDS = {"regress_warn": "warn"}
+"""Setting -> field of the configuration, where that has another name."""
 _OF_ALL = ("max_error_rate", "min_samples")
 """Floors every gate has."""
 _POINTS = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>pp|%)?")
@@ -50,63 +50,68 @@ class _WrongError(Exception):
         self.key = key
 
 
+def gate_value(key: str, value: Any) -> Any:
+    """What a setting of a gate means, from how it is written in files: rules, absences, points, floors by name.
+
+    Raises:
+        ValueError: it is wrong.
+
+    """
+    try:
+        match BY_NAME[key].kind:
+            case "rules":
+                return [parse_rule(text) for text in value]
+            case "absences":
+                return [parse_absence(text) for text in value]
+            case "floors":
+                return {name: _floor(key, name, amount) for name, amount in value.items()}
+            case "noise":
+                return {name: _points(points) for name, points in value.items()}
+            case "points":
+                return _points(value)
+            case "gate choice":
+                return _one_of(CHOICES[key], value)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+    return value
+
+
 def _config(values: Mapping[str, Any], blame: Callable[[str], str], asked: GateConfig) -> GateConfig:
-    baseline = values.get("baseline", asked.baseline)
-    rules = [_rule(text) for text in values.get("fail_on_regression", ())]
-    rules = rules or [rule for rule in asked.rules if not rule.floor]
+    said: dict[str, Any] = {}
+    for key in KEYS:
+        if key in values:
+            try:
+                said[key] = gate_value(key, values[key])
+            except ValueError as error:
+                raise _WrongError(key, str(error)) from None
+    baseline = said.get("baseline", asked.baseline)
     needy = ("fail_on_regression", "require_baseline", "first_run")
-    needs = next((key for key in needy if values.get(key)), None)
+    needs = next((key for key in needy if said.get(key)), None)
     if baseline is None and needs is not None:
         name = _sibling(blame, needs, "baseline")
         raise _WrongError(needs, f"there is nothing to compare with; name a baseline with {name}")
+    fields = {_FIELDS.get(key, key): said[key] for key in _AS_THEY_ARE if key in said}
+    rules = said.get("fail_on_regression") or [rule for rule in asked.rules if not rule.floor]
     if baseline not in (None, NO_BASELINE) and not rules:
         rules = [parse_rule(DEFAULT_RULE)]
-    fields: dict[str, Any] = {}
     for metric in FLOORS:
-        if metric not in values:
-            rules += (rule for rule in asked.rules if rule.metric == metric)
-        for name, value in values.get(metric, {}).items():
-            written = str(value) if name == EVERY else f"{name}={value}"
-            try:
-                rule = floor(metric, written, f"{_flag(metric)} {written}")
-            except InputError as error:
-                raise _WrongError(metric, str(error).partition(": ")[2]) from None
+        if metric not in said:
+            rules = [*rules, *(rule for rule in asked.rules if rule.metric == metric)]
+        for rule in said.get(metric, {}).values():
             if rule.only is None and metric in _OF_ALL:
                 fields[metric] = int(rule.amount) if metric == "min_samples" else rule.amount
             else:
-                rules.append(rule)
-    if "policy" in values:
-        fields["policy"] = _one_of("policy", GatePolicy, values["policy"])
-    if "exit" in values:
-        fields["exit"] = _one_of("exit", GateExit, values["exit"])
-    if "regress_warn" in values:
-        fields["warn"] = _points("regress_warn", values["regress_warn"])
-    if "noise" in values:
-        fields["noise"] = {name: _points("noise", value) for name, value in values["noise"].items()}
-    if values.get("allow_missing"):
-        absent = dict.fromkeys((*asked.allow_missing, *map(_absence, values["allow_missing"])))
-        fields["allow_missing"] = tuple(absent)
-    if values.get("require_baseline"):
-        fields["require_baseline"] = True
-    if "baseline" in values or values.get("first_run"):
+                rules = [*rules, rule]
+    if said.get("allow_missing"):
+        fields["allow_missing"] = tuple(dict.fromkeys((*asked.allow_missing, *said["allow_missing"])))
+    fields |= {key: True for key in ("require_baseline", "until_decided") if said.get(key)}
+    if "baseline" in said or said.get("first_run"):
         # Another baseline than the one that was missing then has to be there.
-        fields["first_run"] = bool(values.get("first_run"))
+        fields["first_run"] = bool(said.get("first_run"))
     if baseline == NO_BASELINE:
         # Set for every call in an ini file, and not for this one.
         fields |= {"require_baseline": False, "first_run": False}
-    if "confirm" in values:
-        if not 0 <= values["confirm"] <= _MOST_FRESH:
-            raise _WrongError(
-                "confirm", f"{values['confirm']} is no number of attempts from 0 to {_MOST_FRESH}"
-            )
-        fields["confirm"] = values["confirm"]
-    if values.get("until_decided"):
-        fields["until_decided"] = True
     return asked.model_copy(update={"baseline": baseline, "rules": tuple(rules), **fields})
-
-
-def _flag(key: str) -> str:
-    return f"--bench-{key.replace('_', '-')}"
 
 
 def _sibling(blame: Callable[[str], str], key: str, other: str) -> str:
@@ -115,32 +120,26 @@ def _sibling(blame: Callable[[str], str], key: str, other: str) -> str:
     return here.replace(key.replace("_", "-"), other) if here.startswith("--") else f"`{other}`"
 
 
-def _rule(text: str) -> Rule:
+def _floor(metric: str, name: str, amount: object) -> Rule:
+    written = str(amount) if name == EVERY else f"{name}={amount}"
     try:
-        return parse_rule(text)
+        return floor(metric, written, f"{BY_NAME[metric].flag} {written}")
     except InputError as error:
-        raise _WrongError("fail_on_regression", str(error)) from None
+        raise ValueError(str(error).partition(": ")[2]) from None
 
 
-def _absence(text: str) -> Absence:
-    try:
-        return parse_absence(text)
-    except InputError as error:
-        raise _WrongError("allow_missing", str(error)) from None
-
-
-def _points(key: str, value: object) -> float:
+def _points(value: object) -> float:
     """Points of score: `0.02`, or `2pp`."""
     text = str(value).strip()
     match = _POINTS.fullmatch(text)
     number = math.nan if match is None else float(match["number"]) / (100 if match["unit"] else 1)
     if not 0 <= number <= 1:
-        raise _WrongError(key, f"{text!r} is no number of points; write 2pp or 0.02")
+        raise ValueError(f"{text!r} is no number of points; write 2pp or 0.02")
     return number
 
 
-def _one_of(key: str, kind: Any, text: object) -> Any:
+def _one_of(kind: Any, text: object) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise _WrongError(key, f"{str(text)!r} is none of {', '.join(kind)}") from None
+        raise ValueError(f"{str(text)!r} is none of {', '.join(kind)}") from None

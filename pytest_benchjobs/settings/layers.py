@@ -10,30 +10,10 @@ import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from .table import BY_NAME, SETTINGS
 from .values import overlay
 
-TABLES = frozenset(
-    {
-        *("env", "secrets", "metadata", "image_map", "build_args", "params", "parameters", "rpm", "tpm"),
-        *("min_score", "min_pass_rate", "max_error_rate", "min_samples", "min_lift", "noise"),
-    }
-)
-"""Merged key by key."""
-LISTS = frozenset({"keep_processes", "filters", "exclude", "allow_missing"})
-"""Added to. Any other value is replaced."""
-PER_BENCHMARK = (
-    "attempts",
-    "agent_timeout",
-    "scorer_timeout",
-    "timeout_multiplier",
-    "threshold",
-    "max_examples",
-    "sample",
-    "seed",
-    "strict_capabilities",
-    "provider",
-    "model",
-)
+PER_BENCHMARK = tuple(setting.name for setting in SETTINGS if setting.per_benchmark)
 """What may be otherwise for one benchmark, besides `params`."""
 
 
@@ -110,8 +90,7 @@ def _all_laid_over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[s
 
 
 def _laid_over(key: str, below: Any, above: Any) -> Any:
-    if key in TABLES:
+    merge = BY_NAME[key].written.merge if key in BY_NAME else "replace"
+    if merge == "merge":
         return overlay(below or {}, above)
-    if key in LISTS:
-        return [*(below or ()), *above]
-    return above
+    return [*(below or ()), *above] if merge == "add" else above

@@ -53,9 +53,7 @@ class Matrix:
         for name, values in self.parameters.items():
             if not values:
                 raise InputError(f"{name} has no values")
-            for index, value in enumerate(values):
-                if any(same(value, other) for other in values[:index]):
-                    raise InputError(f"{name} has the value {_shown(value)} twice")
+            _refuse_repeats(name, values)
             count *= len(values)
             taken = next((agent for agent in agents if name in agent.params), None)
             if taken is not None:
@@ -116,8 +114,15 @@ def parse_parameters(texts: Iterable[str]) -> dict[str, list[Any]]:
         key, values = parse_parameter(text)
         if key in found:
             raise InputError(f"{key} is given twice; write {key}=V1,V2")
+        _refuse_repeats(key, values)
         found[key] = values
     return found
+
+
+def _refuse_repeats(name: str, values: Sequence[Any]) -> None:
+    for index, value in enumerate(values):
+        if any(same(value, other) for other in values[:index]):
+            raise InputError(f"{name} has the value {_shown(value)} twice")
 
 
 def _matches(cell: Mapping[str, Any], benchmark: str, agent: AgentSpec) -> bool:

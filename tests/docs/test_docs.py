@@ -132,7 +132,8 @@ def test_every_way_an_agent_ends_has_a_row() -> None:
 
 
 def test_every_key_of_a_profile_has_a_row_with_its_other_names() -> None:
-    from pytest_benchjobs.settings.written import ALIASES, Settings
+    from pytest_benchjobs.settings.table import ALIASES
+    from pytest_benchjobs.settings.written import Settings
 
     section = (DOCS / "profiles.md").read_text("utf-8").partition("\n## Keys\n")[2].partition("\n## ")[0]
     rows = [line.strip("|").split(" | ") for line in section.splitlines() if line.startswith("| `")]

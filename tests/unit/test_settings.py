@@ -24,14 +24,10 @@ from pytest_benchjobs.settings.files import read_job_file, read_profile
 from pytest_benchjobs.settings.layers import PER_BENCHMARK, Layer, as_one, merge
 from pytest_benchjobs.settings.matrix import Matrix, parse_parameter
 from pytest_benchjobs.settings.sampling import in_shard, sampled
+from pytest_benchjobs.settings.table import ALIASES
+from pytest_benchjobs.settings.types import WrittenAgent
 from pytest_benchjobs.settings.values import overlay, parse_sample, parse_shard, read_json, split_values
-from pytest_benchjobs.settings.written import (
-    ALIASES,
-    Settings,
-    WrittenAgent,
-    WrittenBenchmark,
-    settings_schema,
-)
+from pytest_benchjobs.settings.written import Settings, WrittenBenchmark, settings_schema
 from pytest_benchjobs.sources.manifest import Manifest
 
 JSON = st.recursive(

@@ -1,0 +1,117 @@
+"""Read the value of a setting as it is written on a command line or in an ini file: a text, or several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from ..model.errors import InputError
+from .agents import read_agent
+from .matrix import parse_parameters
+from .setting import Setting, texts_of
+from .types import validated
+from .values import read_number, read_value
+
+ALL = "all"
+"""Said of a number of scenarios: there is no limit, whatever weaker layers say."""
+
+
+def parse(setting: Setting, written: Any, blame: str, directory: Path | None = None) -> Any:
+    """The value of a setting, as layers have it. `blame` is how the place is called where it is written.
+
+    `directory` is where paths are from, where a value can name a file.
+
+    Raises:
+        InputError: it is wrong; in a line that begins with `blame`.
+    """
+    if any(not str(one).strip() for one in texts_of(written)):
+        raise InputError(f"{blame}: it is empty; give a value, or leave it out")
+    if setting.kind == "extra":
+        from .extra import extra_layer  # which has the models of whole files
+
+        return [extra_layer(text, directory or Path(), blame) for text in written]
+    try:
+        return _value(setting, written)
+    except (InputError, ValueError) as error:
+        raise InputError(f"{blame}: {error}") from None
+
+
+def _value(setting: Setting, written: Any) -> Any:
+    match setting.kind:
+        case "matrix":
+            return parse_parameters(written)
+        case "values":
+            return {key: read_value(value) for key, value in _pairs(setting, written)}
+        case "agents":
+            return [read_agent(text) for text in written]
+        case "pairs":
+            return _pairs(setting, written)
+        case "most" if written == ALL:
+            return None
+        case "texts":
+            return list(written)
+    read = _READ.get(setting.kind)
+    return validated(setting, read(setting, written) if read else written)
+
+
+def _number(_setting: Setting, written: object) -> object:
+    return read_number(written) if isinstance(written, str) else written
+
+
+def _pairs(setting: Setting, texts: Iterable[str]) -> list[tuple[str, str]]:
+    pairs = []
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise ValueError(f"{text!r} is not of the form {setting.metavar}")
+        if setting.kind == "secrets" and not value:
+            raise ValueError(f"{text} names no secret; write {setting.metavar}")
+        pairs.append((key.strip(), value))
+    return pairs
+
+
+def _table(setting: Setting, texts: Iterable[str]) -> dict[str, str]:
+    return dict(_pairs(setting, texts))
+
+
+def _scenarios(_setting: Setting, texts: Iterable[str]) -> list[str]:
+    patterns = [part.strip() for text in texts for part in text.split(",")]
+    if not any(patterns):
+        raise ValueError("it is empty; name a scenario, or leave it out")
+    return [pattern for pattern in patterns if pattern]
+
+
+def _names(_setting: Setting, texts: Iterable[str]) -> list[str]:
+    names = [part.strip() for text in texts for part in text.split(",")]
+    if not all(names):
+        raise ValueError("a name is empty; leave it out")
+    return names
+
+
+def _by_name(setting: Setting, texts: Iterable[str]) -> dict[str, str]:
+    """`X` for all, or `NAME=X` for one."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        key = name.strip() if equals else "*"
+        if not key or key in found:
+            of_models = setting.kind == "rates"
+            form = "N, or PROVIDER=N once for each provider" if of_models else "X, or NAME=X once for each"
+            raise ValueError(f"{text!r}: write {form}{'' if of_models else ' benchmark or agent'}")
+        found[key] = value.strip()
+    return found
+
+
+def _rates(setting: Setting, texts: Iterable[str]) -> dict[str, object]:
+    return {name: read_number(value) for name, value in _by_name(setting, texts).items()}
+
+
+_READ: dict[str, Callable[[Setting, Any], Any]] = {
+    **dict.fromkeys(("whole", "number", "most"), _number),
+    **dict.fromkeys(("table", "map", "variables", "secrets", "noise"), _table),
+    "scenarios": _scenarios,
+    "names": _names,
+    "rates": _rates,
+    "floors": _by_name,
+}

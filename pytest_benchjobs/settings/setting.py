@@ -1,0 +1,138 @@
+"""A setting: one row of the table. Part of every pytest run, so it imports the standard library alone."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal
+
+IniType = Literal["linelist", "string", "int", "float", "bool"]
+Merge = Literal["replace", "merge", "add"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """How the values of a kind are written, and what becomes of several. Their types are in `types`, by name."""
+
+    ini: IniType = "string"
+    merge: Merge = "replace"
+    """What a stronger layer does to a weaker one: replace it, merge two tables key by key, or add to a list."""
+
+
+KINDS = {
+    "flag": Kind("bool"),
+    "whole": Kind("int"),
+    "number": Kind("float"),
+    "most": Kind("int"),
+    **dict.fromkeys(
+        ("text", "choice", "policy", "sample", "shard", "job name", "ci", "gate choice", "points"), Kind()
+    ),
+    **dict.fromkeys(("texts", "names", "scenarios", "agents", "extra", "rules"), Kind("linelist")),
+    **dict.fromkeys(("patterns", "pairs", "absences"), Kind("linelist", "add")),
+    **dict.fromkeys(
+        (
+            *("values", "table", "map", "variables", "secrets", "rates", "floors", "noise", "matrix"),
+            "benchmarks",
+        ),
+        Kind("linelist", "merge"),
+    ),
+}
+"""Name of a kind -> how it is written."""
+_INI_EXPECTED: dict[IniType, str] = {
+    "linelist": "a list",
+    "string": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One thing that can be said of a job, under all the names it has.
+
+    The bounds of a number and the words of a choice are those of the typed field, in `JobConfig` or `GateConfig`.
+    """
+
+    name: str
+    """In layers, in `JobConfig` and, unless `key` differs, in files."""
+    kind: str
+    """One of `KINDS`."""
+    help: str = ""
+    metavar: str = ""
+    option: str = ""
+    """In an ini file and for pytest: `bench_` and the name, unless another one is given."""
+    on_line: bool = True
+    """Whether there is an option of pytest; if not, only files have it."""
+    once: bool = False
+    """Meant of one call, so it has no ini key."""
+    forgotten: bool = False
+    """It told what to do that time, so a job that is resumed or repeated does not have it again."""
+    hidden: bool = False
+    """For the `benchjobs` commands alone."""
+    key: str = ""
+    """In profiles and job files; by default the name."""
+    in_files: bool = True
+    aliases: tuple[str, ...] = ()
+    """Other keys in files: words of other tools, and of our options."""
+    console: tuple[str, ...] = ()
+    """Flags of `benchjobs run` besides the one that is named as the option."""
+    on_console: bool = True
+    apart: bool = False
+    """Read where it is needed, and no value of a layer."""
+    per_benchmark: bool = False
+    """It may be otherwise for one benchmark."""
+    signed: str | None = None
+    """The part of a trial's signature it is in: a change of it keeps earlier results from being reused."""
+    resumable: bool = False
+    """It may be said anew when a job is resumed, since it changes no result."""
+    gate: bool = False
+    """What a job is judged by."""
+    afterwards: bool = False
+    """It may be said anew of a job that has ended, by `benchjobs gate`."""
+    variable: str | None = None
+    """Variable of the environment that says it, too."""
+    example: tuple[str, ...] = ()
+    """A value, as on a command line; several for a setting that may be repeated."""
+
+    def __post_init__(self) -> None:
+        """Fill in the names that follow from others."""
+        object.__setattr__(self, "option", self.option or f"bench_{self.name}")
+        object.__setattr__(self, "key", self.key or self.name)
+
+    @property
+    def flag(self) -> str:
+        """Pytest's option: `--bench-agent-timeout`."""
+        return f"--{self.option}".replace("_", "-")
+
+    @property
+    def has_ini(self) -> bool:
+        """Whether there is an ini key."""
+        return self.on_line and not (self.once or self.hidden)
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """The flags of `benchjobs run`."""
+        if not self.on_console or self.hidden or not self.on_line:
+            return ()
+        own = self.flag.replace("--bench-", "--")
+        return (*(flag for flag in self.console if flag != own), own)
+
+    @property
+    def written(self) -> Kind:
+        """How its values are written."""
+        return KINDS[self.kind]
+
+    @property
+    def many(self) -> bool:
+        """Whether it may be repeated on a command line."""
+        return self.written.ini == "linelist"
+
+    @property
+    def expected(self) -> str:
+        """What an ini file has to say."""
+        return _INI_EXPECTED[self.written.ini]
+
+
+def texts_of(written: Any) -> list[Any]:
+    """What is written, as a list: a setting that may not be repeated has one value."""
+    return list(written) if isinstance(written, list | tuple) else [written]

@@ -1,0 +1,170 @@
+"""Types of settings: the values of each kind, as files have them. Bounds are those of the typed field of a job."""
+
+from __future__ import annotations
+
+import functools
+from typing import Annotated, Any, get_args
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+)
+
+from ..model.gate import GateConfig
+from ..model.job import JobConfig, Positive
+from ..model.policy import AttemptPolicy
+from ..model.scenario import EnvName
+from ..sources.complaints import Written, in_words
+from .gates import CHOICES, gate_value
+from .setting import Setting
+from .values import CiSystem, JobName, Sample, Shard
+
+Text = Annotated[str, Field(min_length=1)]
+_Number = Annotated[float, Strict()]
+_Bound = _Number | Text
+"""A number, or a share as `90%`."""
+_SomeTexts = Annotated[list[Text], Field(min_length=1)]
+
+
+def _one_or_more(value: object) -> object:
+    return [value] if isinstance(value, str | dict) else value
+
+
+def _parted(value: object) -> object:
+    """A text may be several, as on the command line."""
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _plain_text(value: object) -> object:
+    """A variable or note is a text, and is often written as a number."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _for_all(value: object) -> object:
+    """A single number is for each benchmark and agent."""
+    return value if isinstance(value, dict) else {"*": value}
+
+
+_Value = Annotated[str, BeforeValidator(_plain_text, json_schema_input_type=str | int | float | bool)]
+_Texts = Annotated[_SomeTexts, BeforeValidator(_one_or_more, json_schema_input_type=Text | _SomeTexts)]
+_Parted = Annotated[_SomeTexts, BeforeValidator(_parted, json_schema_input_type=Text | _SomeTexts)]
+_Patterns = Annotated[list[Text], BeforeValidator(_one_or_more, json_schema_input_type=Text | list[Text])]
+
+
+class WrittenAgent(Written):
+    """An agent whose parts are written one by one, instead of `agent:model@url`."""
+
+    agent: Text
+    """Its name; or `name@version`."""
+    model: Text | None = None
+    provider: Text | None = None
+    base_url: Text | None = None
+    params: dict[str, Any] = {}
+    """For the agent alone; they are part of its name in tables."""
+
+
+class WrittenMatrix(Written):
+    """Every agent with every combination of parameters."""
+
+    parameters: dict[Text, Annotated[list[Any], Field(min_length=1)]] = {}
+    exclude: list[dict[str, Any]] = []
+    """Cells that make no sense: `agent`, `benchmark` (patterns allowed) and parameters, as many as tell them apart."""
+
+
+_Agent = Annotated[WrittenAgent | Text, Field(union_mode="left_to_right")]
+_SomeAgents = Annotated[list[_Agent], Field(min_length=1)]
+_TYPES: dict[str, Any] = {
+    "flag": Annotated[bool, Strict()],
+    "text": Text,
+    "policy": Annotated[AttemptPolicy, WithJsonSchema({"type": "string"})],
+    "sample": Sample,
+    "shard": Shard,
+    "job name": Annotated[JobName, Field(min_length=1)],
+    "ci": CiSystem,
+    "points": _Bound,
+    "texts": _Texts,
+    "rules": _Texts,
+    "absences": _Texts,
+    "patterns": _Patterns,
+    "names": _Parted,
+    "scenarios": _Parted,
+    "agents": Annotated[
+        _SomeAgents, BeforeValidator(_one_or_more, json_schema_input_type=_Agent | _SomeAgents)
+    ],
+    "pairs": dict[Text, _Value],
+    "table": dict[Text, _Value],
+    "map": dict[Text, Text],
+    "values": dict[Text, Any],
+    "variables": dict[EnvName, _Value],
+    "secrets": dict[EnvName, Text],
+    "rates": dict[Text, Annotated[Positive, Strict()]],
+    "floors": Annotated[
+        dict[Text, _Bound], BeforeValidator(_for_all, json_schema_input_type=_Bound | dict[Text, _Bound])
+    ],
+    "noise": dict[Text, _Bound],
+    "matrix": WrittenMatrix,
+    "extra": dict[str, Any],
+    "benchmarks": dict[Text, dict[str, Any]],
+}
+
+
+@functools.cache
+def type_of(setting: Setting) -> Any:
+    """The type of a setting's value, as a file has it."""
+    if setting.kind == "gate choice":
+        kind: Any = Annotated[Text, WithJsonSchema({"enum": [str(word) for word in CHOICES[setting.name]]})]
+    elif setting.kind in _TYPES:
+        kind = _TYPES[setting.kind]
+    else:
+        kind = _of_field(setting.name, strict=setting.kind != "choice")
+    if setting.gate:
+        return Annotated[kind, AfterValidator(functools.partial(_gate_value, setting.name))]
+    return kind
+
+
+def _of_field(name: str, *, strict: bool) -> Any:
+    """The type of a typed field, without None; strict: a text or `true` is no number."""
+    field = (JobConfig if name in JobConfig.model_fields else GateConfig).model_fields[name]
+    parts = [part for part in get_args(field.annotation) if part is not type(None)]
+    kind = parts[0] if type(None) in get_args(field.annotation) else field.annotation
+    of_type = Annotated[kind, *field.metadata] if field.metadata else kind
+    return Annotated[of_type, Strict()] if strict else of_type
+
+
+def _gate_value(name: str, value: object) -> object:
+    gate_value(name, value)
+    return value
+
+
+@functools.cache
+def _adapter(setting: Setting) -> TypeAdapter[Any]:
+    kind = type_of(setting)
+    if setting.kind in (
+        "policy",
+        "agents",
+        "matrix",
+    ):  # made of models, which have a configuration of their own
+        return TypeAdapter(kind)
+    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
+
+
+def validated(setting: Setting, value: Any) -> Any:
+    """The value of a setting, which is data of the form it has in files.
+
+    Raises:
+        ValueError: it is wrong; in words for the person who wrote it.
+    """
+    try:
+        return _adapter(setting).validate_python(value)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        place = tuple(part for part in problem["loc"] if part != "[key]")
+        raise ValueError(in_words(problem, place)) from None
