@@ -32,7 +32,8 @@ def _model(name: str, about: str, settings: Mapping[str, Setting]) -> type[Writt
 
 
 def _field(setting: Setting) -> tuple[Any, Any]:
-    if setting.written.merge == "merge" or setting.kind in ("extra", "pairs"):
+    tables = setting.written.merge == "merge" and setting.kind != "matrix"
+    if tables or setting.kind in ("extra", "pairs"):
         return type_of(setting), Field(default={}, description=setting.help or None)
     return type_of(setting) | None, Field(default=None, description=setting.help or None)
 
