@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .asking import VariadicCommand, ask, run_options
+from ._run_options import VariadicCommand, ask, flag_of, gate_settings, run_options, without_gates
 from .common import emit, output_option
-from .gate_options import flag_of, gate_settings
 from .invoke import call_pytest
 
 if TYPE_CHECKING:
@@ -24,25 +23,6 @@ if TYPE_CHECKING:
 
 _RAN = (0, 1, 10, 11, 12)
 """Exit statuses of a job that ran to its end, whatever an ini file has it judged by."""
-_OF_GATES = {
-    **dict.fromkeys(("baseline", "policy", "regress_warn")),
-    **dict.fromkeys(
-        (
-            "fail_on_regression",
-            "allow_missing",
-            "min_score",
-            "min_pass_rate",
-            "max_error_rate",
-            "min_samples",
-            "min_lift",
-            "noise",
-        ),
-        (),
-    ),
-    "require_baseline": False,
-    "first_run": False,
-}
-"""Options of gates, not given: the job is judged afterwards, agent by agent."""
 
 
 @click.command(cls=VariadicCommand)
@@ -66,8 +46,7 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
     config = _config(options)
     asked = ask(
         {
-            **options,
-            **_OF_GATES,
+            **without_gates(options),  # the job is judged afterwards, agent by agent
             "agents": (a, b),
             "force": True,
             "interleave": True,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .asking import VariadicCommand
+from ._run_options import VariadicCommand
 from .common import emit, output_option
 from .invoke import Call, call_pytest
 from .units import counted

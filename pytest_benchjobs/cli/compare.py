@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..store.layout import Layout
-from .asking import Asked, VariadicCommand, ask, results_directory, run_options
+from ._run_options import Asked, VariadicCommand, ask, results_directory, run_options
 from .common import death_of, directory_option, emit, output_option, say
 from .invoke import call_pytest
 from .table import Column, render, width
@@ -195,7 +195,7 @@ def _call(side: _Model, options: Mapping[str, Any], comparison_id: str) -> Asked
     return ask(
         {
             **options,
-            "exit_by": "tests",
+            "exit": "tests",
             "agents": (f"{agent}:{side.model}",),
             "provider": side.provider,
             "metadata": (*options["metadata"], f"comparison={comparison_id}"),

@@ -25,7 +25,7 @@ from .invoke import Call
 
 if TYPE_CHECKING:
     from ..report.documents.detach import DetachDocument
-    from .asking import Asked
+    from ._run_options import Asked
 
 _PATIENCE = 30.0
 """Seconds until a job counts as started; mistakes show before that, and as a rule the job has begun after two."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .asking import VariadicCommand, ask, run_options
+from ._run_options import VariadicCommand, ask, run_options
 from .common import emit, output_option
 from .units import counted
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from ._run_options import Asked, VariadicCommand
 from .acting import recover_jobs
-from .asking import Asked, VariadicCommand
 from .common import directory_option, output_option
 from .invoke import Call, again, call_pytest
 from .kept import GONE, gone

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from .asking import Asked, VariadicCommand, ask, run_options
+from ._run_options import Asked, VariadicCommand, ask, run_options
 from .common import emit, output_option
 from .invoke import Call, call_pytest
 

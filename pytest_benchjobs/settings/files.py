@@ -42,18 +42,38 @@ def read_profile(name: str, rootdir: Path, directory: Path) -> Layer:
         InputErrors: there is none; every mistake in it, with file and line.
 
     """
+    return _layer(*_profile(name, rootdir, directory))
+
+
+def names_benchmarks(
+    profiles: Iterable[str], job_files: Iterable[Path], rootdir: Path, directory: Path
+) -> bool:
+    """Whether any of the profiles and job files says what to run. Nothing else in them is looked at.
+
+    Raises:
+        InputError: one is not there, or cannot be read.
+
+    """
+    found = [_profile(name, rootdir, directory) for name in profiles]
+    found += [(read_file(path), ()) for path in job_files]
+    keys = {key for document, place in found for key in _table(_at(document, place))}
+    return any(ALIASES.get(key, key) == "benchmarks" for key in keys)
+
+
+def _profile(name: str, rootdir: Path, directory: Path) -> tuple[Document, Place]:
+    """The file a profile is in, and its place there."""
     if "/" in name or name.endswith(_SUFFIXES):
-        return _layer(read_file(directory / name), ())
+        return read_file(directory / name), ()
     pyproject = rootdir / "pyproject.toml"
     known = set(_listed(pyproject))
     if name in known:
-        return _layer(read_document(pyproject, keys="profiles.md"), (*_TABLE, name))
+        return read_document(pyproject, keys="profiles.md"), (*_TABLE, name)
     files = {path for suffix in _SUFFIXES for path in (rootdir / DIRECTORY).glob(f"*{suffix}")}
     named = sorted(path for path in files if path.stem == name)
     if len(named) > 1:
         raise InputError(f"there are two profiles {name!r}: {named[0].name} and {named[1].name}; remove one")
     if named:
-        return _layer(read_file(named[0]), ())
+        return read_file(named[0]), ()
     known |= {path.stem for path in files}
     hint = did_you_mean(name, known).strip() or (
         f"there are: {', '.join(sorted(known))}"
@@ -75,9 +95,7 @@ def _listed(pyproject: Path) -> list[str]:
 
 
 def _layer(document: Document, place: Place) -> Layer:
-    data: Any = document.data
-    for step in place:
-        data = data[step]
+    data = _at(document, place)
     complaints = Complaints(document)
     if not isinstance(data, dict):
         raise InputError("a table of keys is expected", path=document.path, line=document.line(place))
@@ -102,6 +120,13 @@ def _layer(document: Document, place: Place) -> Layer:
         return f"{document.path.name}:{line}: {key}" if line else f"{document.path.name}: {key}"
 
     return Layer({**extra, **values}, overlay(benchmarks, closer), origin)
+
+
+def _at(document: Document, place: Place) -> Any:
+    data: Any = document.data
+    for step in place:
+        data = data[step]
+    return data
 
 
 def _table(value: object) -> Mapping[str, Any]:

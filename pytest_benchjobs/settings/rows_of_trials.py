@@ -318,6 +318,7 @@ REUSE = (
         name="reuse",
         kind="flag",
         help="take over results of earlier jobs that nothing has changed since",
+        console=("--reuse/--no-reuse",),
     ),
     Setting(
         name="force",

@@ -115,7 +115,7 @@ class Setting:
         if not self.on_console or self.hidden or not self.on_line:
             return ()
         own = self.flag.replace("--bench-", "--")
-        return (*(flag for flag in self.console if flag != own), own)
+        return self.console if own in "/".join(self.console).split("/") else (*self.console, own)
 
     @property
     def written(self) -> Kind:

@@ -1,0 +1,280 @@
+"""Options of `run` and its like, made from the table of settings, and the call of pytest that does what they say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from ..settings.call import Written, words
+from ..settings.files import names_benchmarks
+from ..settings.parse import parse
+from ..settings.setting import Setting
+from ..settings.table import BY_NAME, EVERY, GROUPS, SETTINGS
+from .common import default_directory, directory_of
+from .invoke import Call
+
+_VARIADIC = ("--agent", "--benchmark", "--benchmarks", "--scenarios", "--env-vars", "--secrets")
+_HOTTEST = 100
+_FEW = 25
+"""Options that need no groups."""
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Asked(NamedTuple):
+    """A call of pytest, and what has to be known of it."""
+
+    call: Call
+    directory: Path
+    """Where results go."""
+    name: str | None
+    agent_timeout: float | None
+
+
+class VariadicCommand(click.Command):
+    """A command some of whose options take several values, and whose arguments behind `--` are for pytest.
+
+    They are given to it as `rest`.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Give each value an option of its own, which is what click knows."""
+        end = args.index("--") if "--" in args else len(args)
+        left = super().parse_args(ctx, list(self._spread(ctx, args[:end])))
+        ctx.params["rest"] = tuple(args[end + 1 :])
+        return left
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Mention what is behind `--`."""
+        return [*super().collect_usage_pieces(ctx), "[-- PYTEST ARGUMENTS]"]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Settings in the groups of the table, behind what the command itself has."""
+        shown = {
+            str(parameter.name): record
+            for parameter in self.get_params(ctx)
+            if (record := parameter.get_help_record(ctx)) is not None
+        }
+        grouped = {
+            title: [setting.name for setting in settings if setting.name in shown]
+            for title, settings in GROUPS
+        }
+        grouped["what runs"][:0] = [name for name in ("benchmark", "everything") if name in shown]
+        if len(shown) <= _FEW:
+            grouped = {}
+        own = shown.keys() - {name for names in grouped.values() for name in names}
+        for title, names in (("options", [name for name in shown if name in own]), *grouped.items()):
+            if names:
+                with formatter.section(title.capitalize()):
+                    formatter.write_dl([shown[name] for name in names])
+
+    def _spread(self, ctx: click.Context, args: Sequence[str]) -> Iterable[str]:
+        options = {
+            name: parameter
+            for parameter in self.get_params(ctx)
+            if isinstance(parameter, click.Option)
+            for name in (*parameter.opts, *parameter.secondary_opts)
+        }
+        index = 0
+        while index < len(args):
+            name, equals, _ = args[index].partition("=")
+            option = options.get(name)
+            yield args[index]
+            index += 1
+            if option is None or option.is_flag or option.count:
+                continue
+            if not equals:
+                if index == len(args) or args[index].partition("=")[0] in options:
+                    raise click.UsageError(f"Option '{name}' needs a value", ctx)
+                yield args[index]
+                index += 1
+            while name in _VARIADIC and index < len(args) and not args[index].startswith("-"):
+                yield from (name, args[index])
+                index += 1
+
+
+def _option(setting: Setting) -> Callable[[_Command], _Command]:
+    how: dict[str, Any] = {"help": _help(setting)}
+    if setting.kind == "flag":
+        how |= {"is_flag": True, "default": setting.name == "reuse"}
+    else:
+        how |= {"multiple": setting.many, "metavar": setting.metavar}
+    return click.option(*setting.flags, setting.name, **how)
+
+
+def _help(setting: Setting) -> str:
+    text = setting.help.replace("--bench-", "--")
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+_SETTINGS = tuple(setting for setting in SETTINGS if setting.flags and setting.name != "dir")
+_AFTERWARDS = tuple(setting for setting in _SETTINGS if setting.afterwards)
+_OPTIONS = (
+    click.option("--benchmark", multiple=True, metavar="NAME|PATH", help="Benchmark to run."),
+    click.option(
+        "--benchmarks", multiple=True, metavar="NAME...", help="Benchmarks to run, with spaces or commas between."
+    ),
+    click.option("--all", "everything", is_flag=True, help="Run every registered benchmark."),
+    *map(_option, _SETTINGS),
+    click.option("--resume", is_flag=True, help="The same as --reuse, which is the default."),
+    click.option("--temperature", type=float, metavar="X", help="Parameter `temperature` of agents."),
+    click.option(
+        "--dir", "directory", type=click.Path(file_okay=False, path_type=Path),
+        help="Where results go.  [default: bench_dir of the ini file, else reports/ of the project]",
+    ),
+    click.option("--rootdir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="As for pytest."),
+)  # fmt: skip
+
+
+def run_options(command: _Command) -> _Command:
+    """Everything that says what to run, given to the command as keyword arguments for `ask`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def gate_options(command: _Command) -> _Command:
+    """Everything that may be said anew of a job that has ended, given to the command as keyword arguments."""
+    for setting in reversed(_AFTERWARDS):
+        command = _option(setting)(command)
+    return command
+
+
+def ask(options: Mapping[str, Any]) -> Asked:
+    """The call of pytest that does what the options of `run_options` say.
+
+    Raises:
+        click.UsageError, InputError: they contradict each other, or one of them is wrong.
+
+    """
+    directory = results_directory(options)
+    settings = {**_benchmarks(options), **_written(options, _SETTINGS), **_reuse(options)}
+    values = _parsed(settings)
+    keys = [text.partition("=")[0].strip() for text in options["metadata"]]
+    if twice := next((key for key in keys if keys.count(key) > 1), None):
+        raise click.UsageError(f"--metadata: {twice} is given twice")
+    env = values.get("env", {})
+    settings.pop("env", None)
+    settings["dir"] = _short(directory)
+    root = () if options["rootdir"] is None else (f"--rootdir={options['rootdir']}",)
+    if options["temperature"] is not None:
+        settings["params"] = (*_several(settings, "params"), f"temperature={_temperature(options):g}")
+    call = Call((*words(settings, last=root), *options["rest"]), Path.cwd(), env)
+    return Asked(call, directory, values.get("name"), values.get("agent_timeout"))
+
+
+def gate_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the options of `gate_options` say, for `gate_config`.
+
+    Raises:
+        InputError: one of them is wrong.
+
+    """
+    return _parsed(_written(options, _AFTERWARDS))
+
+
+def without_gates(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same options, with none that says what a job is judged by."""
+    flags = {setting.name: False for setting in _AFTERWARDS if setting.kind == "flag"}
+    others = {setting.name: () if setting.many else None for setting in _AFTERWARDS}
+    return {**options, **others, **flags}
+
+
+def flag_of(name: str) -> str:
+    """How the console writes the option that says the setting called `name`."""
+    return next(flag for flag in BY_NAME[name].flags if flag.startswith("--")).partition("/")[0]
+
+
+def _written(options: Mapping[str, Any], settings: Iterable[Setting]) -> dict[str, Written]:
+    """What is given of the settings, by name, as it is written."""
+    return {
+        setting.name: options[setting.name]
+        for setting in settings
+        if options[setting.name] is not None and options[setting.name] not in (False, ())
+    }
+
+
+def _parsed(settings: Mapping[str, Written]) -> dict[str, Any]:
+    """The values, each read by the table's own parser, so that a mistake is told in the words that were typed."""
+    here = Path.cwd()
+    return {
+        name: parse(BY_NAME[name], written, flag_of(name), here)
+        for name, written in settings.items()
+        if BY_NAME[name].flags
+    }
+
+
+def _benchmarks(options: Mapping[str, Any]) -> dict[str, Written]:
+    names = [name.strip() for text in options["benchmarks"] for name in text.split(",")]
+    if options["benchmarks"] and not any(names):
+        raise click.UsageError("--benchmarks is empty; name a benchmark")
+    named = tuple(dict.fromkeys([*options["benchmark"], *filter(None, names)]))
+    scenarios = options["scenarios"]
+    if options["benchmark"] and scenarios:
+        raise click.UsageError(
+            "--benchmark and --scenarios cannot both be given; for some scenarios of a benchmark use --benchmarks "
+            "NAME --scenarios ID"
+        )
+    if options["everything"] and named:
+        raise click.UsageError("--all and --benchmark cannot both be given")
+    if not (named or options["everything"]) and not _named_elsewhere(options):
+        if not scenarios:
+            raise click.UsageError("nothing to run; give --benchmark, --scenarios or --all")
+        return {"benchmarks": (EVERY,)}
+    return {"benchmarks": (EVERY,) if options["everything"] else named}
+
+
+def _named_elsewhere(options: Mapping[str, Any]) -> bool:
+    """Whether a file or an argument for pytest says what to run."""
+    here = Path.cwd()
+    files = [here / options["job_file"]] if options["job_file"] is not None else []
+    places = (argument.partition("::")[0] for argument in options["rest"] if not argument.startswith("-"))
+    return names_benchmarks(options["profile"], files, options["rootdir"] or _root(), here) or any(
+        Path(place).exists() for place in places
+    )
+
+
+def _reuse(options: Mapping[str, Any]) -> dict[str, Written]:
+    """Reuse is on unless it is told otherwise."""
+    for name in ("rerun_failed", "rerun_errors"):
+        if options[name] and (options["force"] or not options["reuse"]):
+            other = "--force" if options["force"] else "--no-reuse"
+            raise click.UsageError(f"{flag_of(name)} and {other} contradict each other")
+    anew = options["force"] or not options["reuse"]
+    return {"force": anew, "reuse": not anew}
+
+
+def _temperature(options: Mapping[str, Any]) -> float:
+    number: float = options["temperature"]
+    if not 0 <= number <= _HOTTEST:
+        raise click.UsageError(f"--temperature: {number:g} is not a number from 0 to {_HOTTEST}")
+    return number
+
+
+def _several(settings: Mapping[str, Written], name: str) -> tuple[str, ...]:
+    written = settings.get(name, ())
+    return written if isinstance(written, tuple) else ()
+
+
+def results_directory(options: Mapping[str, Any]) -> Path:
+    """Where the results of what `run_options` say go."""
+    given: Path | None = options["directory"]
+    if given is not None:
+        return given.absolute()
+    rootdir: Path | None = options["rootdir"]
+    return default_directory() if rootdir is None else directory_of(rootdir.resolve())
+
+
+def _root() -> Path:
+    """Where pytest's rootdir will be, as near as can be told before it runs."""
+    here = Path.cwd()
+    return next((place for place in (here, *here.parents) if (place / "pyproject.toml").is_file()), here)
+
+
+def _short(directory: Path) -> str:
+    """A path for a command line: from here, where it is below."""
+    shown = os.path.relpath(directory)
+    return str(directory) if shown.startswith("..") else shown

@@ -1,0 +1,68 @@
+"""What pytest is called with: settings as data, and the words they are on a command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from .setting import Setting, texts_of
+from .table import BY_FLAG, BY_NAME, EVERY, SETTINGS
+
+Written = bool | str | tuple[str, ...]
+"""The value of a setting as it is written: a text, several of one that may be repeated, or true for a flag."""
+
+
+class Said(NamedTuple):
+    """The words of a command line, apart."""
+
+    settings: dict[str, Written]
+    """By the name of the setting."""
+    rest: tuple[str, ...]
+    """What is for pytest and its other plugins."""
+
+
+def split(words: Sequence[str]) -> Said:
+    """Take the settings out of a command line of pytest."""
+    settings: dict[str, Written] = {}
+    rest: list[str] = []
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word == "--":
+            rest += (word, *left)
+            break
+        flag, equals, value = word.partition("=")
+        setting = BY_FLAG.get(flag)
+        if setting is None:
+            rest.append(word)
+        elif setting.kind == "flag":
+            settings[setting.name] = True
+        else:
+            if not equals:
+                missing = not left or (flag == "--bench" and left[0].startswith("-"))
+                value = EVERY if missing else left.pop(0)
+            before = settings.get(setting.name, ())
+            settings[setting.name] = (*before, value) if setting.many and isinstance(before, tuple) else value
+    return Said(settings, tuple(rest))
+
+
+def words(
+    settings: Mapping[str, Written], rest: Iterable[str] = (), last: Iterable[str] = ()
+) -> tuple[str, ...]:
+    """The command line that says so: what is for pytest itself, then settings in the order of the table.
+
+    `last` stands before the directory of results. An option and its value are one word: a path of its own pytest takes
+    for a place where tests are, and its rootdir from there, before it knows our options.
+    """
+    before = tuple(rest)
+    end = before.index("--") if "--" in before else len(before)
+    said = [word for setting in SETTINGS if setting.name != "dir" for word in _of_one(setting, settings)]
+    return (*before[:end], *said, *last, *_of_one(BY_NAME["dir"], settings), *before[end:])
+
+
+def _of_one(setting: Setting, settings: Mapping[str, Written]) -> Iterable[str]:
+    written = settings.get(setting.name)
+    if written is True:
+        yield setting.flag
+    elif written:
+        yield from (f"{setting.flag}={text}" for text in texts_of(written))
