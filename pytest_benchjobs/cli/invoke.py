@@ -8,7 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -16,15 +16,14 @@ from typing import IO, NamedTuple
 
 from ..model.errors import InputError
 from ..model.job import JobRecord
-from ..settings import VARIABLES
+from ..settings.call import Said, Written, split, words
+from ..settings.setting import texts_of
+from ..settings.table import BY_NAME
 from ..store.redact import looks_secret
 from ..store.reproducibility import ini_variables
 
-_ENV = "--bench-env"
+_ENV = BY_NAME["env"]
 _REDACTED = "[redacted]"
-_OF_ONE_CALL = {"--bench-job-id", "--bench-resume", "--bench-rescore", "--bench-parent", "--bench-from"}
-"""With a value each. They said what to do that time, not what the job is."""
-_FLAGS_OF_ONE_CALL = {"--bench-plan"}
 
 
 class Call(NamedTuple):
@@ -45,26 +44,39 @@ class Call(NamedTuple):
     @property
     def environment(self) -> dict[str, str]:
         """The environment of the call."""
-        environment = {name: value for name, value in os.environ.items() if name != VARIABLES}
-        return {**environment, VARIABLES: json.dumps(dict(self.env))} if self.env else environment
+        environment = {name: value for name, value in os.environ.items() if name != _ENV.variable}
+        handed_over = {_ENV.variable: json.dumps(dict(self.env))} if self.env and _ENV.variable else {}
+        return environment | handed_over
 
     def shown(self) -> str:
         """What a user would type. Values of variables that look like secrets are left out."""
         variables = [
             part
             for name, value in self.env.items()
-            for part in (_ENV, f"{name}={_REDACTED if looks_secret(name, value) else value}")
+            for part in (_ENV.flag, f"{name}={_REDACTED if looks_secret(name, value) else value}")
         ]
         return shlex.join(["pytest", *self.arguments, *variables])
 
 
+def said_of(record: JobRecord) -> Said:
+    """What pytest was called with for a job: settings, and what was for pytest. Older jobs kept the words alone."""
+    invocation = record.invocation
+    if invocation is None:
+        return Said({}, ())
+    if invocation.settings is None:
+        return split(invocation.arguments)
+    return Said(dict(invocation.settings), invocation.rest)
+
+
 def again(
     record: JobRecord,
-    *extra: str,
+    *more: str,
+    changes: Mapping[str, Written] | None = None,
+    without: Collection[str] = (),
     env: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> Call:
-    """The call that an earlier job was, with more arguments.
+    """The call that an earlier job was, but for changes of settings and without some of them; and with more words.
 
     `env` has the values of its `--bench-env`, which are kept nowhere, and may have more. `directory` is where the
     results are now; by default where they were then.
@@ -82,17 +94,24 @@ def again(
         raise InputError(
             f"job {record.id} was started in {invocation.directory}, which is not there any more"
         )
-    arguments, needed = _without_what_was_for_once(invocation.arguments)
+    said = said_of(record)
+    rest, needed = _without_values(said.rest)
+    needed += (text.partition("=")[0] for text in texts_of(said.settings.get("env", ())))
     given = dict(env or {})
-    missing = [name for name in needed if name not in given]
+    missing = [name for name in dict.fromkeys(needed) if name not in given]
     if missing:
         values = " ".join(f"{name}=..." for name in missing)
         raise InputError(
             f"values of --bench-env are kept nowhere; give those of job {record.id} again: --env-vars {values}"
         )
-    # In one word: pytest takes a path of its own for a place where tests are, and its rootdir from there.
-    where = () if directory is None else (f"--bench-dir={directory.absolute()}",)
-    return Call((*arguments, *where, *extra), invocation.directory, given)
+    settings = {
+        name: written
+        for name, written in said.settings.items()
+        if name in BY_NAME and not BY_NAME[name].forgotten and name not in ("env", *without)
+    }
+    if directory is not None:
+        settings["dir"] = str(directory.absolute())
+    return Call((*words({**settings, **(changes or {})}, rest), *more), invocation.directory, given)
 
 
 def call_pytest(call: Call, *, stdout: IO[bytes] | int | None = None) -> int:
@@ -125,26 +144,14 @@ def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _without_what_was_for_once(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Arguments that can be given again, and names of the variables whose values are missing in them."""
+def _without_values(words: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Words for pytest without the values of `-o bench_env=...`, and the names of those variables."""
     kept: list[str] = []
-    needed: dict[str, None] = {}
     overridden: list[str] = []
-    rest = iter(arguments)
-    for argument in rest:
-        option, equals, value = argument.partition("=")
-        if option in _FLAGS_OF_ONE_CALL:
-            continue
-        if option in _OF_ONE_CALL or option == _ENV:
-            value = value if equals else next(rest, "")
-            if option == _ENV:
-                needed[value.partition("=")[0]] = None
-            continue
-        variables = ini_variables(kept[-1] if kept else "", argument)
-        if variables is None:
-            kept.append(argument)
-        else:
+    for word in words:
+        variables = ini_variables(kept[-1] if kept else "", word)
+        if variables is not None:
             # What the ini file says does not count, nor does an earlier one of these.
-            kept.append(variables.upto)
             overridden = [line.partition("=")[0].strip() for line in variables.lines]
-    return kept, list(dict.fromkeys((*overridden, *needed)))
+        kept.append(word if variables is None else variables.upto)
+    return kept, overridden

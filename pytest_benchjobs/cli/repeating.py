@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from ..settings.call import Written
+from ..settings.parse import parse
+from ..settings.table import ALL, BY_NAME
 from ._run_options import Asked, VariadicCommand
 from .acting import recover_jobs
 from .common import directory_option, output_option
-from .invoke import Call, again, call_pytest
+from .invoke import Call, again, call_pytest, said_of
 from .kept import GONE, gone
 from .units import counted
-from .variables import variables
 
 if TYPE_CHECKING:
     from ..model.job import JobConfig, JobRecord, Overrides
     from ..store.reader import HistoryReader
     from ..store.rows import TrialRow
 
-_REUSE = {
-    "--bench-reuse",
-    "--bench-rerun-failed",
-    "--bench-rerun-errors",
-    "--bench-force",
-    "--bench-explain-reuse",
-}
-_DRAWN = ("--bench-sample=100%", "--bench-max-examples=1000000000")
+_REUSE = ("reuse", "rerun_failed", "rerun_errors", "explain_reuse")
+_DRAWN: Mapping[str, Written] = {"sample": "100%", "max_examples": ALL}
 """All there are: those of the earlier job are named one by one."""
 _USAGE_ERROR = 4
 _STOPS_AT_FAILURES = re.compile(r"-[a-zA-Z]*x[a-zA-Z]*$|--exitfirst$|--maxfail\b")
@@ -86,14 +82,8 @@ def resume(*, job: str, directory: Path, rest: tuple[str, ...], **how: Any) -> i
         )
         return 0
     _refuse_rescored(record)
-    call = _again(
-        found,
-        how["env_vars"],
-        *("--bench-resume", record.id),
-        *_to_the_end(found.record),
-        *_its_trials(found),
-        *rest,
-    )
+    changes = {"resume": record.id, **_its_trials(found)}
+    call = _again(found, how["env_vars"], changes, *_to_the_end(found.record), *rest)
     if how["print_command"]:
         click.echo(call.shown())
         return 0
@@ -106,8 +96,8 @@ def resume(*, job: str, directory: Path, rest: tuple[str, ...], **how: Any) -> i
 
 def _to_the_end(record: JobRecord) -> list[str]:
     """For a job that was to stop at a failure: the failures it has would stop it again before anything is run."""
-    arguments = record.invocation.arguments if record.invocation is not None else ()
-    return ["--maxfail=0"] if any(_STOPS_AT_FAILURES.match(argument) for argument in arguments) else []
+    rest = said_of(record).rest
+    return ["--maxfail=0"] if any(_STOPS_AT_FAILURES.match(argument) for argument in rest) else []
 
 
 @click.command(cls=VariadicCommand)
@@ -137,16 +127,9 @@ def rerun(
         click.echo(f"no trial of job {found.record.id} {what}: there is nothing to do", err=True)
         return 0
     which = f"{found.record.id}:{','.join(states)}" if states else found.record.id
-    call = _again(
-        found,
-        how["env_vars"],
-        *("--bench-from", which, "--bench-force", "--bench-parent", found.record.id),
-        *_all_there_are(found.record),
-        *(f"--bench-scenario={scenario}" for scenario in scenarios),
-        *rest,
-        without=_REUSE,
-        scenarios=not scenarios,
-    )
+    changes: dict[str, Written] = {"from": which, "force": True, "parent": found.record.id}
+    changes |= {**_all_there_are(found.record), **_only(scenarios)}
+    call = _again(found, how["env_vars"], changes, *rest, without=_REUSE)
     return _begin(call, found, how)
 
 
@@ -180,16 +163,9 @@ def rescore(
             "skipped",
             err=True,
         )
-    call = _again(
-        found,
-        how["env_vars"],
-        *("--bench-rescore", found.record.id, "--bench-from", found.record.id),
-        *_all_there_are(found.record),
-        *(f"--bench-scenario={scenario}" for scenario in scenarios),
-        *rest,
-        without=_REUSE,
-        scenarios=not scenarios,
-    )
+    changes: dict[str, Written] = {"rescore": found.record.id, "from": found.record.id}
+    changes |= {**_all_there_are(found.record), **_only(scenarios)}
+    call = _again(found, how["env_vars"], changes, *rest, without=(*_REUSE, "force"))
     return _begin(call, found, how)
 
 
@@ -228,27 +204,29 @@ def _is_finished(job: _Job) -> bool:
 def _refuse_rescored(record: JobRecord) -> None:
     from ..model.errors import InputError
 
-    arguments = record.invocation.arguments if record.invocation is not None else ()
-    if any(argument.partition("=")[0] == "--bench-rescore" for argument in arguments):
+    if "rescore" in said_of(record).settings:
         raise InputError(
             f"job {record.id} graded trials again, which is quicker done anew: benchjobs rescore {record.parent}"
         )
 
 
-def _its_trials(job: _Job) -> tuple[str, ...]:
+def _only(scenarios: tuple[str, ...]) -> dict[str, Written]:
+    return {"scenarios": scenarios} if scenarios else {}
+
+
+def _its_trials(job: _Job) -> dict[str, Written]:
     """Which trials of yet another job it was to run, if it was made so."""
     from ..model.result import Outcome
     from ..store.reader import HistoryReader
 
-    arguments = job.record.invocation.arguments if job.record.invocation is not None else ()
-    which = _value(arguments, "--bench-from")
-    if which is None:
-        return ()
+    which = said_of(job.record).settings.get("from")
+    if not isinstance(which, str):
+        return {}
     name, colon, states = which.rpartition(":")
     if not colon or not {state.strip().lower() for state in states.split(",")} <= set(Outcome):
         name, colon, states = which, "", ""  # a name may have a colon
     with HistoryReader.of(job.directory) as history:
-        return ("--bench-from", _as_of(history, name, job.record) + colon + states)
+        return {"from": _as_of(history, name, job.record) + colon + states}
 
 
 def _as_of(history: HistoryReader, text: str, record: JobRecord) -> str:
@@ -264,15 +242,6 @@ def _as_of(history: HistoryReader, text: str, record: JobRecord) -> str:
             if job.name == text:
                 return job.id
     return find_job(history, text)
-
-
-def _value(arguments: Sequence[str], flag: str) -> str | None:
-    found = None
-    for place, argument in enumerate(arguments):
-        name, equals, value = argument.partition("=")
-        if name == flag:
-            found = value if equals else next(iter(arguments[place + 1 :]), None)
-    return found
 
 
 def _of_scenarios(job: _Job, scenarios: Iterable[str]) -> list[TrialRow]:
@@ -296,34 +265,30 @@ def _of_scenarios(job: _Job, scenarios: Iterable[str]) -> list[TrialRow]:
     return [row for row in job.trials if row.scenario in wanted]
 
 
-def _all_there_are(record: JobRecord) -> tuple[str, ...]:
+def _all_there_are(record: JobRecord) -> Mapping[str, Written]:
     """Undo what drew a part of the scenarios: of those it drew, it would draw a part again."""
     configurations: list[JobConfig | Overrides] = [record.config, *record.config.per_benchmark.values()]
-    return _DRAWN if any(one.sample or one.max_examples for one in configurations) else ()
+    return _DRAWN if any(one.sample or one.max_examples for one in configurations) else {}
 
 
 def _again(
     job: _Job,
     env_vars: Iterable[str],
+    changes: Mapping[str, Written],
     *more: str,
-    without: Iterable[str] = (),
-    scenarios: bool = True,
+    without: Collection[str] = (),
 ) -> Call:
-    """The call of the job, without those flags, and without `--bench-scenario` unless `scenarios`."""
+    """The call of the job with changes of its settings, and more words for pytest."""
     here = job.directory.absolute()
     moved = here.resolve() != job.record.config.directory.resolve()
-    call = again(job.record, env=variables("--env-vars", env_vars), directory=here if moved else None)
-    kept: list[str] = []
-    rest = iter(call.arguments)
-    for argument in rest:
-        if argument in without:
-            continue
-        if not scenarios and argument.partition("=")[0] == "--bench-scenario":
-            if "=" not in argument:
-                next(rest, None)
-            continue
-        kept.append(argument)
-    return call._replace(arguments=(*kept, *more))
+    return again(
+        job.record,
+        *more,
+        changes=changes,
+        without=without,
+        env=parse(BY_NAME["env"], tuple(env_vars), "--env-vars"),
+        directory=here if moved else None,
+    )
 
 
 def _begin(call: Call, job: _Job, how: dict[str, Any]) -> int:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..settings.parse import parse
+from ..settings.table import BY_NAME
 from .common import directory_option
 from .kept import GONE, gone
-from .variables import variables
 
 if TYPE_CHECKING:
     from ..sandbox.protocol import Keeper
@@ -59,7 +60,7 @@ def shell(
     begins with what was kept: what it changes is gone when it ends. Without a terminal the shell reads commands from
     standard input. A COMMAND runs instead of the shell; the exit status is its own.
     """
-    env = variables("--env", given)
+    env = parse(BY_NAME["env"], given, "--env")
     row = _kept_trial(directory, what, scenario, agent, attempt)
     from ..model.owner import current_owner
     from ..sandbox.providers import keeper

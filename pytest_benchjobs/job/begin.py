@@ -10,12 +10,14 @@ import shutil
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..model.errors import BenchError, InputError
 from ..model.gate import GateConfig
 from ..model.job import Invocation, JobConfig, JobRecord, JobStatus, Totals
 from ..model.owner import current_owner
+from ..settings.call import split
+from ..settings.table import SETTINGS
 from ..store.bundle import JobBundle, new_job_id
 from ..store.files import remove_tree
 from ..store.history import History
@@ -216,6 +218,8 @@ def _is_run(bundle: JobBundle, record: JobRecord) -> bool:
 
 def _new_record(request: Request) -> JobRecord:
     now = datetime.datetime.now(datetime.UTC)
+    arguments = redact_arguments(request.arguments)
+    said = split(arguments)
     return JobRecord(
         id=request.job_id or new_job_id(now),
         name=request.config.name,
@@ -228,7 +232,9 @@ def _new_record(request: Request) -> JobRecord:
         narrowed=request.narrowed,
         named=request.named,
         invocation=Invocation(
-            arguments=tuple(redact_arguments(request.arguments)),
+            arguments=tuple(arguments),
+            settings=said.settings,
+            rest=said.rest,
             directory=request.directory,
             rootdir=request.root,
         ),
@@ -267,12 +273,18 @@ def _resumed_record(bundle: JobBundle, now: JobConfig, gate: GateConfig) -> JobR
             "owner": current_owner(),
             "finished_at": None,
             "message": None,
-            # What it is judged by may be said anew; what it is may not.
-            "config": record.config.model_copy(update={"gate": gate}),
+            # How trials run may be said anew, and is in force now; what they are may not.
+            "config": record.config.model_copy(update={**_in_force(now), "gate": gate}),
             "totals": Totals(),
             "resumed_at": (*record.resumed_at, datetime.datetime.now(datetime.UTC)),
         }
     )
+
+
+def _in_force(now: JobConfig) -> dict[str, Any]:
+    """Return the settings that a resumed job takes from the call that resumes it."""
+    names = (setting.name for setting in SETTINGS if setting.resumable)
+    return {name: getattr(now, name) for name in names if name in JobConfig.model_fields}
 
 
 def _attempts(config: JobConfig) -> str:

@@ -206,6 +206,10 @@ class Invocation(Model):
 
     arguments: tuple[str, ...]
     """Without `pytest` itself. Values of `--bench-env` are left out: they may be secrets."""
+    settings: dict[str, bool | str | tuple[str, ...]] | None = None
+    """The settings among the arguments, by name, as they were written. None: of a job from before they were kept."""
+    rest: tuple[str, ...] = ()
+    """The arguments that are for pytest and its other plugins."""
     directory: Path
     """Where it was called."""
     rootdir: Path

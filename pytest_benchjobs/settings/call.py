@@ -29,7 +29,7 @@ def split(words: Sequence[str]) -> Said:
     while left:
         word = left.pop(0)
         if word == "--":
-            rest += (word, *left)
+            rest += (word, *left) if any(one.startswith("-") for one in left) else left
             break
         flag, equals, value = word.partition("=")
         setting = BY_FLAG.get(flag)
@@ -56,8 +56,13 @@ def words(
     """
     before = tuple(rest)
     end = before.index("--") if "--" in before else len(before)
-    said = [word for setting in SETTINGS if setting.name != "dir" for word in _of_one(setting, settings)]
-    return (*before[:end], *said, *last, *_of_one(BY_NAME["dir"], settings), *before[end:])
+    lasting = [setting for setting in SETTINGS if not setting.forgotten and setting.name != "dir"]
+    said = [word for setting in lasting for word in _of_one(setting, settings)]
+    said += (*last, *_of_one(BY_NAME["dir"], settings))
+    for setting in reversed(SETTINGS):
+        if setting.forgotten:
+            said += (part for word in _of_one(setting, settings) for part in word.split("=", 1))
+    return (*before[:end], *said, *before[end:])
 
 
 def _of_one(setting: Setting, settings: Mapping[str, Written]) -> Iterable[str]:

@@ -10,11 +10,9 @@ from ..model.errors import InputError
 from .agents import read_agent
 from .matrix import parse_parameters
 from .setting import Setting, texts_of
+from .table import ALL
 from .types import validated
 from .values import read_number, read_value
-
-ALL = "all"
-"""Said of a number of scenarios: there is no limit, whatever weaker layers say."""
 
 
 def parse(setting: Setting, written: Any, blame: str, directory: Path | None = None) -> Any:

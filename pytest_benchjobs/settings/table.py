@@ -14,6 +14,8 @@ from .setting import Setting
 
 EVERY = "*"
 """The value of `--bench` that stands for every benchmark; so does `--bench` alone."""
+ALL = "all"
+"""The value of `--bench-max-examples` that lifts the limit which a weaker layer sets."""
 LOCAL = "local"
 """The sandbox that needs no Docker."""
 GROUPS: tuple[tuple[str, tuple[Setting, ...]], ...] = (

@@ -213,6 +213,34 @@ def test_values_of_variables_are_asked_for_and_never_shown(project: Project, int
     assert project.ran() == []
 
 
+def test_what_changes_no_result_may_be_said_anew_and_is_what_the_record_says(
+    project: Project, interrupted: str
+) -> None:
+    more = ("--", "--bench-concurrency", "2", "--bench-max-cost", "9", "--bench-threshold", "0.5")
+    done = project.benchjobs("resume", "last", "--env-vars", "GREETING=hi", *more)
+    assert done.returncode == 1, done.stderr
+    config = project.job(interrupted)["config"]
+    assert (config["concurrency"], config["max_cost"], config["threshold"]) == (2, 9, 1)
+
+
+def test_a_job_of_which_only_the_words_were_kept_is_called_the_same_way(project: Project) -> None:
+    job = project.run(
+        "--bench-reuse", "-k", "right or wrong", "--bench-job-name", "old", "--bench-scenario", "right,slow"
+    )
+    path = project.path / "reports" / "jobs" / job / "job.json"
+    record = json.loads(path.read_text())
+    kept = record["invocation"]
+    assert kept["settings"] == {"reuse": True, "name": "old", "scenarios": ["right,slow"]}
+    assert kept["rest"][-2:] == ["-k", "right or wrong"]
+    for command in ("rerun", "rescore"):
+        shown = project.benchjobs(command, "last", "--print-command").stdout
+        old = {name: value for name, value in kept.items() if name not in ("settings", "rest")}
+        path.write_text(json.dumps({**record, "invocation": old}))
+        assert project.benchjobs(command, "last", "--print-command").stdout == shown
+        path.write_text(json.dumps(record))
+    assert "--bench-scenario=right,slow --bench-job-name=old" in shown
+
+
 def test_a_job_that_runs_is_left_alone(project: Project) -> None:
     project.stay.touch()
     process = project.pytest()
