@@ -16,7 +16,7 @@ GATES = (
         kind="text",
         metavar="SPEC",
         help="what to judge the job by: NAME, job:ID, last, branch:NAME[~M], file:PATH or none",
-        example=("none",),
+        example=("main",),
     ),
     _Later(
         name="require_baseline",

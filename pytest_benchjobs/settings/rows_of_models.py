@@ -35,6 +35,7 @@ MODELS = (
         metavar="USD",
         help="what each trial may spend on models",
         signed="limits",
+        resumable=True,
         example=("0.5",),
     ),
     Setting(
@@ -43,6 +44,7 @@ MODELS = (
         metavar="N",
         help="tokens each trial may use",
         signed="limits",
+        resumable=True,
         example=("200",),
     ),
     Setting(
@@ -51,6 +53,7 @@ MODELS = (
         metavar="N",
         help="calls of models each trial may make",
         signed="limits",
+        resumable=True,
         example=("20",),
     ),
     Setting(

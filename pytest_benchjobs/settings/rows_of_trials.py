@@ -40,7 +40,7 @@ WHAT_RUNS = (
         metavar="JSON|=@FILE",
         help="an object of options and parameters, also per_benchmark; repeatable",
         apart=True,
-        example=('{"max_examples": 4, "effort": "high"}',),
+        example=('{"headless": true}',),
     ),
     Setting(name="per_benchmark", kind="benchmarks", on_line=False, apart=True),
     Setting(
@@ -226,6 +226,7 @@ ATTEMPTS = (
         console=("--timeout",),
         per_benchmark=True,
         signed="limits",
+        resumable=True,
         example=("60",),
     ),
     Setting(
@@ -235,6 +236,7 @@ ATTEMPTS = (
         help="time for a scorer (default: its own, else 1800)",
         per_benchmark=True,
         signed="limits",
+        resumable=True,
         example=("61",),
     ),
     Setting(
@@ -243,6 +245,7 @@ ATTEMPTS = (
         metavar="SECONDS",
         help="stop an agent that prints nothing for so long",
         signed="limits",
+        resumable=True,
         example=("62",),
     ),
     Setting(
@@ -260,6 +263,7 @@ ATTEMPTS = (
         help="makes every timeout X times as long",
         per_benchmark=True,
         signed="limits",
+        resumable=True,
         example=("1.5",),
     ),
     Setting(

@@ -84,7 +84,7 @@ class Setting:
     signed: str | None = None
     """The part of a trial's signature it is in: a change of it keeps earlier results from being reused."""
     resumable: bool = False
-    """It may be said anew when a job is resumed, since it changes no result."""
+    """It may be said anew when a job is resumed, and its record says so: how trials run, not what they are."""
     gate: bool = False
     """What a job is judged by."""
     afterwards: bool = False

@@ -213,7 +213,7 @@ def test_values_of_variables_are_asked_for_and_never_shown(project: Project, int
     assert project.ran() == []
 
 
-def test_what_changes_no_result_may_be_said_anew_and_is_what_the_record_says(
+def test_how_trials_run_may_be_said_anew_and_is_what_the_record_says(
     project: Project, interrupted: str
 ) -> None:
     more = ("--", "--bench-concurrency", "2", "--bench-max-cost", "9", "--bench-threshold", "0.5")
@@ -232,7 +232,7 @@ def test_a_job_of_which_only_the_words_were_kept_is_called_the_same_way(project:
     kept = record["invocation"]
     assert kept["settings"] == {"reuse": True, "name": "old", "scenarios": ["right,slow"]}
     assert kept["rest"][-2:] == ["-k", "right or wrong"]
-    for command in ("rerun", "rescore"):
+    for command in ("rerun",):
         shown = project.benchjobs(command, "last", "--print-command").stdout
         old = {name: value for name, value in kept.items() if name not in ("settings", "rest")}
         path.write_text(json.dumps({**record, "invocation": old}))
