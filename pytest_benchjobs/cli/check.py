@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..settings.call import Written, words
 from ._run_options import VariadicCommand
 from .common import emit, output_option
 from .invoke import Call, call_pytest
@@ -83,19 +84,21 @@ def check(
 def _call(
     benchmarks: Sequence[str], scenarios: Sequence[str], attempts: int, place: Path, rest: Sequence[str]
 ) -> Call:
-    arguments = [
-        *(f"--bench={name}" for name in benchmarks),
-        *(f"--bench-scenario={scenario}" for scenario in scenarios),
-        *("--bench-agent", "oracle", "--bench-agent", "nop"),
-        *("--bench-attempts", str(attempts), "--bench-attempt-policy", "each", "--bench-force"),
-        *("--bench-baseline", "none", "--bench-exit", "tests"),
+    settings: dict[str, Written] = {
+        "benchmarks": tuple(benchmarks),
+        "scenarios": tuple(scenarios),
+        "agents": ("oracle", "nop"),
+        "attempts": str(attempts),
+        "attempt_policy": "each",
+        "baseline": "none",
+        "exit": "tests",
         # What agents are known to fail at says nothing of whether a scenario is sound.
-        *("--bench-known", "none"),
-        # In one word: pytest would take a path of its own for a place where tests are, and its rootdir from there.
-        *(f"--bench-dir={place}", "--bench-job-name", "check"),
-        *rest,
-    ]
-    return Call(tuple(arguments), Path.cwd())
+        "known": "none",
+        "force": True,
+        "dir": str(place),
+        "name": "check",
+    }
+    return Call((*words(settings), *rest), Path.cwd())
 
 
 def _checked(call: Call, place: Path, attempts: int) -> CheckDocument:

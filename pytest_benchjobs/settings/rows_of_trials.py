@@ -305,7 +305,7 @@ GRADING = (
         metavar="PATTERN",
         help="scenarios that are graded by contract",
         signed="environment",
-        example=("serve-*",),
+        example=("co*",),
     ),
     Setting(
         name="known",

@@ -28,6 +28,7 @@ from ..model.scenario import Reference, Scenario, ScorerSpec
 from ..sandbox.protocol import BYTECODE, File
 from ..scoring.builtin import builtin_scorers
 from ..scoring.protocol import Scorer
+from ..settings.rows_of_models import MODELS
 from ..sources.template import fill
 from ..store.redact import looks_secret
 from .limits import Limits
@@ -49,7 +50,7 @@ _IMAGE_OR_LIMIT = {
     "gpus",
 }
 _LIMITS = ("cpus", "memory", "storage", "pids", "gpus")
-_SPENDING = ("trial_max_cost", "trial_max_tokens", "trial_max_calls")
+_SPENDING = tuple(setting.name for setting in MODELS if setting.signed)
 _OF_BOTH = ("environment", "parameters", "limits")
 """Parts that decide what the agent does, and what its scorers do as well."""
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=str).encode

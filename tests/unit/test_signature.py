@@ -27,6 +27,9 @@ from pytest_benchjobs.model.scenario import (
 from pytest_benchjobs.sandbox.protocol import File
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.scoring.protocol import ScoringContext
+from pytest_benchjobs.settings.parse import parse
+from pytest_benchjobs.settings.setting import Setting
+from pytest_benchjobs.settings.table import SETTINGS
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.testing import FakeProvider
 from pytest_benchjobs.trial.prepare import Services, prepare
@@ -177,6 +180,23 @@ def test_what_does_not_decide_changes_nothing(what: str, world: World) -> None:
     before = world.parts()
     DOES_NOT[what](world)
     assert world.parts() == before
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        one
+        for one in SETTINGS
+        if one.name in JobConfig.model_fields and one.name not in ("agents", "benchmarks")
+    ],
+    ids=lambda setting: setting.name,
+)
+def test_a_setting_of_a_job_is_in_the_part_that_its_row_names(setting: Setting, world: World) -> None:
+    before = world.parts()
+    typed = setting.example if setting.many else (*setting.example, True)[0]
+    world.config[setting.name] = parse(setting, typed, setting.flag)
+    after = world.parts()
+    assert {name for name in before if before[name] != after[name]} == {setting.signed} - {None}
 
 
 def test_the_same_content_elsewhere_is_the_same(tmp_path: Path) -> None:
