@@ -230,7 +230,7 @@ def test_whatever_is_typed_is_quoted_so_that_a_shell_gives_it_back(words: list[s
         (["--benchmark", "a", "--agent", ""], "--agent: it is empty; give a value, or leave it out"),
         (["--benchmark", "a", "--env-vars", "NOVALUE"], "--env-vars: 'NOVALUE' is not of the form KEY=VALUE"),
         (["--benchmark", "a", "--env-vars", "=x"], "--env-vars: '=x' is not of the form KEY=VALUE"),
-        (["--benchmark", "a", "--env-vars", "1A=x"], "--env-vars: '1A' is not the name of an environment variable: letters, digits and _ only"),
+        (["--benchmark", "a", "--env-vars", "1A=x"], "--env-vars: '1A' is not a name for a variable (letters, digits and '_')"),
         (["--benchmark", "a", "--secrets", "TOKEN"], "--secrets: 'TOKEN' is not of the form VARIABLE=NAME"),
         (["--benchmark", "a", "--secrets", "TOKEN="], "--secrets: TOKEN= names no secret; write VARIABLE=NAME"),
         (["--benchmark", "a", "--metadata", "x"], "--metadata: 'x' is not of the form KEY=VALUE"),
