@@ -232,13 +232,14 @@ def test_a_job_of_which_only_the_words_were_kept_is_called_the_same_way(project:
     kept = record["invocation"]
     assert kept["settings"] == {"reuse": True, "name": "old", "scenarios": ["right,slow"]}
     assert kept["rest"][-2:] == ["-k", "right or wrong"]
-    for command in ("rerun",):
-        shown = project.benchjobs(command, "last", "--print-command").stdout
-        old = {name: value for name, value in kept.items() if name not in ("settings", "rest")}
-        path.write_text(json.dumps({**record, "invocation": old}))
-        assert project.benchjobs(command, "last", "--print-command").stdout == shown
-        path.write_text(json.dumps(record))
-    assert "--bench-scenario=right,slow --bench-job-name=old" in shown
+    shown = project.benchjobs("rerun", "last", "--print-command").stdout
+    assert (
+        "-k 'right or wrong' --bench-scenario=right,slow --bench-force --bench-job-name=old --bench-parent"
+        in shown
+    )
+    old = {name: value for name, value in kept.items() if name not in ("settings", "rest")}
+    path.write_text(json.dumps({**record, "invocation": old}))
+    assert project.benchjobs("rerun", "last", "--print-command").stdout == shown
 
 
 def test_a_job_that_runs_is_left_alone(project: Project) -> None:
