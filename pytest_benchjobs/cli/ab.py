@@ -6,7 +6,6 @@ import dataclasses
 import datetime
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,6 +38,7 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
     """
     from ..store.bundle import new_job_id
     from ..store.reader import HistoryReader
+    from .gate import keep_verdict
     from .run import USAGE_ERROR, with_id
 
     if a.strip() == b.strip():
@@ -62,7 +62,7 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
         return 2 if status == USAGE_ERROR else status
     with HistoryReader.of(asked.directory) as history:
         comparison, judged = _judged(history, job, (a, b), config)
-    _keep(asked.directory, comparison, judged)
+    keep_verdict(judged.report, asked.directory, comparison)
     emit(judged.report, lambda: _lines(comparison, judged), output)
     return judged.status
 
@@ -106,17 +106,6 @@ def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) ->
 def _of_agent(both: Side, label: str, spec: str) -> Side:
     cells = {key: cell for key, cell in both.cells.items() if cell.agent == label}
     return dataclasses.replace(both, name=spec, cells=cells)
-
-
-def _keep(directory: Path, comparison: Comparison, judged: Judged) -> None:
-    from ..store.bundle import JobBundle
-    from ..store.gates import keep_gate
-    from ..store.history import History
-
-    keep_gate(JobBundle(directory, judged.report.job).root, judged.report)
-    with History.of(directory) as history:
-        history.save_comparison(comparison)
-        history.save_gate(judged.report)
 
 
 def _lines(comparison: Comparison, judged: Judged) -> Iterator[str]:

@@ -17,6 +17,7 @@ from .common import death_of, directory_option, emit, output_option, say
 if TYPE_CHECKING:
     from ..analysis.baseline import Resolved
     from ..analysis.gate.job import Judged
+    from ..model.comparison import Comparison
     from ..model.gate import GateConfig, GateReport
     from ..model.job import JobRecord
     from ..store.reader import HistoryReader
@@ -94,7 +95,7 @@ def gate(
         )
     judged = judged._replace(report=_after(judged.report, directory))
     report = judged.report
-    _keep(report, directory)
+    keep_verdict(report, directory)
     emit(report, lambda: judged_lines(judged), output)
     _tell(record, judged, directory, ci, markdown=markdown, junit=junit, metrics=metrics)
     return judged.status
@@ -162,20 +163,19 @@ def _judged(
     return with_publishing(judged, record, results, at.date())
 
 
-def _keep(report: GateReport, directory: Path) -> None:
-    """Note what was said. Where nothing can be written, the answer stands nevertheless."""
+def keep_verdict(report: GateReport, directory: Path, comparison: Comparison | None = None) -> None:
+    """Keep a verdict, and the comparison it is of. Where nothing can be written, the verdict stands nevertheless."""
+    from ..job.judge import keep
     from ..model.errors import BenchError
     from ..store.bundle import JobBundle
-    from ..store.gates import keep_gate
     from ..store.history import History
 
     try:
-        root = JobBundle(directory, report.job).root
-        if root.is_dir():
-            keep_gate(root, report)
         with History.of(directory) as history:
-            history.save_gate(report)
-    except BenchError as error:
+            if comparison is not None:
+                history.save_comparison(comparison)
+            keep(JobBundle(directory, report.job), history, report)
+    except (BenchError, OSError) as error:
         say(f"warning: this verdict is not kept: {error}", err=True)
 
 
