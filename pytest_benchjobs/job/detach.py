@@ -69,22 +69,26 @@ def _announce(order: dict[str, Any]) -> int:
 
 
 def _close(order: dict[str, Any], status: int) -> None:
-    """End a job that never began."""
+    """End a job that never began; finish the end of one that did."""
     from ..model.errors import InputError
     from ..model.job import JobStatus
     from ..store.bundle import JobBundle
     from ..store.history import History
-    from .end import Ending, end
+    from .end import Ending, end, is_complete
 
     directory = Path(order["directory"])
     try:
         bundle = JobBundle.open(directory, order["job"])
     except InputError:
         return
-    if bundle.read().status is not JobStatus.INITIALIZING:
+    now = bundle.read().status
+    if now is JobStatus.INITIALIZING:
+        message = why_it_ended(bundle.layout.log, status)
+        ending = Ending(JobStatus.FAILED, message, datetime.datetime.now(datetime.UTC))
+    elif now.ended and not is_complete(bundle.layout):
+        ending = None
+    else:
         return
-    now = datetime.datetime.now(datetime.UTC)
-    ending = Ending(JobStatus.FAILED, why_it_ended(bundle.layout.log, status), now)
     with History.of(directory) as history:
         end(bundle, history, ending)
 

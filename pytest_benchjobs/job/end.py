@@ -22,7 +22,7 @@ from ..model.usage import Usage
 from ..report import write_reports
 from ..store import ledger
 from ..store.bundle import BundleWarning, JobBundle, stored
-from ..store.files import is_file, remove_tree, writing
+from ..store.files import is_file, remove_leftovers, remove_tree, writing
 from ..store.history import History
 from ..store.index import index_job
 from ..store.layout import JobLayout
@@ -65,6 +65,8 @@ class Ended:
     """What `job.json` says now; None: the file cannot be read any more."""
     trials: int = 0
     """Results that the job has."""
+    removed: int = 0
+    """Trials that had not ended."""
     judged: Judged | None = None
     """The verdict of the gates; None: there are none, or nothing could be judged."""
     warnings: list[BundleWarning] = dataclasses.field(default_factory=list)
@@ -152,6 +154,7 @@ def end(
     with noting("results"):
         record = record or bundle.read()
         if results is None:
+            ended.removed = bundle.sweep()
             results = in_order(bundle.outlines(record.config, ended.warnings), record)
         ended.record = record = _ended(bundle, record, ending, results)
         ended.trials = len(results)
@@ -237,6 +240,8 @@ def _index(
 
 def _remove_signs_of_life(bundle: JobBundle) -> None:
     """Remove the files that only a running job has. The heartbeat is the last: it says that an end is unfinished."""
+    for path in (bundle.layout.record, bundle.layout.gates, *bundle.layout.reports):
+        remove_leftovers(path)
     ledger.close(bundle.root)
     remove_tree(bundle.layout.flight)
     clear_heartbeat(bundle.root)

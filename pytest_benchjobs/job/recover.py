@@ -156,7 +156,6 @@ def _finish(bundle: JobBundle, history: History) -> Recovered | None:
 
 def _close(bundle: JobBundle, record: JobRecord, history: History, *, cancel: bool) -> Recovered:
     """End a job whose process died."""
-    removed = bundle.sweep()
     began = record.status is JobStatus.RUNNING
     owner = record.owner
     where = "" if owner.host == current_owner().host else f" of {clean(owner.host, 100)}"
@@ -171,8 +170,8 @@ def _close(bundle: JobBundle, record: JobRecord, history: History, *, cancel: bo
     if began:
         planned = f" of {record.planned}" if record.planned is not None else ""
         line += f": kept {ended.trials}{planned} trials"
-    if removed:
-        line += f", removed {removed} unfinished"
+    if ended.removed:
+        line += f", removed {ended.removed} unfinished"
     if ended.warnings:
         line += f"; {len(ended.warnings)} results are damaged: {ended.warnings[0]}"
     return Recovered(record.id, Kind.CLOSED, f"job {record.id} {line}{''.join(problems)}")

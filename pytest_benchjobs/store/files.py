@@ -99,6 +99,13 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes], *, durable: b
             raise
 
 
+def remove_leftovers(path: Path) -> None:
+    """Remove what writers of a file left beside it that were killed meanwhile. Never raises."""
+    with contextlib.suppress(OSError):
+        for temporary in path.parent.glob(f".{path.name}.{'[0-9a-f]' * 8}"):
+            temporary.unlink(missing_ok=True)
+
+
 def sync_directory(path: Path) -> None:
     """Make renames in a directory outlive a power cut, where the file system can."""
     with contextlib.suppress(OSError):
