@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import os
 import shutil
+import sqlite3
 import tempfile
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator
@@ -27,6 +29,7 @@ from pytest_benchjobs.store import ledger
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.gates import kept_gates
 from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.layout import Layout
 from pytest_benchjobs.store.liveness import beat
 from pytest_benchjobs.store.rows import as_text
 from pytest_benchjobs.store.totals import totals
@@ -161,7 +164,7 @@ def assert_agreement(here: Path) -> None:
                 record.status.value, record.totals.trials, record.totals.passed,
             )  # fmt: skip
             kept = [report.model_dump(mode="json") for report in kept_gates(bundle.root)]
-            assert [json.loads(text) for text in verdicts(history, bundle.id)] == kept
+            assert [json.loads(text) for text in verdicts(here, bundle.id)] == kept
             report = json.loads(bundle.layout.report.read_bytes())
             assert report["job"]["status"] == record.status.value
             assert report["totals"]["trials"] == len(results)
@@ -175,10 +178,11 @@ def assert_agreement(here: Path) -> None:
         assert recover(here, history, 0) == []
 
 
-def verdicts(history: History, job: str) -> list[str]:
+def verdicts(here: Path, job: str) -> list[str]:
     """What the history keeps of the verdicts on a job."""
     query = "SELECT report FROM gates WHERE job = ? AND expression = '' ORDER BY id"
-    return [text for (text,) in history._connection.execute(query, (job,))]
+    with contextlib.closing(sqlite3.connect(Layout(here).history)) as connection:
+        return [text for (text,) in connection.execute(query, (job,))]
 
 
 @pytest.fixture
