@@ -17,7 +17,7 @@ from ..sandbox.protocol import Sandbox
 from ..store.files import DISK_ERRORS, write_error, writing
 from ..store.layout import TrialLayout
 from ..store.text import clean, plain
-from .builtin import checked
+from .parse import checked
 from .protocol import Graded, Scorer, ScoringContext
 
 REPORTS = {"BENCH_JUNIT": "/logs/verifier/junit.xml", "BENCH_CTRF": "/logs/verifier/ctrf.json"}

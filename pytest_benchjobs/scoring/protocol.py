@@ -7,9 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..model.errors import OutOfMemory, ScorerCrashed, ScorerTimeout
 from ..model.scenario import Scenario, ScorerSpec
 from ..model.usage import Usage
-from ..sandbox.protocol import ExecResult, Sandbox
+from ..sandbox.protocol import ExecResult, File, Sandbox
+from .output import Tail
+
+_SHELL = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi'
+_SIGNALLED = 128
+_SCRIPT_FILE = "/bench/scorer.sh"
+_ARGUMENT_LIMIT = 100_000
+"""Bytes; Linux takes no argument longer than 128 KiB."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -31,11 +39,61 @@ class ScoringContext:
     printed: list[str] = dataclasses.field(default_factory=list)
     """What its commands have printed so far, for whoever wants to know why there is no score."""
 
-    def run(self, command: str, *, timeout: float | None = None) -> tuple[ExecResult, str]:
-        """Run a shell command in the sandbox; returns how it ended and the tail of what it printed."""
-        from .commands import run_shell
+    def run(
+        self,
+        command: str,
+        *,
+        timeout: float | None = None,
+        stdout: Tail | None = None,
+        signals_matter: bool = True,
+    ) -> tuple[ExecResult, str]:
+        """Run a shell command in the sandbox, in the workdir; returns how it ended and the tail of what it printed.
 
-        return run_shell(self, command, timeout=timeout)
+        Args:
+            command: For `bash`, or `sh` where there is none.
+            timeout: Seconds; by default those of the scorer.
+            stdout: Takes standard output once more, without what the command wrote to standard error.
+            signals_matter: A command that a signal killed is an error.
+
+        Raises:
+            ScorerTimeout: it did not end in time.
+            OutOfMemory: the kernel killed part of it.
+            ScorerCrashed: a signal killed it.
+
+        """
+        limit = self.timeout if timeout is None else timeout
+        tail = Tail()
+        result = self.sandbox.exec(
+            ("/bin/sh", "-c", _SHELL, "sh", self._as_argument(command)),
+            timeout=limit,
+            sink=tail,
+            stdout=stdout,
+            user=self.spec.user,
+            env=self.env,
+        )
+        self.printed.append(tail.text())
+        name = self.spec.name
+        if result.timed_out or result.exit_status is None:
+            raise ScorerTimeout(f"scorer {name!r} did not end within {limit:g} s. {_last(tail.text())}")
+        if result.oom_kills:
+            raise OutOfMemory(f"the container ran out of memory while scorer {name!r} graded it")
+        if signals_matter and result.exit_status > _SIGNALLED:
+            signal = result.exit_status - _SIGNALLED
+            raise ScorerCrashed(f"scorer {name!r} was killed by signal {signal}. {_last(tail.text())}")
+        return result, tail.text()
+
+    def _as_argument(self, command: str) -> str:
+        """Return the command, or one that runs it from a file where it is too long for an argument."""
+        script = command.encode("utf-8", "replace")
+        if len(script) <= _ARGUMENT_LIMIT:
+            return command
+        self.sandbox.put([File(_SCRIPT_FILE, content=script, clean=True)])
+        return f"if command -v bash >/dev/null 2>&1; then exec bash {_SCRIPT_FILE}; else exec sh {_SCRIPT_FILE}; fi"
+
+
+def _last(output: str) -> str:
+    lines = output.strip().splitlines()
+    return f"Its last line: {lines[-1][:200]}" if lines else "It printed nothing"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

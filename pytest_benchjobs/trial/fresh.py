@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from ..model.errors import EnvironmentFailed, ImageMissing
 from ..model.scenario import FreshContainer
 from ..sandbox.protocol import Sandbox, Taken
-from ..scoring.commands import Tail
+from ..scoring.output import Tail
 
 CARRIED_LIMIT = 2 << 30
 """Bytes that come along at most."""

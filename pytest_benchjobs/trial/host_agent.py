@@ -11,7 +11,7 @@ from ..agents.protocol import PROBLEM_VARIABLE
 from ..gateway.client import Route
 from ..model.errors import GatewayLost
 from ..sandbox.protocol import File, Sandbox
-from ..scoring.commands import Tail
+from ..scoring.output import Tail
 from ..store.log import CappedLog
 
 

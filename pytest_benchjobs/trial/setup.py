@@ -17,7 +17,7 @@ from ..agents.builtin import shell
 from ..model.errors import EnvironmentFailed
 from ..model.scenario import Scenario
 from ..sandbox.protocol import Sandbox
-from ..scoring.commands import Tail
+from ..scoring.output import Tail
 from .cancellation import Cancellation
 from .limits import Limits
 

@@ -34,9 +34,9 @@ from ..model.job import Keep
 from ..model.result import Failure, FailureClass, Outcome
 from ..model.scenario import Grading
 from ..sandbox.protocol import Sandbox
-from ..scoring.commands import Tail
 from ..scoring.grade import failure
 from ..scoring.needs import collecting
+from ..scoring.output import Tail
 from ..store.text import clean, one_line
 from .artifacts import keep_artifacts
 from .connection import Connection

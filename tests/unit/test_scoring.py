@@ -17,16 +17,9 @@ from pytest_benchjobs.model.errors import InfrastructureError, ScoreInvalid, Sco
 from pytest_benchjobs.model.result import Failure, ScorerResult
 from pytest_benchjobs.model.scenario import Environment, ScorerSpec
 from pytest_benchjobs.sandbox.protocol import File, SandboxSpec
-from pytest_benchjobs.scoring.builtin import (
-    checked,
-    parse_ctrf,
-    parse_junit,
-    parse_reward,
-    parse_score,
-    score_harbor,
-    score_tests,
-)
+from pytest_benchjobs.scoring.builtin import score_harbor, score_tests
 from pytest_benchjobs.scoring.grade import combine, make_context, run_scorer
+from pytest_benchjobs.scoring.parse import checked, parse_ctrf, parse_junit, parse_reward, parse_score
 from pytest_benchjobs.scoring.protocol import Scorer
 from pytest_benchjobs.scoring.pytest_runner import pytest_command
 from pytest_benchjobs.testing import FakeProvider, FakeSandbox

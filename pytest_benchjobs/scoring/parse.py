@@ -1,0 +1,141 @@
+"""Reading scores: of what scorers print, and of the files and reports they leave. Pure."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+import reprlib
+from typing import Any
+from xml.etree import ElementTree
+
+from ..model.errors import ScoreInvalid, ScoreMissing
+from .protocol import Graded
+
+_BYTE_ORDER_MARK = "\ufeff"
+_REWARDS_SHOWN = 100
+_HUGE = 1e300
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)"
+_SCORE_LINE = re.compile(rf"^\s*score\s*=\s*({_NUMBER})\s*$", re.IGNORECASE)
+_NUMBER_LINE = re.compile(rf"^\s*({_NUMBER})\s*$", re.IGNORECASE)
+
+
+def checked(value: object, who: str) -> float:
+    """The value as a score.
+
+    Raises:
+        ScoreInvalid: not a number within [0, 1].
+
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+        raise ScoreInvalid(f"{who} gave {reprlib.repr(value)}, which is not a number within [0, 1]")
+    if not 0 <= value <= 1:
+        shown = (
+            "infinity" if abs(value) == math.inf else f"{value:g}" if abs(value) < _HUGE else "a huge number"
+        )
+        raise ScoreInvalid(f"{who} gave {shown}, which is outside [0, 1]")
+    return float(value)
+
+
+def parse_score(output: str, who: str) -> float:
+    """The score a script printed: its last `score=X` line, else its last line if that is a number.
+
+    Raises:
+        ScoreMissing: neither is there.
+        ScoreInvalid: not within [0, 1].
+
+    """
+    lines = [line for line in output.splitlines() if line.strip()]
+    for line in reversed(lines):
+        if match := _SCORE_LINE.match(line):
+            return checked(float(match[1]), who)
+    if lines and (match := _NUMBER_LINE.match(lines[-1])):
+        return checked(float(match[1]), who)
+    last = f"its last line is {lines[-1][:200]!r}" if lines else "it printed nothing"
+    raise ScoreMissing(f"{who} printed no score: {last}. Print `score=X`, or a number on the last line")
+
+
+def parse_reward(reward_json: str | None, reward_text: str | None, output: str = "") -> Graded:
+    """The score in Harbor's reward files; `reward.json` wins.
+
+    A JSON object may hold more: `reward` alone is the score if it is there, else the mean of all numbers in it.
+
+    Raises:
+        ScoreMissing: neither file, or an empty one.
+        ScoreInvalid: unreadable, or not within [0, 1].
+
+    """
+    if reward_json is not None:
+        return _reward_of_json(reward_json.removeprefix(_BYTE_ORDER_MARK), output)
+    if reward_text is None:
+        last = output.strip().splitlines()[-1:] or ["nothing"]
+        raise ScoreMissing(
+            "the tests left neither /logs/verifier/reward.json nor reward.txt; "
+            f"the last thing they printed: {last[0][:200]}"
+        )
+    reward_text = reward_text.removeprefix(_BYTE_ORDER_MARK)
+    if not reward_text.strip():
+        raise ScoreMissing("reward.txt is empty")
+    try:
+        number = float(reward_text)
+    except ValueError:
+        raise ScoreInvalid(f"reward.txt holds {reward_text.strip()[:100]!r}, which is not a number") from None
+    return Graded(checked(number, "reward.txt"), output)
+
+
+def _reward_of_json(text: str, output: str) -> Graded:
+    if not text.strip():
+        raise ScoreMissing("reward.json is empty")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ScoreInvalid(f"reward.json is not JSON: {str(error)[:200]}") from None
+    if not isinstance(value, dict):
+        return Graded(checked(value, "reward.json"), output)
+    if not value:
+        raise ScoreMissing("reward.json holds no reward")
+    if "reward" in value:
+        # What else is there is for people to read.
+        score = checked(value["reward"], "reward.json, key 'reward',")
+    else:
+        numbers = [checked(number, f"reward.json, key {key[:100]!r},") for key, number in value.items()]
+        score = min(math.fsum(numbers) / len(numbers), 1.0)
+    shown = {key[:100]: kept for key, kept in itertools.islice(value.items(), _REWARDS_SHOWN)}
+    return Graded(score, output, {"rewards": shown})
+
+
+class _WithoutDtd(ElementTree.TreeBuilder):
+    """Refuses a DTD, for an entity there could be expanded until memory is full. A failure may well quote one."""
+
+    def doctype(self, name: str, pubid: str | None, system: str | None) -> None:  # noqa: ARG002
+        """There is one."""
+        raise ElementTree.ParseError("it has a DTD")
+
+
+def parse_junit(text: str) -> tuple[int, int] | None:
+    """(passed, total) of a JUnit report, leaving out skipped tests; None when it is not one."""
+    text = text.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        root = ElementTree.fromstring(text, ElementTree.XMLParser(target=_WithoutDtd()))  # noqa: S314
+    except ElementTree.ParseError:
+        return None
+    if root.tag not in ("testsuites", "testsuite"):
+        return None
+    passed = total = 0
+    for case in root.iter("testcase"):
+        if case.find("skipped") is not None:
+            continue
+        total += 1
+        passed += case.find("failure") is None and case.find("error") is None
+    return passed, total
+
+
+def parse_ctrf(text: str) -> tuple[int, int] | None:
+    """(passed, total) of a CTRF report, leaving out skipped tests; None when it is not one."""
+    try:
+        tests: Any = json.loads(text.removeprefix(_BYTE_ORDER_MARK))["results"]["tests"]
+        states = [test["status"] for test in tests if test["status"] not in ("skipped", "pending")]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return sum(state == "passed" for state in states), len(states)
