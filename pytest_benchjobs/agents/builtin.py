@@ -95,8 +95,8 @@ class Command:
 
 def builtin_agents() -> tuple[Agent, ...]:
     """The agents that come with the package."""
-    from .baseline import Baseline
     from .described import packaged_agents
+    from .fixed_results import Baseline
     from .model_agent import ModelAgent
 
     return (Oracle(), Nop(), Command(), Baseline(Oracle()), ModelAgent(), *packaged_agents())

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from ..agents.baseline import half_solves
+from ..agents.fixed_results import half_solves
 from ..model.result import Outcome
 from ..store.rows import PairRow
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ..model.job import JobRecord, JobStatus
-from ..model.known import KnownMode
+from ..model.known_failure import KnownMode
 from ..model.result import Outcome
 from ..store.rows import PairRow
 from ..store.text import one_line

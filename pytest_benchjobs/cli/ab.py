@@ -82,7 +82,7 @@ def _config(options: Mapping[str, Any]) -> GateConfig:
 
 
 def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) -> tuple[Comparison, Judged]:
-    from ..analysis.baseline import Resolved
+    from ..analysis.baseline.resolve import Resolved
     from ..analysis.comparison import compare
     from ..analysis.gate.job import judge_job
     from ..analysis.sides import side

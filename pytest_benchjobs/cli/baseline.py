@@ -114,7 +114,7 @@ def show(name: str, extended: bool, directory: Path, output: str) -> None:
 @directory_option
 def delete(name: str, reason: str | None, directory: Path) -> None:
     """Delete the baseline NAME. Its jobs stay, and so does its past."""
-    from ..analysis.baseline import checked_name
+    from ..analysis.baseline.resolve import checked_name
     from ..store.baselines import set_baseline
 
     checked_name(name)
@@ -163,8 +163,8 @@ def export(name: str, to: Path, directory: Path) -> None:
 def _set(
     directory: Path, job: str, name: str, reason: str | None, *, pool: int, force: bool, moving: bool
 ) -> None:
-    from ..analysis.baseline import checked_name
-    from ..analysis.baseline_jobs import why_unfit, with_earlier
+    from ..analysis.baseline.candidates import why_unfit, with_earlier
+    from ..analysis.baseline.resolve import checked_name
     from ..store.baselines import set_baseline
     from ..store.results import find_job
 
@@ -233,7 +233,7 @@ def _document(spec: str, directory: Path) -> BaselineDocument:
         ClickException: there is none.
 
     """
-    from ..analysis.baseline import from_file, parse_spec, resolve
+    from ..analysis.baseline.resolve import from_file, parse_spec, resolve
     from ..report.baselines import baseline_document
     from ..store.reader import HistoryReader
 

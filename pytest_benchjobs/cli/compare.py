@@ -239,7 +239,7 @@ def _exactly(label: str) -> str:
 
 def _stored(history: HistoryReader, directory: Path, spec: str) -> tuple[Side, tuple[str, ...]]:
     """A side that is there: a job, or else what a baseline can be."""
-    from ..analysis.baseline import resolve
+    from ..analysis.baseline.resolve import resolve
     from ..analysis.sides import side
     from ..model.errors import InputError
     from ..store.results import find_job

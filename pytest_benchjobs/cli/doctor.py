@@ -43,7 +43,7 @@ def doctor(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path, ou
 
 
 def _findings(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path) -> Iterator[Finding]:
-    from ..model.known import KNOWN_FILE
+    from ..model.known_failure import KNOWN_FILE
     from ..store.layout import Layout
     from . import findings
 

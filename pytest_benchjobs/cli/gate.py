@@ -15,7 +15,7 @@ from ._run_options import flag_of, gate_options, gate_settings
 from .common import death_of, directory_option, emit, output_option, say
 
 if TYPE_CHECKING:
-    from ..analysis.baseline import Resolved
+    from ..analysis.baseline.resolve import Resolved
     from ..analysis.gate.job import Judged
     from ..model.comparison import Comparison
     from ..model.gate import GateConfig, GateReport
@@ -128,7 +128,7 @@ def _baseline(
     """
     if config.baseline is None:
         return None
-    from ..analysis.baseline import resolve, usable
+    from ..analysis.baseline.resolve import resolve, usable
 
     root = Path.cwd()
     if not here and record.invocation is not None and record.invocation.rootdir.is_dir():

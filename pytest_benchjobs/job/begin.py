@@ -28,7 +28,7 @@ from . import rounds
 from .recover import recover
 
 if TYPE_CHECKING:
-    from ..analysis.baseline import Resolved
+    from ..analysis.baseline.resolve import Resolved
 
 _WAIT_SECONDS = 30.0
 """How long workers of a killed process may take to notice. xdist ends them after some ten seconds."""
@@ -183,7 +183,7 @@ def _baseline(request: Request, gate: GateConfig, history: History, job: JobReco
     """
     if gate.baseline is None:
         return None
-    from ..analysis.baseline import resolve, usable
+    from ..analysis.baseline.resolve import resolve, usable
 
     try:
         found = resolve(

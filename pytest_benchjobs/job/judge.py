@@ -15,7 +15,7 @@ from ..store.gates import keep_gate, kept_gates
 from ..store.history import History
 
 if TYPE_CHECKING:
-    from ..analysis.baseline import Resolved
+    from ..analysis.baseline.resolve import Resolved
     from ..analysis.gate.job import Judged
 
 

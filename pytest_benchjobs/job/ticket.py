@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from ..model.agent import AgentSpec
-    from ..model.known import Known
+    from ..model.known_failure import Known
     from ..model.result import Trial
 
 

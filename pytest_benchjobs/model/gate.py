@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, WithJsonSchema
 
 from .base import Model, Name, Score
-from .known import Known
+from .known_failure import Known
 
 NO_BASELINE = "none"
 """The baseline of a job that is compared with nothing, whatever an ini file names."""

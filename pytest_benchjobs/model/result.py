@@ -11,7 +11,7 @@ from pydantic import AwareDatetime, Field, model_validator
 from .agent import AgentSpec
 from .base import Model, Score
 from .ending import Ending
-from .known import Known
+from .known_failure import Known
 from .scenario import Scenario
 from .usage import Usage
 from .version import SCHEMA_VERSION, SchemaVersion

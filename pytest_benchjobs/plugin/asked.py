@@ -19,7 +19,7 @@ from ..model.environ import HOST, Variable
 from ..model.errors import InputError
 from ..model.gate import GateConfig
 from ..model.job import JobConfig, Overrides
-from ..model.known import KNOWN_FILE
+from ..model.known_failure import KNOWN_FILE
 from ..settings.agents import WITHOUT_MODEL, with_defaults
 from ..settings.gates import KEYS as GATE_KEYS
 from ..settings.gates import gate_config
@@ -394,8 +394,8 @@ def _look_at_baseline(spec: str, root: Path, blame: str) -> None:
     Raises:
         InputError: it cannot.
     """
-    from ..analysis.baseline import parse_spec
-    from ..analysis.baseline_file import side_of_file
+    from ..analysis.baseline.file import side_of_file
+    from ..analysis.baseline.resolve import parse_spec
 
     try:
         asked = parse_spec(spec)

@@ -14,7 +14,7 @@ from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 if TYPE_CHECKING:
     from ..model.agent import AgentSpec
-    from ..model.known import Known
+    from ..model.known_failure import Known
     from ..model.policy import Policy
     from ..model.result import Trial, TrialResult
     from ..sources.protocol import ScenarioRef, Source

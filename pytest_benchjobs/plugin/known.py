@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..model.errors import InputError
-from ..model.known import KnownMode
+from ..model.known_failure import KnownMode
 from ..sources import did_you_mean, open_source
 from ..store.text import clean, one_line
 from .asked import Asked
@@ -118,8 +118,8 @@ def note_unmatched(session: pytest.Session) -> None:
 
 def summarise(terminal: TerminalReporter, config: pytest.Config, verdicts: Iterable[TrialResult]) -> None:
     """How known failures went, and what is wrong with the list of them."""
-    from ..analysis.known import tally_known
-    from ..report.known import known_line
+    from ..analysis.known_failures import tally_known
+    from ..report.known_failures import known_line
 
     tally = tally_known(verdicts)
     if tally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..model.errors import InputError
-from ..model.known import Known
+from ..model.known_failure import Known
 
 if TYPE_CHECKING:
     from ..settings.known import Entry

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..analysis.known import is_xfail, surprising, waived
+from ..analysis.known_failures import is_xfail, surprising, waived
 from ..analysis.verdict import verdicts
 from ..model.escape import escaped
 from ..report.console import describe, failure_text, number, render_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..analysis.baseline_file import as_file
+from ..analysis.baseline.file import as_file
 from ..analysis.sides import Cell, Side
 from ..model.baseline import BaselineEntry
 from .documents.baselines import BaselineDocument, BaselineFigures

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..model.gate import Change, GateReport, GateVerdict, RuleReport
-from ..model.known import KnownMode
+from ..model.known_failure import KnownMode
 from ..store.text import one_line
 from .gate_markdown import fresh, gravest_first, shown_change, shown_clusters, shown_value, worst_first
 

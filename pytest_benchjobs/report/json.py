@@ -17,7 +17,7 @@ from ..model.result import TrialResult
 from ..store.bundle import sound, stored
 from ..store.layout import RESULT
 from ..store.outline import Outline, whole
-from .known import known_records
+from .known_failures import known_records
 from .summary import by_agent, totals
 
 SCHEMA_VERSION = 2

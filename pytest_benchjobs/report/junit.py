@@ -16,7 +16,7 @@ from junitparser import Attr, Error, Failure, Properties, Skipped
 from junitparser.junitparser import FinalResult
 from junitparser.xunit2 import JUnitXml, TestCase, TestSuite
 
-from ..analysis.known import is_xfail, surprising, waived
+from ..analysis.known_failures import is_xfail, surprising, waived
 from ..analysis.statistics.intervals import mean_interval
 from ..analysis.trials import grouped
 from ..analysis.verdict import verdicts

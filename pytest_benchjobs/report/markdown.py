@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ..analysis.known import tally_known, waived
+from ..analysis.known_failures import tally_known, waived
 from ..analysis.verdict import verdicts
 from ..model.gate import GateReport
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from ..store.text import one_line
 from .console import describe, duration, number
-from .known import known_line
+from .known_failures import known_line
 from .summary import AgentRow, by_agent, percent, totals
 
 SIZE_LIMIT = 900 * 1024

@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, ValidationError,
 
 from ..model.agent import AgentSpec
 from ..model.errors import InputError
-from ..model.known import Known, KnownMode
+from ..model.known_failure import Known, KnownMode
 from ..sources.complaints import Complaints, Written, did_you_mean, in_words
 from ..sources.documents import read_document
 from ..sources.plain import Place

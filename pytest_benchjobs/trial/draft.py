@@ -10,7 +10,7 @@ from typing import Any
 
 from ..model.agent import AgentSpec
 from ..model.job import JobConfig
-from ..model.known import Known
+from ..model.known_failure import Known
 from ..model.result import (
     AgentEnd,
     Failure,

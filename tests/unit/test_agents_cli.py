@@ -13,9 +13,9 @@ import jsonschema
 import pytest
 import yaml
 
-from pytest_benchjobs.agents.baseline import Baseline
 from pytest_benchjobs.agents.builtin import Nop
 from pytest_benchjobs.agents.catalogue import all_agents
+from pytest_benchjobs.agents.fixed_results import Baseline
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.report.documents import schema_of
 

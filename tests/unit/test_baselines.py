@@ -15,9 +15,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis.baseline import Resolved, parse_spec, resolve, usable
-from pytest_benchjobs.analysis.baseline_file import as_file, as_side
-from pytest_benchjobs.analysis.baseline_jobs import why_unfit
+from pytest_benchjobs.analysis.baseline.candidates import why_unfit
+from pytest_benchjobs.analysis.baseline.file import as_file, as_side
+from pytest_benchjobs.analysis.baseline.resolve import Resolved, parse_spec, resolve, usable
 from pytest_benchjobs.analysis.sides import Cell, Side
 from pytest_benchjobs.model.baseline import BaselineEntry
 from pytest_benchjobs.model.errors import InputError, InputErrors

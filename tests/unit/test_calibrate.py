@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_benchjobs.agents.baseline import half_solves
+from pytest_benchjobs.agents.fixed_results import half_solves
 from pytest_benchjobs.analysis.calibration import calibrate
 from pytest_benchjobs.store.rows import PairRow, pair_row
 

@@ -14,7 +14,7 @@ from junitparser import JUnitXml
 
 from pytest_benchjobs.model.gate import GatePolicy, GateVerdict, Rule, ScenarioRef
 from pytest_benchjobs.model.job import Invocation
-from pytest_benchjobs.model.known import Known, KnownMode
+from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Failure as Why
 from pytest_benchjobs.model.result import Outcome, TrialResult, Usage
 from pytest_benchjobs.report import junit, junit_short, write_reports

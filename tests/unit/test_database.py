@@ -18,7 +18,7 @@ import pytest
 
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobStatus, Totals
-from pytest_benchjobs.model.known import Known, KnownMode
+from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, TrialResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import database

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis.baseline import Resolved
+from pytest_benchjobs.analysis.baseline.resolve import Resolved
 from pytest_benchjobs.analysis.gate.job import broken_gate, judge_job
 from pytest_benchjobs.analysis.publish import CODES, reasons_against, with_publishing
 from pytest_benchjobs.analysis.sides import side
@@ -30,7 +30,7 @@ from pytest_benchjobs.model.gate import (
     ScenarioRef,
 )
 from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus, Owner
-from pytest_benchjobs.model.known import Known, KnownMode
+from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.report.gate_console import gate_lines
 from pytest_benchjobs.settings.files import read_job_file
 from pytest_benchjobs.settings.gates import gate_config

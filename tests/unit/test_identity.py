@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs.analysis.baseline_file import side_of_file
+from pytest_benchjobs.analysis.baseline.file import side_of_file
 from pytest_benchjobs.job.merge import Merge
 from pytest_benchjobs.job.recover import recover
 from pytest_benchjobs.model.errors import InputError

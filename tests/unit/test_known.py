@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis.known import KnownTally, is_xfail, surprising, tally_known, waived
+from pytest_benchjobs.analysis.known_failures import KnownTally, is_xfail, surprising, tally_known, waived
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.errors import InputError, InputErrors
-from pytest_benchjobs.model.known import Known, KnownMode
+from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Outcome, TrialResult
 from pytest_benchjobs.report.json import report_json
 from pytest_benchjobs.report.junit import junit_xml
-from pytest_benchjobs.report.known import known_line, known_records
+from pytest_benchjobs.report.known_failures import known_line, known_records
 from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.settings.agents import read_agent
 from pytest_benchjobs.settings.known import Entry, KnownFailures, known_schema, read_known, read_marker

@@ -18,7 +18,7 @@ from pytest_benchjobs.cli.reading import ago, cost
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.event import Ended, PhaseBegan, Planned
 from pytest_benchjobs.model.job import JobStatus, Overrides
-from pytest_benchjobs.model.known import Known, KnownMode
+from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Origin, Outcome
 from pytest_benchjobs.model.usage import Usage

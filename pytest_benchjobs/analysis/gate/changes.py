@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...model.base import trusted
 from ...model.gate import Change
-from ...model.known import Known, KnownMode
+from ...model.known_failure import Known, KnownMode
 from ..pairing import Pair
 from ..statistics import benjamini_hochberg
 from .groups import is_critical

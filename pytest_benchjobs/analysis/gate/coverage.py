@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from ...model.gate import GateConfig, GateVerdict, Rule, RuleReport
-from ...model.known import KnownMode
+from ...model.known_failure import KnownMode
 from ...store.text import one_line
 from ..pairing import Pairing
 from ..sides import Cell, Key, Side

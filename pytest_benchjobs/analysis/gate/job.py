@@ -13,7 +13,7 @@ from ...model.gate import GateConfig, GateReport, GateVerdict
 from ...model.job import JobRecord, JobStatus
 from ...store.rows import PairRow
 from ...store.text import one_line
-from ..baseline import Resolved
+from ..baseline.resolve import Resolved
 from ..pairing import match_agents
 from ..sides import Key, Side, doubled, side, two_tasks
 from .judge import exit_status, judge

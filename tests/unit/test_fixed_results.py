@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_benchjobs.agents.baseline import Baseline
 from pytest_benchjobs.agents.builtin import Oracle
+from pytest_benchjobs.agents.fixed_results import Baseline
 from pytest_benchjobs.agents.protocol import AgentCall
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.errors import AgentSetupFailed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ..analysis.known import KnownTally
+from ..analysis.known_failures import KnownTally
 from ..model.result import TrialResult
 from ..store.text import one_line
 

@@ -7,10 +7,10 @@ import itertools
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from ..model.job import JobRecord, JobStatus
-from ..store.reader import HistoryReader
-from ..store.reproducibility import head, is_ancestor
-from .sides import gone_of
+from ...model.job import JobRecord, JobStatus
+from ...store.reader import HistoryReader
+from ...store.reproducibility import head, is_ancestor
+from ..sides import gone_of
 
 MAX_ERRORS = 0.05
 """Share of a job's attempts that may have ended in an error."""

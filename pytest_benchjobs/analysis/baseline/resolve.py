@@ -25,18 +25,18 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..model.base import Name
-from ..model.errors import InputError
-from ..model.gate import GateConfig, GateVerdict
-from ..model.job import JobRecord, JobStatus
-from ..sources.complaints import did_you_mean
-from ..store.baselines import near
-from ..store.reader import HistoryReader
-from ..store.results import LAST, find_job
-from ..store.text import one_line
-from .baseline_file import side_of_file
-from .baseline_jobs import branch_jobs, last_job, why_incomplete
-from .sides import Side, cut_short, doubled, side, two_tasks
+from ...model.base import Name
+from ...model.errors import InputError
+from ...model.gate import GateConfig, GateVerdict
+from ...model.job import JobRecord, JobStatus
+from ...sources.complaints import did_you_mean
+from ...store.baselines import near
+from ...store.reader import HistoryReader
+from ...store.results import LAST, find_job
+from ...store.text import one_line
+from ..sides import Side, cut_short, doubled, side, two_tasks
+from .candidates import branch_jobs, last_job, why_incomplete
+from .file import side_of_file
 
 _BRANCH = re.compile(r"^(?P<branch>[^~^:\s\\?*\[]+)(?:~(?P<pool>[0-9]{1,4}))?$")
 _NAME: TypeAdapter[str] = TypeAdapter(Name)

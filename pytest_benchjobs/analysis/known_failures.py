@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from ..model.known import KnownMode
+from ..model.known_failure import KnownMode
 from ..model.result import Outcome, TrialResult
 from .trials import grouped
 

@@ -6,17 +6,17 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from ..model.baseline import BaselineFile, BaselineScenario, rounded
-from ..model.errors import InputError
-from ..model.job import JobRecord, JobStatus
-from ..model.result import TrialResult
-from ..sources.plain import Place
-from ..store.baseline_file import JsonFile, baseline_of
-from ..store.incoming import incoming_results, read_model
-from ..store.layout import RESULT, JobLayout, Layout
-from ..store.rows import PairRow, pair_row
-from ..store.text import one_line
-from .sides import Cell, Side, cut_short, gone_of, side
+from ...model.baseline import BaselineFile, BaselineScenario, rounded
+from ...model.errors import InputError
+from ...model.job import JobRecord, JobStatus
+from ...model.result import TrialResult
+from ...sources.plain import Place
+from ...store.baseline_file import JsonFile, baseline_of
+from ...store.incoming import incoming_results, read_model
+from ...store.layout import RESULT, JobLayout, Layout
+from ...store.rows import PairRow, pair_row
+from ...store.text import one_line
+from ..sides import Cell, Side, cut_short, gone_of, side
 
 
 def as_file(

@@ -1,0 +1,5 @@
+"""Baselines: what a job is judged against. Start with `resolve.py`: it makes one side of a comparison of a spec.
+
+`candidates.py` chooses among the jobs of the history, `file.py` reads a committed file, a job's directory or a report.
+Imports `model`, `store` and the files of `analysis` beside this room, never `report` or anything above.
+"""
