@@ -46,7 +46,7 @@ _INI_EXPECTED: dict[IniType, str] = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Setting:
     """One thing that can be said of a job, under all the names it has.
 
@@ -57,8 +57,9 @@ class Setting:
     """In layers, in `JobConfig` and, unless `key` differs, in files."""
     kind: str
     """One of `KINDS`."""
-    help: str = ""
     metavar: str = ""
+    help: str = ""
+    _: dataclasses.KW_ONLY
     option: str = ""
     """In an ini file and for pytest: `bench_` and the name, unless another one is given."""
     on_line: bool = True

@@ -28,7 +28,7 @@ from ..model.scenario import Reference, Scenario, ScorerSpec
 from ..sandbox.protocol import BYTECODE, File
 from ..scoring.builtin import builtin_scorers
 from ..scoring.protocol import Scorer
-from ..settings.rows_of_models import MODELS
+from ..settings.table import MODELS
 from ..sources.template import fill
 from ..store.redact import looks_secret
 from .limits import Limits

@@ -339,9 +339,6 @@ def test_unused_the_plugin_imports_nothing_but_the_standard_library_and_pytest(b
                 "pytest_benchjobs.plugin",
                 "pytest_benchjobs.plugin.options",
                 "pytest_benchjobs.settings",
-                "pytest_benchjobs.settings.rows_of_gates",
-                "pytest_benchjobs.settings.rows_of_models",
-                "pytest_benchjobs.settings.rows_of_trials",
                 "pytest_benchjobs.settings.setting",
                 "pytest_benchjobs.settings.table",
             ]
