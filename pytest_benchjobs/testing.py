@@ -34,7 +34,7 @@ from .model.result import ImageRecord
 from .model.scenario import Environment, Network, Scenario
 from .sandbox.carrying import take
 from .sandbox.door import DOOR, DOOR_FAILED, SOCKET
-from .sandbox.local import LocalCommand, LocalDoor, send
+from .sandbox.host_command import LocalCommand, LocalDoor, send
 from .sandbox.protocol import (
     BYTECODE,
     Changed,

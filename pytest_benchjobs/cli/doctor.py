@@ -72,8 +72,8 @@ def _findings(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path)
 def _of_engine() -> Iterator[Finding]:
     from ..model.errors import InfrastructureError
     from ..model.owner import current_owner
-    from ..sandbox.docker import DockerProvider
-    from ..sandbox.health import engine_facts, limits_missing
+    from ..sandbox.docker.health import engine_facts, limits_missing
+    from ..sandbox.docker.provider import DockerProvider
     from . import findings
 
     me = current_owner()

@@ -23,7 +23,7 @@ from .units import counted, size
 
 if TYPE_CHECKING:
     from ..model.endpoint import Endpoint
-    from ..sandbox.health import EngineFacts
+    from ..sandbox.docker.health import EngineFacts
 
 _GB = 1 << 30
 _ELSEWHERE = "choose another directory with --dir or ini key bench_dir"

@@ -63,8 +63,8 @@ def shell(
     env = parse(BY_NAME["env"], given, "--env")
     row = _kept_trial(directory, what, scenario, agent, attempt)
     from ..model.owner import current_owner
+    from ..sandbox.docker.terminal import ended_by_signals
     from ..sandbox.providers import keeper
-    from ..sandbox.terminal import ended_by_signals
 
     provider = keeper(current_owner())
     try:
@@ -83,8 +83,8 @@ def _visit(
     network: str,
 ) -> int:
     """Run the command in a container of its own; returns its exit status."""
+    from ..sandbox.docker.terminal import is_interactive
     from ..sandbox.protocol import SandboxSpec
-    from ..sandbox.terminal import is_interactive
     from ..store.text import one_line
 
     if row.kept is None:

@@ -1,1 +1,13 @@
-"""Where a trial runs."""
+"""Where a trial runs. Begin to read at `protocol.py`: what a trial needs of the place it runs in.
+
+    protocol.py      what a sandbox is, what a provider of sandboxes is
+    providers.py     the providers that come with the package, by name: nothing outside this room knows one
+      docker/          containers of a Docker Engine: `provider.py`, then `creating.py` and `container.py`
+      bubblewrap/      the kernel's namespaces on this machine's own programs: `provider.py`, then `sandbox.py`
+    archive.py       files in and out, as tar archives; carrying.py: from one sandbox into another
+    loading.py       where programs, and what they load, are found: what is put back after an agent
+    door.py          the program through which an agent reaches the gateway (assembly.py: what it is made with)
+    stream.py        output of a command, as it comes; host_command.py: a command of this machine, run as in a sandbox
+
+May import `system` and `model`.
+"""

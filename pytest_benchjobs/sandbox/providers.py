@@ -25,7 +25,7 @@ def keeper(owner: Owner) -> Keeper:
 
 
 def _docker(owner: Owner) -> Keeper:
-    from .docker import DockerProvider
+    from .docker.provider import DockerProvider
 
     return DockerProvider(owner)
 

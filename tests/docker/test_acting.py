@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from tests.support import IMAGE, containers, results, run, start
 
 pytestmark = pytest.mark.docker

@@ -16,9 +16,9 @@ import pytest
 
 from pytest_benchjobs.model.errors import ImageBuildFailed
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox import build
-from pytest_benchjobs.sandbox.engine import Engine
-from pytest_benchjobs.sandbox.images import Images, ResolvedImage
+from pytest_benchjobs.sandbox.docker import build
+from pytest_benchjobs.sandbox.docker.engine import Engine
+from pytest_benchjobs.sandbox.docker.images import Images, ResolvedImage
 from tests.support import IMAGE, until
 
 pytestmark = pytest.mark.docker

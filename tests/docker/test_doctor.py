@@ -12,9 +12,9 @@ import pytest
 from pytest_benchjobs.cli import findings
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.report.documents.acting import Health
-from pytest_benchjobs.sandbox import creating
-from pytest_benchjobs.sandbox.docker import DockerProvider
-from pytest_benchjobs.sandbox.health import engine_facts, limits_missing
+from pytest_benchjobs.sandbox.docker import creating
+from pytest_benchjobs.sandbox.docker.health import engine_facts, limits_missing
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from tests.support import IMAGE, containers
 
 pytestmark = pytest.mark.docker

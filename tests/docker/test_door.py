@@ -18,8 +18,8 @@ from pytest_benchjobs.gateway.client import GatewaySettings, Terms, Upstream, op
 from pytest_benchjobs.model.endpoint import Endpoint
 from pytest_benchjobs.model.errors import AgentSetupFailed, Ungradable
 from pytest_benchjobs.model.scenario import Environment, Network
-from pytest_benchjobs.sandbox.container import DockerSandbox
-from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.docker.container import DockerSandbox
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.door import DOOR, DOOR_FAILED, SOCKET, door_file, door_program, through_door
 from pytest_benchjobs.sandbox.protocol import ExecResult, File, Mount, SandboxSpec, Stopping
 from tests.support import IMAGE

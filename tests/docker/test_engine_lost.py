@@ -11,7 +11,7 @@ import pytest
 from pytest_benchjobs.model.errors import EngineLost, EngineUnavailable
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import SandboxSpec
 from tests.docker.test_faults import OwnEngine, own_engine  # noqa: F401  a fixture
 from tests.support import IMAGE

@@ -9,8 +9,8 @@ import pytest
 
 from pytest_benchjobs.model.errors import EntrypointEnded, EnvironmentFailed
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox.container import DockerSandbox
-from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.docker.container import DockerSandbox
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import SandboxSpec
 from pytest_benchjobs.trial.cancellation import Cancelled
 from tests.support import IMAGE

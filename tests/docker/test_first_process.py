@@ -14,10 +14,10 @@ import pytest
 
 from pytest_benchjobs.model.errors import ContainerLost, Ungradable
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox.container import DockerSandbox
-from pytest_benchjobs.sandbox.docker import DockerProvider
-from pytest_benchjobs.sandbox.first import FIRST
-from pytest_benchjobs.sandbox.processes import Processes
+from pytest_benchjobs.sandbox.docker.container import DockerSandbox
+from pytest_benchjobs.sandbox.docker.first import FIRST
+from pytest_benchjobs.sandbox.docker.processes import Processes
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import SandboxSpec
 from tests.support import IMAGE, until
 

@@ -17,7 +17,7 @@ WEAK = (20, 21, 22, 23)
 """What the agent of the baseline does not solve."""
 CONFTEST = """
 from pytest_benchjobs.model.errors import ContainerStartFailed
-from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 
 class Sick(DockerProvider):
     # An engine that cannot start the containers of a third of the scenarios.

@@ -13,7 +13,7 @@ import pytest
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import SandboxSpec
 from pytest_benchjobs.store.bundle import JobBundle
 from tests.support import IMAGE

@@ -16,10 +16,10 @@ import pytest
 
 from pytest_benchjobs.model.errors import ImageBuildFailed, ImageMissing
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox import images as images_module
-from pytest_benchjobs.sandbox.docker import DockerProvider
-from pytest_benchjobs.sandbox.engine import Engine
-from pytest_benchjobs.sandbox.images import Images, ResolvedImage
+from pytest_benchjobs.sandbox.docker import images as images_module
+from pytest_benchjobs.sandbox.docker.engine import Engine
+from pytest_benchjobs.sandbox.docker.images import Images, ResolvedImage
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import SandboxSpec
 from tests.support import IMAGE, PATIENCE
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.docker
 
 @pytest.fixture(autouse=True)
 def _little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_benchjobs.sandbox.pulling._PAUSES", (0.1, 0.1))
+    monkeypatch.setattr("pytest_benchjobs.sandbox.docker.pulling._PAUSES", (0.1, 0.1))
 
 
 @pytest.fixture
@@ -286,8 +286,8 @@ def test_processes_that_need_the_same_image_build_it_once(client: docker.APIClie
         import sys
         from pathlib import Path
         from pytest_benchjobs.model.scenario import Environment
-        from pytest_benchjobs.sandbox.engine import Engine
-        from pytest_benchjobs.sandbox.images import Images
+        from pytest_benchjobs.sandbox.docker.engine import Engine
+        from pytest_benchjobs.sandbox.docker.images import Images
         images = Images(Engine(), Path(sys.argv[2]))
         print(images.resolve(Environment(dockerfile=Path(sys.argv[1])), {}, {}).id)
         """)

@@ -14,11 +14,11 @@ import pytest
 from pytest_benchjobs.model.errors import ContainerStartFailed
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment, Network
-from pytest_benchjobs.sandbox import network
-from pytest_benchjobs.sandbox.docker import DockerProvider
-from pytest_benchjobs.sandbox.network import NETWORK_LABEL, NETWORK_VARIABLE
+from pytest_benchjobs.sandbox.docker import network
+from pytest_benchjobs.sandbox.docker.network import NETWORK_LABEL, NETWORK_VARIABLE
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
+from pytest_benchjobs.sandbox.docker.rules import rules_of
 from pytest_benchjobs.sandbox.protocol import Sandbox, SandboxSpec
-from pytest_benchjobs.sandbox.rules import rules_of
 from tests.support import IMAGE
 
 pytestmark = pytest.mark.docker

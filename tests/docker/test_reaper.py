@@ -13,9 +13,9 @@ import docker
 import pytest
 
 from pytest_benchjobs.model.owner import current_owner
-from pytest_benchjobs.sandbox.docker import DockerProvider
-from pytest_benchjobs.sandbox.engine import Engine
-from pytest_benchjobs.sandbox.sweep import sweep
+from pytest_benchjobs.sandbox.docker.engine import Engine
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
+from pytest_benchjobs.sandbox.docker.sweep import sweep
 from tests.support import IMAGE, PATIENCE
 
 pytestmark = pytest.mark.docker
@@ -24,7 +24,7 @@ OWNER = textwrap.dedent(f"""
     import sys, time
     from pytest_benchjobs.model.owner import current_owner
     from pytest_benchjobs.model.scenario import Environment
-    from pytest_benchjobs.sandbox.docker import DockerProvider
+    from pytest_benchjobs.sandbox.docker.provider import DockerProvider
     from pytest_benchjobs.sandbox.protocol import SandboxSpec
     provider = DockerProvider(current_owner())
     environment = Environment(image="{IMAGE}", network="none")

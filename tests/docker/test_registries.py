@@ -13,10 +13,10 @@ import pytest
 
 from pytest_benchjobs.model.errors import DiskFull, ImageMissing
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox import images as images_module
-from pytest_benchjobs.sandbox import pulling
-from pytest_benchjobs.sandbox.engine import Engine
-from pytest_benchjobs.sandbox.images import Images
+from pytest_benchjobs.sandbox.docker import images as images_module
+from pytest_benchjobs.sandbox.docker import pulling
+from pytest_benchjobs.sandbox.docker.engine import Engine
+from pytest_benchjobs.sandbox.docker.images import Images
 from tests.support import IMAGE, until
 
 from .registry import Registry

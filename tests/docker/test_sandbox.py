@@ -22,10 +22,10 @@ from pytest_benchjobs.model.errors import (
 )
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox.container import DockerSandbox
-from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.docker.container import DockerSandbox
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
+from pytest_benchjobs.sandbox.docker.watch import StorageGuard
 from pytest_benchjobs.sandbox.protocol import ExecResult, File, SandboxSpec
-from pytest_benchjobs.sandbox.watch import StorageGuard
 from tests.support import IMAGE, PATIENCE
 
 pytestmark = pytest.mark.docker
@@ -348,7 +348,7 @@ def test_a_storage_limit_ends_whoever_exceeds_it(provider: DockerProvider) -> No
 def test_one_that_cannot_be_ended_for_its_storage_does_not_free_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pytest_benchjobs.sandbox.watch._POLL", 0.01)
+    monkeypatch.setattr("pytest_benchjobs.sandbox.docker.watch._POLL", 0.01)
     answer = mock.Mock(json=lambda: {"SizeRw": 11})
     guard = StorageGuard(mock.Mock(client=mock.Mock(get=lambda *_, **__: answer)))
     exceeded = threading.Event()
@@ -360,7 +360,7 @@ def test_one_that_cannot_be_ended_for_its_storage_does_not_free_the_others(
 
 
 def test_a_measurement_of_storage_that_fails_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_benchjobs.sandbox.watch._POLL", 0.01)
+    monkeypatch.setattr("pytest_benchjobs.sandbox.docker.watch._POLL", 0.01)
     sizes = [docker.errors.DockerException("busy"), OSError("gone"), "garbage", None, 10, 11]
 
     def size(*_: object, **__: object) -> mock.Mock:

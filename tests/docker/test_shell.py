@@ -24,7 +24,7 @@ import pytest
 
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import SandboxSpec
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
@@ -191,9 +191,7 @@ def test_whoever_reads_the_output_may_stop_early(directory: Path, job: str) -> N
 
 
 def test_behind_tls_only_commands_run_for_their_input_could_not_end(directory: Path, job: str) -> None:
-    encrypted = (
-        "from pytest_benchjobs.sandbox.engine import Engine; Engine.encrypted = property(lambda _: True); "
-    )
+    encrypted = "from pytest_benchjobs.sandbox.docker.engine import Engine; Engine.encrypted = property(lambda _: True); "
     main = [
         sys.executable,
         "-c",

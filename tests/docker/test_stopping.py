@@ -9,8 +9,8 @@ import pytest
 
 from pytest_benchjobs.model.errors import ContainerLost
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox.container import DockerSandbox
-from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.docker.container import DockerSandbox
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import ExecResult, SandboxSpec, Stopping
 from tests.support import IMAGE
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox import container as rooms
-from pytest_benchjobs.sandbox.container import DockerSandbox
-from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.docker import container as rooms
+from pytest_benchjobs.sandbox.docker.container import DockerSandbox
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import File, Mount, SandboxSpec
 from tests.support import IMAGE, until
 

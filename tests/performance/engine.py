@@ -20,7 +20,7 @@ from pytest_benchjobs.model.job import JobConfig, JobRecord, JobStatus
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Outcome, Trial
 from pytest_benchjobs.model.scenario import Environment, Grading, Reference, Scenario, ScorerSpec
-from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle, new_job_id
 from pytest_benchjobs.trial.cancellation import Cancellation

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_benchjobs.sandbox import carrying
 from pytest_benchjobs.sandbox.carrying import Open, take
-from pytest_benchjobs.sandbox.programs import changed_below, outside
+from pytest_benchjobs.sandbox.docker.programs import changed_below, outside
 from pytest_benchjobs.sandbox.protocol import Changed
 
 FILE, LINK, HARD, PIPE, DIRECTORY = (

@@ -11,7 +11,7 @@ from pytest_benchjobs.agents import fetch
 from pytest_benchjobs.agents.packages import Package
 from pytest_benchjobs.gateway.client import Gateway, GatewaySettings
 from pytest_benchjobs.model.errors import InfrastructureError
-from pytest_benchjobs.sandbox.reaper import Reaper
+from pytest_benchjobs.sandbox.docker.reaper import Reaper
 from pytest_benchjobs.store.reproducibility import head
 
 SECRET = "the-secret-value-of-this-test"

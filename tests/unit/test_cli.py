@@ -16,7 +16,7 @@ from pytest_benchjobs.cli.commands import benchjobs
 from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.job import Owner
 from pytest_benchjobs.report.documents import DOCUMENTS
-from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import Layout

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.sandbox.dockerfile import base_images, canonical, lookup, references, substitute
+from pytest_benchjobs.sandbox.docker.dockerfile import base_images, canonical, lookup, references, substitute
 
 TRICKY = r"""# syntax=docker/dockerfile:1
 ARG BASE=ubuntu

@@ -21,9 +21,9 @@ from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.report.documents.acting import Finding, Health
-from pytest_benchjobs.sandbox.docker import DockerProvider
-from pytest_benchjobs.sandbox.engine import Engine
-from pytest_benchjobs.sandbox.health import EngineFacts
+from pytest_benchjobs.sandbox.docker.engine import Engine
+from pytest_benchjobs.sandbox.docker.health import EngineFacts
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.settings.secret_store import SecretStore
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.database import migrations

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.job import Invocation
-from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import Kept
 
 from .jobs import ended, make_job, run

@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from pytest_benchjobs.sandbox.loader_cache import leads_elsewhere, libraries
+from pytest_benchjobs.sandbox.docker.loader_cache import leads_elsewhere, libraries
+from pytest_benchjobs.sandbox.docker.programs import _without_plugins
 from pytest_benchjobs.sandbox.loading import Fate, Places, Restoring
-from pytest_benchjobs.sandbox.programs import _without_plugins
 
 LIB = "/usr/lib/python3.11"
 LOCAL = "/usr/local/lib/python3.11/dist-packages"

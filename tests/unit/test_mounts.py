@@ -10,7 +10,7 @@ import pytest
 from pytest_benchjobs.model.errors import AgentSetupFailed
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.scenario import Environment
-from pytest_benchjobs.sandbox.docker import DockerProvider
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.protocol import Mount, SandboxSpec
 
 

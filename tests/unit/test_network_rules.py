@@ -13,13 +13,13 @@ from unittest import mock
 
 import pytest
 
-from pytest_benchjobs.sandbox import network
 from pytest_benchjobs.sandbox.assembly import MACHINES
-from pytest_benchjobs.sandbox.rules import Rule, hold, refused, rules_of, rules_program
+from pytest_benchjobs.sandbox.docker import network
+from pytest_benchjobs.sandbox.docker.rules import Rule, hold, refused, rules_of, rules_program
 
 RULES = rules_of("br-0123456789ab", "198.19.0.0/20")
 _ALONE = ["unshare", "--map-root-user", "--net"]
-_LOOK = "from pytest_benchjobs.sandbox.rules import *; print(hold({rules!r}, rules_here()))"
+_LOOK = "from pytest_benchjobs.sandbox.docker.rules import *; print(hold({rules!r}, rules_here()))"
 
 needs_namespaces = pytest.mark.skipif(
     subprocess.run([*_ALONE, "true"], capture_output=True, check=False).returncode != 0,

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from pytest_benchjobs.model.owner import current_owner, is_alive
-from pytest_benchjobs.sandbox.sweep import abandoned, parse_owner
+from pytest_benchjobs.sandbox.docker.sweep import abandoned, parse_owner
 
 
 def test_we_are_alive_and_always_the_same() -> None:

@@ -9,9 +9,9 @@ import docker
 import pytest
 
 from pytest_benchjobs.model.result import ImageRecord
-from pytest_benchjobs.sandbox.images import ResolvedImage
+from pytest_benchjobs.sandbox.docker.images import ResolvedImage
+from pytest_benchjobs.sandbox.docker.programs import restore
 from pytest_benchjobs.sandbox.loading import Places, Restoring
-from pytest_benchjobs.sandbox.programs import restore
 
 IMAGE = ResolvedImage("sha256:1", ImageRecord(reference="x", id="sha256:1"), "/app", "", (), {})
 ADDED = 1

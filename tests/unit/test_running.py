@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_benchjobs.sandbox.docker.running import Running
 from pytest_benchjobs.sandbox.protocol import Stopping
-from pytest_benchjobs.sandbox.running import Running
 from pytest_benchjobs.sandbox.stream import Drained
 
 LONG = 60.0

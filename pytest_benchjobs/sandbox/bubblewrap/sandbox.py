@@ -14,7 +14,7 @@ from ...model.errors import ContainerLost, ContainerStartFailed, EngineError, En
 from ...model.result import ImageRecord
 from ...model.scenario import Network
 from ..door import DOOR
-from ..local import LocalCommand
+from ..host_command import LocalCommand
 from ..protocol import ExecResult, Fetched, File, SandboxSpec, Sink, Stopping, Taken
 from . import transfer
 from .fitness import is_root, not_enforced

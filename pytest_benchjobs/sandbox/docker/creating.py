@@ -10,14 +10,14 @@ import docker.errors
 from docker.types import DeviceRequest, Ulimit
 from docker.types import Mount as EngineMount
 
-from ..model.errors import AgentSetupFailed, ImageMissing
-from ..model.scenario import Environment
+from ...model.errors import AgentSetupFailed, ImageMissing
+from ...model.scenario import Environment
+from ..loading import Places
+from ..protocol import Mount, SandboxSpec
 from .container import DockerSandbox
 from .engine import LABEL
 from .first import FIRST, first_file
 from .images import ResolvedImage
-from .loading import Places
-from .protocol import Mount, SandboxSpec
 from .services import EngineServices
 from .transfer import paths_of
 from .untouched import NOTHING, Watched, watched

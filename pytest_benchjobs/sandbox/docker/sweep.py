@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ..model.errors import ContainerLost, DiskFull, EngineError
-from ..model.job import Owner
-from ..model.owner import is_alive
+from ...model.errors import ContainerLost, DiskFull, EngineError
+from ...model.job import Owner
+from ...model.owner import is_alive
 from .engine import LABEL, Engine
 
 

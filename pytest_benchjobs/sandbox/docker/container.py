@@ -13,7 +13,7 @@ from typing import Any
 
 import docker.errors
 
-from ..model.errors import (
+from ...model.errors import (
     ContainerLost,
     ContainerStartFailed,
     DiskFull,
@@ -22,21 +22,21 @@ from ..model.errors import (
     EnvironmentFailed,
     Ungradable,
 )
-from ..model.result import ImageRecord
-from ..model.scenario import Network
+from ...model.result import ImageRecord
+from ...model.scenario import Network
+from ..loading import Places
+from ..protocol import Changed, ExecResult, Fetched, File, SandboxSpec, Sink, Stopping, Taken
+from ..stream import Drained
 from .entrypoint import Entrypoint
 from .first import CHANGED
 from .images import ResolvedImage
 from .keeping import commit
-from .loading import Places
 from .mountpoints import check_mount_points, lost, moved
 from .processes import Process, Processes
 from .programs import changed_below, changes_of, outside, restore
-from .protocol import Changed, ExecResult, Fetched, File, SandboxSpec, Sink, Stopping, Taken
 from .running import Running
 from .services import EngineServices
 from .signals import END_COMMANDS, send
-from .stream import Drained
 from .transfer import Transfer, paths_of
 from .watch import Events
 

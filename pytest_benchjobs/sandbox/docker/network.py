@@ -18,15 +18,15 @@ from typing import Any
 import docker.errors
 from docker.types import IPAMConfig, IPAMPool, LogConfig
 
-from ..model.errors import ContainerStartFailed, InfrastructureError
-from ..model.job import Owner
-from ..model.scenario import Network
-from .archive import pack
+from ...model.errors import ContainerStartFailed, InfrastructureError
+from ...model.job import Owner
+from ...model.scenario import Network
+from ..archive import pack
+from ..protocol import File
+from ..stream import Demultiplexer, drain
 from .engine import LABEL, Engine
 from .library import BROKEN
-from .protocol import File
 from .rules import Rule, hold, refused, rules_here, rules_of, rules_program
-from .stream import Demultiplexer, drain
 
 NETWORK_VARIABLE = "BENCHJOBS_NETWORK"
 """Environment variable: the network of the engine that public trials have instead, open as it may be."""

@@ -18,9 +18,9 @@ from typing import Self
 
 import docker.errors
 
-from ..model.errors import EngineLost
+from ...model.errors import EngineLost
+from ..stream import Demultiplexer
 from .engine import Engine
-from .stream import Demultiplexer
 
 _CHUNK = 64 * 1024
 _STDIN, _STDOUT, _STDERR = 0, 1, 2

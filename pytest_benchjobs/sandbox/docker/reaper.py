@@ -69,7 +69,7 @@ class Reaper:
             self._pipe = writing
 
     def _environment(self) -> dict[str, str]:
-        from ..model.environ import program_environment  # not where this file is run as a script
+        from ...model.environ import program_environment  # not where this file is run as a script
 
         return program_environment("DOCKER_", "SSH_AUTH_SOCK")
 

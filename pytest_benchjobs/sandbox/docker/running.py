@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from .protocol import Sink, Stopping
-from .stream import LOOK, Demultiplexer, Drained, drain
+from ..protocol import Sink, Stopping
+from ..stream import LOOK, Demultiplexer, Drained, drain
 
 _EXIT_POLL = (0.005, 0.5)
 

@@ -25,11 +25,11 @@ from typing import IO
 import docker
 import docker.errors
 
+from ..loading import ACCOUNTS, DEFAULT_PATH, LOADER_CACHE, Fate, Places, python_root
+from ..protocol import Changed
 from .images import ResolvedImage
 from .loader_cache import leads_elsewhere
-from .loading import ACCOUNTS, DEFAULT_PATH, LOADER_CACHE, Fate, Places, python_root
 from .original import DIRECTORY, LINK, Original, kind_of, stat_of
-from .protocol import Changed
 
 __all__ = ["DEFAULT_PATH", "changed_below", "changes_of", "is_below", "outside", "restore"]
 

@@ -8,11 +8,11 @@ import os
 import time
 from pathlib import Path
 
-from ..model.errors import InfrastructureError
-from ..model.job import Owner
-from ..model.scenario import Environment
-from .docker import DockerProvider
-from .protocol import SandboxSpec
+from ...model.errors import InfrastructureError
+from ...model.job import Owner
+from ...model.scenario import Environment
+from ..protocol import SandboxSpec
+from .provider import DockerProvider
 from .sweep import left_behind
 
 _MEMORY = 64 << 20

@@ -16,7 +16,7 @@ import dataclasses
 import posixpath
 from collections.abc import Iterable
 
-from .loading import Places
+from ..loading import Places
 
 _DRIVERS = frozenset({"overlay2", "overlayfs"})
 """As the engine calls file systems that copy directories up: of others nothing is known."""

@@ -24,9 +24,9 @@ from typing import IO, Any
 import docker.errors
 from docker.utils.build import exclude_paths
 
-from ..model.environ import environment_without_keys
-from ..model.errors import DiskFull, EngineLost, ImageBuildFailed
-from ..system.temporary import temporary_directory
+from ...model.environ import environment_without_keys
+from ...model.errors import DiskFull, EngineLost, ImageBuildFailed
+from ...system.temporary import temporary_directory
 from .dockerfile import AUTOMATIC, base_images, references, substitute
 from .engine import LABEL, Engine, disk_is_full
 from .library import BROKEN

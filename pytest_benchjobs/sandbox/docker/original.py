@@ -14,7 +14,7 @@ import docker
 import docker.errors
 from docker.types import LogConfig
 
-from .archive import open_stream
+from ..archive import open_stream
 from .images import ResolvedImage
 
 DIRECTORY, LINK, FILE, SPECIAL = "directory", "link", "file", "special"

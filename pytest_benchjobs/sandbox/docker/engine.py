@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
 
-from ..model.errors import (
+from ...model.errors import (
     ContainerLost,
     DiskFull,
     EngineError,

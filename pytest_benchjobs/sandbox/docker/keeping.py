@@ -14,14 +14,14 @@ from typing import Any
 
 import docker.errors
 
-from ..model.errors import ImageMissing, InfrastructureError
-from ..model.result import ImageRecord
-from ..model.scenario import Environment
+from ...model.errors import ImageMissing, InfrastructureError
+from ...model.result import ImageRecord
+from ...model.scenario import Environment
+from ..protocol import KEPT, Kept, SandboxSpec
 from .engine import LABEL, Engine
 from .images import ResolvedImage, resolved
 from .library import ERRORS
 from .programs import DEFAULT_PATH
-from .protocol import KEPT, Kept, SandboxSpec
 
 _REPOSITORY = KEPT.removesuffix(":")
 _KEPT = f"{LABEL}kept"

@@ -24,8 +24,8 @@ from __future__ import annotations
 import re
 import struct
 
-from .assembly import MACHINES, Assembly
-from .protocol import File
+from ..assembly import MACHINES, Assembly
+from ..protocol import File
 from .untouched import NOTHING, Watched
 
 FIRST = "/bench/first"

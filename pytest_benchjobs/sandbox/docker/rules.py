@@ -14,7 +14,7 @@ import socket
 import struct
 from collections.abc import Iterator, Sequence
 
-from .assembly import MACHINES, Register
+from ..assembly import MACHINES, Register
 
 LINK_LOCAL = "169.254.0.0/16"
 """Where most clouds tell a machine its secrets."""

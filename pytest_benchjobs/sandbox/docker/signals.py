@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 
-from ..model.errors import InfrastructureError
+from ...model.errors import InfrastructureError
 from .engine import Engine
 from .library import ERRORS
 

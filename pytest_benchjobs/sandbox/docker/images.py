@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import platformdirs
 
-from ..model.errors import ImageBuildFailed, ImageMissing, InfrastructureError
-from ..model.result import ImageRecord
-from ..model.scenario import Environment
+from ...model.errors import ImageBuildFailed, ImageMissing, InfrastructureError
+from ...model.result import ImageRecord
+from ...model.scenario import Environment
 from .dockerfile import lookup
 from .engine import Engine
 

@@ -17,10 +17,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ..model.errors import EntrypointEnded, EnvironmentFailed
-from ..model.scenario import Environment
+from ...model.errors import EntrypointEnded, EnvironmentFailed
+from ...model.scenario import Environment
+from ..protocol import ExecResult, Stopping
 from .first import FIRST, REACHED
-from .protocol import ExecResult, Stopping
 
 if TYPE_CHECKING:
     from .processes import Process

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from ..model.errors import BenchError, InfrastructureError
+from ...model.errors import BenchError, InfrastructureError
 from . import first
 from .engine import LABEL, Engine
 from .library import ERRORS

@@ -13,9 +13,9 @@ from pathlib import PurePosixPath
 import docker
 import docker.errors
 
-from ..model.errors import Ungradable
+from ...model.errors import Ungradable
+from ..protocol import Mount
 from .original import LINK, kind_of, stat_of
-from .protocol import Mount
 
 
 def check_mount_points(

@@ -18,7 +18,7 @@ import docker
 import docker.errors
 from docker.utils import parse_repository_tag
 
-from ..model.errors import DiskFull
+from ...model.errors import DiskFull
 from .dockerfile import canonical
 from .engine import Engine, disk_is_full
 from .library import ERRORS

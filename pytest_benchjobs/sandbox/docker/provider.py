@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model.errors import AgentSetupFailed, ContainerStartFailed
-from ..model.job import JobConfig, Owner
-from ..model.scenario import Environment, Scenario
+from ...model.errors import AgentSetupFailed, ContainerStartFailed
+from ...model.job import JobConfig, Owner
+from ...model.scenario import Environment, Scenario
+from ..protocol import Kept, Mount, Sandbox, SandboxSpec
 from .engine import Engine
 from .images import ResolvedImage, taken
-from .protocol import Kept, Mount, Sandbox, SandboxSpec
 from .services import EngineServices
 from .sweep import sweep
 

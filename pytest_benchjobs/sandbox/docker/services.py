@@ -7,11 +7,11 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..model.errors import InfrastructureError
-from ..model.job import Owner
+from ...model.errors import InfrastructureError
+from ...model.job import Owner
+from ..protocol import Sandbox
 from .engine import LABEL, Engine
 from .images import Images
-from .protocol import Sandbox
 from .reaper import Reaper
 from .sweep import sweep
 

@@ -12,11 +12,11 @@ from typing import IO, Any
 
 import docker.errors
 
-from ..model.errors import EngineLost
-from .archive import open_stream, pack, unpack
-from .carrying import take
+from ...model.errors import EngineLost
+from ..archive import open_stream, pack, unpack
+from ..carrying import take
+from ..protocol import Fetched, File, Taken
 from .engine import Engine
-from .protocol import Fetched, File, Taken
 
 # Bits of Go's os.FileMode, which the engine describes files with.
 _LINK = 1 << 27
