@@ -36,7 +36,7 @@ _HEEDED = ("LANG", "LC_", "PYTHON")
 """Beginnings of variables that an interpreter heeds when it starts."""
 _HEEDED_HERE = ("PYTHONPATH", "PYTHONUNBUFFERED")
 _IMPORTED = (
-    "pytest_benchjobs.cli.commands",
+    "pytest_benchjobs.cli._commands",
     "pytest_benchjobs.cli.run",
     "pytest_benchjobs.gateway.__main__",
     "pytest_benchjobs.plugin.loop",

@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     from ..model.errors import BenchError
     from ..store.files import DISK_ERRORS
-    from .commands import benchjobs
+    from ._commands import benchjobs
 
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding does not know is no reason to fail.

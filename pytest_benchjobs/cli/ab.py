@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ._output import emit, output_option
+from ._pytest_call import call_pytest
 from ._run_options import VariadicCommand, ask, flag_of, gate_settings, run_options, without_gates
-from .common import emit, output_option
-from .invoke import call_pytest
 
 if TYPE_CHECKING:
     from ..analysis.gate.job import Judged

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import emit, output_option, say
+from ._output import emit, output_option, say
 
 if TYPE_CHECKING:
     from ..agents.described import DescribedAgent
@@ -179,7 +179,7 @@ def _package(package: Package, verify: bool) -> PackageItem:
 
 
 def _table(items: tuple[AgentItem, ...]) -> Iterator[str]:
-    from .table import Cell, Column, render, width
+    from ._table import Cell, Column, render, width
 
     columns = [Column("NAME"), Column("VERSION"), Column("FETCHED"), Column("KEY"), Column("ABOUT", least=8)]
     words = {True: Cell("yes", "green"), False: Cell("no", "yellow"), None: Cell("-")}
@@ -198,7 +198,7 @@ def _table(items: tuple[AgentItem, ...]) -> Iterator[str]:
 
 def _lines(document: AgentDocument) -> Iterator[str]:
     from ..store.text import one_line
-    from .units import size
+    from ._units import size
 
     item = document.agent
     version = f" {item.version}" if item.version else ""

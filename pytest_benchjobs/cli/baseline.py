@@ -10,9 +10,9 @@ import click
 
 from ..model.baseline import DEFAULT_NAME
 from ..store.layout import Layout
-from .common import death_of, directory_option, emit, output_option, say
-from .table import Column, render, width
-from .units import counted
+from ._output import death_of, directory_option, emit, output_option, say
+from ._table import Column, render, width
+from ._units import counted
 
 if TYPE_CHECKING:
     from ..model.baseline import BaselineEntry

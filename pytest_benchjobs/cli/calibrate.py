@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import directory_option, emit, output_option
-from .table import Cell, Column, render, width
+from ._output import directory_option, emit, output_option
+from ._table import Cell, Column, render, width
 
 if TYPE_CHECKING:
     from ..analysis.calibration import Calibration

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..settings.call import Written, words
+from ._output import emit, output_option
+from ._pytest_call import Call, call_pytest
 from ._run_options import VariadicCommand
-from .common import emit, output_option
-from .invoke import Call, call_pytest
-from .units import counted
+from ._units import counted
 
 if TYPE_CHECKING:
     from ..model.result import TrialResult

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..store.layout import Layout
+from ._output import death_of, directory_option, emit, output_option, say
+from ._pytest_call import call_pytest
 from ._run_options import Asked, VariadicCommand, ask, results_directory, run_options
-from .common import death_of, directory_option, emit, output_option, say
-from .invoke import call_pytest
-from .table import Column, render, width
+from ._table import Column, render, width
 
 if TYPE_CHECKING:
     from ..analysis.sides import Side
@@ -287,7 +287,7 @@ def _narrowed(side: Side, named: str, pattern: str | None, benchmarks: Sequence[
 
 def _high_scores(given: Path | None, directory: Path) -> dict[str, HighScore]:
     from ..settings.high_scores import read_high_scores
-    from .common import ini_value
+    from ._output import ini_value
 
     if given is not None:
         return read_high_scores(given)

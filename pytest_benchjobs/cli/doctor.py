@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import directory_option, emit, output_option
+from ._output import directory_option, emit, output_option
 
 if TYPE_CHECKING:
     from ..report.documents.acting import Finding
@@ -45,7 +45,7 @@ def doctor(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path, ou
 def _findings(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path) -> Iterator[Finding]:
     from ..model.known_failure import KNOWN_FILE
     from ..store.layout import Layout
-    from . import findings
+    from . import _doctor_checks as findings
 
     wall, steady = time.time(), time.monotonic()
     asked = [findings.keys(agent) for agent in agents]
@@ -74,7 +74,7 @@ def _of_engine() -> Iterator[Finding]:
     from ..model.owner import current_owner
     from ..sandbox.docker.health import engine_facts, limits_missing
     from ..sandbox.docker.provider import DockerProvider
-    from . import findings
+    from . import _doctor_checks as findings
 
     me = current_owner()
     provider = DockerProvider(me)

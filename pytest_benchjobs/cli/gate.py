@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..store.layout import Layout
+from ._output import death_of, directory_option, emit, output_option, say
 from ._run_options import flag_of, gate_options, gate_settings
-from .common import death_of, directory_option, emit, output_option, say
 
 if TYPE_CHECKING:
     from ..analysis.baseline.resolve import Resolved

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from ..store.layout import Layout
-from .acting import recover_jobs
-from .common import directory_option, say
-from .units import counted, size
+from ._output import directory_option, say
+from ._units import counted, size
+from .cancel import recover_jobs
 
 if TYPE_CHECKING:
     from ..model.job import JobRecord

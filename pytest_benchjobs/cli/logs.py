@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..store.layout import AGENT_FILES, RESULT
-from .common import directory_option, emit, say
-from .table import marks
+from ._output import directory_option, emit, say
+from ._table import marks
 
 if TYPE_CHECKING:
     from ..model.job import JobConfig

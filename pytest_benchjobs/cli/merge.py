@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..store.layout import JobLayout, Layout
-from .common import directory_option, emit, output_option, say
+from ._output import directory_option, emit, output_option, say
 
 if TYPE_CHECKING:
     from ..report.documents.merge import MergedJUnit, MergeDocument
@@ -174,7 +174,7 @@ def _merge_junit(paths: list[Path], out: Path) -> MergedJUnit:
 
 def _lines(document: MergeDocument) -> Iterator[str]:
     from ..store.text import one_line
-    from .units import counted
+    from ._units import counted
 
     for job in document.jobs:
         if job.action != "refused":

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ._output import emit, output_option
 from ._run_options import VariadicCommand, ask, run_options
-from .common import emit, output_option
-from .units import counted
+from ._units import counted
 
 if TYPE_CHECKING:
     from ..analysis.forecast import Earlier
     from ..model.gate import GateConfig
     from ..report.documents.plan import PlanDocument, PlannedTrial
-    from .invoke import Call
+    from ._pytest_call import Call
 
 _OUT = "BENCHJOBS_PLAN_OUT"
 """Agreed with `plugin.planning`."""
@@ -172,8 +172,8 @@ def _earlier(trials: Sequence[PlannedTrial], directory: Path) -> dict[str, Earli
 def _lines(document: PlanDocument, *, extended: bool) -> Iterator[str]:
     from ..report.console import duration
     from ..store.text import one_line
-    from .reading import cost
-    from .table import Column, render, width
+    from ._table import Column, render, width
+    from .list import cost
 
     skipped = f", {document.skipped} would be skipped" if document.skipped else ""
     yield (
@@ -275,7 +275,7 @@ def _time(document: PlanDocument) -> str:
 
 
 def _cost(document: PlanDocument) -> str:
-    from .reading import cost
+    from .list import cost
 
     if not document.runs:
         return "none"

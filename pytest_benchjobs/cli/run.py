@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
+from ._output import emit, output_option
+from ._pytest_call import Call, call_pytest
 from ._run_options import Asked, VariadicCommand, ask, run_options
-from .common import emit, output_option
-from .invoke import Call, call_pytest
 
 USAGE_ERROR = 4
 """What pytest exits with."""
@@ -63,7 +63,7 @@ def call_and_summarise(call: Call, directory: Path, job_id: str, output: str) ->
 def start_detached(asked: Asked, output: str) -> int:
     """Start a job that needs nobody any more, and say what became of it."""
     from ..report.documents.detach import DetachDocument
-    from .detached import start
+    from ._detach import start
 
     document: DetachDocument = start(asked)
     if document.status == "failed":

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import click
 
-from .common import emit, output_option
+from ._output import emit, output_option
 
 
 @click.group(no_args_is_help=False)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import default_directory, directory_option, output_option, say
+from ._output import default_directory, directory_option, output_option, say
 
 if TYPE_CHECKING:
+    from ..job.follow import Following, Landed
     from ..model.job import JobRecord
-    from .following import Following, Landed
-    from .picture import View
+    from ._watch_view import View
 
 _LOOK_SECONDS = 0.25
 _INTERVAL = 30.0
@@ -49,9 +49,9 @@ def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsol
     Exit status 0: the job completed, whatever its scores; 1: it failed, was cancelled, timed out or died; 130: you
     stopped watching. The job goes on then.
     """
+    from ..job.follow import Following
     from ..store.reader import HistoryReader
     from ..store.results import find_bundle
-    from .following import Following
 
     with HistoryReader.of(directory) as history:
         following = Following(directory, find_bundle(history, job).id)
@@ -76,7 +76,7 @@ def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsol
 
 def _as_text(following: Following, interval: float) -> bool:
     """Until the job is over; returns whether the user had the patience."""
-    from . import screen
+    from . import _screen as screen
 
     landed = following.look()
     if following.over:
@@ -89,8 +89,8 @@ def _as_text(following: Following, interval: float) -> bool:
 
 
 def _on_screen(following: Following) -> bool:
-    from .picture import picture
-    from .screen import full_screen
+    from ._screen import full_screen
+    from ._watch_view import picture
 
     with full_screen() as screen:
         while not following.over:
@@ -103,7 +103,7 @@ def _on_screen(following: Following) -> bool:
 
 
 def _as_lines(following: Following, interval: float, landed: list[Landed]) -> None:
-    from . import picture
+    from . import _watch_view as picture
 
     for due in _looks(interval):
         landed += following.look()
@@ -158,8 +158,8 @@ def _print_document(following: Following, output: str) -> None:
 
 def _print_results(directory: Path, following: Following) -> None:
     """What came out, and where to look next."""
-    from . import picture
-    from .table import width
+    from . import _watch_view as picture
+    from ._table import width
 
     record = following.record
     if following.died:
@@ -168,7 +168,7 @@ def _print_results(directory: Path, following: Following) -> None:
         return
     from ..report.overview import summary_document
     from ..store.reader import HistoryReader
-    from .summary_text import summary_lines
+    from ._summary_text import summary_lines
 
     with HistoryReader.of(directory) as history:
         document = summary_document(directory, history, record.id)
@@ -203,7 +203,7 @@ def _status(directory: Path, following: Following, fail_on_unsolved: bool) -> in
 
 
 def _view(following: Following) -> View:
-    from .picture import View
+    from ._watch_view import View
 
     return View(
         following.record,

@@ -9,7 +9,7 @@ from typing import Any
 import docker.errors
 import pytest
 
-from pytest_benchjobs.cli import findings
+from pytest_benchjobs.cli import _doctor_checks as findings
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.report.documents.acting import Health
 from pytest_benchjobs.sandbox.docker import creating

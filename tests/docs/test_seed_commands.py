@@ -10,7 +10,7 @@ import click
 import pytest
 
 from pytest_benchjobs.agents.keys import KEYS
-from pytest_benchjobs.cli.commands import benchjobs
+from pytest_benchjobs.cli._commands import benchjobs
 from pytest_benchjobs.model.job import JobStatus
 
 from . import eliza, runloop

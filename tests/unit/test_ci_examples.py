@@ -15,7 +15,7 @@ import pytest
 import yaml
 from check_jsonschema.builtin_schemas import get_builtin_schema
 
-from pytest_benchjobs.cli.commands import benchjobs
+from pytest_benchjobs.cli._commands import benchjobs
 
 from .jobs import make_job, run
 

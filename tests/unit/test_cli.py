@@ -12,7 +12,7 @@ import pytest
 
 from pytest_benchjobs import cli
 from pytest_benchjobs.cli import main
-from pytest_benchjobs.cli.commands import benchjobs
+from pytest_benchjobs.cli._commands import benchjobs
 from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.job import Owner
 from pytest_benchjobs.report.documents import DOCUMENTS

@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 import yaml
 
-from pytest_benchjobs.cli import findings
+from pytest_benchjobs.cli import _doctor_checks as findings
 from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.report.documents import schema_of

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.cli import main
-from pytest_benchjobs.cli.invoke import Call, again, call_pytest
+from pytest_benchjobs.cli._pytest_call import Call, again, call_pytest
 from pytest_benchjobs.job.detach import why_it_ended
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import Invocation, JobConfig, JobRecord, JobStatus, Owner

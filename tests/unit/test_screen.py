@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from rich.text import Text
 
-from pytest_benchjobs.cli.screen import Screen
+from pytest_benchjobs.cli._screen import Screen
 from tests.terminal import BENCHJOBS, TMUX, Terminal
 
 from .watched import JOB, WatchedJob

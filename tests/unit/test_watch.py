@@ -360,7 +360,7 @@ def test_lines_are_written_at_once(job: WatchedJob) -> None:
 
 
 def test_a_terminal_that_is_dumb_or_not_ours_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    from pytest_benchjobs.cli import screen
+    from pytest_benchjobs.cli import _screen as screen
 
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -393,7 +393,7 @@ def test_the_time_that_has_passed_counts_from_the_last_start(job: WatchedJob) ->
 
 
 def test_silence_counts_only_while_somebody_should_speak(tmp_path: Path) -> None:
-    from pytest_benchjobs.cli.following import Following
+    from pytest_benchjobs.job.follow import Following
 
     job = WatchedJob(tmp_path, begun=False)
     long_ago = (job.bundle.root / "job.json").stat().st_mtime - 100

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from ..report.documents.acting import Finding, Health
 from ..store.layout import Layout
-from .units import counted, size
+from ._units import counted, size
 
 if TYPE_CHECKING:
     from ..model.endpoint import Endpoint

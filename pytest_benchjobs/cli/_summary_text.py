@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ..report.console import duration, number
 from ..report.summary import percent
 from ..store.text import clean, one_line
-from .reading import cost
-from .table import Cell, Column, marks, render
+from ._table import Cell, Column, marks, render
+from .list import cost
 
 if TYPE_CHECKING:
     from ..report.documents.summary import (

@@ -21,7 +21,7 @@ from ..settings.secret_store import find
 from ..store.bundle import JobBundle, new_job_id
 from ..store.reproducibility import redact_arguments
 from ..trial.secrets import is_unmistakable, others_of_host, together
-from .invoke import Call
+from ._pytest_call import Call
 
 if TYPE_CHECKING:
     from ..report.documents.detach import DetachDocument

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .common import directory_option, emit, output_option, say
-from .table import Cell, Column, render, width
+from ._output import directory_option, emit, output_option, say
+from ._table import Cell, Column, render, width
 
 if TYPE_CHECKING:
     from ..report.documents.reading import JobItem, RunItem
@@ -143,7 +143,7 @@ def summary(job: str, extended: bool, limit: int | None, config: bool, directory
     from ..report.overview import summary_document
     from ..store.reader import HistoryReader
     from ..store.results import find_job
-    from .summary_text import summary_lines
+    from ._summary_text import summary_lines
 
     with HistoryReader.of(directory) as history:
         job_id = find_job(history, job)

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 
 from ..store.layout import Layout
-from .common import directory_option, say
-from .units import counted
+from ._output import directory_option, say
+from ._units import counted
 
 
 @click.group(no_args_is_help=False)

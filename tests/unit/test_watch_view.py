@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.live import Live
-from pytest_benchjobs.cli.picture import View, picture, progress
+from pytest_benchjobs.cli._watch_view import View, picture, progress
 from pytest_benchjobs.model.job import JobConfig, JobStatus
 from pytest_benchjobs.model.result import Outcome
 from pytest_benchjobs.report.documents.watch import watch_document

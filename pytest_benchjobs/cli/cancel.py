@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import directory_option, emit, output_option, say
-from .units import counted
+from ._output import directory_option, emit, output_option, say
+from ._units import counted
 
 if TYPE_CHECKING:
     from ..report.documents.acting import CancelDocument, RecoverDocument

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .common import emit, output_option
+from ._output import emit, output_option
 
 if TYPE_CHECKING:
     from ..report.documents.catalogue import BenchmarkItem, Gap

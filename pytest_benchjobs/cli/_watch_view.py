@@ -17,8 +17,8 @@ from ..model.result import Outcome
 from ..report.console import duration, number
 from ..report.documents.watch import elapsed
 from ..store.text import one_line
-from .reading import cost
-from .table import Cell, Column, marks, render
+from ._table import Cell, Column, marks, render
+from .list import cost
 
 _SILENT_SECONDS = 30.0
 _ROOMY = 20

@@ -12,12 +12,12 @@ import click
 from ..settings.call import Written
 from ..settings.parse import parse
 from ..settings.table import ALL, BY_NAME
+from ._kept import GONE, gone
+from ._output import directory_option, output_option
+from ._pytest_call import Call, again, call_pytest, said_of
 from ._run_options import Asked, VariadicCommand
-from .acting import recover_jobs
-from .common import directory_option, output_option
-from .invoke import Call, again, call_pytest, said_of
-from .kept import GONE, gone
-from .units import counted
+from ._units import counted
+from .cancel import recover_jobs
 
 if TYPE_CHECKING:
     from ..model.job import JobConfig, JobRecord, Overrides
@@ -88,7 +88,7 @@ def resume(*, job: str, directory: Path, rest: tuple[str, ...], **how: Any) -> i
         click.echo(call.shown())
         return 0
     if how["detach"]:
-        from .resuming import start
+        from ._resume_detached import start
 
         return start(call, found.directory, record, how["output"])
     return _run(call, found, how["output"], record.id)

@@ -13,10 +13,10 @@ from ..job.detach import why_it_ended
 from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobRecord, JobStatus
 from ..store.bundle import JobBundle
-from .common import emit
+from ._output import emit
 
 if TYPE_CHECKING:
-    from .invoke import Call
+    from ._pytest_call import Call
 
 _PATIENCE = 2.0
 """Seconds until it counts as started. Most mistakes show before that."""
