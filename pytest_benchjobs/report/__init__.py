@@ -1,4 +1,7 @@
-"""What people and CI systems read: JUnit, JSON, Markdown, tables for the terminal."""
+"""Reports for people and CI systems: JUnit, JSON, Markdown, documents and lines of commands.
+
+Start reading with `write_reports` below; `documents/` has what commands print as JSON. Imports `analysis` and below.
+"""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from ..model.gate import Change, GatePolicy, GateReport, GateVerdict, RuleReport, ScenarioRef
 from ..store.text import one_line
+from .code_span import code
 from .console import duration
-from .markdown import code
 from .summary import percent
 
 _ALERTS = {

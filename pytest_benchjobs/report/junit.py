@@ -25,12 +25,11 @@ from ..model.job import JobRecord
 from ..model.result import FailureClass, Outcome, TrialResult
 from ..store.text import one_line
 from .console import describe, failure_text, headline, number
-from .properties import Property, properties
+from .properties import DECLARATION, Property, properties
 
 if TYPE_CHECKING:
     from .junit_short import Case
 
-DECLARATION = b'<?xml version="1.0" encoding="utf-8"?>\n'
 FULL_CASES = 1000
 """Files of more cases are short: CI systems keep and draw every byte, and `report.json` has everything."""
 _KINDS: dict[type[FinalResult], str] = {Failure: "failure", Error: "error", Skipped: "skipped"}

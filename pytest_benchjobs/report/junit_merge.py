@@ -12,7 +12,7 @@ from pathlib import Path
 from junitparser import JUnitXml, JUnitXmlError, TestCase, TestSuite
 
 from ..model.errors import InputError
-from .junit import DECLARATION
+from .properties import DECLARATION
 
 _Key = tuple[str | None, str | None]
 

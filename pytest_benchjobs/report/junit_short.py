@@ -15,8 +15,7 @@ from xml.sax.saxutils import escape
 
 from ..model.job import JobRecord
 from ..store.text import one_line
-from .junit import DECLARATION
-from .properties import Property
+from .properties import DECLARATION, Property
 
 LIMIT = 1024 * 1024
 """Bytes. A file has fewer."""

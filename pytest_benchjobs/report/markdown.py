@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from ..analysis.known_failures import tally_known, waived
@@ -10,8 +9,9 @@ from ..analysis.verdict import verdicts
 from ..model.gate import GateReport
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
-from ..store.text import one_line
+from .code_span import code
 from .console import describe, duration, number
+from .gate_markdown import gate_markdown
 from .known_failures import known_line
 from .summary import AgentRow, by_agent, percent, totals
 
@@ -20,7 +20,6 @@ SIZE_LIMIT = 900 * 1024
 _FAILURES = 50
 _ERRORS = 200
 _KNOWN = 50
-_BACKTICKS = re.compile(r"`+")
 
 
 def summary_markdown(
@@ -41,21 +40,8 @@ def summary_markdown(
     return "\n".join(lines) + "\n"
 
 
-def code(text: str, limit: int = 300) -> str:
-    """A code span that holds `text` on one line, also within a table."""
-    # In a table a pipe needs a backslash, and one that already has a backslash cannot be told from that.
-    text = one_line(text, limit).replace("\\|", "\\\u00a6").replace("|", "\\|")
-    if not text:
-        return ""
-    fence = "`" * (max((len(run) for run in _BACKTICKS.findall(text)), default=0) + 1)
-    edge = " " if text.startswith(("`", " ")) or text.endswith(("`", " ")) else ""
-    return f"{fence}{edge}{text}{edge}{fence}"
-
-
 def _lines(record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None) -> Iterator[str]:
     if gate is not None:
-        from .gate_markdown import gate_markdown  # which needs `code`
-
         yield from gate_markdown(gate)
     trials = totals(results)
     results = verdicts(results, record.config)

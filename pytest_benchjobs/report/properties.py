@@ -10,6 +10,8 @@ from ..store.text import one_line
 
 Property = tuple[str, str | int | float]
 
+DECLARATION = b'<?xml version="1.0" encoding="utf-8"?>\n'
+"""First line of a JUnit file."""
 _LIMIT = 500
 _UNSAFE = re.compile(r"[^a-z0-9_]+")
 

@@ -1,0 +1,20 @@
+"""Code spans of Markdown."""
+
+from __future__ import annotations
+
+import re
+
+from ..store.text import one_line
+
+_BACKTICKS = re.compile(r"`+")
+
+
+def code(text: str, limit: int = 300) -> str:
+    """A code span that holds `text` on one line, also within a table."""
+    # In a table a pipe needs a backslash, and one that already has a backslash cannot be told from that.
+    text = one_line(text, limit).replace("\\|", "\\\u00a6").replace("|", "\\|")
+    if not text:
+        return ""
+    fence = "`" * (max((len(run) for run in _BACKTICKS.findall(text)), default=0) + 1)
+    edge = " " if text.startswith(("`", " ")) or text.endswith(("`", " ")) else ""
+    return f"{fence}{edge}{text}{edge}{fence}"
