@@ -89,31 +89,23 @@ def compare(
     highs = _high_scores(high_scores, directory)
     at = datetime.datetime.now(datetime.UTC)
     comparison_id = new_comparison_id(at)
-    sides = [_model(spec, directory) for spec in specs]
-    if any(sides):
-        calls = [None if side is None else _call(side, options, comparison_id) for side in sides]
-        if print_command:
-            for asked in calls:
-                if asked is not None:
-                    click.echo(asked.call.shown())
-            return 0
-        for place, asked in enumerate(calls):
-            if asked is None:
-                continue
-            job, status = _run(asked, output)
+    models = [_model(spec, directory) for spec in specs]
+    calls = [None if model is None else _call(model, options, comparison_id) for model in models]
+    if print_command:
+        _print_calls(calls)
+        return 0
+    for place, asked in enumerate(calls):
+        if asked is not None:
+            specs[place], status = _run(asked, output)
             if status not in (0, _TESTS_FAILED):
                 return status
-            specs[place] = job
-    elif print_command:
-        raise click.UsageError("--print-command: both sides are there already, nothing would be run")
+    names = [spec if model is None else model.spec for spec, model in zip(specs, models, strict=True)]
     patterns = _patterns(specs, a_agent, b_agent, directory)
     with HistoryReader.of(directory) as history:
-        found = []
-        for spec, model, pattern in zip(specs, sides, patterns, strict=True):
-            side, notes = _stored(history, directory, spec)
-            named = spec if model is None else model.spec
-            found.append((_narrowed(side, named, pattern, options["benchmarks"]), notes))
-    (side_a, notes_a), (side_b, notes_b) = found
+        (side_a, notes_a), (side_b, notes_b) = (
+            _side(history, directory, *one, options["benchmarks"])
+            for one in zip(specs, names, patterns, strict=True)
+        )
     comparison = compared(
         side_a,
         side_b,
@@ -203,6 +195,14 @@ def _call(side: _Model, options: Mapping[str, Any], comparison_id: str) -> Asked
     )
 
 
+def _print_calls(calls: Sequence[Asked | None]) -> None:
+    if not any(calls):
+        raise click.UsageError("--print-command: both sides are there already, nothing would be run")
+    for asked in calls:
+        if asked is not None:
+            click.echo(asked.call.shown())
+
+
 def _run(asked: Asked, output: str) -> tuple[str, int]:
     from ..store.bundle import new_job_id
     from .run import with_id
@@ -235,6 +235,19 @@ def _patterns(
 
 def _exactly(label: str) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in label)
+
+
+def _side(
+    history: HistoryReader,
+    directory: Path,
+    spec: str,
+    name: str,
+    pattern: str | None,
+    benchmarks: Sequence[str],
+) -> tuple[Side, tuple[str, ...]]:
+    """One side of the comparison, narrowed to its agents and benchmarks, and notes about it."""
+    side, notes = _stored(history, directory, spec)
+    return _narrowed(side, name, pattern, benchmarks), notes
 
 
 def _stored(history: HistoryReader, directory: Path, spec: str) -> tuple[Side, tuple[str, ...]]:

@@ -86,16 +86,10 @@ def junit_xml(
                 attached += 1
                 case.system_out = f"[[ATTACHMENT|{one_line(path)}]]"
         suite.append(case)
-    document = JUnitXml(one_line(record.name or record.id, 200))
     for benchmark, suite in suites.items():
         for name, value in _of_suite(record, by_benchmark[benchmark], gate):
             suite.add_property(name, str(value))
-        suite.update_statistics()
-        document.append(suite)
-    document.update_statistics()
-    # Not by its `tostring`, which writes piece by piece into a stream that encodes each: a third of the report.
-    content = ElementTree.tostring(document._elem, encoding="unicode")
-    return DECLARATION + content.encode("utf-8", "xmlcharrefreplace")
+    return _written(one_line(record.name or record.id, 200), suites.values())
 
 
 def case_names(node_id: str) -> tuple[str, str]:
@@ -105,6 +99,17 @@ def case_names(node_id: str) -> tuple[str, str]:
     parts = [path.replace("/", ".").removesuffix(".py"), *names]
     parts[-1] += bracket + parameters
     return ".".join(parts[:-1]), parts[-1]
+
+
+def _written(name: str, suites: Iterable[TestSuite]) -> bytes:
+    document = JUnitXml(name)
+    for suite in suites:
+        suite.update_statistics()
+        document.append(suite)
+    document.update_statistics()
+    # Not by its `tostring`, which writes piece by piece into a stream that encodes each: a third of the report.
+    content = ElementTree.tostring(document._elem, encoding="unicode")
+    return DECLARATION + content.encode("utf-8", "xmlcharrefreplace")
 
 
 def _short_cases(

@@ -46,9 +46,7 @@ def summary_document(
     if record is None:
         raise InputError(f"there is no job {job_id} in {directory}")
     bundle = JobBundle(directory, job_id)
-    live = Live()
-    for event in [] if record.status.ended else EventReader(bundle.root).poll():
-        live.take(event)
+    live = _live(bundle, record)
     config = stored(record).config
     runs = history.runs(job_id)
     attempts = _attempts(config, {run.benchmark for run in runs})
@@ -60,33 +58,27 @@ def summary_document(
     by_run = grouped(rows, lambda row: row.run)
     scenarios_of_run = grouped(scenarios, lambda scenario: (scenario.benchmark, scenario.agent))
     sums, times = grouped(history.figures(job_id), lambda row: row.run), history.durations(job_id)
-    figures = {
-        run.id: _figures(
-            summarise_sums("", sums.get(run.id, []), times.get(run.id, [])),
-            scenarios_of_run.get((run.benchmark, run.agent), []),
-            config,
-        )
-        for run in runs
-    }
+
+    def figures(chosen: Sequence[RunRow], scenarios: Sequence[ScenarioSummary]) -> dict[str, Any]:
+        rows = (row for run in chosen for row in sums.get(run.id, []))
+        seconds = (seconds for run in chosen for seconds in times.get(run.id, []))
+        return _figures(summarise_sums("", rows, seconds), scenarios, config)
+
     labels = _in_order(config, {*(run.agent for run in runs), *live.agents})
     place = {label: number for number, label in enumerate(labels)}
     runs.sort(key=lambda run: (run.benchmark, place[run.agent]))
     agents = []
     for label in labels:
-        own = [run.id for run in runs if run.agent == label]
-        summary = summarise_sums(
-            "",
-            (row for run in own for row in sums.get(run, [])),
-            (seconds for run in own for seconds in times.get(run, [])),
-        )
+        own = [run for run in runs if run.agent == label]
         of_agent = [scenario for scenario in scenarios if scenario.agent == label]
-        agents.append(_agent(label, _figures(summary, of_agent, config), live))
+        agents.append(_agent(label, figures(own, of_agent), live))
     room = limit if limit is not None else len(scenarios)
     shown = []
     for run in runs:
-        listed = scenarios_of_run.get((run.benchmark, run.agent), [])[:room] if extended else None
+        of_run = scenarios_of_run.get((run.benchmark, run.agent), [])
+        listed = of_run[:room] if extended else None
         room -= len(listed or ())
-        shown.append(_run(run, figures[run.id], by_run.get(run.id, []), listed))
+        shown.append(_run(run, figures([run], of_run), by_run.get(run.id, []), listed))
     return SummaryDocument(
         **_of_record(record),
         directory=str(bundle.root),
@@ -110,6 +102,14 @@ def died(directory: Path, job_id: str) -> bool:
     except InputError:
         return False  # only the history knows it, or nobody can read it
     return not record.status.ended and is_dead(bundle.root, record)
+
+
+def _live(bundle: JobBundle, record: JobRecord) -> Live:
+    """The state of a running job, from its events; nothing of one that has ended."""
+    live = Live()
+    for event in [] if record.status.ended else EventReader(bundle.root).poll():
+        live.take(event)
+    return live
 
 
 def _totals(row: JobRow | None) -> Totals:

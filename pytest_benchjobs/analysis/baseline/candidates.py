@@ -179,20 +179,26 @@ def branch_jobs(
         perfect += candidate.fits and ancestor is not False and not _git(candidate.record).get("dirty")
         if perfect == pool:
             break
+    chosen = _best(found, f"branch {branch}", str(commit)[:12], notes)
+    jobs = tuple(one.record.id for one in chosen[:pool])
+    if jobs and len(jobs) < pool:
+        notes.append(f"only {len(jobs)} of {pool} jobs: branch {branch} has no more that fit")
+    return Chosen(jobs, (*notes, *(_compromises(chosen[0]) if chosen else ())))
+
+
+def _best(
+    found: list[tuple[Candidate, bool | None]], branch: str, commit: str, notes: list[str]
+) -> list[Candidate]:
+    """Candidates of the best rank; without uncommitted changes and of ancestors, if there are such. Adds notes."""
     best = max((candidate.rank for candidate, _ in found), default=None)
     found = [one for one in found if one[0].rank == best]
     clean = _preferred(found, lambda one: not _git(one[0].record).get("dirty"))
     if clean and _git(clean[0][0].record).get("dirty"):
-        notes.append(f"all jobs of branch {branch} ran with uncommitted changes")
+        notes.append(f"all jobs of {branch} ran with uncommitted changes")
     chosen = _preferred(clean, lambda one: one[1] is True)
     if chosen and all(ancestor is False for _, ancestor in chosen):
-        notes.append(
-            f"no job of branch {branch} is of a commit that {str(commit)[:12]} descends from; took the latest"
-        )
-    jobs = tuple(one.record.id for one, _ in chosen[:pool])
-    if jobs and len(jobs) < pool:
-        notes.append(f"only {len(jobs)} of {pool} jobs: branch {branch} has no more that fit")
-    return Chosen(jobs, (*notes, *(_compromises(chosen[0][0]) if chosen else ())))
+        notes.append(f"no job of {branch} is of a commit that {commit} descends from; took the latest")
+    return [candidate for candidate, _ in chosen]
 
 
 def _fitting(

@@ -56,13 +56,8 @@ def judge_job(
     decided otherwise. What is known is in the report nevertheless. A job of a part of its benchmarks is judged by that
     part, and what was not selected is not called removed.
 
-    Args:
-        record: The job.
-        rows: All its trials.
-        config: The gates.
-        baseline: What it is judged against; None: nothing was asked for.
-        at: Now.
-        only: Label of the agent that is judged; None: each.
+    `rows` are all trials of the job. Without a `baseline` nothing was asked to be compared with. `only` is the label of
+    the one agent to judge.
 
     Raises:
         InputError: the job has not ended.
@@ -78,11 +73,7 @@ def judge_job(
         rows = [row for row in rows if row.agent == only]
     under_test, chance = _without_chance(rows)
     now, fresh = _sides(record, under_test)
-    before, left_out = None, 0
-    if baseline is not None and baseline.side is not None:
-        before, left_out = _selected(
-            baseline.side, now, partial=record.partial or not whole, named=record.named
-        )
+    before, left_out = _selected(baseline, now, partial=record.partial or not whole, named=record.named)
     report = judge(
         now,
         before,
@@ -94,25 +85,19 @@ def judge_job(
         rounds=record.rounds,
         fresh=fresh,
     )
+    notes = list(report.notes)
     if baseline is not None:
-        notes = (*baseline.notes, *report.notes, *_same_samples(under_test, baseline))
-        report = report.model_copy(update={"notes": notes})
+        notes = [*baseline.notes, *notes, *_same_samples(under_test, baseline)]
     if left_out:
-        how = f"{'was' if left_out == 1 else 'were'} not selected"
-        if not whole:
-            how = f"{how}, or did not run" if record.partial else "did not run"
-        note = f"{left_out} of the baseline's scenarios {how}"
-        report = report.model_copy(update={"notes": (*report.notes, note)})
+        notes.append(_about_left_out(left_out, partial=record.partial, whole=whole))
+    report = report.model_copy(update={"notes": tuple(notes)})
     status = exit_status(report)
-    if not whole:
-        # What a limit has stopped has an exit status of its own, unless there is more that is wrong.
-        status = BUDGET_SPENT if record.status is JobStatus.BUDGET and status != INVALID else INVALID
-        why = f"invalid: {two_tasks(twice)}" if twice else _why_not_whole(record, missing)
-        notes = report.notes
-        if report.verdict is not GateVerdict.OK:
-            notes = (f"what ran is {report.why}", *notes)
-        report = report.model_copy(update={"verdict": GateVerdict.INVALID, "why": why, "notes": notes})
-    return Judged(report, status, config.any)
+    if whole:
+        return Judged(report, status, config.any)
+    # What a limit has stopped has an exit status of its own, unless there is more that is wrong.
+    status = BUDGET_SPENT if record.status is JobStatus.BUDGET and status != INVALID else INVALID
+    why = f"invalid: {two_tasks(twice)}" if twice else _why_not_whole(record, missing)
+    return Judged(_invalid(report, why), status, config.any)
 
 
 def broken_gate(record: JobRecord, config: GateConfig, error: Exception, *, at: datetime.datetime) -> Judged:
@@ -163,12 +148,15 @@ def _without_chance(rows: Sequence[PairRow]) -> tuple[Sequence[PairRow], dict[st
     return rest, {benchmark: math.fsum(each) / len(each) for benchmark, each in scores.items()}
 
 
-def _selected(before: Side, now: Side, *, partial: bool, named: bool) -> tuple[Side, int]:
-    """What of a baseline there is to compare with, and how many of its scenarios nobody asked for.
+def _selected(baseline: Resolved | None, now: Side, *, partial: bool, named: bool) -> tuple[Side | None, int]:
+    """The part of a baseline to compare with, and the number of its scenarios that were not requested.
 
     Where scenarios were selected, those that are not in the job were not wanted; where benchmarks were named, nor were
     others. Where nothing is left to compare with, the baseline is as it was: that is for the gate to say.
     """
+    before = None if baseline is None else baseline.side
+    if before is None:
+        return None, 0
     benchmarks = {benchmark for benchmark, _, _ in now.cells}
     back = {old: new for new, old in match_agents(before, now).items()}
 
@@ -182,6 +170,21 @@ def _selected(before: Side, now: Side, *, partial: bool, named: bool) -> tuple[S
         return before, 0
     others = {key[:2] for key in before.cells.keys() - kept.keys() if key[2] in back}
     return dataclasses.replace(before, cells=kept), len(others)
+
+
+def _about_left_out(number: int, *, partial: bool, whole: bool) -> str:
+    how = f"{'was' if number == 1 else 'were'} not selected"
+    if not whole:
+        how = f"{how}, or did not run" if partial else "did not run"
+    return f"{number} of the baseline's scenarios {how}"
+
+
+def _invalid(report: GateReport, why: str) -> GateReport:
+    """The report of a job that is not whole: invalid, with the verdict of what ran as its first note."""
+    notes = report.notes
+    if report.verdict is not GateVerdict.OK:
+        notes = (f"what ran is {report.why}", *notes)
+    return report.model_copy(update={"verdict": GateVerdict.INVALID, "why": why, "notes": notes})
 
 
 def _why_not_whole(record: JobRecord, missing: int) -> str:
