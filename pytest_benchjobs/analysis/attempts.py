@@ -1,4 +1,4 @@
-"""What k attempts are worth: pass@k and pass^k."""
+"""Worth of k attempts: pass@k and pass^k."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the scores of a benchmark mean anything: what agents get whose results are certain, and what others get."""
+"""Sanity of a benchmark's scores: those of agents whose results are certain, beside those of others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROUNDING = 1e-6
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Calibration:
-    """What is known of one benchmark."""
+    """Calibration of one benchmark."""
 
     benchmark: str
     status: Status
@@ -36,11 +36,11 @@ class Calibration:
     pattern: Pattern
     """Of the mean scores of all other agents."""
     agents: int
-    """How many these are."""
+    """Number of these scenarios."""
 
     @property
     def suspicious(self) -> bool:
-        """Whether something is wrong with the benchmark."""
+        """True if something is wrong with the benchmark."""
         return self.status not in ("valid", "missing")
 
 

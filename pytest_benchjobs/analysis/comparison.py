@@ -130,7 +130,7 @@ def _row(
 
 
 def _outcome(one: Pair) -> int:
-    """Whether it newly fails on B, newly passes, or neither. Half of the attempts are neither a pass nor a failure."""
+    """Newly failing on B, newly passing, or neither. Half of the attempts are neither a pass nor a failure."""
     before = 2 * one.before.passed - len(one.before.scores)
     now = 2 * one.now.passed - len(one.now.scores)
     return _FAILING if before > 0 > now else _PASSING if before < 0 < now else 0
@@ -162,7 +162,7 @@ def _sorted(changes: Iterable[Change]) -> tuple[Change, ...]:
 
 
 def _worded(text: str) -> str:
-    """What pairing says of a baseline and a job, said of two sides."""
+    """Notes of pairing, worded for two sides instead of a baseline and a job."""
     return text.replace("the baseline", "side A").replace("this job", "side B")
 
 

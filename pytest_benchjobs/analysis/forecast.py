@@ -1,4 +1,4 @@
-"""What trials that have not run yet may take: bounds of time, and what earlier runs of the same let expect."""
+"""Forecast for trials that have not run yet: bounds of time, and expectations from earlier runs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Earlier:
-    """What a trial took when it ran before. None: unknown."""
+    """Time and cost of a trial in an earlier run. None: unknown."""
 
     seconds: float | None = None
     cost_usd: float | None = None
@@ -16,7 +16,7 @@ class Earlier:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Forecast:
-    """What a set of trials will take."""
+    """Expected time and cost of a set of trials."""
 
     at_most_seconds: float
     """However slow they are: when all of them use all their time."""
@@ -41,7 +41,7 @@ def at_most(seconds: Sequence[float], lanes: int) -> float:
 
 
 def expected(seconds: Sequence[float], lanes: int) -> float:
-    """How long trials of these lengths take when no lane is idle: no less than the longest."""
+    """Time of trials of these lengths when no lane is idle: no less than the longest."""
     if not seconds:
         return 0.0
     return max(sum(seconds) / max(1, lanes), max(seconds))

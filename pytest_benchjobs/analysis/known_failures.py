@@ -1,4 +1,4 @@
-"""How trials whose failure is known went."""
+"""Results of trials that are known to fail."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ def tally_known(results: Iterable[TrialResult]) -> KnownTally:
 
 
 def waived(result: TrialResult) -> bool:
-    """Whether it failed, and that is known: to pytest an `xfail`. An error never is."""
+    """True for a failure that is known: to pytest an `xfail`. An error never is."""
     return result.outcome is Outcome.FAILED and is_xfail(result)
 
 
 def is_xfail(result: TrialResult) -> bool:
-    """Whether pytest had an `xfail` mark on it for a failure that is known."""
+    """True if pytest had put an `xfail` mark on the trial for a known failure."""
     return result.known is not None and result.known.mode is not KnownMode.SKIP
 
 
 def surprising(result: TrialResult) -> bool:
-    """Whether it passed although it must not: to pytest a failure."""
+    """True for a pass of a trial that must fail: to pytest a failure."""
     return result.outcome is Outcome.PASSED and result.known is not None and result.known.strict
 
 

@@ -21,7 +21,7 @@ _Number = TypeVar("_Number", int, float)
 
 
 class Counted(NamedTuple):
-    """What counts of a trial that has ended: little, for there may be many thousand."""
+    """Counts kept of a trial that has ended: few, for there may be many thousand trials."""
 
     at: float
     agent: str
@@ -35,7 +35,7 @@ class Counted(NamedTuple):
 
     @classmethod
     def of(cls, event: Ended) -> Counted:
-        """What counts of an event."""
+        """Counts taken from an event."""
         return cls(*(getattr(event, name) for name in cls._fields))
 
 
@@ -100,11 +100,11 @@ class Flying:
     phase: str
     started: float
     since: float
-    """When the phase began."""
+    """Start of the phase."""
 
 
 class Live:
-    """What is known of a running job. Text from it may be hostile: clean it before a terminal sees it."""
+    """State of a running job. Text from it may be hostile: clean it before a terminal sees it."""
 
     def __init__(self) -> None:
         self.all = Tally()
@@ -116,7 +116,7 @@ class Live:
         """The last trials that ended, the newest last."""
         self._ended: dict[str, Counted] = {}
         self._landings: deque[float] = deque(maxlen=_RECENT + 1)
-        """When the last trials ended that ran now; before the first of them, when the first one began."""
+        """Times at which the last trials of this run ended; before the first, the time at which the first began."""
         self._seconds: deque[tuple[str, float]] = deque(maxlen=_RECENT)
         """Agents of the last trials that ended, and how long they took."""
 

@@ -1,4 +1,4 @@
-"""Which scenarios of two sides can be compared: those that are the same task on both, and have a score on both."""
+"""Scenarios of two sides that can be compared: the same task on both, with a score on both."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Pair(NamedTuple):
 
     @property
     def quarantined(self) -> bool:
-        """Whether it is out of every gate, by what is known of it now."""
+        """True if the scenario is out of every gate, by its known-failure entry now."""
         return self.now.known == QUARANTINE
 
     @property
     def same_task(self) -> bool:
-        """Whether both sides are the same task, as far as they know."""
+        """True if both sides are the same task, as far as they know."""
         return self.before.comparable == self.now.comparable or None in (
             self.before.comparable,
             self.now.comparable,
@@ -49,7 +49,7 @@ _PAIR: Callable[[Iterable[Cell]], Pair] = functools.partial(tuple.__new__, Pair)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pairing:
-    """What two sides have in common, and what they do not. Everything is sorted."""
+    """Scenarios two sides have in common, and those they do not. Everything is sorted."""
 
     pairs: tuple[Pair, ...] = ()
     """By benchmark, agent and scenario: in the order in which histories have them, which is the order of memory."""
@@ -63,7 +63,7 @@ class Pairing:
     agents: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Label now -> label before."""
     notes: tuple[str, ...] = ()
-    """What the reader should know: agents that were matched by something less than their label, or not at all."""
+    """Remarks for the reader: agents that were matched by something less than their label, or not at all."""
 
 
 def pair(before: Side, now: Side) -> Pairing:
@@ -144,7 +144,7 @@ def sane(cell: Cell) -> Cell:
 
 
 def _unique(labels: Iterable[str], kind: Callable[[str], str]) -> dict[str, str]:
-    """What labels are by `kind`, with the label; without those that several are."""
+    """Labels by their `kind`, without kinds that several labels share."""
     listed = list(labels)
     counts = Counter(map(kind, listed))
     return {key: label for label in listed if counts[key := kind(label)] == 1}
@@ -171,7 +171,7 @@ def _ref(key: Key, why: str | None) -> ScenarioRef:
 
 @functools.lru_cache(maxsize=1024)
 def _missing(now: tuple[bool, int], before: tuple[bool, int]) -> str:
-    """Which side has no score, and why, of whether it has any and how many errors."""
+    """Name the side without a score, and the reason, given whether it has scores and how many errors."""
     parts = []
     for (scored, errors), side in ((now, "now"), (before, "in the baseline")):
         if not scored:
@@ -197,7 +197,7 @@ def _sane(cell: Cell, counts: Counter[str]) -> Cell:
 
 
 def _fine(cell: Cell) -> bool:
-    """Whether all its numbers can be. Plain loops, since nearly all are and there may be thousands of cells."""
+    """True if all numbers of a cell can be. Plain loops: nearly all are fine, and there may be thousands of cells."""
     scores, passed, errors, seconds, costs, tokens = cell[3:9]
     for score in scores:
         if not 0 <= score <= 1:  # NaN is not, either

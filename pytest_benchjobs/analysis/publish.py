@@ -1,4 +1,4 @@
-"""Whether the results of a job can be published: reasons against it, each with a code."""
+"""Reasons against publishing the results of a job, each with a code."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def with_publishing(
 def reasons_against(
     record: JobRecord, results: Sequence[TrialResult], today: datetime.date
 ) -> tuple[PublishReason, ...]:
-    """What speaks against publishing a job, in the order of `CODES`; nothing if nothing does."""
+    """Reasons against publishing a job, in the order of `CODES`; empty if there are none."""
     found: list[PublishReason] = []
 
     def add(code: str, about: str | None = None) -> None:

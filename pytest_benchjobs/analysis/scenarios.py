@@ -37,7 +37,7 @@ class ScenarioSummary:
 
     @property
     def flaky(self) -> bool:
-        """Whether some attempts passed and some failed. Errors say nothing about that."""
+        """True if some attempts passed and some failed. Errors do not count."""
         return bool(self.passed and self.failed)
 
 
@@ -64,7 +64,7 @@ class Verdicts:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Repeats:
-    """What several attempts at each scenario say."""
+    """Summary of several attempts at each scenario."""
 
     at_k: tuple[AtK, ...]
     """For k = 1 .. attempts; empty where there is one attempt."""

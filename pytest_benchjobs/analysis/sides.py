@@ -44,7 +44,7 @@ class Cell(NamedTuple):
     tokens: tuple[int, ...] = ()
     """Input and output."""
     comparable: str | None = None
-    """Digest of what both sides must have in common; None: nobody knows."""
+    """Digest of what both sides must have in common; None: unknown."""
     mixed: bool = False
     """Its attempts are not of the same task: those of the latest are kept."""
     tags: tuple[str, ...] = ()
@@ -54,7 +54,7 @@ class Cell(NamedTuple):
 
     @property
     def key(self) -> Key:
-        """What it is of."""
+        """Benchmark, scenario and agent."""
         return self.benchmark, self.scenario, self.agent
 
     @property
@@ -96,7 +96,7 @@ def doubled(rows: Iterable[PairRow]) -> list[str]:
 
 
 def gone_of(record: JobRecord, results: int) -> str | None:
-    """How many results of a job are gone, in a few words, where these are left; None: it had no more."""
+    """Number of a job's results that are gone, in a few words, where these are left; None: it had no more."""
     # A rebuilt history counts what is left; a job that completed had all that was planned.
     planned = record.planned if record.status is JobStatus.COMPLETED else None
     had = max(record.totals.trials, planned or 0)
@@ -104,7 +104,7 @@ def gone_of(record: JobRecord, results: int) -> str | None:
 
 
 def cut_short(record: JobRecord, results: int) -> str | None:
-    """How a job that has so many results ended early, or goes on, in a few words; None: it has all that was planned."""
+    """State of a job that ended early or still runs, in a few words; None: all planned trials have a result."""
     if record.status is JobStatus.COMPLETED or record.planned is None or results >= record.planned:
         return None
     what = "did not complete" if record.status.ended else "has not ended"
@@ -112,7 +112,7 @@ def cut_short(record: JobRecord, results: int) -> str | None:
 
 
 def two_tasks(names: Sequence[str]) -> str:
-    """What is wrong with a job that has such names."""
+    """Complaint about a job that has such names."""
     more = f", as {len(names) - 1} more" if len(names) > 1 else ""
     return f"two different tasks in it are called {one_line(names[0], 200)}{more}"
 

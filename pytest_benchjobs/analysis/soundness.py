@@ -1,4 +1,4 @@
-"""Whether a scenario measures anything: what its own reference and doing nothing should come to, and what they did."""
+"""Soundness of a scenario: expected results of its reference and of doing nothing, beside the actual ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAME = 1e-9
 
 
 class Verdict(enum.StrEnum):
-    """What is to be said of a scenario. The first that fits."""
+    """Verdict about a scenario; the first that fits."""
 
     ERROR = "error"
     """Something could not be run or graded."""
@@ -52,7 +52,7 @@ def problems(
     results: Sequence[TrialResult],
     refused: str | None = None,
 ) -> list[Problem]:
-    """What is wrong with a scenario, given what `oracle` and `nop` came to in `attempts` attempts each.
+    """Problems of a scenario, given the results of `oracle` and `nop` in `attempts` attempts each.
 
     forward: the reference passes, and doing nothing does not. reverse: what is there at the beginning passes as it is,
     and the reference, if there is one, leaves it so. evaluation: nothing is expected, but the same of the same.
@@ -106,7 +106,7 @@ def _broken(agent: str, result: TrialResult) -> Problem:
 
 
 def _lost(result: TrialResult) -> str:
-    """What the end of an agent took from a trial, which its scorers may have looked for."""
+    """Programs and files the end of an agent took from a trial, which its scorers may have looked for."""
     killed = () if result.agent_end is None else result.agent_end.killed
     lost = f"; killed before grading, unless `grading: contract`: {', '.join(killed[:5])}" if killed else ""
     return lost + "".join(

@@ -1,4 +1,4 @@
-"""How a set of trials went: counts, means, cost, time."""
+"""Summary of a set of trials: counts, means, cost, time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Told(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Summary:
-    """How a set of trials went.
+    """Summary of a set of trials.
 
     Of a reused one neither time, nor tokens, nor cost counts, and of one that was only graded anew neither tokens nor
     cost: they were spent in another job.
@@ -159,7 +159,7 @@ class _Tally:
             kind.add(value)
 
     def summary(self, label: str, times: list[float]) -> Summary:
-        """What it comes to."""
+        """The sums as a summary."""
         times.sort()
         outcomes = self._outcomes
         total = outcomes.total()
@@ -191,7 +191,7 @@ class _Tally:
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
-    """Where `share` of the numbers, which are in order, are no greater; between two of them on a straight line."""
+    """Percentile of numbers that are in order; between two of them on a straight line."""
     if not ordered:
         return None
     place = share * (len(ordered) - 1)

@@ -1,4 +1,4 @@
-"""Which jobs a baseline can be made of: completed ones, of the same benchmarks and agents, not full of errors."""
+"""Jobs a baseline can be made of: completed ones, of the same benchmarks and agents, not full of errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Candidate:
 
     @property
     def fits(self) -> bool:
-        """Whether there can be no better one."""
+        """True if no candidate can be better."""
         return self.same_agent and self.same_benchmarks and self.whole
 
     @property
@@ -55,7 +55,7 @@ class Chosen:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a job ran, as far as that is known already."""
+    """Benchmarks, agents and scenarios of a job, as far as they are known."""
 
     benchmarks: frozenset[str] = frozenset()
     labels: frozenset[str] = frozenset()
@@ -63,7 +63,7 @@ class _Asked:
 
 
 def why_unfit(history: HistoryReader, job: str) -> str | None:
-    """Why a job should not be a baseline, in a few words; None: it may."""
+    """Reason why a job should not be a baseline, in a few words; None: it may."""
     record = history.job(job)
     if record is None:
         return "the history does not know it"
@@ -75,7 +75,7 @@ def why_unfit(history: HistoryReader, job: str) -> str | None:
 
 
 def errors_of(history: HistoryReader, job: str) -> str | None:
-    """What is wrong with a job whose trials say little; None: nothing."""
+    """Objection to a job whose trials say little because of errors; None: it may be a baseline."""
     runs = history.runs(job)
     gone = why_incomplete(history, job, sum(run.trials for run in runs))
     if gone is not None:
@@ -92,7 +92,7 @@ def errors_of(history: HistoryReader, job: str) -> str | None:
 
 
 def why_incomplete(history: HistoryReader, job: str, results: int) -> str | None:
-    """Why a job that is known to have had more results than these should not be a baseline; None: it had no more."""
+    """Objection to a job that once had more results than these; None: none are missing."""
     record = history.job(job)
     return None if record is None else gone_of(record, results)
 
@@ -273,7 +273,7 @@ def _is_earlier(record: JobRecord, job: JobRecord | None) -> bool:
 
 
 def _git(record: JobRecord) -> dict[str, object]:
-    """What a job says of git, which may have been written by anybody."""
+    """Facts about git in a job's record; the record may come from anybody."""
     found = record.reproducibility.get("git")
     return found if isinstance(found, dict) else {}
 

@@ -22,7 +22,7 @@ from ..sides import Cell, Side, cut_short, gone_of, side
 def as_file(
     found: Side, *, name: str, branch: str | None = None, commit: str | None = None, reason: str | None = None
 ) -> BaselineFile:
-    """What is committed of a side. Scenarios of which nothing passed, failed or ended in an error are left out."""
+    """The file to commit for a side, without scenarios that have no result."""
     cells = (cell for cell in found.cells.values() if cell.scores or cell.errors)
     scenarios = sorted(map(_scenario, cells), key=lambda scenario: scenario.key)
     return BaselineFile(
@@ -154,7 +154,7 @@ def _report(file: JsonFile) -> tuple[str, list[PairRow], tuple[str, ...]]:
 
 
 def _refuse_incomplete(record: JobRecord, results: int, path: Path, left_out: Sequence[str] = ()) -> None:
-    """Raise if a job is known to have had more results: without them, nobody would miss them in the job either."""
+    """Raise if a job is known to have had more results: the job would not miss them, either."""
     if gone := gone_of(record, results) or cut_short(record, results):
         which = f": {left_out[0]}" if left_out else ""
         message = f"job {one_line(record.id, 100)} cannot be a baseline: {gone}{which}"

@@ -1,4 +1,4 @@
-"""What a job is judged against: from `--bench-baseline SPEC` to one side of a comparison.
+"""The side a job is compared with, from `--bench-baseline SPEC`.
 
     NAME             a baseline that was set
     job:JOB          a job: an id, the beginning of one, a name, last~2
@@ -7,7 +7,7 @@
     file:PATH        a baseline.json, the directory of a job, or a report.json
     none             nothing
 
-What is not there (a name nobody has set, no job before this one, no file) is missing: a mistake, unless the user says
+What is not there (a name that was not set, no job before this one, no file) is missing: a mistake, unless the user says
 that this is a first run. What is wrong (a job that does not exist or lost its results, a damaged file, words that mean
 nothing) is an error in any case.
 """
@@ -68,11 +68,11 @@ class Resolved:
 
     side: Side | None
     missing: str | None = None
-    """Why there is no side, in a line."""
+    """Reason why there is no side, in one line."""
     notes: tuple[str, ...] = ()
-    """What it was made of and what was left out, a line each."""
+    """Jobs it was made of and those left out, a line each."""
     cure: str | None = None
-    """What to do about one that is there, or was once: no first run is without it for that."""
+    """Advice about a baseline that exists or existed: a first run does not excuse its absence."""
 
 
 def usable(found: Resolved, gate: GateConfig, flag: str = "--bench-first-run") -> Resolved:
@@ -269,7 +269,7 @@ def _pooled(spec: str, jobs: Sequence[str], history: HistoryReader, notes: Itera
 
 
 def _no_job_of_branch(history: HistoryReader, branch: str) -> tuple[str, str]:
-    """Why a branch has no baseline, and the name of one that may have been meant."""
+    """Explain that a branch has no baseline, and suggest one of a similar name."""
     shown = one_line(branch, 200)
     branches = {
         str(git.get("branch"))

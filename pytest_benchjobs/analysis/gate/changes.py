@@ -69,7 +69,7 @@ def _suspicious(pair: Pair, adjusted: float) -> bool:
 
 
 def change_of(pair: Pair, p: float | None, adjusted: float | None) -> Change:
-    """What became of one scenario, with its p-value and the one adjusted for all that were looked at."""
+    """The change of one scenario, with its p-value and the one adjusted for all scenarios looked at."""
     before, now = pair.before, pair.now
     return trusted(
         Change,

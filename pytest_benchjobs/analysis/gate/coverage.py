@@ -17,7 +17,7 @@ from .groups import tagged
 COVERAGE = "coverage"
 """Metric of the rule that finds what is missing."""
 _DECLARED = (KnownMode.QUARANTINE.value, KnownMode.SKIP.value)
-"""Known failures whose results nobody waits for."""
+"""Modes of known failures whose results may be missing."""
 
 
 def coverage(
@@ -69,7 +69,7 @@ def coverage(
 
 
 def _mostly_changed(pairing: Pairing, before: Side, rules: Sequence[Rule]) -> list[Key]:
-    """What is another task now, where that is more than half of what an agent has in common with a benchmark."""
+    """Scenarios that are another task now, where they are more than half of an agent's at a benchmark."""
     changed: dict[tuple[str, str], list[Key]] = {}
     for ref in pairing.changed:
         key = (ref.benchmark, ref.scenario, pairing.agents[ref.agent])
@@ -81,7 +81,7 @@ def _mostly_changed(pairing: Pairing, before: Side, rules: Sequence[Rule]) -> li
 
 
 def _is_judged(cell: Cell, rules: Iterable[Rule], back: Mapping[str, str]) -> bool:
-    """Whether a rule compares a scenario of the baseline, by what its agent is called then or now."""
+    """True if a rule compares this scenario of the baseline, by its agent's label then or now."""
     if not cell.scores or cell.known in _DECLARED:
         return False
     return any(

@@ -11,7 +11,7 @@ from ..statistics import holm
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tested:
-    """What one rule found in one benchmark and agent, before its verdict: this takes the p-values of all."""
+    """Measurement of a rule in one benchmark and agent; its verdict takes the p-values of all."""
 
     rule: Rule
     p_value: float
@@ -45,5 +45,5 @@ def judged(found: Iterable[Found], *, wordless: bool = False) -> list[RuleReport
 
 
 def comparisons(rule: Rule, counts: Sequence[tuple[Rule, int]]) -> int:
-    """How many comparisons a rule shares its alpha with, of so many that each rule makes."""
+    """Number of comparisons a rule shares its alpha with, each rule making so many."""
     return sum(count for one, count in counts if (one == rule if rule.alone else not one.alone))

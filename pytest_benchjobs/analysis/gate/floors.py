@@ -61,7 +61,7 @@ def error_rate(rule: Rule, bad: int, attempts: int) -> RuleReport:
 
 
 def too_many(rule: Rule, bad: int, attempts: int) -> bool:
-    """Whether the share of attempts that ended in an error is above the ceiling."""
+    """True if the share of attempts that ended in an error is above the ceiling."""
     return attempts > 0 and bad / attempts > rule.amount + _ROUNDING
 
 

@@ -21,7 +21,7 @@ CRITICAL = "critical"
 
 @dataclasses.dataclass(frozen=True)
 class Group:
-    """What an agent did at a benchmark; without what is in quarantine."""
+    """Results of one agent at one benchmark, without scenarios in quarantine."""
 
     benchmark: str
     agent: str
@@ -29,7 +29,7 @@ class Group:
     """Of the job."""
     pairs: tuple[Pair, ...]
     baseline_agent: str | None
-    """Who it is compared with; None: the baseline has nothing of this agent at this benchmark."""
+    """Label of the agent it is compared with; None: the baseline has nothing of this agent at this benchmark."""
     missing: tuple[Cell, ...] = ()
     """Of the baseline, without a pair."""
 
@@ -64,7 +64,7 @@ class Group:
         )
 
     def report(self, rule: Rule, verdict: GateVerdict, why: str) -> RuleReport:
-        """What a rule found here, to begin with."""
+        """Fields common to all reports of a rule in this group."""
         return RuleReport(
             rule=rule,
             benchmark=self.benchmark,
@@ -151,12 +151,12 @@ def _with_tag(one: Group, tag: str) -> Group:
 
 
 def is_critical(pair: Pair) -> bool:
-    """Whether it must pass, or had to in the baseline."""
+    """True if the scenario must pass, or had to in the baseline."""
     return CRITICAL in pair.now.tags or CRITICAL in pair.before.tags
 
 
 def nothing(rule: Rule, groups: Iterable[Group]) -> RuleReport:
-    """What a rule found that looks at nothing: a gate that cannot fail is no gate."""
+    """Report of a rule that matches nothing: a gate that cannot fail is no gate."""
     listed = list(groups)
     benchmarks = names(dict.fromkeys(one.benchmark for one in listed))
     agents = names(dict.fromkeys(one.agent for one in listed))
@@ -168,7 +168,7 @@ def nothing(rule: Rule, groups: Iterable[Group]) -> RuleReport:
 
 
 def tagged(cell: Cell, tag: str) -> bool:
-    """Whether it has a tag that fits the pattern."""
+    """True if the cell has a tag that fits the pattern."""
     return any(fnmatch.fnmatchcase(one, tag) for one in cell.tags)
 
 

@@ -27,13 +27,13 @@ _CHANCE = "baseline:random"
 
 
 class Judged(NamedTuple):
-    """What gates say of a job."""
+    """Result of the gates of a job."""
 
     report: GateReport
     status: int
     """Exit status that the gates alone ask for."""
     asked: bool = True
-    """Whether there are gates; else only what makes a job invalid was looked for."""
+    """True if there are gates; otherwise only reasons to call a job invalid were looked for."""
 
     @property
     def shown(self) -> GateReport | None:
@@ -101,7 +101,7 @@ def judge_job(
 
 
 def broken_gate(record: JobRecord, config: GateConfig, error: Exception, *, at: datetime.datetime) -> Judged:
-    """Say that judging went wrong: nobody may take that for a good job."""
+    """Report that judging failed: the job must not pass for a good one."""
     report = GateReport(
         job=record.id,
         at=at,

@@ -14,7 +14,7 @@ from .family import Found, Tested
 from .groups import Group, nothing, select
 from .measure import Measured, mean, measure
 
-_REMARKABLE = 0.2  # p from which nobody need look
+_REMARKABLE = 0.2  # p from which a drop needs no attention
 _FAR = 0.5  # of a score
 _ROUNDING = 1e-9  # a drop from 0.6 to 0.55 is 5 pp, whatever binary fractions make of it
 
@@ -55,7 +55,7 @@ def _verdicts(
 
 
 def new(rule: Rule, group: Group, config: GateConfig) -> RuleReport:
-    """What a rule finds where the baseline has nothing to compare with."""
+    """Report of a rule where the baseline has nothing to compare with."""
     why = f"{words.metric_of(rule)} is not compared: the baseline has nothing of it"
     if config.without is GateVerdict.INVALID:
         why += "; allow that with --bench-first-run, or set the baseline anew"
@@ -175,7 +175,7 @@ class _Judged:
         )
 
     def _next_step(self, verdict: GateVerdict) -> str | None:
-        """What to do where some fell far and chance may explain it."""
+        """Advice where some scenarios fell far and chance may explain it."""
         measured = self.measured
         if verdict is not GateVerdict.INCONCLUSIVE or measured.spent or self.config.confirm:
             return None
@@ -205,7 +205,7 @@ class _Judged:
 
     @property
     def _enough(self) -> bool:
-        """Whether there are enough scenarios and attempts for any drop to be called a regression."""
+        """True if there are enough scenarios and attempts for any drop to be called a regression."""
         return self.measured.least_p < self.measured.rule.alpha / self.comparisons
 
     @property
@@ -246,7 +246,7 @@ class _Judged:
 
 
 def tolerated(rule: Rule, before: float, benchmark: str, noise: Mapping[str, float]) -> float:
-    """How much worse is tolerated, in the unit of the metric."""
+    """Tolerated worsening, in the unit of the metric."""
     amount = rule.amount
     if rule.unit is Unit.POINTS:
         amount /= 100

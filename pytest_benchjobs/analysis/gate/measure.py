@@ -1,4 +1,4 @@
-"""What a metric makes of pairs: a value of each scenario on both sides, and how sure a difference between them is."""
+"""Measurements of a metric on pairs: a value of each scenario on both sides, and tests of their difference."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from .words import UNITS
 
 Values = Sequence[float]
 Worth = Callable[[int, int], float]
-"""What so many attempts are worth, of which so many passed."""
+"""Worth of so many attempts, of which so many passed."""
 _ROUNDING = 1e-9
 _PASS_OR_FAIL = frozenset((0.0, 1.0))
 
@@ -52,18 +52,18 @@ class Measured:
     before: Values
     now: Values
     attempts: tuple[Sequence[Values], Sequence[Values]]
-    """What the values are of, before and now: their means, or by `worth`."""
+    """Numbers the values are computed from, before and now: by their means, or by `worth`."""
     clusters: list[Hashable] | None
-    """Which scenarios depend on each other; None when none do."""
+    """Cluster of each scenario; None when all are independent."""
 
     @property
     def spent(self) -> bool:
-        """Whether less is better."""
+        """True if less is better."""
         return self.rule.metric in UNITS
 
     @property
     def units(self) -> int:
-        """How many independent differences there are."""
+        """Number of independent differences."""
         return len(self.pairs) if self.clusters is None else len(set(self.clusters))
 
     @functools.cached_property
@@ -72,7 +72,7 @@ class Measured:
         return [new - old for old, new in zip(self.before, self.now, strict=True)]
 
     def merits(self) -> list[float]:
-        """How much better each scenario became. Of relative amounts of what is spent, on a scale of ratios."""
+        """Improvement of each scenario. Of relative amounts of what is spent, on a scale of ratios."""
         if not self.spent:
             return self.differences
         if self.ratios:
@@ -81,14 +81,14 @@ class Measured:
 
     @property
     def ratios(self) -> bool:
-        """Whether ratios are compared: one long scenario must not decide alone whether all became 20 % slower."""
+        """True if ratios are compared: one long scenario must not decide alone that all became 20 % slower."""
         if not self.spent or self.rule.unit is not Unit.RELATIVE:
             return False
         return all(min(values) > 0 for side in self.attempts for values in side)
 
     @property
     def binary(self) -> bool:
-        """Whether all attempts are worth 0 or 1."""
+        """True if all attempts are worth 0 or 1."""
         if self.rule.metric not in ("mean", "pass_rate"):
             return False
         return all(all(map(_PASS_OR_FAIL.issuperset, side)) for side in self.attempts)
@@ -100,11 +100,11 @@ class Measured:
 
     @functools.cached_property
     def single(self) -> bool:
-        """Whether each scenario has one attempt on either side."""
+        """True if each scenario has one attempt on either side."""
         return all(set(map(len, side)) == {1} for side in self.attempts)
 
     def test(self) -> Tested:
-        """Whether it became worse, or better, by the test that fits the values."""
+        """Test for a worsening and for an improvement, by the test that fits the values."""
         if self.clusters is None and self.single and self.binary:
             changes = self.differences
             broke, fixed = changes.count(-1.0), changes.count(1.0)
@@ -120,7 +120,7 @@ class Measured:
         return [[-one for one in values] for values in side]
 
     def shown_within(self, tolerance: float, before: float) -> bool:
-        """Whether it is shown, at the rule's level, that it became worse by less than the tolerance."""
+        """True if the worsening is shown, at the rule's level, to be less than the tolerance."""
         margin = math.log1p(tolerance / before) if self.ratios else tolerance
         return non_inferiority(self.merits(), margin, clusters=self.clusters) < self.rule.alpha
 
@@ -151,7 +151,7 @@ class Measured:
 
     @property
     def varied(self) -> bool:
-        """Whether any value differs from another of its scenario."""
+        """True if any value differs from another of its scenario."""
         pairs = zip(*self.attempts, strict=True)
         return any(max(*old, *new) - min(*old, *new) > _ROUNDING * max(*old, *new) for old, new in pairs)
 

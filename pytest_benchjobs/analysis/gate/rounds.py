@@ -26,7 +26,7 @@ METRICS = ("mean", "pass_rate")
 
 
 def why_no_rounds(config: GateConfig, attempts: int) -> str | None:
-    """Why the attempts of a job cannot run in rounds, in a line; None when they can."""
+    """Reason why the attempts of a job cannot run in rounds, in one line; None when they can."""
     if config.baseline in (None, "none"):
         return "there is nothing to decide without a baseline; name one with --bench-baseline"
     if attempts < 2:
@@ -42,7 +42,7 @@ def why_no_rounds(config: GateConfig, attempts: int) -> str | None:
 def looks(
     now: Side, before: Side, config: GateConfig, *, number: int, rounds: int | Callable[[str], int]
 ) -> tuple[RoundReport, ...]:
-    """What round `number` of at most `rounds` showed, for each rule in each benchmark and agent.
+    """Reports of round `number` of at most `rounds`, for each rule in each benchmark and agent.
 
     Alpha is shared equally among what all rules look at, or what a rule looks at that stands alone (Bonferroni), as the
     numbers of rounds they take differ. `rounds` may differ by benchmark; one whose last round was earlier is left out.
@@ -115,7 +115,7 @@ def decided(found: Iterable[RoundReport]) -> dict[tuple[str, str], str]:
 
 
 def by_rounds(found: Sequence[RuleReport], rounds: Sequence[RoundReport]) -> list[RuleReport]:
-    """What rules found, where rounds decided: by the boundaries, and not by p against alpha."""
+    """Reports of rules where rounds decided: by the boundaries, and not by p against alpha."""
     last = {(one.rule, one.benchmark, one.agent): one for one in rounds}
     return [_by_round(one, last.get((one.rule.text, one.benchmark or "", one.agent or ""))) for one in found]
 

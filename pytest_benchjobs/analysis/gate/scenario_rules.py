@@ -95,7 +95,7 @@ def _each(
 
 
 def _advice(rule: Rule, pairs: Sequence[Pair], comparisons: int) -> str | None:
-    """What it would take to see that a scenario broke, where that could not have been seen."""
+    """Attempts needed to see that a scenario broke, where so few could not have shown it."""
     best = min(fisher(len(p.before.scores), len(p.before.scores), 0, len(p.now.scores)) for p in pairs)
     if best * comparisons < rule.alpha:
         return None

@@ -1,4 +1,4 @@
-"""How numbers of gates are said."""
+"""Formats of the numbers, names and places in reports of gates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 120
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Scale:
-    """What differences of a metric are shown in."""
+    """Unit in which differences of a metric are shown."""
 
     factor: float = 100.0
     unit: str = "pp"

@@ -1,4 +1,4 @@
-"""How much error each look of a group-sequential test may spend, and the p-value at which it stops."""
+"""Boundaries of a group-sequential test: the error each look may spend, and the p-value at which it stops."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _moved(
 
 
 def _edge(places: Sequence[float], weights: Sequence[float], step: float, share: float) -> float:
-    """Where so much lies above after a step, by bisection."""
+    """The point with so much above it after a step, by bisection."""
     low, high = -_FAR, _FAR
     while high - low > 1e-9:
         middle = (low + high) / 2

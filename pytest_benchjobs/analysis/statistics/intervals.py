@@ -1,4 +1,4 @@
-"""How well a mean is known."""
+"""Intervals and errors of a mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a statistic may be computed of: finite numbers, and one cluster for each."""
+"""Validation of the numbers statistics are computed of: finite, and with one cluster for each."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from .shuffling import NOTHING, Part, Test, counted, dealt, flipped, tails
 
 Values = Sequence[float]
 Worth = Callable[[int, int], float]
-"""What a side is worth with so many attempts, of which so many are 1."""
+"""Worth of a side with so many attempts, of which so many are 1."""
 
 
 def permutation(

@@ -1,4 +1,4 @@
-"""What a comparison can see: the smallest drop it would find, and what it would take to find a smaller one."""
+"""Power of a comparison: the smallest drop it would find, and the effort to find a smaller one."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class _Suite:
 
 
 def needed(drop: float, *, scenarios: int, attempts: int, detectable: float) -> tuple[int, int]:
-    """What it takes to detect `drop`, (attempts, scenarios): so many attempts with as many scenarios, or the reverse.
+    """Effort to detect `drop`, (attempts, scenarios): so many attempts with as many scenarios, or the reverse.
 
     `detectable` is what these scenarios and attempts detect, by `detectable_drop`; it falls with the square root of
     either. Attempts are of both sides.

@@ -52,7 +52,7 @@ def fisher(before_passed: int, before_n: int, now_passed: int, now_n: int) -> fl
 
 
 def normal_quantile(share: float) -> float:
-    """Where the standard normal distribution has this share below, 0 < share < 1."""
+    """Quantile of the standard normal distribution for a share below it, 0 < share < 1."""
     return NormalDist().inv_cdf(share)
 
 

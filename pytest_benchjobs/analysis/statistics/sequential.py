@@ -1,4 +1,4 @@
-"""When to stop running attempts: the group-sequential design behind `--bench-until-decided`.
+"""Stopping rule for attempts: the group-sequential design behind `--bench-until-decided`.
 
 Attempts run in rounds, one of each scenario. After a round the scenarios are compared with the baseline, and the job
 ends when one of these holds:
@@ -36,7 +36,7 @@ FUTILE = 0.05
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Look:
-    """What a round showed."""
+    """Result of a look after a round."""
 
     round: int
     rounds: int
@@ -130,7 +130,7 @@ def _drop(before: Sequence[Values], now: Sequence[Values]) -> float:
 def _may_regress(
     before: Sequence[Values], now: Sequence[Values], boundary: float, tolerance: float, seed: int
 ) -> bool:
-    """Whether these would be called regressed. A lower score now never makes p higher, so the ends tell all."""
+    """True if these would be called regressed. A lower score now never raises p, so the two ends suffice."""
     return _drop(before, now) > tolerance and permutation(before, now, seed=seed).p_value <= boundary
 
 

@@ -45,7 +45,7 @@ _NEARLY_NORMAL = 0.1  # skewness and excess of a sum up to which its expansion h
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Test:
-    """What a test found."""
+    """Result of a test."""
 
     __test__: ClassVar[bool] = False  # to pytest: this is not a test class
 
@@ -68,19 +68,19 @@ class Counted(NamedTuple):
     ones: int
     """Those of both sides that have the higher value."""
     rises: tuple[float, ...]
-    """What the sum gains for each further one of them that is now, from the fewest that can be to the most."""
+    """Gain of the sum for each further one of them that is now, from the fewest possible to the most."""
     seen: int
-    """How many of `rises` the part really has."""
+    """Number of `rises` the part really has."""
 
 
 class Scored(NamedTuple):
     """A part whose attempts have values of any kind."""
 
     gains: tuple[float, ...]
-    """What the sum gains by each attempt that is now, the lowest 0."""
+    """Gain of the sum by each attempt that is now, the lowest 0."""
     drawn: int
     seen: float
-    """What it really gains."""
+    """Observed gain."""
 
 
 Part = Counted | Scored
@@ -213,7 +213,7 @@ def _in_unit(part: Part, gains: tuple[int, ...], unit: float) -> _Whole:
 
 @functools.lru_cache(maxsize=4096)
 def _hypergeometric(attempts: int, drawn: int, ones: int) -> tuple[int, ...]:
-    """How many deals have so many ones, from the fewest to the most; without common factors."""
+    """Number of deals with so many ones, from the fewest to the most; without common factors."""
     fewest, most = max(0, ones + drawn - attempts), min(drawn, ones)
     ways = [
         math.comb(ones, some) * math.comb(attempts - ones, drawn - some) for some in range(fewest, most + 1)
@@ -224,7 +224,7 @@ def _hypergeometric(attempts: int, drawn: int, ones: int) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def _subsets(gains: tuple[int, ...], drawn: int) -> dict[int, int]:
-    """How many ways to draw so many of the gains have each sum."""
+    """Number of ways to reach each sum by drawing so many of the gains."""
     sums: list[collections.Counter[int]] = [collections.Counter() for _ in range(drawn + 1)]
     sums[0][0] = 1
     for done, gain in enumerate(gains):
@@ -270,7 +270,7 @@ def _counted(parts: Sequence[_Whole], most_work: int) -> tuple[float, float] | N
 
 
 def _listed(part: Part) -> list[tuple[float, int]] | None:
-    """What a part may gain, and in how many ways; None: there are too many."""
+    """Possible gains of a part, and the number of ways to each; None: there are too many."""
     if isinstance(part, Counted):
         ways = _hypergeometric(part.attempts, part.drawn, part.ones)
         return list(zip(itertools.accumulate(part.rises, initial=0.0), ways, strict=True))
@@ -473,7 +473,7 @@ def _columns(
 
 
 def _turned(part: Part) -> bool:
-    """Whether the attempts of the baseline are the ones to be drawn: so that swapped sides get the same deals."""
+    """True if the attempts of the baseline are the ones to draw: so that swapped sides get the same deals."""
     if isinstance(part, Counted):
         had = max(0, part.ones + part.drawn - part.attempts) + part.seen
         return (part.attempts - part.drawn, part.ones - had) < (part.drawn, had)
@@ -528,7 +528,7 @@ def _added(columns: list[list[int]]) -> list[int]:
 
 
 def _up_to(limit: int, sums: Sequence[int], size: int) -> int:
-    """How many of the sums are no higher than the limit."""
+    """Number of the sums that are no higher than the limit."""
     if limit < 0 or limit.bit_length() > len(sums):
         return 0 if limit < 0 else size
     equal, below = (1 << size) - 1, 0

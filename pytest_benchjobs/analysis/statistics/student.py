@@ -22,7 +22,7 @@ def t_cdf(t: float, freedom: float) -> float:
 
 @functools.lru_cache(maxsize=1024)
 def t_quantile(share: float, freedom: float) -> float:
-    """Where the distribution has this share below, 0 < share < 1: to the last bit but a few."""
+    """Quantile of the distribution for this share below it, 0 < share < 1: to the last bit but a few."""
     if share < 0.5:
         return -t_quantile(1 - share, freedom)
     if freedom >= _NEARLY_NORMAL:
