@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.errors import BenchError, InputError
 from ..model.gate import GateConfig
-from ..model.job import Invocation, JobConfig, JobRecord, JobStatus, Totals
+from ..model.job import Decisions, Invocation, JobConfig, JobRecord, JobStatus, Totals
 from ..model.owner import current_owner
 from ..settings.call import split
 from ..settings.table import SETTINGS
@@ -111,7 +111,8 @@ def begin(request: Request) -> Begun:
             bundle, record = begun.bundle, begun.record
             shutil.rmtree(bundle.layout.flight, ignore_errors=True)
             planned = sum(request.planned.values()) + begun.unselected
-            record = record.model_copy(update={"planned": planned})
+            decisions = Decisions(unselected=begun.unselected)
+            record = record.model_copy(update={"planned": planned, "decisions": decisions})
             # In this order: killed at any point, it is a job that lacks reports, or one that died, and is seen to.
             for path in bundle.layout.reports:  # which would tell of a job that has ended
                 path.unlink(missing_ok=True)

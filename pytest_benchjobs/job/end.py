@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from ..model.errors import BudgetSpent, DiskFull, ResultsUnwritable
 from ..model.gate import RoundReport
-from ..model.job import JobRecord, JobStatus
+from ..model.job import Decisions, JobConfig, JobRecord, JobStatus
 from ..model.result import TrialResult
 from ..model.usage import Usage
 from ..report import write_reports
@@ -55,6 +55,7 @@ class Ending:
     """None: as `job.json` has it. So are the others."""
     spent: Usage | None = None
     rounds: tuple[RoundReport, ...] | None = None
+    decisions: Decisions | None = None
 
 
 @dataclasses.dataclass(slots=True)
@@ -131,11 +132,11 @@ def end(
     event: tuple[str, str] | None = None,
     noting: Noting = lambda _step: contextlib.nullcontext(),
 ) -> Ended:
-    """End a job, or finish an end whose process was killed. Nobody else may write trials of the job meanwhile.
+    """End a job, or finish an end whose process was killed. No other process may write its trials meanwhile.
 
     Args:
         bundle: Its files.
-        history: Where it is indexed.
+        history: Its index.
         ending: How it ended; None: its record says so.
         record: Its record, where `job.json` is not the one to go by.
         results: All its results, where the caller has them.
@@ -155,21 +156,19 @@ def end(
         record = record or bundle.read()
         if results is None:
             ended.removed = bundle.sweep()
-            results = in_order(bundle.outlines(record.config, ended.warnings), record)
+            results = in_order(bundle.outlines(record.config, ended.warnings), record.config)
         ended.record = record = _ended(bundle, record, ending, results)
         ended.trials = len(results)
         _write(bundle, record)
         with noting("history"):
-            _index(bundle, history, record, results, saved)
-            if event is not None:
-                history.add_event(record.id, *event)
-        ended.judged = None if gate is None else gate(record, results)
-        report = last_verdict(bundle, record) if gate is None else ended.judged and ended.judged.shown
-        if gate is not None and report is not None:
+            _index(bundle, history, record, results, saved, event)
+        if gate is not None:
+            ended.judged = gate(record, results)
             with noting("gate"):
-                keep(bundle, history, report)
+                keep(bundle, history, ended.judged and ended.judged.shown)
         with noting("reports"):
             if not is_file(bundle.layout.junit):  # else they are of this very record
+                report = ended.judged and ended.judged.shown if gate else last_verdict(bundle, record)
                 write_reports(bundle, record, results, report, host)
     _remove_signs_of_life(bundle)
     return ended
@@ -185,9 +184,9 @@ def is_complete(layout: JobLayout) -> bool:
     return is_file(layout.junit) and not layout.flight.exists() and not has_beaten(layout.root)
 
 
-def in_order(results: Sequence[TrialResult], record: JobRecord) -> list[TrialResult]:
+def in_order(results: Iterable[TrialResult], config: JobConfig) -> list[TrialResult]:
     """Sort results by the order in which the job names its agents."""
-    order = {agent.label: place for place, agent in enumerate(record.config.agents)}
+    order = {agent.label: place for place, agent in enumerate(config.agents)}
     return sorted(results, key=lambda result: order.get(result.agent.label, len(order)))
 
 
@@ -209,6 +208,7 @@ def _ended(
             # Of trials that were stopped in flight only the ledger knows.
             "spent": most(spent, ledger.noted(bundle.root)),
             "rounds": record.rounds if ending.rounds is None else ending.rounds,
+            "decisions": ending.decisions or record.decisions,
         }
     )
 
@@ -228,14 +228,16 @@ def _index(
     record: JobRecord,
     results: Sequence[TrialResult],
     saved: Mapping[str, datetime.datetime] | None,
+    event: tuple[str, str] | None,
 ) -> None:
     if saved is None:
         index_job(bundle, history)
-        return
-    history.save_trials(
-        whole(bundle.root, result) for result in results if saved.get(result.node_id) != result.finished_at
-    )
-    history.save_job(record)
+    else:
+        new = (result for result in results if saved.get(result.node_id) != result.finished_at)
+        history.save_trials(whole(bundle.root, result) for result in new)
+        history.save_job(record)
+    if event is not None:
+        history.add_event(record.id, *event)
 
 
 def _remove_signs_of_life(bundle: JobBundle) -> None:

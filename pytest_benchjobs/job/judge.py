@@ -39,13 +39,15 @@ def judge(record: JobRecord, results: Sequence[TrialResult], baseline: Resolved 
         return broken_gate(record, config, error, at=at)
 
 
-def keep(bundle: JobBundle, history: History, report: GateReport) -> None:
-    """Keep a verdict, in the bundle (where there is one) and in the history.
+def keep(bundle: JobBundle, history: History, report: GateReport | None) -> None:
+    """Keep a verdict, if there is one, in the bundle (where there is one) and in the history.
 
     Raises:
         DiskFull, ResultsUnwritable: the directory refuses.
 
     """
+    if report is None:
+        return
     if bundle.root.is_dir():
         keep_gate(bundle.root, report)
     history.save_gate(report)

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ..model.job import JobConfig, JobRecord, JobStatus
+from ..model.errors import BenchError
+from ..model.job import Decisions, JobConfig, JobRecord, JobStatus
 from ..model.result import Failure, TrialResult
 from ..model.usage import Usage
 from ..store import ledger
 from ..store.bundle import BundleWarning, JobBundle
 from ..store.liveness import join_crew
+from ..store.text import clean
 from ..store.totals import added, most, spent_by
 from ..system.temporary import sweep
 from . import models
-from .end import Ending, end, settle
+from .end import Ending, end, in_order, settle
 from .heartbeat import Heartbeat
 from .judge import judge
 from .problems import Problems
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from ..report.ci import Host
     from .begin import Begun
 
+_MOST = 1000
+"""Changed trials, and problems, that `job.json` has room for."""
 T = TypeVar("T", bound=Ticket)
 
 
@@ -74,6 +79,8 @@ class RunningJob(Generic[T]):
         self._supplies = supplies
         self._heartbeat: Heartbeat | None = None
         self._gateway: Gateway | None = None
+        self._kept = Decisions(unselected=self.unselected)
+        """Decisions that `job.json` has."""
         self._spent_before = Usage()
         """By this job, before it was resumed."""
 
@@ -87,7 +94,7 @@ class RunningJob(Generic[T]):
         assert self.recorder is not None  # noqa: S101  it writes the history
         root, supplies = self.bundle.root, self._supplies
         self.trials.events.planned(dict(planned))
-        self._heartbeat = Heartbeat(root, self.config.job_timeout, self.recorder.catch_up)
+        self._heartbeat = Heartbeat(root, self.config.job_timeout, self._keep_up)
         spent = most(self.bundle.read().spent, spent_by(self.bundle.results()))
         self._spent_before = most(spent, ledger.noted(root))
         if models.needed(self.config, supplies.agents, supplies.secrets):
@@ -164,7 +171,7 @@ class RunningJob(Generic[T]):
         ended = end(
             self.bundle,
             begun.history,
-            Ending(status, message, now, planned, spent, tuple(self.rounds)),
+            Ending(status, message, now, planned, spent, tuple(self.rounds), self._decisions(stopped)),
             results=self.results,
             saved=recorder.saved,
             gate=lambda record, results: judge(record, results, begun.baseline),
@@ -176,6 +183,35 @@ class RunningJob(Generic[T]):
             begun.history.close()
         begun.release()
 
+    def _keep_up(self) -> None:
+        """Write what came in since the last time; called in the thread of the heartbeat."""
+        if self.recorder is not None:
+            self.recorder.catch_up()
+        decisions = self._decisions()
+        if decisions != self._kept:
+            self._kept = decisions
+            with contextlib.suppress(
+                BenchError
+            ):  # what cannot be written now is written, or said, at the end
+                self.bundle.write(self.bundle.read().model_copy(update={"decisions": decisions}))
+
+    def _decisions(self, stopped: str | None = None) -> Decisions:
+        """Return what the job has decided so far."""
+        trials, fates = self.trials, self.trials.fates
+        stopped = trials.spent or trials.full or stopped
+        settled: dict[str, dict[str, str]] = {}
+        for (benchmark, agent), why in dict(fates.decided).items():
+            settled.setdefault(clean(benchmark), {})[clean(agent)] = clean(why, 500)
+        begun = 0 if self._begun is None else len(self._begun.recovered)
+        return Decisions(
+            unselected=self.unselected,
+            stopped=None if stopped is None else clean(stopped, 500),
+            settled=settled,
+            changed={clean(name): parts for name, parts in [*dict(fates.changed).items()][:_MOST]},
+            problems=tuple(clean(line, 2000) for line in self.problems.lines[begun:][:_MOST]),
+            engine_problem=trials.engine_problem,
+        )
+
     def _all_results(self, recorder: Recorder) -> list[TrialResult]:
         """Return the results in the bundle, and those that it has no place for; in the order of the job's agents."""
         warnings: list[BundleWarning] = []
@@ -184,10 +220,7 @@ class RunningJob(Generic[T]):
         unwritable = dict(recorder.unwritable)
         for result in found:
             unwritable.pop(result.node_id, None)
-        order = {agent.label: place for place, agent in enumerate(self.config.agents)}
-        return sorted(
-            [*found, *unwritable.values()], key=lambda result: order.get(result.agent.label, len(order))
-        )
+        return in_order([*found, *unwritable.values()], self.config)
 
     def _stop_gateway(self) -> None:
         gateway, self._gateway = self._gateway, None

@@ -13,6 +13,7 @@ from .agent import AgentSpec
 from .base import Model, Score, Seconds
 from .gate import GateConfig, RoundReport
 from .policy import EACH, AttemptPolicy
+from .result import Failure
 from .scenario import Grading
 from .usage import Usage
 from .version import SCHEMA_VERSION, SchemaVersion
@@ -215,6 +216,26 @@ class Invocation(Model):
     rootdir: Path
 
 
+class Decisions(Model):
+    """Decisions of a job while it runs, each kept when it is made. A resumed job decides anew.
+
+    The record itself has the configuration in force, how many trials are planned, and how the job ended.
+    """
+
+    unselected: int = 0
+    """Number of results of trials that are not selected now. They stay."""
+    stopped: str | None = None
+    """Why no further trials are run, though more were planned."""
+    settled: dict[str, dict[str, str]] = {}
+    """Benchmark -> agent -> why no further attempts of it are run."""
+    changed: dict[str, str] = {}
+    """Trials that had ended before the job was resumed, and the parts of their signature that changed since."""
+    problems: tuple[str, ...] = ()
+    """Lines about what went wrong with the job itself."""
+    engine_problem: Failure | None = None
+    """Why its trials have no sandboxes."""
+
+
 class JobRecord(Model):
     """`job.json`: what a job is and how it stands."""
 
@@ -246,5 +267,6 @@ class JobRecord(Model):
     """Why it has the status it has, where that is not plain."""
     rounds: tuple[RoundReport, ...] = ()
     """What the rounds of attempts showed, where the job ran in some."""
+    decisions: Decisions = Decisions()
     reproducibility: dict[str, Any] = {}
     """argv, git commit and state, versions, platform."""

@@ -34,7 +34,7 @@ def report_json(
     told = verdicts(results, record.config)
     content = {
         "schema_version": SCHEMA_VERSION,
-        "job": stored(record).model_dump(mode="json"),
+        "job": stored(record).model_dump(mode="json", by_alias=True),
         "totals": totals(results).model_dump(mode="json"),
         "policy": str(record.config.attempt_policy),
         "agents": [dataclasses.asdict(row) for row in by_agent(told)],

@@ -224,7 +224,7 @@ def job_values(record: JobRecord) -> tuple[object, ...]:
         totals.mean_score,
         totals.cost_usd,
         _text(record.parent),
-        record.model_dump_json(),
+        record.model_dump_json(by_alias=True),
     )
 
 

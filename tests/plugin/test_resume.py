@@ -279,6 +279,7 @@ def test_what_changed_meanwhile_is_told(bench: Bench, workers: tuple[str, ...]) 
             "  many.bench.yaml::a?oracle?: scorers",
         ]
     )
+    assert job(bench)["decisions"]["changed"] == {"many.bench.yaml::a[oracle]": "scorers"}
 
 
 def test_only_with_the_same_attempts(bench: Bench) -> None:

@@ -198,6 +198,7 @@ def test_no_engine_is_one_line_and_an_error_of_every_trial(bench: Bench) -> None
         result.stdout.fnmatch_lines(["*3 no engine in *"])
         assert set(bench.outcomes().values()) == {"error"}
         assert {trial["failure"]["class"] for trial in bench.results()} == {"engine_unavailable"}
+        assert bench.job()["job"]["decisions"]["engine_problem"]["class"] == "engine_unavailable"
 
 
 def test_a_scenario_that_vanished_since_collection_is_an_error_of_that_trial(bench: Bench) -> None:
