@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,12 @@ def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _environment(pid: int) -> bytes:
-    return Path(f"/proc/{pid}/environ").read_bytes()
+    for _ in range(500):
+        # While a program is being loaded, it has none yet.
+        if found := Path(f"/proc/{pid}/environ").read_bytes():
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"{pid} has no environment")
 
 
 @pytest.mark.parametrize("host", ["unix:///nowhere.sock", "tcp://127.0.0.1:1"])
