@@ -155,7 +155,7 @@ def _tests_directory(path: Path) -> list[File]:
 
 
 def line_ends_hint(path: Path | None) -> str:
-    """Why a `test.sh` may not run, if that is how its lines end; else nothing."""
+    """Return why a `test.sh` may not run, if that is how its lines end; else an empty string."""
     if path is None or not has_windows_line_ends(path / TEST_SCRIPT):
         return ""
     return (

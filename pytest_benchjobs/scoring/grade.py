@@ -111,7 +111,7 @@ def make_context(
     directory: Path,
     params: Mapping[str, Any] | None = None,
 ) -> ScoringContext:
-    """What one scorer may look at. `directory` is the trial's."""
+    """Make the context of one scorer: all that it may look at. `directory` is the trial's."""
     layout = TrialLayout(directory)
     given = {"BENCH_PARAMS": json.dumps(dict(params))} if params else {}
     return ScoringContext(

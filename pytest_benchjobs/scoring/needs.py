@@ -1,4 +1,4 @@
-"""What a kind of scorer needs of a trial before it grades. The kind declares it; the trial knows no kind by name."""
+"""Needs of a kind of scorer before it grades. The kind declares them; the trial knows no kind by name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Collect:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Needs:
-    """What a trial does for a kind of scorer."""
+    """Directories and commands that a trial provides for a kind of scorer."""
 
     directories: tuple[str, ...] = ()
     """Made before the agent starts, so that everybody can write there."""

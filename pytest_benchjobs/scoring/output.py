@@ -25,5 +25,5 @@ class Tail:
             self._size -= len(self._chunks.popleft())
 
     def text(self) -> str:
-        """What was kept, safe to show."""
+        """Return what was kept, safe to show."""
         return clean(b"".join(self._chunks)[-self._limit :].decode("utf-8", "replace"), self._limit)

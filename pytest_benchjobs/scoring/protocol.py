@@ -1,4 +1,4 @@
-"""What a scorer is: a finished trial in, a number within [0, 1] out."""
+"""The protocol of scorers: a finished trial in, a number within [0, 1] out."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ScoringContext:
     params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Of the job (`--bench-extra`, `--bench-param`, `--bench-matrix`), also as JSON in `$BENCH_PARAMS`."""
     printed: list[str] = dataclasses.field(default_factory=list)
-    """What its commands have printed so far, for whoever wants to know why there is no score."""
+    """Output of its commands so far, which tells why there is no score."""
 
     def run(
         self,

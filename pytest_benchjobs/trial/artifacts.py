@@ -1,4 +1,4 @@
-"""What is kept of a sandbox: the scenario's artifacts.
+"""Artifacts of a scenario, fetched from the sandbox.
 
 An artifact may be a path or a pattern (`*`, `?`, `[...]`, as a shell reads them). A path costs one round trip.
 A pattern is expanded by the sandbox's shell, once the agent is gone; but the agent chose the names, so each of them is

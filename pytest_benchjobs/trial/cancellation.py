@@ -1,4 +1,4 @@
-"""How a trial that is blocked in an engine call is told to stop."""
+"""Cancelling a trial, also one that is blocked in a call of the engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Cancelled(Exception):
 
 
 class Cancellation:
-    """How a running trial is told to stop: a flag, and a way to interrupt what it is blocked in."""
+    """A flag that tells a trial to stop, and a way to interrupt what it is blocked in."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -21,7 +21,7 @@ class Cancellation:
 
     @property
     def requested(self) -> bool:
-        """Whether the trial was asked to stop."""
+        """True once the trial was asked to stop."""
         return self._requested.is_set()
 
     def wait(self, seconds: float) -> bool:

@@ -1,4 +1,4 @@
-"""What connects a trial with its models: a route through the gateway, and the door that lets the agent reach it."""
+"""The connection of a trial with its models: a route through the gateway, and the door that lets the agent reach it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..store.text import clean
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Models:
-    """What all trials of a process share of the gateway."""
+    """The gateway, as all trials of a process share it."""
 
     address: str
     """Of the gateway's control socket."""
@@ -30,7 +30,7 @@ class Models:
     limits: SpendingLimits = dataclasses.field(default_factory=SpendingLimits)
     """Of each trial."""
     replayed: bool = False
-    """Answers come from a recording: nobody needs a key."""
+    """Answers come from a recording: no key is needed."""
     allowed_models: tuple[str, ...] = ()
     """Of every trial, beside the model it is about and those its agent declares."""
     known_keys: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -46,17 +46,17 @@ class Connection:
         """Variable -> key, of its endpoints: an answer may repeat one."""
         self.mount = Mount(route.socket, SOCKET)
         self.report: RouteReport | None = None
-        """What was said over it, once it is closed."""
+        """What the gateway counted, once it is closed."""
 
     def close(self) -> RouteReport:
-        """Let the agent say no more; returns what was said."""
+        """Close the route: the agent can make no more calls; returns what the gateway counted."""
         if self.report is None:
             self.report = self.route.close()
         return self.report
 
 
 def key_of(endpoint: Endpoint, models: Models, given: Mapping[str, str]) -> str | None:
-    """The real key of an endpoint, of those `given` or of this machine; None where it needs none.
+    """Return the real key of an endpoint, of those `given` or of this machine; None where it needs none.
 
     Raises:
         AgentSetupFailed: it is missing.
@@ -84,7 +84,7 @@ def connected(
     secrets: Mapping[str, str] | None = None,
     carried: Mapping[str, Any] | None = None,
 ) -> Iterator[Connection | None]:
-    """A connection for a command that needs models; None for any other.
+    """Open a connection for a command that needs models; None for any other.
 
     Args:
         command: Of the agent.
@@ -117,7 +117,7 @@ def connected(
 
 
 def usage_notes(report: RouteReport) -> list[str]:
-    """What a reader of a result should know of how its usage was counted."""
+    """Return notes for readers of a result on how its usage was counted."""
     notes = []
     if report.unpriced:
         notes.append(f"cost unknown: no price for {_names(report.unpriced)}; give one with --bench-prices")
@@ -141,7 +141,7 @@ def _names(models: Sequence[str]) -> str:
 
 
 def _callable_models(command: AgentCommand, models: Models, trial: Trial) -> tuple[str, ...]:
-    """Names of the models a trial may call; none at all where it is about none, as that of any command."""
+    """Return names of the models a trial may call; none at all where it is about none, as that of any command."""
     about = command.models
     if not about and trial.agent.model and trial.agent.name != COMMAND:
         about = (trial.agent.model,)
@@ -149,6 +149,6 @@ def _callable_models(command: AgentCommand, models: Models, trial: Trial) -> tup
 
 
 def trial_name(trial: Trial) -> str:
-    """What names a trial in recordings: the same in every job, whatever the machine."""
+    """Return the name of a trial in recordings: the same in every job, whatever the machine."""
     agent = slug(trial.agent.label.replace(":", "_", 1))
     return f"{agent}/{slug(trial.scenario.benchmark)}/{slug(trial.scenario.id)}/{trial.attempt}"

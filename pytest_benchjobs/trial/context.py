@@ -1,4 +1,4 @@
-"""What the steps of one try of a trial share."""
+"""The context of one try of a trial, which its steps share."""
 
 from __future__ import annotations
 
@@ -69,19 +69,19 @@ class TrialContext:
         self.network: Network = trial.scenario.environment.network
         """Of the sandbox in which something runs now."""
         self.suspects_agent = False
-        """Whether the agent may be the cause of what scorers and the engine break on."""
+        """The agent may be the cause of what scorers and the engine break on."""
         self.tells_usage = False
-        """Whether the agent is asked to report what it used, because no gateway counts it."""
+        """The agent is asked to report what it used, because no gateway counts it."""
         self.ended: Ended | None = None
-        """What was found when the agent was ended, once it was."""
+        """Processes and programs that were found when the agent was ended, once it was."""
         self.put_back: tuple[str, ...] = ()
         """Programs that were put back so far."""
         self.spoiled: str | None = None
-        """Why nothing can be graded of what the agent left."""
+        """The reason why nothing can be graded of what the agent left."""
         self.prepared: Prepared | None = None
-        """What preparing the trial gave, where that was done before this try."""
+        """The trial as it was prepared, where that was done before this try."""
         self.retryable = False
-        """Whether another try may fare better."""
+        """Another try may fare better."""
 
     @property
     def params(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What every result of a trial has. Here, and nowhere else, a `TrialResult` is put together."""
+"""The result of a trial in the making. Here, and nowhere else, a `TrialResult` is put together."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ _DRAFTED = tuple(field.name for field in dataclasses.fields(Draft) if field.name
 
 @dataclasses.dataclass(slots=True)
 class Findings:
-    """What one try of a trial finds out, under the names that a result has for it."""
+    """Facts that one try of a trial finds out, under the names that a result has for them."""
 
     score: float | None = None
     failure: Failure | None = None

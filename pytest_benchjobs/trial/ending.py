@@ -1,4 +1,4 @@
-"""The end of an agent: what of it lives on while it is graded, by the same steps for every agent.
+"""Step 4: the end of an agent, by the same steps for every agent.
 
 strict      every process ends: nothing the agent started, or got into, sees how it is graded. What the ENTRYPOINT and
             the set-up had running is started again
@@ -25,20 +25,20 @@ _SHARE = 0.5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ended:
-    """What was found when an agent had ended, and what became of it."""
+    """Processes and changed programs that were found when an agent had ended, and what became of them."""
 
     leftovers: tuple[str, ...] = ()
     """Command lines of what it had left running."""
     killed: tuple[str, ...] = ()
     """Those of them that were killed."""
     tampered: tuple[str, ...] = ()
-    """What was changed of programs, and of what they load by themselves, and was undone."""
+    """Paths of programs, and of what they load by themselves, that were changed and put back."""
     elsewhere: tuple[str, ...] | None = None
-    """What was changed that a patch of the workdir would not have, if that was looked for."""
+    """Changed paths that a patch of the workdir would not have; None: they were not looked for."""
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The same for people."""
+        """Return the same in sentences, for the notes of a result."""
         kept = tuple((Counter(self.leftovers) - Counter(self.killed)).elements())
         return tuple(
             f"{fate} {len(commands)} process(es) the agent had left running: {some(commands)}"
@@ -48,14 +48,14 @@ class Ended:
 
     @property
     def loss(self) -> str | None:
-        """What a failed trial may have failed for want of."""
+        """Return the processes for want of which a trial may have failed, in a line; None: there were none."""
         if not self.killed:
             return None
         return f"killed before it was graded, being left running: {some(self.killed)}"
 
 
 def end_agent(sandbox: Sandbox, grading: Grading, *, carried: bool = False, most: int | None = None) -> Ended:
-    """End it; what it may have changed of programs is put back.
+    """End an agent, and put back programs that it may have changed.
 
     Args:
         sandbox: Where it worked.

@@ -66,7 +66,7 @@ class Tokens:
         return None
 
     def give_back(self, number: int) -> None:
-        """Let somebody else have it."""
+        """Release a token, for any process."""
         descriptor = self._held.pop(number)
         if descriptor is not None:
             # A child that was forked meanwhile has the descriptor too: closing ours would not be enough.
@@ -90,7 +90,7 @@ class Flight(Generic[Ticket]):
     """Runs trials in threads, each under a token, and hands their results back one by one.
 
     `run` should not raise: what goes wrong in a trial belongs in its result. What it raises nevertheless comes out of
-    `next`, so that nobody waits for a trial that will never land.
+    `next`: no caller waits for a trial that will never land.
     """
 
     def __init__(self, run: Callable[[Ticket, Cancellation], TrialResult], tokens: Tokens) -> None:

@@ -1,4 +1,4 @@
-"""Grading in a container of its own: what the agent left comes along as files, and nothing else of it does."""
+"""Step 5, in a sandbox of its own: what the agent left is carried there as files, and nothing else of the agent is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REMOVAL_TIMEOUT = 300.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Carried:
-    """What an agent left that is graded."""
+    """The part of what an agent left that is graded."""
 
     taken: Taken
     gone: tuple[str, ...] = ()
@@ -27,10 +27,10 @@ class Carried:
 
 
 def collect(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
-    """Take along what a scenario says. Close `taken.archive` after use.
+    """Take from the agent's sandbox what the scenario names. Close `taken.archive` after use.
 
     Raises:
-        ImageMissing: a patch is wanted of a container that was kept, of which nobody knows how it began.
+        ImageMissing: a patch is wanted of a container that was kept: how it began is unknown.
         InfrastructureError: the engine failed.
 
     """

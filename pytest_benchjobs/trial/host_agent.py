@@ -16,7 +16,7 @@ from ..store.log import CappedLog
 
 
 class HostShell:
-    """What an agent on this machine may do: see `agents.protocol.Shell`."""
+    """The sandbox and the gateway, for an agent on this machine: see `agents.protocol.Shell`."""
 
     def __init__(
         self,
@@ -39,17 +39,17 @@ class HostShell:
 
     @property
     def late(self) -> bool:
-        """Whether its time is up."""
+        """True once its time is up."""
         return time.monotonic() >= self._deadline
 
     @property
     def told_to_stop(self) -> bool:
-        """Whether the gateway wants it to end."""
+        """True once the gateway wants it to end."""
         return self._route is not None and self._route.stop_asked()
 
     @property
     def stopped(self) -> bool:
-        """Whether it has to end."""
+        """True once it has to end."""
         return self.late or self.told_to_stop or self._cancelled()
 
     def run(self, command: str, timeout: float) -> tuple[int | None, str]:

@@ -1,4 +1,4 @@
-"""How long everything in a trial may take, and the score it has to reach: scenario, job and multiplier together."""
+"""Timeouts of a trial, and the score it has to reach: scenario, job and multiplier together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GRACE = 300.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one scenario in one job. Times in seconds."""
+    """Limits of one scenario in one job. Times in seconds."""
 
     scenario: Scenario
     config: JobConfig
@@ -28,33 +28,33 @@ class Limits:
 
     @property
     def agent_timeout(self) -> float:
-        """For the agent."""
+        """Timeout of the agent."""
         own = self.config.agent_timeout or self.scenario.agent_timeout or DEFAULT_AGENT_TIMEOUT
         return own * self.config.timeout_multiplier
 
     @property
     def silent_timeout(self) -> float | None:
-        """For an agent that prints nothing."""
+        """Timeout of an agent that prints nothing."""
         silent = self.config.silent_timeout
         return None if silent is None else silent * self.config.timeout_multiplier
 
     @property
     def setup_timeout(self) -> float:
-        """For each set-up step."""
+        """Timeout of each set-up step."""
         return self.scenario.environment.setup_timeout * self.config.timeout_multiplier
 
     def scorer_timeout(self, spec: ScorerSpec) -> float:
-        """For one scorer."""
+        """Return the timeout of one scorer."""
         own = self.config.scorer_timeout or spec.timeout or self.scenario.scorer_timeout
         return own * self.config.timeout_multiplier
 
     @property
     def grading(self) -> Grading:
-        """What lives on while it is graded."""
+        """The rule for which processes live on while the trial is graded."""
         return self.config.grading_of(self.scenario.id, self.scenario.environment.grading)
 
     def deadline(self, kinds: Mapping[str, Scorer]) -> float:
-        """After which the container ends itself: everything it may take, and some grace."""
+        """Return the time after which the container ends itself: everything it may take, and some grace."""
         environment = self.scenario.environment
         health = environment.healthcheck
         multiplier = self.config.timeout_multiplier

@@ -53,7 +53,7 @@ def ending_of(
     report: RouteReport | None,
     agent_timeout: float = math.inf,
 ) -> tuple[Ending | None, str | None]:
-    """How an agent ended, and more about it in a line. None: only its exit status is known, and it is 0.
+    """Return how an agent ended, and more about it in a line. None: only its exit status is known, and it is 0.
 
     What the gateway saw is certain; of what the agent says, success outweighs a call that failed on the way.
     """
@@ -86,7 +86,7 @@ def ending_of(
 
 
 def _kept_waiting(result: ExecResult, report: RouteReport, agent_timeout: float) -> bool:
-    """Whether the endpoint left the agent's last call unanswered for at least half of its time.
+    """Return True if the endpoint left the agent's last call unanswered for at least half of its time.
 
     An agent that gives up before its time has to have waited for minutes: it must not blame the endpoint at will.
     """
@@ -96,7 +96,7 @@ def _kept_waiting(result: ExecResult, report: RouteReport, agent_timeout: float)
 
 
 def infrastructure_error(ending: Ending | None, message: str | None) -> InfrastructureError | None:
-    """The error an ending is, if it is one."""
+    """Return the error that an ending is; None: it is none."""
     kind = None if ending is None else ERRORS.get(ending)
     return None if kind is None else kind(message or str(ending))
 
@@ -110,7 +110,7 @@ def failing(
     silent_timeout: float | None,
     memory: int | None = None,
 ) -> tuple[FailureClass, str] | None:
-    """Why a trial has failed by how its agent ended, if it has. `passed`: the score alone would do."""
+    """Return why a trial has failed by how its agent ended; None: it has not. `passed`: the score alone would do."""
     if end is None:
         return None
     if end.limit is not None:

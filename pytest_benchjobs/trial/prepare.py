@@ -1,4 +1,4 @@
-"""What has to be there before anything is spent on a trial, and what decides its result."""
+"""Step 0: look for what a trial needs, before anything is spent on it, and for what decides its result."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Services:
-    """What all trials of a process share."""
+    """Job, bundle, provider, agents and scorers: shared by all trials of a process."""
 
     config: JobConfig
     bundle: JobBundle
@@ -38,7 +38,7 @@ class Services:
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Variable of the agent -> value. Values are redacted wherever we write."""
     models: Models | None = None
-    """How to reach models; None: this session has no gateway."""
+    """The gateway; None: this session has none."""
     on_spent: Callable[[str], None] = lambda _why: None
     """Called when a limit of the whole job is reached: no more may be spent."""
     check_room: Callable[[], None] = lambda: None
@@ -54,7 +54,7 @@ class Services:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prepared:
-    """A trial that could start."""
+    """A trial that can start."""
 
     agent: Agent
     command: AgentCommand | None

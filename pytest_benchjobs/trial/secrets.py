@@ -1,4 +1,4 @@
-"""What a trial must not let out: its secrets, and where they might be."""
+"""Secrets of a trial: which they are, and redacting them wherever they might be."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def known_keys(given: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def others_of_host() -> dict[str, str]:
-    """Keys and other secrets of this machine, as far as nobody can mean anything else by their values."""
+    """Return keys and other secrets of this machine whose values cannot mean anything else."""
     keys = {name: HOST[name] for name in MODEL_KEYS if name in HOST}
     return {
         name: value for name, value in together(keys, env_file_secrets()).items() if is_unmistakable(value)
@@ -107,12 +107,12 @@ def others_of_host() -> dict[str, str]:
 
 
 def is_unmistakable(value: str) -> bool:
-    """Whether a value is so long that it is no word which happens to be a password as well."""
+    """Return True for a value so long that it is no word which happens to be a password as well."""
     return len(value) >= _UNMISTAKABLE
 
 
 def env_file_secrets() -> dict[str, str]:
-    """What env files have under names of secrets, whether or not anybody asked for it."""
+    """Return what env files have under names of secrets, requested or not."""
     return {
         name: variable.value
         for name, variable in HOST.below.items()

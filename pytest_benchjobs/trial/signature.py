@@ -1,4 +1,4 @@
-"""What decides the result of a trial, as a digest: two trials with the same signature are samples of the same thing.
+"""The signature of a trial: a digest of what decides its result. Trials with the same one are samples of one thing.
 
 Content decides, and never a path, a clock, an order or a secret. A file is its bytes and whether it may be executed; a
 variable that holds a secret is its name. What the agent is, is what it would run: the command it prepared and every
@@ -66,7 +66,7 @@ def parts_of(
     secrets: Mapping[str, str],
     given: Iterable[str],
 ) -> dict[str, str]:
-    """The digests of all parts but `image`, which only the engine knows.
+    """Return the digests of all parts but `image`, which only the engine knows.
 
     `secrets` are all values that are secret, by name; `given`, the names of those which the agent gets from the job.
 
@@ -99,15 +99,15 @@ def parts_of(
 
 
 def signature(parts: Mapping[str, str], image_key: str) -> Signature:
-    """The signature, from `parts_of` and what decides the image."""
+    """Return the signature, from `parts_of` and what decides the image."""
     whole = {**parts, "image": _digest(image_key)}
     return Signature(value=_digest(whole, 32), parts=whole)
 
 
 def graded_anew(before: Signature | None, now: Signature) -> Signature | None:
-    """The signature of a trial that is graded again: its agent worked under what was `before`, scorers are of `now`.
+    """Return the signature of a trial that is graded again: its agent worked under `before`, scorers are of `now`.
 
-    Where nobody knows what was before, nobody knows it of the new result either.
+    None where the one of before is unknown: then that of the new result is unknown, too.
     """
     if before is None:
         return None
@@ -169,7 +169,7 @@ def _file(path: Path) -> str:
 
 
 def _scenario(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
-    """What the agent is asked to do, and with what."""
+    """Return what the agent is asked to do, and with what."""
     return [
         scenario.benchmark,
         scenario.id,
@@ -215,7 +215,7 @@ def _scorer(spec: ScorerSpec, scorers: Mapping[str, Scorer], secrets: Mapping[st
 
 
 def _where_graded(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
-    """What is graded, where that is not all there is in the agent's own container."""
+    """Return what is graded, where that is not everything in the agent's own container."""
     fresh = scenario.fresh_container
     where: list[Any] = [["keep_changes", *scenario.keep_changes]] if scenario.keep_changes else []
     if fresh is not None:
@@ -228,7 +228,7 @@ def _where_graded(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
 
 
 def _source(thing: object) -> str | None:
-    """What a scorer of somebody else is, or what an agent is made of: its `fingerprint`, else its code."""
+    """Return what a scorer of a plugin, or an agent, is made of: its `fingerprint`, else its code."""
     fingerprint = getattr(thing, "fingerprint", None)
     if isinstance(fingerprint, str):
         return fingerprint
@@ -258,7 +258,7 @@ def _command(
 
 
 def _host_code(host: object, agent: Agent) -> list[str | None]:
-    """What an agent that works on this machine is, where it does not say so: its function, what has that, itself."""
+    """Return the code of an agent that works on this machine: its function, the owner of that, the agent itself."""
     while isinstance(host, functools.partial):
         host = host.func
     owner = getattr(host, "__self__", None)
