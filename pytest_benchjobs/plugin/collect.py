@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
+from ..job.wanted import Wanted, matches
 from ..model.errors import InputError
 from ..model.escape import address, escaped
 from ..sources import did_you_mean, open_source
@@ -17,7 +18,6 @@ from ..store.text import clean, harmless
 from ..system.garbage import undisturbed
 from . import known as known_failures
 from . import selection
-from .asked import Asked, matches
 from .asked import asked as read
 from .filters import Filters
 from .items import BenchWarning, TrialItem
@@ -283,7 +283,7 @@ def _nothing_fits(config: pytest.Config) -> str | None:
     return None
 
 
-def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Asked) -> Iterator[TrialItem]:
+def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Wanted) -> Iterator[TrialItem]:
     config = collector.config
     where: dict[str, Source] = {}
     state = state_of(config)
@@ -333,12 +333,12 @@ def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Asked)
                     yield item
 
 
-def _refs(source: Source, asked: Asked) -> tuple[list[ScenarioRef], Unsupported | None]:
+def _refs(source: Source, asked: Wanted) -> tuple[list[ScenarioRef], Unsupported | None]:
     """Its scenarios; one that cannot be run here is a trial that says so, and keeps no other from running."""
     from ..sources.protocol import Unsupported
 
     try:
-        return source.refs(known_failures.meeting(asked, source.benchmark)), None
+        return source.refs(known_failures.selector(asked, source.benchmark)), None
     except Unsupported as error:
         return [error.ref], error
 
@@ -355,7 +355,7 @@ def _mark(collector: pytest.Collector) -> None:
         collector.add_marker(pytest.mark.flaky(reruns=0))
 
 
-def _check_agents(config: pytest.Config, asked: Asked) -> None:
+def _check_agents(config: pytest.Config, asked: Wanted) -> None:
     if state_of(config).are_agents_checked:
         return
     from .registry import agents_of

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..job.wanted import Wanted
 from ..model.errors import InputError
 from ..model.known_failure import KnownMode
 from ..sources import did_you_mean, open_source
 from ..store.text import clean, one_line
-from .asked import Asked
 from .asked import asked as read
 from .items import TrialItem, Unsolved
 from .known_markers import MARK, KnownMarkers
@@ -36,17 +36,17 @@ def _markers(config: pytest.Config) -> KnownMarkers:
     return state.known_markers
 
 
-def meeting(asked: Asked, benchmark: str) -> Callable[[str], bool]:
-    """`asked.wanted`, which is asked of every scenario of a benchmark: see which entries are about any."""
+def selector(asked: Wanted, benchmark: str) -> Callable[[str], bool]:
+    """Return the scenario filter of a benchmark; it also marks the known failures that match a scenario."""
     failures = asked.known
     if failures is None:
-        return asked.wanted
+        return asked.selects
 
-    def wanted(scenario: str) -> bool:
+    def selects(scenario: str) -> bool:
         failures.about(benchmark, scenario)
-        return asked.wanted(scenario)
+        return asked.selects(scenario)
 
-    return wanted
+    return selects
 
 
 def mark(item: TrialItem, entries: Iterable[Entry]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ..job.wanted import Said
 from ..model.environ import Variable
 from ..model.errors import InputError
 from ..settings.layers import Layer, as_one
@@ -17,8 +18,26 @@ from ..settings.table import BY_NAME, LOCAL, SETTINGS
 from .options import flag, ini, origin
 
 
-def layers(config: pytest.Config) -> list[Layer]:
-    """Everything that is said, the weakest first.
+def said(config: pytest.Config) -> Said:
+    """Return everything that is said, and where.
+
+    Raises:
+        pytest.UsageError: any of it is wrong.
+    """
+    line = {setting.name: config.getoption(setting.option) for setting in SETTINGS if setting.on_line}
+    return Said(
+        layers=_layers(config),
+        line={name: written for name, written in line.items() if written is not None},
+        ini={name: ini(config, BY_NAME[name].option) for name in ("benchmarks", "dir", "known")},
+        place=lambda name: origin(config, BY_NAME[name].option),
+        directory=config.invocation_params.dir,
+        root=config.rootpath,
+        worker=hasattr(config, "workerinput"),
+    )
+
+
+def _layers(config: pytest.Config) -> list[Layer]:
+    """Return what each place says, the weakest first.
 
     Raises:
         pytest.UsageError: any of it is wrong.

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..job.wanted import Wanted
 from ..model.errors import BenchError, InputError
 from ..settings.sampling import in_shard, sampled
 from ..store.text import clean
-from .asked import Asked
 from .asked import asked as read
 from .items import TrialItem
 from .state import state_of
@@ -98,7 +98,7 @@ def _is_chosen(chosen: dict[str, set[str]], item: TrialItem) -> bool:
     return names is None or item.name in names or item.ref.id in names
 
 
-def _from_job(asked: Asked, items: list[pytest.Item]) -> _Split:
+def _from_job(asked: Wanted, items: list[pytest.Item]) -> _Split:
     """Those that an earlier job had, in the states asked for."""
     if asked.from_job is None:
         return items, []
@@ -125,7 +125,7 @@ def _from_job(asked: Asked, items: list[pytest.Item]) -> _Split:
     return kept, rest
 
 
-def _drawn(asked: Asked, items: list[pytest.Item]) -> _Split:
+def _drawn(asked: Wanted, items: list[pytest.Item]) -> _Split:
     """The sample, and the first ones of it."""
     job = asked.job
     changed = [changes for changes in job.per_benchmark.values() if changes.sample or changes.max_examples]
@@ -145,7 +145,7 @@ def _drawn(asked: Asked, items: list[pytest.Item]) -> _Split:
     return _parted(items, lambda item: item.ref.id in wanted[item.source.benchmark])
 
 
-def _of_shard(asked: Asked, items: list[pytest.Item]) -> _Split:
+def _of_shard(asked: Wanted, items: list[pytest.Item]) -> _Split:
     """The part of them that is ours."""
     shard = asked.job.shard
     if shard is None:

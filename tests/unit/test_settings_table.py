@@ -15,8 +15,9 @@ import yaml
 
 from pytest_benchjobs.cli._run_options import ask
 from pytest_benchjobs.cli.run import run
+from pytest_benchjobs.job.wanted import Wanted
 from pytest_benchjobs.model.job import JobConfig
-from pytest_benchjobs.plugin.asked import Asked, asked
+from pytest_benchjobs.plugin.asked import asked
 from pytest_benchjobs.settings.call import split, words
 from pytest_benchjobs.settings.setting import KINDS, Setting
 from pytest_benchjobs.settings.table import ALIASES, BY_NAME, GROUPS, IN_FILES, SETTINGS
@@ -82,7 +83,7 @@ def in_file(setting: Setting) -> Any:
     return list(typed) if isinstance(typed, tuple) else typed
 
 
-def read(pytester: pytest.Pytester, *arguments: str) -> Asked:
+def read(pytester: pytest.Pytester, *arguments: str) -> Wanted:
     config = pytester.parseconfig(*arguments)
     try:
         return asked(config)
@@ -90,7 +91,7 @@ def read(pytester: pytest.Pytester, *arguments: str) -> Asked:
         config._ensure_unconfigure()
 
 
-def compared(one: Asked) -> dict[str, Any]:
+def compared(one: Wanted) -> dict[str, Any]:
     """What a job is, to be compared."""
     fields = {
         field.name: getattr(one, field.name)

@@ -1,0 +1,472 @@
+"""What is wanted of a job: its configuration, agents and secrets, from the layers of settings. Knows no pytest."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import fnmatch
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from ..model.agent import AgentSpec
+from ..model.environ import Variable
+from ..model.errors import InputError
+from ..model.gate import GateConfig
+from ..model.job import JobConfig, Overrides
+from ..model.known_failure import KNOWN_FILE
+from ..settings.agents import WITHOUT_MODEL, with_defaults
+from ..settings.gates import KEYS as GATE_KEYS
+from ..settings.gates import gate_config
+from ..settings.layers import Layer, Merged, merge
+from ..settings.matrix import Matrix
+from ..settings.table import BY_NAME
+from ..sources import did_you_mean
+from ..store.bundle import stored_config
+from ..store.text import clean
+from ..trial.secrets import is_unmistakable, others_of_host, together
+
+if TYPE_CHECKING:
+    from ..model.result import Outcome
+    from ..settings.known import KnownFailures
+
+_CONTRADICTIONS = (
+    ("force", "reuse", "run everything, or take over what there is"),
+    ("force", "rerun_failed", "--bench-force runs everything anyway"),
+    ("force", "rerun_errors", "--bench-force runs everything anyway"),
+    ("rescore", "resume", "finish the job, or grade it anew"),
+    ("resume", "job_id", "a job that is taken up again has its id"),
+    ("resume", "parent", "a job that is taken up again is no new one"),
+    ("plan", "rescore", "only trials to run can be planned"),
+    ("record", "replay", "call models and keep what they say, or answer from what was kept"),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Said:
+    """What was said, and where: all that decides what is wanted."""
+
+    layers: Sequence[Layer]
+    """From the weakest to the strongest."""
+    line: Mapping[str, Any]
+    """Settings on the command line, by name, as they are written."""
+    ini: Mapping[str, Any]
+    """Settings in the ini file that are no value of a layer."""
+    place: Callable[[str], str]
+    """Return the name of the place in the ini file that says a setting."""
+    directory: Path
+    """Where the command line was typed: paths on it are from there."""
+    root: Path
+    """Where paths in an ini file are from."""
+    worker: bool = False
+    """Another process has looked at the files already."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class FromJob:
+    """`--bench-from`: trials of an earlier job."""
+
+    job: str
+    """As it is written: an id, the beginning of one, a name, `last`."""
+    states: tuple[Outcome, ...] = ()
+    """Only those that ended so; empty: all."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ForBenchmark:
+    """What is wanted of one benchmark."""
+
+    job: JobConfig
+    agents: tuple[AgentSpec, ...]
+    labels: tuple[str, ...]
+    excluded: tuple[str, ...]
+    """Labels of the agents that the matrix leaves out here."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """Everything that is wanted."""
+
+    job: JobConfig
+    benchmarks: tuple[str, ...]
+    """As written: names, names with versions, paths, or `EVERY`."""
+    usual: tuple[AgentSpec, ...]
+    """The agents of benchmarks of which nothing else is said."""
+    filters: tuple[tuple[str, str], ...]
+    secrets: Mapping[str, str] = dataclasses.field(repr=False)
+    places: Mapping[str, str]
+    """Variable of a secret -> where its value is from."""
+    matrix: Matrix = dataclasses.field(default_factory=Matrix)
+    known: KnownFailures | None = None
+    """None where there is no file of them."""
+    show_incompatible: bool = False
+    ci: str = "auto"
+    """The CI system to write for; `auto`: the one this runs in."""
+    markdown: Path | None = None
+    metrics: Path | None = None
+    explain_reuse: bool = False
+    plan: bool = False
+    from_job: FromJob | None = None
+    job_id: str | None = None
+    """The job that was announced by a detached start."""
+    resume: str | None = None
+    """The job to take up again."""
+    rescore: str | None = None
+    """The job whose kept trials are graded anew."""
+    parent: str | None = None
+    """The job this one was made from."""
+    baseline_origin: str = "--bench-baseline"
+    """How to name the place that names the baseline."""
+    seen: set[str] = dataclasses.field(default_factory=set)
+    """Ids of all scenarios met, selected or not; for suggestions."""
+    _benchmarks: dict[str, ForBenchmark] = dataclasses.field(default_factory=dict)
+
+    def of(self, benchmark: str) -> ForBenchmark:
+        """What is wanted of one benchmark."""
+        if benchmark not in self._benchmarks:
+            changes = self.job.per_benchmark.get(benchmark)
+            agents = self.usual if changes is None or changes.agents is None else changes.agents
+            out = {agent.label for agent in agents if self.matrix.excludes(benchmark, agent)}
+            runs = tuple(agent for agent in agents if agent.label not in out)
+            self._benchmarks[benchmark] = ForBenchmark(
+                self.job.of(benchmark), runs, tuple(agent.label for agent in runs), tuple(sorted(out))
+            )
+        return self._benchmarks[benchmark]
+
+    def selects(self, scenario: str) -> bool:
+        """Whether `--bench-scenario` selects this id."""
+        self.seen.add(scenario)
+        patterns = self.job.scenarios
+        return not patterns or any(matches(scenario, pattern) for pattern in patterns)
+
+
+def matches(scenario: str, pattern: str) -> bool:
+    """Whether a pattern of `--bench-scenario` means this id."""
+    return scenario == pattern or fnmatch.fnmatchcase(scenario, pattern)
+
+
+def wanted(said: Said) -> Wanted:
+    """Return what is wanted.
+
+    Raises:
+        InputError: something that was said is wrong, or contradicts something else.
+
+    """
+    given = {name: _job_named(said, name) for name in ("job_id", "resume", "rescore", "parent", "from")}
+    _refuse_contradictions(said)
+    merged = merge(said.layers)
+    values = merged.values
+    secrets = _secrets(merged)
+    base = _agents(merged, secrets)
+    matrix = _matrix(merged, base)
+    usual = _cells(merged, matrix, base, {})
+    per_benchmark = {
+        name: _of_benchmark(merged, matrix, base, changes) for name, changes in merged.per_benchmark.items()
+    }
+    job = _configuration(said, merged, usual, per_benchmark)
+    _refuse_secrets(job, secrets, merged)
+    files = _paths(said, merged, ("markdown", "metrics"))
+    return Wanted(
+        job=job,
+        benchmarks=job.benchmarks,
+        usual=usual,
+        filters=tuple(values.get("filters", ())),
+        secrets={variable: found.value for variable, found in secrets.items()},
+        places={variable: found.place for variable, found in secrets.items()},
+        matrix=matrix,
+        known=_known(said),
+        show_incompatible=values.get("show_incompatible", False),
+        ci=values.get("ci", "auto"),
+        markdown=files.get("markdown"),
+        metrics=files.get("metrics"),
+        explain_reuse="explain_reuse" in said.line,
+        plan="plan" in said.line,
+        from_job=_from_job(given["from"]),
+        job_id=given["job_id"],
+        resume=given["resume"],
+        rescore=given["rescore"],
+        parent=given["parent"],
+        baseline_origin=merged.origin("baseline"),
+    )
+
+
+def _of_benchmark(
+    merged: Merged, matrix: Matrix, agents: Iterable[AgentSpec], changes: Mapping[str, Any]
+) -> Overrides:
+    """Return what is otherwise for one benchmark; a provider or model of its own makes agents of its own."""
+    own = {key: value for key, value in changes.items() if key not in ("provider", "model")}
+    if len(own) < len(changes):
+        own["agents"] = _cells(merged, matrix, agents, changes)
+    return Overrides.model_validate(own)
+
+
+def _configuration(
+    said: Said, merged: Merged, usual: Iterable[AgentSpec], per_benchmark: Mapping[str, Overrides]
+) -> JobConfig:
+    values = merged.values
+    special = [agent for changes in per_benchmark.values() for agent in changes.agents or ()]
+    fields = {name: values[name] for name in JobConfig.model_fields if name in values}
+    fields |= _reuse(said, values)
+    fields |= {
+        "agents": tuple({agent.label: agent for agent in (*usual, *special)}.values()),
+        "benchmarks": tuple(
+            said.line.get("benchmarks") or values.get("benchmarks") or said.ini["benchmarks"]
+        ),
+        "directory": _directory(said),
+        "gate": _gate(said, merged),
+        **_paths(said, merged, ("prices", "record", "replay")),
+        "per_benchmark": per_benchmark,
+    }
+    try:
+        return JobConfig.model_validate(fields)
+    except ValidationError as error:
+        from ..sources.complaints import in_words
+
+        first = error.errors(include_url=False)[0]
+        place = first["loc"]
+        raise InputError(f"{merged.origin(str(place[0]))}: {in_words(first, place)}") from None
+
+
+def _job_named(said: Said, name: str) -> str | None:
+    text: str | None = said.line.get(name)
+    if text is not None and not text.strip():
+        raise InputError(f"{_flag(name)}: it is empty; name a job, or leave it out")
+    if name == "job_id" and text is not None:
+        from ..store.bundle import JobBundle
+
+        try:
+            JobBundle(Path(), text)
+        except InputError as error:
+            raise InputError(f"{_flag(name)}: {error}") from None
+    return text
+
+
+def _refuse_contradictions(said: Said) -> None:
+    for one, other, why in _CONTRADICTIONS:
+        if said.line.get(one) and said.line.get(other):
+            raise InputError(f"{_flag(one)} and {_flag(other)} contradict each other: {why}")
+
+
+def _reuse(said: Said, values: Mapping[str, Any]) -> dict[str, bool]:
+    if "force" in said.line:
+        return {"force": True, "reuse": False}
+    rerun = {name: name in said.line for name in ("rerun_failed", "rerun_errors")}
+    return {**rerun, "reuse": bool(values.get("reuse")) or any(rerun.values())}
+
+
+def _secrets(merged: Merged) -> dict[str, Variable]:
+    """Variable of an agent -> value and place."""
+    sources: Mapping[str, str] = merged.values.get("secrets", {})
+    if not sources:
+        return {}
+    from ..settings.secret_store import find
+
+    blame = merged.origin("secrets")
+    try:
+        looked_up = {variable: find(name) for variable, name in sources.items()}
+    except InputError as error:
+        raise InputError(f"{blame}: {error}") from None
+    missing = sorted({sources[variable] for variable, found in looked_up.items() if found is None})
+    if missing:
+        raise InputError(
+            f"{blame}: {', '.join(missing)} is neither in the environment nor among the secrets kept here; "
+            f"export it, or run `benchjobs secret set {missing[0]}`"
+        )
+    return {variable: found for variable, found in looked_up.items() if found is not None}
+
+
+def _refuse_secrets(job: JobConfig, secrets: Mapping[str, Variable], merged: Merged) -> None:
+    """See that nothing which is kept of a job holds a secret. Of agents and parameters, `_agents` has said so."""
+    given = {variable: found.value for variable, found in secrets.items()}
+    hidden = {
+        name: value for name, value in together(given, others_of_host()).items() if is_unmistakable(value)
+    }
+    if not hidden:
+        return
+    kept = {key: json.dumps(value) for key, value in stored_config(job).model_dump(mode="json").items()}
+    for name, value in hidden.items():
+        for key, text in kept.items():
+            if json.dumps(value)[1:-1] in text:
+                raise InputError(
+                    f"{merged.origin(key)}: it holds the value of the secret {name}, and would be in every report"
+                )
+
+
+def _agents(merged: Merged, secrets: Mapping[str, Variable]) -> tuple[AgentSpec, ...]:
+    """The agents as they are written, without the defaults."""
+    blame = merged.origin("agents")
+    agents = tuple(merged.values.get("agents") or (AgentSpec(name="oracle"),))
+    params = [
+        merged.values.get("params"),
+        *(changes.get("params") for changes in merged.per_benchmark.values()),
+    ]
+    given = {variable: found.value for variable, found in secrets.items()}
+    for variable, value in together(given, others_of_host()).items():
+        if any(json.dumps(value, ensure_ascii=False)[1:-1] in agent.model_dump_json() for agent in agents):
+            instead = f"write ${variable} instead" if variable in given else "leave it out"
+            raise InputError(
+                f"{blame}: it holds the value of the secret {variable}, and would be in every report; {instead}"
+            )
+        if any(json.dumps(value)[1:-1] in json.dumps(table) for table in params):
+            raise InputError(
+                f"{merged.origin('params')}: it holds the value of the secret {variable}, and would be in every report"
+            )
+    _refuse_twice(blame, agents)
+    for key in ("provider", "model"):
+        if merged.origin(key) == _flag(key) and all(agent.name in WITHOUT_MODEL for agent in agents):
+            names = ", ".join(agent.name for agent in agents)
+            raise InputError(
+                f"{_flag(key)}: {names} would take no notice of it; name an agent that does with --bench-agent"
+            )
+    return agents
+
+
+def _refuse_twice(blame: str, agents: Iterable[AgentSpec]) -> None:
+    labels = [agent.label for agent in agents]
+    for label in labels:
+        if labels.count(label) > 1:
+            raise InputError(f"{blame}: {label} is given twice; for repeats use --bench-attempts")
+
+
+def _matrix(merged: Merged, agents: tuple[AgentSpec, ...]) -> Matrix:
+    matrix = Matrix(merged.values.get("parameters", {}), merged.values.get("exclude", ()))
+    blame = merged.origin("parameters" if "parameters" in merged.origins else "exclude")
+    try:
+        matrix.check(agents)
+    except InputError as error:
+        raise InputError(f"{blame}: {error}") from None
+    both = sorted(matrix.parameters.keys() & merged.values.get("params", {}).keys())
+    if both and merged.origin("params") == _flag("params"):
+        raise InputError(f"{_flag('params')}: {both[0]} has several values already: {blame}")
+    return matrix
+
+
+def _cells(
+    merged: Merged, matrix: Matrix, agents: Iterable[AgentSpec], changes: Mapping[str, Any]
+) -> tuple[AgentSpec, ...]:
+    """Agents with defaults, in every combination of parameters."""
+    provider, model = (changes.get(key, merged.values.get(key)) for key in ("provider", "model"))
+    cells = matrix.cells(with_defaults(agents, provider, model))
+    _refuse_twice(merged.origin("agents"), cells)
+    return cells
+
+
+def _from_job(text: str | None) -> FromJob | None:
+    if text is None:
+        return None
+    from ..model.result import Outcome
+
+    job, colon, listed = text.rpartition(":")
+    words = [word.strip().lower() for word in listed.split(",")]
+    known = {outcome.value for outcome in Outcome}
+    if not colon or not any(word in known or did_you_mean(word, known) for word in words):
+        return FromJob(text)  # the name of a job may have a colon
+    for word in words:
+        if word not in known:
+            hint = did_you_mean(word, known).strip() or f"there are: {', '.join(Outcome)}"
+            raise InputError(f"--bench-from: no trial is {word!r}; {hint}")
+    return FromJob(job, tuple(Outcome(word) for word in words))
+
+
+def _paths(said: Said, merged: Merged, names: Iterable[str]) -> dict[str, Path]:
+    """Files and directories. On the command line from here, else from the rootdir."""
+    found = {}
+    for name in names:
+        text = merged.values.get(name)
+        if text is not None:
+            base = said.directory if name in said.line else said.root
+            found[name] = Path(os.path.abspath(base / os.path.expanduser(text)))  # noqa: PTH100, PTH111
+    for name, is_there in (("prices", Path.is_file), ("replay", Path.is_dir)):
+        if name in found and not is_there(found[name]):
+            raise InputError(f"{merged.origin(name)}: {found[name]} is not there")
+    if "prices" in found:
+        from ..gateway.prices import load_prices
+
+        try:
+            load_prices(found["prices"])
+        except InputError as error:
+            raise InputError(f"{merged.origin('prices')}: {error}") from None
+    return found
+
+
+def _gate(said: Said, merged: Merged) -> GateConfig:
+    """Return what the job is judged by. A baseline in a file is from here on the command line, else from the root."""
+    values = {key: merged.values[key] for key in GATE_KEYS if key in merged.values}
+    kind, _, path = str(values.get("baseline", "")).partition(":")
+    if kind == "file" and path.strip() and "baseline" in said.line:
+        place = os.path.abspath(said.directory / os.path.expanduser(path))  # noqa: PTH100, PTH111
+        values["baseline"] = "file:" + place.removeprefix(f"{said.root}{os.sep}")
+    try:
+        gate = gate_config(values, merged.origin)
+        if gate.baseline is not None and not said.worker:
+            _look_at_baseline(gate.baseline, said.root, merged.origin("baseline"))
+    except InputError as error:
+        raise InputError(clean(str(error))) from None
+    return gate
+
+
+def _look_at_baseline(spec: str, root: Path, blame: str) -> None:
+    """See that a baseline can be one, and read the file it may be in: whether there is another is known later.
+
+    Raises:
+        InputError: it cannot.
+    """
+    from ..analysis.baseline.file import side_of_file
+    from ..analysis.baseline.resolve import parse_spec
+
+    try:
+        asked = parse_spec(spec)
+        path = root / os.path.expanduser(asked.value)  # noqa: PTH111
+        if asked.kind == "file" and path.exists():
+            side_of_file(spec, path, None)
+    except InputError as error:
+        raise InputError(f"{blame}: {error}") from None
+
+
+def _known(said: Said) -> KnownFailures | None:
+    """Return what the file of known failures says: one that is named, or one that is in the root."""
+    text = said.line.get("known", said.ini["known"])
+    path = said.root / KNOWN_FILE
+    if text is not None:
+        blame = _flag("known") if "known" in said.line else said.place("known")
+        if not text.strip():
+            raise InputError(f"{blame}: it is empty; name a file, or leave it out")
+        if text == "none":
+            return None
+        base = said.directory if "known" in said.line else said.root
+        path = Path(os.path.abspath(base / os.path.expanduser(text)))  # noqa: PTH100, PTH111
+        if not path.is_file():
+            raise InputError(f"{blame}: {path} is not there")
+    elif not os.path.lexists(path):
+        return None
+    from ..settings.known import read_known  # it has models of its own, which take time to build
+
+    root = f"{said.root}{os.sep}"
+    try:
+        return read_known(path, str(path).removeprefix(root), datetime.date.today())
+    except InputError as error:
+        raise InputError(clean(str(error).replace(root, ""))) from None
+
+
+def _directory(said: Said) -> Path:
+    flag, from_line = _flag("dir"), said.line.get("dir")
+    if from_line is not None and not from_line.strip():
+        raise InputError(f"{flag}: it is empty; name a directory, or leave the option out")
+    if from_line is not None:
+        directory: Path = said.directory / os.path.expanduser(from_line)  # noqa: PTH111  a string until here
+        blame = flag
+    else:
+        directory = said.root / (said.ini["dir"] or "reports")
+        blame = said.place("dir") if said.ini["dir"] else "reports"
+    there = next((path for path in (directory, *directory.parents) if os.path.lexists(path)), directory)
+    if os.path.lexists(there) and not there.is_dir():
+        raise InputError(f"{blame}: {there} is not a directory; name another one with {flag}")
+    return directory
+
+
+def _flag(name: str) -> str:
+    return BY_NAME[name].flag
