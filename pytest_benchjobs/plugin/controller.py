@@ -27,7 +27,7 @@ def prepare_node(node: Node) -> None:
     if controller is None:
         controller = Controller(node.config, node.workerinput["testrunuid"])
         node.config.pluginmanager.register(controller, _CONTROLLER)
-    node.workerinput[INPUT] = {"selector": str(controller.selector)}
+    node.workerinput[INPUT] = {"meeting": str(controller.meeting)}
 
 
 class Controller:
@@ -35,7 +35,7 @@ class Controller:
 
     def __init__(self, config: pytest.Config, run: str) -> None:
         self.config = config
-        self.selector = temporary_path(f"xdist-{run}")
+        self.meeting = temporary_path(f"xdist-{run}")
         self.job: Job | None = None
         self._reported: set[str] = set()
         """Node ids of items."""
@@ -62,13 +62,13 @@ class Controller:
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_node_collection_finished(self, node: Node) -> None:
         """Begin the job when the first worker has found trials."""
-        if self.job is not None or not (self.selector / "collected.json").is_file():
+        if self.job is not None or not (self.meeting / "collected.json").is_file():
             return
         from . import hooks, reporting
         from .session import begin_job
 
-        hold(self.selector)  # until this process ends
-        word = json.loads((self.selector / "collected.json").read_text("utf-8"))
+        hold(self.meeting)  # until this process ends
+        word = json.loads((self.meeting / "collected.json").read_text("utf-8"))
         hooks.activate(self.config)
         state = state_of(self.config)
         state.left_out = dict.fromkeys((benchmark, label) for benchmark, label in word["left_out"])
@@ -81,7 +81,7 @@ class Controller:
             "engine_problem": problem.model_dump_json() if problem else None,
             "gateway": self.job.gateway_address,
         }
-        write(self.selector / "job.json", json.dumps(answer))
+        write(self.meeting / "job.json", json.dumps(answer))
         reporting.announce_counts(
             self.config,
             self.job,
@@ -115,8 +115,8 @@ class Controller:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Leave no selector place behind."""
-        shutil.rmtree(self.selector, ignore_errors=True)
+        """Leave no meeting place behind."""
+        shutil.rmtree(self.meeting, ignore_errors=True)
 
     def lost(self, node: Node) -> tuple[set[str], int | None]:
         """Report, in place of a worker that died, the items it had trials of in flight.

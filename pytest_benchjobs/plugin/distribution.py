@@ -1,6 +1,6 @@
 """The same loop in every worker of pytest-xdist, and what the controller does about it.
 
-    worker      collects; if it met trials, leaves word in the selector place before it tells xdist what it collected
+    worker      collects; if it met trials, leaves word in the meeting place before it tells xdist what it collected
     controller  finds the word when the first collection is in: begins the job, takes over the scheduling
     worker      takes what is queued for it into its flight, reports what lands, in the order it lands
     controller  writes the history as reports come in; when a worker dies, reports for it what it had in flight

@@ -47,9 +47,9 @@ def leave_word(session: pytest.Session) -> None:
         "left_out": [*state.left_out],
         "notes": state.notes,
     }
-    selector = Path(session.config.workerinput[INPUT]["selector"])  # type: ignore[attr-defined]
-    selector.mkdir(mode=0o700, exist_ok=True)
-    write(selector / "collected.json", json.dumps(word))
+    meeting = Path(session.config.workerinput[INPUT]["meeting"])  # type: ignore[attr-defined]
+    meeting.mkdir(mode=0o700, exist_ok=True)
+    write(meeting / "collected.json", json.dumps(word))
 
 
 def run_worker(session: pytest.Session) -> bool:
@@ -64,7 +64,7 @@ def run_worker(session: pytest.Session) -> bool:
     if not loop.wait_for_work():
         return True
     try:
-        word = json.loads((Path(given["selector"]) / "job.json").read_text("utf-8"))
+        word = json.loads((Path(given["meeting"]) / "job.json").read_text("utf-8"))
     except OSError as error:
         raise pytest.UsageError(f"this worker shares no directory with the controller: {error}") from None
     job = join_job(session.config, word["job"], word["engine_problem"], word["gateway"])
