@@ -629,12 +629,14 @@ from unittest import mock
 def pytest_collection_finish(session):
     from pathlib import Path
     from pytest_benchjobs.gateway.client import Gateway
+    from pytest_benchjobs.job import models
     from pytest_benchjobs.model.usage import Usage
-    from pytest_benchjobs.plugin import models
+    from pytest_benchjobs.plugin.asked import asked
+    read = asked(session.config)
     with mock.patch.object(Gateway, "start") as start:
-        models.start_gateway(session.config, Usage(), Path("x"))
+        models.start_gateway(read.job, read.secrets, Usage(), Path("x"))
     (settings,), _ = start.call_args
-    print("seen:", models.models(session.config, "x").allowed_models, settings.replay_exact, settings.patience)
+    print("seen:", models.models_of(read.job, read.secrets, "x").allowed_models, settings.replay_exact, settings.patience)
 """
     )
     (bench.path / "records").mkdir()
@@ -651,13 +653,15 @@ def test_limits_and_rates_reach_the_gateway_and_the_record_of_the_job(bench: Ben
         def pytest_collection_finish(session):
             from pathlib import Path
             from pytest_benchjobs.gateway.client import Gateway
+            from pytest_benchjobs.job import models
             from pytest_benchjobs.model.usage import Usage
-            from pytest_benchjobs.plugin import models
+            from pytest_benchjobs.plugin.asked import asked
+            read = asked(session.config)
             with mock.patch.object(Gateway, "start") as start:
-                models.start_gateway(session.config, Usage(), Path("x"))
+                models.start_gateway(read.job, read.secrets, Usage(), Path("x"))
             (settings,), _ = start.call_args
             rates = sorted(settings.rates.items())
-            print("seen:", settings.limits, models.models(session.config, "x").limits, rates)
+            print("seen:", settings.limits, models.models_of(read.job, read.secrets, "x").limits, rates)
     """)
     given: dict[str, Any] = {
         "max-cost": 1.5, "max-tokens": 1000, "max-calls": 100,
