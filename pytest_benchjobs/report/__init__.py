@@ -39,7 +39,7 @@ def write_reports(
     write_atomically(bundle.layout.report, content, durable=False)
     summary = summary_markdown(record, results, gate).encode()
     write_atomically(bundle.layout.summary, summary, durable=False)
-    # Last: where it is, all are, and nobody has to look for the reports of a job whose process was killed here.
+    # Last: where it is, all are, even of a job whose process was killed here.
     write_atomically(bundle.layout.junit, junit_of(bundle, record, results, gate, host), durable=False)
 
 

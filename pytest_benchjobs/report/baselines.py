@@ -1,4 +1,4 @@
-"""What is in a baseline, as `benchjobs baseline show` tells it."""
+"""Contents of a baseline, as `benchjobs baseline show` prints them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def baseline_document(
 
     Args:
         side: What it has of each scenario.
-        entry: What was said when it was set; None: nobody has set it.
+        entry: Entry of its setting; None: it was never set.
         past: What its name was set to before.
-        git: What the newest of its jobs says of git, which counts where nobody has set it.
+        git: What the newest of its jobs says of git, which counts where it was never set.
         notes: What was left out.
 
     """

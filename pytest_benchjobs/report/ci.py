@@ -67,7 +67,7 @@ class Host:
 
     ci: Ci
     workspace: Path | None = None
-    """Where the repository is checked out."""
+    """Directory the repository is checked out in."""
     summary: Path | None = None
     """`$GITHUB_STEP_SUMMARY`."""
     output: Path | None = None
@@ -133,7 +133,7 @@ class Annotation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Places:
-    """Where scenarios are written."""
+    """Place in which scenarios are written."""
 
     rootdir: Path
     """Node ids begin with a path from here."""
@@ -150,7 +150,7 @@ class Places:
 def annotate(
     host: Host, record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None, places: Places
 ) -> list[Annotation]:
-    """What a reviewer should see without opening anything: at most so many of a level as GitHub shows."""
+    """Annotations a reviewer should see without opening anything: at most so many of a level as GitHub shows."""
     if gate is None:
         return _of_job(record, results)
     failing = gate.verdict in (GateVerdict.REGRESSED, GateVerdict.INVALID) or (
@@ -215,7 +215,7 @@ def _of_job(record: JobRecord, results: Sequence[TrialResult]) -> list[Annotatio
 def outputs(
     record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None, status: int
 ) -> dict[str, str]:
-    """What later steps can ask for: `verdict`, `mean`, `delta`, `job` and `exit`. What is unknown is empty.
+    """Outputs for later steps: `verdict`, `mean`, `delta`, `job` and `exit`. An unknown one is empty.
 
     `delta` is the change of the mean score in points, of the gravest rule that is about it.
     """
@@ -290,8 +290,8 @@ def fitted(markdown: str, limit: int, *, characters: bool = False) -> str:
 def comment(record: JobRecord, results: Sequence[TrialResult], summary: str, host: Host | None) -> str:
     """The summary for a comment on a merge request, as long as one may be.
 
-    Its first line, which nobody sees, has the name of the job, else those of its benchmarks: by it the next run finds
-    the comment, to replace it.
+    Its first line, which is not displayed, has the name of the job, else those of its benchmarks. The next run finds the
+    comment by it, to replace it.
     """
     name = record.name or "-".join(dict.fromkeys(result.benchmark for result in results))
     name = _UNFIT.sub("-", name).strip("-")[:100]

@@ -22,7 +22,7 @@ class Table(NamedTuple):
 
 
 def head_lines(comparison: Comparison) -> Iterator[str]:
-    """What was compared."""
+    """Headline of a comparison: its two sides."""
     yield f"Comparison ID: {comparison.id}"
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
         yield f"{letter}: {one_line(side.spec, 300)}{_jobs(side)}"
@@ -73,7 +73,7 @@ def score_table(comparison: Comparison) -> Table:
 
 
 def spent_table(comparison: Comparison) -> Table:
-    """What an attempt took on each side."""
+    """Table of the time, cost and tokens of an attempt on each side."""
     return Table(
         (
             "per attempt",

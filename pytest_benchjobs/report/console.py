@@ -51,7 +51,7 @@ def headline(result: TrialResult, root: Path | None = None) -> str:
 
 
 def failure_text(result: TrialResult, root: Path | None = None) -> str:
-    """Why a trial did not pass, for a person: verdict, where the logs are, scorers, the last lines of output.
+    """Explain why a trial did not pass: verdict, paths of logs, scorers, the last lines of output.
 
     `root` is the job's directory. The text has no control characters, and at most some 10,000 characters.
     """

@@ -1,4 +1,4 @@
-"""What the gates say of a job, as lines of plain text."""
+"""Gate reports of a job as lines of plain text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Line = tuple[str, str | None]
 
 
 def gate_lines(report: GateReport) -> Iterator[Line]:
-    """What the gates found: the verdict, then each rule, and what it rests on. Whatever came from outside is harmless.
+    """Lines of a gate report: the verdict, then each rule and its evidence. Foreign text is made harmless.
 
     Lists are cut after 20 lines, and say by how much.
     """

@@ -1,4 +1,4 @@
-"""What the gates say of a job, as Markdown: the line a reviewer reads first, then what it rests on."""
+"""Gate reports of a job as Markdown: the line a reviewer reads first, then its evidence."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def gate_markdown(report: GateReport) -> Iterator[str]:
 
 
 def why(report: GateReport) -> str:
-    """Why, behind the verdict, which it may begin with."""
+    """Reason of the verdict, without the verdict it may begin with."""
     return report.why.removeprefix(f"{report.verdict.value}: ")
 
 
@@ -70,7 +70,7 @@ def worst_first(changes: Sequence[Change]) -> list[Change]:
 
 
 def fresh(change: Change) -> str:
-    """What fresh attempts gave a scenario that looked worse: `1 of 5, confirmed`; nothing where there were none."""
+    """Result of fresh attempts at a scenario that looked worse: `1 of 5, confirmed`; empty where there were none."""
     if not change.fresh_attempts:
         return ""
     return f"{change.fresh_passed} of {change.fresh_attempts}, {'' if change.confirmed else 'not '}confirmed"
@@ -100,7 +100,7 @@ def shown_change(metric: str, value: float | None) -> str:
 
 
 def shown_clusters(report: GateReport) -> str | None:
-    """What was taken as clusters, in a line; None: nothing was."""
+    """List of the clusters, in a line; None: there were none."""
     if not report.clusters:
         return None
     names = [f"{one_line(one.cluster, 80)} ({one.scenarios})" for one in report.clusters[:_CLUSTERS]]
@@ -111,7 +111,7 @@ def shown_clusters(report: GateReport) -> str | None:
 
 
 def _compared(report: GateReport) -> bool:
-    """Whether there was anything to compare with, so that `ok` says something."""
+    """True if there was anything to compare with, so that `ok` says something."""
     return any(rule.before is not None or rule.rule.floor for rule in report.rules)
 
 

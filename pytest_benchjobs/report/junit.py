@@ -137,7 +137,7 @@ def _short_cases(
 def _of_suite(
     record: JobRecord, results: Iterable[TrialResult], gate: GateReport | None
 ) -> Iterator[Property]:
-    """What holds for a whole benchmark of the job. The interval is that of the mean, over scenarios, at 95 %."""
+    """Properties of a whole benchmark of the job. The interval is that of the mean, over scenarios, at 95 %."""
     yield "bench_job", record.id
     by_agent = grouped(results, lambda result: result.agent.label)
     for label, of_agent in by_agent.items():

@@ -29,7 +29,7 @@ _KINDS = ("passed", "failure", "error", "skipped")
 
 @dataclasses.dataclass(slots=True)
 class Case:
-    """What there is to say of a test."""
+    """Contents of a test case."""
 
     suite: str
     classname: str
@@ -45,7 +45,7 @@ class Case:
 
     @property
     def failed(self) -> bool:
-        """Whether it is what the file is read for."""
+        """True for a failure or an error."""
         return self.kind in ("failure", "error")
 
 
@@ -74,7 +74,7 @@ def short_junit(
 
 
 class _File:
-    """What is taken into the file, and what room is left."""
+    """Cases that are taken into the file, and the room that is left."""
 
     def __init__(
         self, record: JobRecord, cases: Sequence[Case], properties: Callable[[str], Iterable[Property]]

@@ -142,6 +142,6 @@ def _took(record: JobRecord) -> str:
         return ""
     if not record.resumed_at:
         return f", took {duration((record.finished_at - record.created_at).total_seconds())}"
-    # Nobody worked between a crash and the resume.
+    # There was no work between a crash and the resume.
     last = max(record.resumed_at)
     return f", resumed {last:%Y-%m-%d %H:%M} UTC, took {duration((record.finished_at - last).total_seconds())} since"

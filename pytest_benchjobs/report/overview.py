@@ -95,12 +95,12 @@ def summary_document(
 
 
 def died(directory: Path, job_id: str) -> bool:
-    """Whether a job only seems to go on: its process is no more. Who reads changes nothing, so its status stays."""
+    """True if a job only seems to run: its process is dead. Its status is left as it is: reading changes nothing."""
     try:
         bundle = JobBundle.open(directory, job_id)
         record = bundle.read()
     except InputError:
-        return False  # only the history knows it, or nobody can read it
+        return False  # only the history knows it, or it cannot be read
     return not record.status.ended and is_dead(bundle.root, record)
 
 

@@ -1,4 +1,4 @@
-"""What a result says about itself in JUnit and pytest reports: flat names, plain values."""
+"""Properties of a result in JUnit and pytest reports: flat names, plain values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print with `-o json` and `-o yaml`: a versioned model each. `benchjobs schema NAME` prints its schema.
+"""Models of the output of `-o json` and `-o yaml`, each versioned. `benchjobs schema NAME` prints its schema.
 
 A model goes into a module of this package, derives from `Document`, and gets a line in `DOCUMENTS`.
 """

@@ -18,7 +18,7 @@ class CancelDocument(Document):
     job: str
     name: str | None
     status: JobStatus
-    """Still `running` when nobody waited for its end, or not long enough."""
+    """Still `running` when its end was not waited for, or not long enough."""
     changed: bool
     """False: it had ended before."""
     planned: int | None
@@ -43,7 +43,7 @@ class RecoverDocument(Document):
 
 
 class CheckProblem(Model):
-    """What is wrong with a scenario."""
+    """A problem of a scenario."""
 
     agent: str
     attempt: int | None
@@ -63,21 +63,21 @@ class CheckedScenario(Model):
     verdict: Verdict
     problems: tuple[CheckProblem, ...]
     advice: str | None = None
-    """What would make a sound scenario better."""
+    """Advice that would make a sound scenario better."""
 
 
 class CheckDocument(Document):
     """`benchjobs check`."""
 
     directory: str | None
-    """Where the results are; None: nothing was wrong, and they were removed."""
+    """Directory of the results; None: nothing was wrong, and they were removed."""
     attempts: int
     ok: bool
     scenarios: tuple[CheckedScenario, ...]
 
 
 class Health(StrEnum):
-    """What became of one check of `doctor`."""
+    """Result of one check of `doctor`."""
 
     OK = "ok"
     PROBLEM = "problem"
@@ -92,7 +92,7 @@ class Finding(Model):
     health: Health
     found: str
     cure: str | None = Field(default=None)
-    """What to do about a problem, where possible a command."""
+    """Remedy of a problem, if possible a command."""
 
 
 class DoctorDocument(Document):

@@ -17,7 +17,7 @@ class AgentItem(Model):
     version: str | None = None
     """Fetched if no other is asked for; None: nothing is fetched."""
     fetched: bool | None = None
-    """Whether all of it is on this machine; None: nothing is fetched."""
+    """True if all of it is on this machine; None: nothing is fetched."""
     key_variables: tuple[str, ...] = ()
     """With the keys it may need; which of them, its model decides."""
     keys_set: tuple[str, ...] = ()
@@ -39,12 +39,12 @@ class PackageItem(Model):
     platform: str
     directory: str
     trouble: str | None
-    """What keeps it from being used."""
+    """Reason why it cannot be used."""
     bytes: int | None
     archive_sha256: str | None
     fetched_at: datetime.datetime | None
     changed: tuple[str, ...] | None
-    """Files whose content is not what was fetched; None: nobody looked."""
+    """Files whose content is not what was fetched; None: not checked."""
 
 
 class AgentDocument(Document):
@@ -52,9 +52,9 @@ class AgentDocument(Document):
 
     agent: AgentItem
     wires: tuple[str, ...] = ()
-    """What it can speak to a model."""
+    """Wires it can speak to a model."""
     provider: str | None = None
-    """Who serves its models if nothing else is said."""
+    """Default provider of its models."""
     parameters: tuple[str, ...] = ()
     capabilities: tuple[str, ...] | None = None
     """All it can do of what scenarios may require; None: nothing is known."""

@@ -16,7 +16,7 @@ class BaselinesDocument(Document):
 
 
 class BaselineFigures(Model):
-    """What a baseline has of one benchmark and agent."""
+    """Figures of a baseline for one benchmark and agent."""
 
     benchmark: str
     agent: str
@@ -40,12 +40,12 @@ class BaselineDocument(Document):
     branch: str | None
     commit: str | None
     set_at: datetime.datetime | None
-    """None for one that nobody has set: the last job, those of a branch, a file."""
+    """None for one that was never set: the last job, those of a branch, a file."""
     set_by: str | None
     reason: str | None
     figures: tuple[BaselineFigures, ...]
     scenarios: tuple[BaselineScenario, ...]
     past: tuple[BaselineEntry, ...]
-    """What it was set to before, the latest first; one without jobs says when it was deleted."""
+    """Earlier settings of it, the latest first; one without jobs says when it was deleted."""
     notes: tuple[str, ...]
-    """What was left out, and why."""
+    """Jobs that were left out, and the reasons."""

@@ -9,7 +9,7 @@ from . import Document
 
 
 class BenchmarkCalibration(Model):
-    """What a benchmark makes of agents whose results are certain."""
+    """Scores of a benchmark for agents whose results are certain."""
 
     benchmark: str
     status: Literal["valid", "missing", "all-right", "all-wrong", "flat", "mismatch"]
@@ -24,7 +24,7 @@ class BenchmarkCalibration(Model):
     pattern: Literal["none", "all-zero", "all-one", "all-equal", "mixed"]
     """Of the mean scores of all other agents."""
     agents: int
-    """How many these are."""
+    """Number of these scenarios."""
 
 
 class CalibrationDocument(Document):

@@ -1,4 +1,4 @@
-"""What `run --detach` prints."""
+"""Output of `run --detach`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class DetachDocument(Document):
     agent_timeout: float | None = None
     """Seconds; None: each scenario's own, else 7200."""
     message: str | None = None
-    """Why it failed at once."""
+    """Reason why it failed at once."""
     pid: int
     directory: str
     """The files of the job."""
     log: str
-    """What pytest prints."""
+    """Log with the output of pytest."""

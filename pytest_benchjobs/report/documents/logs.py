@@ -12,14 +12,14 @@ from . import Document
 
 
 class Reason(Model):
-    """Why a trial did not pass, or a scorer has no score."""
+    """Reason why a trial did not pass, or a scorer has no score."""
 
     class_: str = Field(serialization_alias="class")
     message: str
 
 
 class ScorerLog(Model):
-    """What one scorer said."""
+    """Output and score of one scorer."""
 
     name: str
     type: str

@@ -9,7 +9,7 @@ from . import Document
 
 
 class MergedJob(Model):
-    """What became of a job that came in."""
+    """Fate of a job that came in."""
 
     job: str
     """Its id; of one that cannot be read the name of its directory, of a history its path."""
@@ -18,7 +18,7 @@ class MergedJob(Model):
     trials: int
     """That it has here now; of a refused one, that it has where it comes from."""
     message: str | None
-    """Why it was refused."""
+    """Reason why it was refused."""
 
 
 class MergedJUnit(Model):
@@ -34,7 +34,7 @@ class MergeDocument(Document):
     """`benchjobs merge`."""
 
     directory: str | None
-    """Where the jobs are now; None when only JUnit files were merged."""
+    """Directory of the jobs now; None when only JUnit files were merged."""
     jobs: tuple[MergedJob, ...]
     problems: tuple[str, ...]
     """Files that were left out, and why."""

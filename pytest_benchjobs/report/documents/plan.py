@@ -21,11 +21,11 @@ class PlannedTrial(Model):
     reused: bool
     """It would not run: a result of an earlier job would be taken over."""
     why: str
-    """Why it is reused, or why it is not; empty without reuse."""
+    """Reason why it is reused or not; empty without reuse."""
     incompatible: str | None = None
-    """Why it would be skipped: what its agent lacks, or what a mark of pytest or a known failure says."""
+    """Reason why it would be skipped: a missing capability of its agent, a mark of pytest, or a known failure."""
     problem: str | None
-    """Why it would end in an error."""
+    """Reason why it would end in an error."""
     image: str | None
     image_state: Literal["here", "build", "pull"] | None
     validation: Validation
@@ -47,12 +47,12 @@ class PlannedRun(Model):
     problems: int
     """Those of `runs` that would end in an error."""
     expected_seconds: float | None
-    """Sum of what its trials took when they ran before; None: nobody knows of any."""
+    """Sum of what its trials took when they ran before; None: unknown."""
     expected_usd: float | None
 
 
 class Reason(Model):
-    """Why trials are reused or run."""
+    """Reasons why trials are reused or run."""
 
     reused: bool
     why: str
@@ -64,15 +64,15 @@ class PlannedImage(Model):
 
     image: str
     state: Literal["here", "build", "pull"] | None
-    """What has to be done for it. None: nobody can tell."""
+    """Work to do for it. None: unknown."""
     trials: int
 
 
 class PlannedTime(Model):
-    """How long it takes, in seconds, with as many trials at a time as the job has."""
+    """Time it takes, in seconds, with as many trials at a time as the job has."""
 
     at_most: float
-    """When every trial uses all the time it has. Pulling and building images comes on top."""
+    """Time if every trial uses all the time it has. Pulling and building images comes on top."""
     expected: float | None
     """From what the same trials took before."""
     unknown: int
@@ -80,12 +80,12 @@ class PlannedTime(Model):
 
 
 class PlannedCost(Model):
-    """What it costs, in USD."""
+    """Cost in USD."""
 
     expected: float | None
     """From what the same trials cost before."""
     unknown: int
-    """Trials that are in no expectation: nobody knows what they cost."""
+    """Trials that are in no expectation: their cost is unknown."""
 
 
 class PlanDocument(Document):

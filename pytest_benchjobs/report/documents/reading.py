@@ -11,7 +11,7 @@ from . import Document
 
 
 class Counts(Model):
-    """How many trials ended how, and what they cost. Of reused ones neither time nor cost counts."""
+    """Counts of trials by outcome, and their cost. Of reused ones neither time nor cost counts."""
 
     trials: int
     """Those that ended, or were reused."""
@@ -28,7 +28,7 @@ class Counts(Model):
 
 
 class JobHead(Model):
-    """What a job is."""
+    """A job: id, name, status and times."""
 
     id: str
     name: str | None
@@ -57,7 +57,7 @@ class ListDocument(Document):
 
 
 class RunHead(Model):
-    """What a run is: one benchmark and one agent in one job."""
+    """A run: one benchmark and one agent in one job."""
 
     id: str
     job: str

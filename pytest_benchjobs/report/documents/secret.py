@@ -23,5 +23,5 @@ class SecretsDocument(Document):
     """`benchjobs secret list`."""
 
     file: str
-    """What knows which secrets there are, and has those that are not in the keyring."""
+    """File with the names of all secrets, and with those values that are not in the keyring."""
     secrets: tuple[SecretItem, ...]

@@ -13,7 +13,7 @@ from .reading import RunHead
 
 
 class AtK(Model):
-    """What k attempts are worth, estimated without bias from all there are; a mean over scenarios."""
+    """Worth of k attempts, estimated without bias from all attempts; a mean over scenarios."""
 
     k: int
     pass_at_k: float | None
@@ -42,7 +42,7 @@ class VerdictFigures(Model):
 
 
 class Figures(Model):
-    """What is known of a set of trials. Time, tokens and cost are what was spent in this job."""
+    """Figures of a set of trials. Time, tokens and cost are those spent in this job."""
 
     scenarios: int
     total: int
@@ -169,7 +169,7 @@ class SummaryDocument(Document):
     name: str | None
     status: str
     message: str | None
-    """Why it has the status it has, where that is not plain."""
+    """Reason for its status, if that is not plain."""
     created_at: datetime.datetime
     finished_at: datetime.datetime | None
     resumed_at: tuple[datetime.datetime, ...]

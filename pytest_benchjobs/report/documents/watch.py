@@ -19,7 +19,7 @@ _LATELY = 10
 
 
 class WatchTotals(Model):
-    """How many trials ended how. Of reused ones neither cost nor tokens count."""
+    """Counts of trials by outcome. Of reused ones neither cost nor tokens count."""
 
     planned: int | None
     """Trials selected to run; null until that is known."""
@@ -68,7 +68,7 @@ class WatchDocument(Document):
     name: str | None
     status: str
     message: str | None
-    """Why it has the status it has, where that is not plain."""
+    """Reason for its status, if that is not plain."""
     died: bool
     """Whoever ran it is gone, though its status says that it runs."""
     at: datetime.datetime
