@@ -1,4 +1,4 @@
-"""Which models a trial may call: the one it was asked for, and those that were allowed beside it."""
+"""Models a trial may call: its own, and those that were allowed beside it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Allowed:
         return next((name for name in self._names if "*" not in name), None)
 
     def is_asked(self, model: str | None) -> bool:
-        """Whether it is the one the trial is about, as far as it is about one."""
+        """True for the model the trial is about, and if none is named."""
         return self.asked is None or model is None or _same(self.asked, _plain(model))
 
     def permits(self, model: str) -> bool:
-        """Whether it may be called."""
+        """True if the model may be called."""
         called = _plain(model)
         return not self._names or any(_same(name, called) for name in self._names)
 

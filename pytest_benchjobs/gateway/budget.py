@@ -1,4 +1,4 @@
-"""What was spent, and whether another call may be made."""
+"""Spending of a trial or job, and its limits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COUNTS = ("input", "output", "cached", "cache_write", "reasoning")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Doubt:
-    """What calls may have used that did not say what they used."""
+    """Upper bound of the usage of calls that did not report it."""
 
     calls: int = 0
     tokens: int = 0
@@ -60,7 +60,7 @@ class Spending:
         self.running = 0
         """Calls under way."""
         self.carries = False
-        """Whether an earlier try has spent some of it."""
+        """True if an earlier try has spent some of it."""
         self._largest: tuple[float, int] | None = None
 
     @property
@@ -136,7 +136,7 @@ class Spending:
         return None
 
     def has_room(self, ours: int) -> bool:
-        """Whether one more call now could not break a limit that waiting would keep.
+        """True unless one more call now might break a limit that waiting would keep.
 
         Args:
             ours: Calls of the same trial that are under way. What one call costs is known when it is over, so a

@@ -1,7 +1,7 @@
 """The gateway as pytest processes see it: start one for a job, and open a route through it for each trial.
 
 Nothing here waits for ever. The control socket is listened on before the gateway's process exists, so whoever
-connects early is answered as soon as it is up, and nobody waits for one that died.
+connects early is answered as soon as it is up, and a gateway that died is noticed at once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LOG_TAIL = 500
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SpendingLimits:
-    """What may be spent. None: no limit."""
+    """Limits of spending. None: no limit."""
 
     max_cost_usd: float | None = None
     max_tokens: int | None = None
@@ -54,23 +54,23 @@ class SpendingLimits:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GatewaySettings:
-    """What holds for a whole job."""
+    """Configuration of a whole job's gateway."""
 
     limits: SpendingLimits = SpendingLimits()
     spent: Usage = dataclasses.field(default_factory=Usage)
     """By the job before it was taken up again; counts against `limits`."""
     ledger: Path | None = None
-    """Where all that was spent is written down after each answer."""
+    """File to which all spending is written after each answer."""
     prices: Path | None = None
     """Replaces the packaged table."""
     rates: Mapping[str, tuple[int | None, int | None]] = dataclasses.field(default_factory=dict)
     """Provider -> requests and tokens a minute; `*`: each that is not named, or has no such limit of its own."""
     record: Path | None = None
-    """Where the traffic is written, for a later `replay`."""
+    """Directory the traffic is written to, for a later `replay`."""
     replay_exact: bool = False
     """Refuse a call whose prompt is not the recorded one. Else it is answered, and noted."""
     replay: Path | None = None
-    """Where answers come from instead of any endpoint."""
+    """Directory with recorded answers, in place of any endpoint."""
     patience: float = 60.0
     """Seconds a call may be held back for 429s, 5xx and failed connections before the agent is told."""
     grace: float = 5.0
@@ -163,14 +163,14 @@ class Upstream:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RouteReport:
-    """What went over a route."""
+    """Usage and failures of a route."""
 
     usage: Usage
     """`cost_usd` is None if what any answered call costs is unknown."""
     ending: Ending | None
-    """How the agent's calls ended for good, if the last thing that happened to them was no answer."""
+    """Final failure of the agent's calls, if no answer came after it."""
     message: str | None
-    """What the endpoint, or a limit, said to that; one line, without secrets."""
+    """Message of the endpoint, or of a limit, about that; one line, without secrets."""
     models: Mapping[str, int]
     """Those that were called, as the endpoints name them, first seen first -> calls."""
     unpriced: tuple[str, ...]
@@ -178,7 +178,7 @@ class RouteReport:
     job_stopped: Ending | None
     """BUDGET or QUOTA when the whole job has to end."""
     job_message: str | None = None
-    """Why, in a line."""
+    """Reason, in one line."""
     waited: float = 0.0
     """Seconds of silence of the endpoint in the last call, which the agent gave up. 0: it was answered since."""
     refused: tuple[str, ...] = ()
@@ -195,7 +195,7 @@ class RouteReport:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Terms:
-    """What a trial may do over its route, and what is known of it."""
+    """Permissions of a trial on its route, and facts about the trial."""
 
     limits: SpendingLimits = SpendingLimits()
     """Of all its tries together."""
@@ -246,7 +246,7 @@ def open_route(
 
 
 class Route:
-    """What one trial has of the gateway. It exists as long as the connection to the gateway does."""
+    """A trial's share of the gateway. It exists as long as the connection to the gateway does."""
 
     def __init__(self, address: str, connection: socket.socket, timeout: float) -> None:
         self._address = address
@@ -277,7 +277,7 @@ class Route:
         return pid
 
     def stop_asked(self) -> bool:
-        """Whether the agent has to be ended: its calls fail for good, a limit is reached, or the gateway is gone.
+        """True if the agent has to be ended: its calls fail for good, a limit is reached, or the gateway is gone.
 
         May be called from any thread. Never waits.
         """
@@ -359,7 +359,7 @@ class Route:
                     self._said |= json.loads(line)
 
     def _ended_within(self, timeout: float) -> bool:
-        """Whether the gateway is gone, or goes within so many seconds."""
+        """True if the gateway is gone, or goes within so many seconds."""
         with contextlib.suppress(GatewayLost):
             self._wait_for("end", timeout)
         return self._gone

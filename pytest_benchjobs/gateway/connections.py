@@ -1,6 +1,6 @@
 """Connections of one trial to its endpoints. One is used again only if all that was said on it before ended cleanly.
 
-No trial uses one of another: whatever an endpoint makes of what a trial sends, it can answer nobody else's call.
+Trials do not share any: whatever an endpoint makes of what a trial sends, it can answer that trial's calls only.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ class Response(aiohttp.ClientResponse):
             self._line = None
 
     def close(self) -> None:
-        """Nobody wants the rest of it."""
+        """Close it: the rest of the answer is not needed."""
         super().close()
         if self._line is not None:
             self._line.close()
 
     def _is_clean(self) -> bool:
-        """Whether nobody can see another end of it than we did."""
+        """True if the headers allow no reading with another end than ours."""
         lengths = self.headers.getall("Content-Length", [])
         codings = [coding.lower() for coding in self.headers.getall("Transfer-Encoding", [])]
         return (
@@ -155,7 +155,7 @@ class _Body(aiohttp.BytesPayload):
         self._sent_at: float | None = None
         self.anew = anew
         self.on_kept = False
-        """Whether it went over a connection that was kept."""
+        """True if the request went over a kept connection."""
         self.written = False
 
     @property
@@ -218,7 +218,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 def _is_quiet(transport: asyncio.Transport) -> bool:
-    """Whether the endpoint has said nothing, nor ended the connection, since it was kept."""
+    """True if the endpoint has neither sent anything nor closed the connection since it was kept."""
     if transport.is_closing():
         return False
     poll = select.poll()

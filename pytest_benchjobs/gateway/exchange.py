@@ -243,14 +243,14 @@ class Exchange:
         return response
 
     def _settle_unanswered(self, count: int) -> None:
-        """Count requests that the endpoint has, and to which nobody heard an answer."""
+        """Count requests that reached the endpoint and got no answer."""
         for _ in range(count if self._call.metered else 0):
             provider = self._target.endpoint.provider
             asked = self._model and at_rate(self._model, self._outgoing.rate)
             self._state.answered(provider, None, asked, Tokens(), self._most())
 
     def _most(self) -> Doubt:
-        """All that a call can have used of which nobody knows what it did use."""
+        """Upper bound of the usage of a call that did not report it."""
         tokens, cost = self._outgoing.most(self._target.endpoint.provider, self._job.prices)
         return Doubt(1, tokens, cost or 0.0, bounded=cost is not None)
 

@@ -1,4 +1,4 @@
-"""What a failed call means: how it ends an agent, whether trying again helps, and what to say of it."""
+"""Failures of calls: the ending each means for an agent, whether a retry helps, and the message."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Failure:
     message: str
     """One line."""
     again: bool = False
-    """Whether it may go well later."""
+    """True if a retry may succeed."""
     wait: float | None = None
     """Seconds the endpoint wants to be left alone."""
 
@@ -106,7 +106,7 @@ def _ending(status: int, error: Mapping[str, Any], text: str) -> Ending:
 
 
 def _day_is_over(error: Mapping[str, Any]) -> bool:
-    """Whether a quota of a day is used up, as one wire says it; its quotas of a minute look much the same."""
+    """True if a daily quota is used up, as one wire reports it; its quotas of a minute look much the same."""
     return any(
         "PerDay" in str(violation.get("quotaId", ""))
         for detail in _details(error)

@@ -1,4 +1,4 @@
-"""What all routes of a job share."""
+"""State that all routes of a job share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Job:
             note(self.ledger, self.spending.counted())
 
     def stopped(self) -> tuple[Ending, str] | None:
-        """Why the whole job has to end, if it has to."""
+        """Ending and message if the whole job has to end."""
         if self.exhausted:
             provider, message = next(iter(self.exhausted.items()))
             return Ending.QUOTA, f"the quota of {provider} is used up: {message}"

@@ -31,7 +31,7 @@ _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed
 
 @dataclasses.dataclass(slots=True)
 class Reading:
-    """What an answer said so far."""
+    """Content of an answer so far."""
 
     model: str | None = None
     """As the endpoint names it."""
@@ -46,11 +46,11 @@ class Reading:
     hollow: bool = False
     """It came in one piece, and nothing is answered in it."""
     error: Mapping[str, Any] | None = None
-    """What went wrong after it had begun well."""
+    """Error reported after a good beginning."""
 
     @property
     def whole(self) -> bool:
-        """Whether it came to its end, be it an error."""
+        """True if the answer came to its end, be it an error."""
         return self.finished or self.ended or self.error is not None
 
     def tokens(self, kind: Kind) -> Tokens:
@@ -140,7 +140,7 @@ _USAGES = {
 
 
 def flaw(kind: Kind, answer: bytes) -> str | None:
-    """Why this is no answer of a model, in one piece; None if it is one, or an error in the wire's own words.
+    """Reason why this is no answer of a model, in one piece; None if it is one, or an error in the wire's own words.
 
     One that says what it used was made by a model, whatever else it lacks, and has to be counted.
     """
@@ -159,7 +159,7 @@ def flaw(kind: Kind, answer: bytes) -> str | None:
 
 
 def _hollow(kind: Kind, answer: Mapping[str, Any]) -> bool:
-    """Whether nothing was answered, nor an error reported, nor the question refused by a filter."""
+    """True if there is neither an answer, nor an error, nor a refusal by a filter."""
     if isinstance(answer.get("error"), dict) or "promptFeedback" in answer:
         return False
     found = answer.get(_LISTS[kind])
@@ -326,7 +326,7 @@ class UsageRemover:
         """Of what is held: no event ends there."""
 
     def feed(self, data: bytes) -> bytes:
-        """What of it, and of what was held back, the client gets."""
+        """Bytes for the client, of these and of those held back."""
         self._held += data
         passed = b"".join(self._whole())
         if len(self._held) > LONGEST_ANSWER:  # no event of ours: it is passed on in pieces

@@ -1,4 +1,4 @@
-"""What is passed on to an endpoint: built anew from what was parsed, never the bytes an agent sent.
+"""Requests to an endpoint: built anew from what was parsed, never the bytes an agent sent.
 
 A body is one JSON object, written by us: without line breaks, so no server can take any of it for another request,
 and with each key once, so that all who read it see the same model.
@@ -63,7 +63,7 @@ _PROMPTS = ("messages", "input", "contents", "system", "systemInstruction")
 
 
 class Unsendable(ValueError):
-    """What an agent sent is nothing that everybody reads, and pays for, in the same way."""
+    """A body that not everybody reads, and charges for, in the same way."""
 
 
 class Outgoing:
@@ -94,7 +94,7 @@ class Outgoing:
         self.own = allowed.is_asked(self.model)
         """It is for the model the trial is about, not for another one the agent chose."""
         self.rate = _rate(asked)
-        """What it is to be paid at, where that is dearer than usual."""
+        """Name of the rate it is charged at, if that is dearer than usual."""
         self.content = b"" if call.method == "GET" else _written(asked)
         """To be sent."""
         self.with_usage = _with_usage(asked) if call.kind is Kind.CHAT else None

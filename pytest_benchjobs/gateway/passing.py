@@ -1,4 +1,4 @@
-"""Which requests of an agent are calls of models that may be passed on."""
+"""Entrance of a route: passes on those requests of an agent that are calls of models."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LARGE_AT_ONCE = 4
 
 
 class Passing:
-    """What answers the calls of one route."""
+    """Request handler of one route."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ def _nothing_here(request: web.BaseRequest, call: Call | None) -> web.Response:
         )
     else:
         answer = error(call.wire, 404, f"this trial has no {call.wire} endpoint")
-    # Of a body nobody reads, nothing is taken for another request.
+    # No part of an unread body is taken for another request.
     answer.force_close()
     return answer
 

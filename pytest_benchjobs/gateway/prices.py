@@ -1,4 +1,4 @@
-"""What calls cost: the user's own table of prices, then ours, then that of `public_prices`."""
+"""Prices of calls: from the user's own table, then ours, then that of `public_prices`."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Prices:
         return Prices(self.date, (*self._entries, *others._entries))
 
     def known(self, provider: str, model: str) -> bool:
-        """Whether it has a price."""
+        """True if the model has a price."""
         return self.cost(provider, model, Tokens(input=1, output=1)) is not None
 
     def cost(self, provider: str, model: str, tokens: Tokens) -> float | None:
@@ -98,7 +98,7 @@ class Prices:
 
 
 def at_rate(model: str, rate: str | None) -> str:
-    """What a model is called in tables of prices when it is called at another rate than the standard one."""
+    """Name of a model in tables of prices when it is called at another rate than the standard one."""
     return model if rate is None else f"{model} ({rate})"
 
 

@@ -25,7 +25,7 @@ def warm_up(provider: str) -> None:
 
 
 def known(provider: str, model: str) -> bool:
-    """Whether there is a price for a model."""
+    """True if there is a price for a model."""
     return cost(provider, model, Tokens(input=1, output=1)) is not None
 
 

@@ -1,4 +1,4 @@
-"""How fast calls may go to a provider."""
+"""Rate limits of calls to a provider."""
 
 from __future__ import annotations
 

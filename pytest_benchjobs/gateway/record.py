@@ -145,7 +145,7 @@ class Replay:
 
 
 def _prompt(body: Any) -> Any:
-    """What an answer is an answer to. The rest of a request may differ each time, as ids of sessions do."""
+    """Prompt of a request. The rest of a request may differ each time, as ids of sessions do."""
     return {name: body.get(name) for name in _PROMPT} if isinstance(body, dict) else body
 
 

@@ -95,7 +95,7 @@ class ServedRoute:
         loop = asyncio.get_running_loop()
         with listening:
             while True:
-                # An agent that opens more than it may waits, and nobody else does.
+                # An agent that opens more than it may waits, and no other does.
                 while len(self._server.connections) >= _CONNECTIONS:
                     await asyncio.sleep(_FULL_PAUSE)
                 connection, _ = await loop.sock_accept(listening)

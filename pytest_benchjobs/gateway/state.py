@@ -1,4 +1,4 @@
-"""How things stand with the calls of one trial: what they used, how they ended, whether the agent has to stop."""
+"""State of one trial's calls: their usage, their ending, and whether the agent has to stop."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class TrialState:
         self.ending: Ending | None = None
         self.message: str | None = None
         self.fault: str | None = None
-        """What kept traffic from being recorded."""
+        """Error that kept traffic from being recorded."""
         self.impatient = False
         """The endpoint has used up the patience for it, and has not answered since."""
         self.unmeterable: str | None = None
-        """Why a limit cannot be kept."""
+        """Reason why a limit cannot be kept."""
         self._waited = 0.0
         self._succeeded = False
         self._models: dict[str, _Model] = {}
@@ -124,11 +124,11 @@ class TrialState:
 
     @property
     def limits_cost(self) -> bool:
-        """Whether prices have to be known."""
+        """True if prices have to be known."""
         return any(one.limits.max_cost_usd is not None for one in (self.spending, self._job.spending))
 
     def without_price(self, model: str) -> str:
-        """What to say of a model whose cost cannot be limited."""
+        """Complaint about a model whose cost cannot be limited."""
         return f"{model} has no (full) price, so no limit on cost can be kept; name it in a table for --bench-prices"
 
     def gave_up(self, waited: float) -> None:

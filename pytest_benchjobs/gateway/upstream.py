@@ -60,7 +60,7 @@ class Cut(Exception):
 
 
 class Pulse:
-    """How long an answer has been standing still. A byte now and then is no sign of life, 256 within 10 seconds are.
+    """Timer of an answer that stands still. A byte now and then is no sign of life, 256 within 10 seconds are.
 
     A call is given up later than that: what pings, such as a model that thinks, gives 256 bytes in the end.
 
@@ -118,7 +118,7 @@ class Pulse:
         self._content = content
 
     async def read(self) -> bytes:
-        """What comes next of an answer; nothing at its end.
+        """Next piece of an answer; empty at its end.
 
         Raises:
             TimeoutError: it took too long; says how long.
@@ -169,7 +169,7 @@ class Pulse:
 
 @dataclasses.dataclass(slots=True)
 class Answer:
-    """What the endpoint said. `chunks` raises `Cut`."""
+    """Answer of an endpoint. `chunks` raises `Cut`."""
 
     status: int
     headers: Mapping[str, str]
@@ -182,7 +182,7 @@ class Answer:
 
     @property
     def streamed(self) -> bool:
-        """Whether it is a stream of events."""
+        """True for a stream of events."""
         return self.headers.get("content-type", "").startswith(_EVENT_STREAM)
 
     def keep(self) -> None:
@@ -191,7 +191,7 @@ class Answer:
             self.response.keep()
 
     def close(self) -> None:
-        """Nobody wants the rest of it."""
+        """Close it: the rest of the answer is not needed."""
         if self.pulse is not None:
             self.pulse.stop()
         if self.response is not None:
@@ -234,7 +234,7 @@ class Asking:
         return 0.0 if self._pulse is None else self._pulse.silent()
 
     async def answer(self, body: bytes, patient: bool) -> Answer:
-        """What the agent is to be told in the end.
+        """Answer for the agent, after all retries.
 
         Args:
             body: Of the request.

@@ -14,7 +14,7 @@ from ..model.endpoint import Wire
 
 
 class Kind(enum.Enum):
-    """What a call is for; decides where usage is in its answer."""
+    """Kind of a call; decides where usage is in its answer."""
 
     MESSAGES = "messages"
     CHAT = "chat"
@@ -32,13 +32,13 @@ class Call:
     kind: Kind
     method: str
     path: str
-    """What is added to the endpoint's base URL, with the query, without a key."""
+    """Path after the endpoint's base URL, with the query, without a key."""
     model: str | None = None
-    """Where the path names it."""
+    """Model, if the path names it."""
 
     @property
     def metered(self) -> bool:
-        """Whether it is a model that answers."""
+        """True if a model answers."""
         return self.kind is not Kind.OTHER
 
 
@@ -92,7 +92,7 @@ def recognise(method: str, target: str) -> Call | None:
 
 
 def wire_of(target: str) -> Wire | None:
-    """Whose error format a request understands."""
+    """Wire whose error format a request understands."""
     return next((wire for prefix, wire in _PREFIXES.items() if target.startswith(prefix)), None)
 
 
@@ -106,7 +106,7 @@ def _query(wire: Wire, query: str) -> str:
 
 
 _LOG_IN = "sk-ant-oat"
-"""How a token of a log-in begins. It is no key: it is carried, and announced, in another way."""
+"""Prefix of a log-in token. It is no key: it is sent, and announced, in another way."""
 
 
 def credentials(wire: Wire, key: str | None) -> dict[str, str]:
