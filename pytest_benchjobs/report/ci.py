@@ -290,8 +290,8 @@ def fitted(markdown: str, limit: int, *, characters: bool = False) -> str:
 def comment(record: JobRecord, results: Sequence[TrialResult], summary: str, host: Host | None) -> str:
     """The summary for a comment on a merge request, as long as one may be.
 
-    Its first line, which is not displayed, has the name of the job, else those of its benchmarks. The next run finds the
-    comment by it, to replace it.
+    Its first line, which is not displayed, has the name of the job, else those of its benchmarks. The next run finds
+    the comment by it, to replace it.
     """
     name = record.name or "-".join(dict.fromkeys(result.benchmark for result in results))
     name = _UNFIT.sub("-", name).strip("-")[:100]
