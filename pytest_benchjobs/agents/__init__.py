@@ -1,1 +1,1 @@
-"""How agents are called."""
+"""Agents: their descriptions, programs, calls and output."""

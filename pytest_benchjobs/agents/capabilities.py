@@ -1,4 +1,4 @@
-"""What agents can do, and what scenarios require of them."""
+"""Capabilities of agents, and requirements of scenarios."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def capabilities_of(agent: Agent) -> frozenset[str] | None:
 
 
 def incompatibility(scenario: Scenario, agent: Agent) -> str | None:
-    """Why an agent cannot be measured with a scenario; None when nothing is known to be missing."""
+    """Reason why an agent cannot be measured with a scenario; None when nothing is known to be missing."""
     required = scenario.requires.capabilities
     has = capabilities_of(agent) if required else None
     if has is None:

@@ -32,7 +32,7 @@ def all_agents(directories: Iterable[Path]) -> dict[str, Agent]:
 
 
 def is_agent(found: object) -> bool:
-    """Whether something has what an agent needs."""
+    """True if an object has all that an agent needs."""
     return (
         not isinstance(found, type)
         and isinstance(getattr(found, "name", None), str)

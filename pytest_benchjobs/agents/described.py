@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .description import CallSettings, Description, ProgramSource
 
 STATE = "/bench/agent"
-"""Where an agent keeps its own files. Not in its home: that is the scenario's."""
+"""Directory of an agent's own files. Not in its home: that is the scenario's."""
 CA_FILE = f"{PROGRAMS}/ca.pem"
 _NODE: dict[str, Any] = {
     "npm": "node-{platform}@{version}",
@@ -63,12 +63,12 @@ class DescribedAgent:
 
     @functools.cached_property
     def description(self) -> Description:
-        """What it does."""
+        """The parsed description."""
         return self._read()
 
     @property
     def needs_model(self) -> bool:
-        """Whether `name` alone is an error."""
+        """True if `name` alone is an error."""
         return bool(self.description.wires)
 
     @property
@@ -78,7 +78,7 @@ class DescribedAgent:
         return None if said is None else frozenset(said)
 
     def packages(self, version: str | None = None) -> tuple[Package, ...]:
-        """What has to be fetched for it, its own program first."""
+        """Packages to fetch for it, its own program first."""
         found = []
         if self.description.source.npm is not None:
             found.append(
@@ -96,7 +96,7 @@ class DescribedAgent:
         """The models it needs.
 
         Raises:
-            InputError: nobody can tell who serves its model.
+            InputError: the provider of its model is unknown.
 
         """
         target = self._target(spec, environ, params)
@@ -107,7 +107,7 @@ class DescribedAgent:
 
         Raises:
             AgentSetupFailed: it was not fetched, or takes no such parameter.
-            InputError: nobody can tell who serves its model.
+            InputError: the provider of its model is unknown.
 
         """
         description = self.description
@@ -211,7 +211,7 @@ class DescribedAgent:
         return found
 
     def _program(self) -> tuple[File, ...]:
-        """What is copied into the sandbox: a program beside the description."""
+        """Files that are copied into the sandbox: a program beside the description."""
         path = self.description.source.path
         if path is None:
             return ()

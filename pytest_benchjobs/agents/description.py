@@ -40,7 +40,7 @@ PLACEHOLDERS = {
     "key": "what to give for a key",
     "value": "the parameter, in `parameters` only",
 }
-"""What stands in braces -> what it stands for."""
+"""Placeholders in braces -> the explanation of each."""
 _OF_SOURCE = ("version", "platform", "arch")
 _PLACEHOLDER = re.compile(r"(?<![${])\{([a-z_]+)\}(?!\})")
 _OF_MODEL = {"model", "provider", "url", "host", "key"}
@@ -54,7 +54,7 @@ class _Strict(BaseModel):
 
 
 class CallSettings(_Strict):
-    """What is added to a call."""
+    """Additions to a call."""
 
     argv: tuple[str, ...] = ()
     """Arguments, after those which are there already."""
@@ -73,7 +73,7 @@ class Case(CallSettings):
     """Empty: any."""
 
     def fits(self, endpoint: Endpoint) -> bool:
-        """Whether they are for this endpoint."""
+        """True if they are for this endpoint."""
         return (not self.wires or endpoint.wire in self.wires) and (
             not self.providers or endpoint.provider in self.providers
         )
@@ -87,7 +87,7 @@ class Parameter(CallSettings):
     """Of a text."""
 
     def fault(self, value: object) -> str | None:
-        """What is wrong with a value, in a few words; None when nothing is."""
+        """Complaint about a value, in a few words; None when it is valid."""
         if self.type == "text":
             if not isinstance(value, str):
                 return "is no text"
@@ -103,7 +103,7 @@ class Parameter(CallSettings):
 
 
 class ProgramSource(_Strict):
-    """Where the program comes from: one of `npm`, `path`; neither if it is in the image."""
+    """Origin of the program: one of `npm`, `path`; neither if it is in the image."""
 
     npm: Text | None = None
     """A package of npm, such as `my-agent-{platform}@{version}`. Its install scripts are not run."""
@@ -112,7 +112,7 @@ class ProgramSource(_Strict):
     root: str = ""
     """Directory of the package that is kept; it may hold `{arch}`: x86_64 or aarch64."""
     leave_out: tuple[Text, ...] = ()
-    """Patterns of its files that nobody needs."""
+    """Patterns of its files that are left out."""
     archives: dict[Text, Annotated[str, Field(pattern=r"^sha512-[A-Za-z0-9+/=]{88}$")]] = {}
     """Platform (`linux-x64`, `linux-arm64`) -> digest of the archive of the default version, as npm writes it."""
 
@@ -131,23 +131,23 @@ class Description(CallSettings):
     """An agent."""
 
     name: Name
-    """What is written before the colon."""
+    """Name before the colon."""
     about: str = ""
-    """What it is, in a line."""
+    """Description in one line."""
     version: Text | None = None
     """Fetched if no other is asked for, as in `name@version:model`."""
     source: ProgramSource = ProgramSource()
     runtimes: tuple[Literal["node", "ca"], ...] = ()
-    """What it needs besides: `node`, and `ca`, a file with certificate authorities."""
+    """Further needs: `node`, and `ca`, a file with certificate authorities."""
     argv: Annotated[tuple[str, ...], Field(min_length=1)]
     """The program and its arguments. It runs in the scenario's working directory, with the problem statement as its
     standard input."""
     stdin: Annotated[bool, Strict()] = True
-    """Whether its standard input is the problem statement. If not, it is closed, and `argv` should hold `{problem}`."""
+    """True: its standard input is the problem statement. If not, it is closed, and `argv` should hold `{problem}`."""
     wires: tuple[Wire, ...] = ()
-    """What it can speak to a model. None: it needs no model."""
+    """Wires it can speak to a model. None: it needs no model."""
     provider: Text | None = None
-    """Who serves its models if nothing else is said. None: that is told by the name of the model."""
+    """Default provider of its models. None: that is told by the name of the model."""
     key_variables: tuple[EnvName, ...] = ()
     """Variables that may hold the key of `provider`, beside the provider's own."""
     helper_models: tuple[Text, ...] = ()
@@ -255,7 +255,7 @@ def filled(value: Any, values: Mapping[str, Any]) -> Any:
 
 
 def filled_source(text: str, version: str, platform: str) -> str:
-    """What a `ProgramSource` says, for one version and platform."""
+    """Fill in a text of a `ProgramSource`, for one version and platform."""
     arch = "aarch64" if platform.endswith("arm64") else "x86_64"
     for name, value in zip(_OF_SOURCE, (version, platform, arch), strict=True):
         text = text.replace(f"{{{name}}}", value)

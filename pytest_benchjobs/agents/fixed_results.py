@@ -46,7 +46,7 @@ class Baseline:
 
 
 def half_solves(scenario: str) -> bool:
-    """Whether `baseline:half` solves the scenario with this id."""
+    """True if `baseline:half` solves the scenario with this id."""
     return _fraction("half", scenario) < 0.5
 
 

@@ -83,7 +83,7 @@ class Options(BaseModel):
 
     @property
     def forwarded(self) -> JSON:
-        """What goes to the model as it is."""
+        """Options that go to the model as they are."""
         names = {"temperature", "top_p", "seed", "max_tokens", "reasoning_effort", "stop"}
         return self.model_dump(mode="json", include=names, exclude_none=True)
 
@@ -103,7 +103,7 @@ class ModelAgent:
         """The one it needs.
 
         Raises:
-            InputError: nobody can tell who serves the model.
+            InputError: the provider of the model is unknown.
 
         """
         return (_target(spec, environ, params).endpoint,)
@@ -113,7 +113,7 @@ class ModelAgent:
 
         Raises:
             AgentSetupFailed: a parameter is wrong.
-            InputError: nobody can tell who serves the model.
+            InputError: the provider of the model is unknown.
 
         """
         target = _target(call.spec, HOST, call.params)
@@ -135,7 +135,7 @@ def _target(spec: AgentSpec, environ: Mapping[str, str], params: Mapping[str, An
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Task:
-    """What is asked of which model, and how."""
+    """Task for a model: the problem and the options."""
 
     model: str
     problem: str
@@ -154,7 +154,7 @@ class Ended(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model answered."""
+    """Answer of a model."""
 
     text: str
     calls: tuple[Call, ...]
@@ -300,7 +300,7 @@ def _usage(said: Any) -> Iterator[tuple[str, int]]:
 
 
 def _run(call: Call, shell: Shell, options: Options) -> str:
-    """What the model is told of a call."""
+    """Result of a call, as the model gets it."""
     command = at(_arguments(call), "command")
     if call.name != TOOL:
         return f"error: there is no tool {call.name[:100]!r}, only {TOOL}"

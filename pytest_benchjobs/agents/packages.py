@@ -23,7 +23,7 @@ from ..sandbox.protocol import Mount
 
 CACHE_VARIABLE = "BENCHJOBS_CACHE"
 PROGRAMS = "/opt/benchjobs"
-"""Where sandboxes see them."""
+"""Directory of programs in a sandbox."""
 _CHUNK = 1 << 20
 _seen: set[tuple[Path, datetime.datetime]] = set()
 """Packages of which every file was looked at."""
@@ -31,13 +31,13 @@ _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm6
 
 
 def platform() -> str:
-    """What containers on this machine run: `linux-x64` or `linux-arm64`."""
+    """Platform of containers on this machine: `linux-x64` or `linux-arm64`."""
     machine = host.machine().lower()
     return f"linux-{_MACHINES.get(machine, machine)}"
 
 
 def cache_directory() -> Path:
-    """Where programs are kept: `$BENCHJOBS_CACHE`, else the user's cache directory."""
+    """Cache of programs: `$BENCHJOBS_CACHE`, else the user's cache directory."""
     named = os.environ.get(CACHE_VARIABLE)
     return (Path(named).absolute() if named else platformdirs.user_cache_path("benchjobs")) / "agents"
 
@@ -54,7 +54,7 @@ class Package:
     root: str = ""
     """Directory within its archive that is kept."""
     leave_out: tuple[str, ...] = ()
-    """Patterns of paths in `root` that nobody needs."""
+    """Patterns of paths in `root` that are left out."""
     integrity: str | None = None
     """`sha512-...` of its archive, where it is known beforehand."""
 
@@ -63,7 +63,7 @@ class Package:
 
     @property
     def target(self) -> str:
-        """Where a sandbox sees it."""
+        """Path in a sandbox."""
         return f"{PROGRAMS}/{self.name}"
 
     @property
@@ -73,12 +73,12 @@ class Package:
 
     @property
     def files(self) -> Path:
-        """Where its files are."""
+        """Directory of its files."""
         return self.directory / "files"
 
     @property
     def mount(self) -> Mount:
-        """What a sandbox is given."""
+        """Mount of the package in a sandbox."""
         return Mount(self.files, self.target)
 
 
@@ -93,7 +93,7 @@ class PackageFile(Model, defer_build=True):
 
 
 class PackageManifest(Model, defer_build=True):
-    """What was fetched. Written last: without it there is nothing."""
+    """Record of a fetched package. Written last: without it there is nothing."""
 
     schema_version: int = 1
     npm: str
@@ -109,7 +109,7 @@ class PackageManifest(Model, defer_build=True):
 
 
 def manifest_of(package: Package) -> PackageManifest | None:
-    """What is known of a package that was fetched; None when it was not."""
+    """Read the manifest of a package; None when it was not fetched."""
     path = package.directory / "manifest.json"
     try:
         about = path.stat()
@@ -119,7 +119,7 @@ def manifest_of(package: Package) -> PackageManifest | None:
 
 
 def trouble(package: Package) -> str | None:
-    """What keeps a package from being used, in a few words; None when it can be.
+    """Reason why a package cannot be used, in a few words; None when it can be.
 
     Sizes and times are looked at, no content: of everything at first, later in this process of programs only, which is
     cheap enough for every trial. `changed` reads everything.

@@ -1,4 +1,4 @@
-"""What an agent is: data in, a command out."""
+"""Protocol of agents: data in, a command out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..sandbox.protocol import File, Mount
 
 PROBLEM_FILE = "/bench/problem.md"
 PROBLEM_VARIABLE = "BENCH_PROBLEM_FILE"
-"""Where that is, for every agent; by it, commands of agents are told from others."""
+"""Variable with that path, for every agent; by it, commands of agents are told from others."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,15 +29,15 @@ class AgentCall:
     timeout: float
     """Seconds until it is stopped."""
     problem_file: str = PROBLEM_FILE
-    """Where in the sandbox the problem statement is, also in `$BENCH_PROBLEM_FILE`."""
+    """Path of the problem statement in the sandbox, also in `$BENCH_PROBLEM_FILE`."""
     attempt: int = 1
-    """Which of several independent repeats this is."""
+    """Number of this one of several independent repeats."""
     params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Keys of `--bench-extra` and `--bench-matrix` that are for agents, also as JSON in `$BENCH_PARAMS`."""
 
 
 class Shell(Protocol):
-    """What an agent that runs on the host may do in the sandbox."""
+    """Access of an agent that runs on the host to the sandbox."""
 
     def run(self, command: str, timeout: float) -> tuple[int | None, str]:
         """Run a shell command as the agent's user in the workdir: exit status (None: timed out), and its output."""
@@ -59,12 +59,12 @@ class Shell(Protocol):
 
     @property
     def stopped(self) -> bool:
-        """Whether it has to end: time is up, or somebody cancelled."""
+        """True if it has to end: time is up, or the trial was cancelled."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AgentReading:
-    """What an agent's output says of it. Nothing in it is believed where a score is concerned."""
+    """Facts from an agent's output. No score relies on any of it."""
 
     ending: Ending | None = None
     message: str | None = None
@@ -75,7 +75,7 @@ class AgentReading:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AgentCommand:
-    """How to run it, once.
+    """One run of an agent: its command and all it needs.
 
     It is part of the signature of a trial: no random value, no clock, and of machines no path but mounts' sources.
     """
@@ -87,14 +87,14 @@ class AgentCommand:
     user: str | None = None
     """Default: the scenario's `agent_user`."""
     identity: str = ""
-    """What decides what it does and is not in the command: its version, the digest of its program.
+    """Further text that decides its behaviour, beside the command: its version, the digest of its program.
 
     Without it, the source of `host` and of the agent's class is what decides.
     """
     version: str | None = None
     """Of the program that runs, for the result. It decides nothing: see `identity`."""
     mounts: tuple[Mount, ...] = ()
-    """What is on this machine and the sandbox sees read-only, such as the agent's program."""
+    """Mounts the sandbox sees read-only, such as the agent's program."""
     endpoints: tuple[Endpoint, ...] = ()
     """Models it needs. It reaches each at `GATEWAY_URL`, with `PLACEHOLDER_KEY`, and nothing else for it."""
     models: tuple[str, ...] = ()
@@ -115,11 +115,11 @@ class Agent(Protocol):
 
     @property
     def name(self) -> str:
-        """What is written before the colon."""
+        """Name before the colon."""
 
     @property
     def needs_model(self) -> bool:
-        """Whether `name` alone is an error."""
+        """True if `name` alone is an error."""
 
     @property
     def trusted(self) -> bool:

@@ -1,4 +1,4 @@
-"""Who serves models: where they are, what they speak, and which variables hold the key."""
+"""Providers of models: their addresses, their wires, and the variables that hold their keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Provider:
     """A public API, or a server that many people run themselves."""
 
     urls: Mapping[Wire, str]
-    """What it speaks, the wire to be preferred first -> its base URL."""
+    """Wires it speaks, the preferred one first -> base URL."""
     url_variable: str
     """Variable that overrides the base URL."""
     key_variables: tuple[str, ...]
@@ -56,7 +56,7 @@ PROVIDERS: dict[str, Provider] = {
     ),
 }
 KEY_PARAMETER = "_key_variable"
-"""What the names of parameters end in that name a variable with a key for an address."""
+"""Ending of the names of parameters that name a variable with a key for an address."""
 _BY_MODEL = (
     (re.compile(r"claude"), "anthropic"),
     (re.compile(r"gemini"), "google"),
@@ -68,7 +68,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,60}\Z")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ModelTarget:
-    """Where an agent's model is, and what it is called there."""
+    """Endpoint of an agent's model, and the name of the model there."""
 
     endpoint: Endpoint
     model: str
@@ -88,7 +88,7 @@ def target_of(
     the agent (`@URL`), else the parameter `PROVIDER_base_url`, else the provider's variable, else the provider's own.
 
     Raises:
-        InputError: nobody can tell, or the two do not speak the same.
+        InputError: the provider is unknown, or the two have no wire in common.
 
     """
     model = spec.model
@@ -117,7 +117,7 @@ def own_keys(provider: str) -> tuple[str, ...]:
 
 
 def missing_key(endpoint: Endpoint, value_of: Callable[[str], str | None]) -> str | None:
-    """What is missing for an endpoint, in a line that says what to do; None when nothing is.
+    """Complaint about a missing key or address of an endpoint, with its remedy; None when nothing is missing.
 
     `value_of` gives the value of a variable, wherever on this machine it is kept.
     """
@@ -191,7 +191,7 @@ def _keys_for(
 
 
 def _is_own(base_url: str, home: str) -> bool:
-    """Whether an address is of the same provider: its host, or one below its host such as that of a region."""
+    """True if an address is of the same provider: its host, or one below its host such as that of a region."""
     here, there = urlsplit(base_url), urlsplit(home)
     host, own = here.hostname or "", there.hostname or ""
     return (here.scheme, here.port) == (there.scheme, there.port) and (
@@ -223,7 +223,7 @@ def _checked(url: object, wire: Wire, blame: str) -> str:
 
 
 def _is_base(url: str) -> bool:
-    """Whether paths can be added to it. Nothing in it is secret: it is shown, and signed."""
+    """True if paths can be added to the URL. It must hold no secret: it is shown, and signed."""
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018  raises where it is no number

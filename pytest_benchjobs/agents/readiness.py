@@ -1,4 +1,4 @@
-"""What a job looks after before its first trial: that agents are here, and that they have keys."""
+"""Checks before the first trial of a job: agents are here, and they have keys."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def missing_keys(
     `value_of` gives the value of a variable, wherever on this machine it is kept.
 
     Raises:
-        InputError: nobody can tell who serves its model.
+        InputError: the provider of its model is unknown.
 
     """
     endpoints = getattr(agent, "endpoints", None)

@@ -67,7 +67,7 @@ def unpack(archive: Path, package: Package, target: Path) -> tuple[str | None, t
 
 
 def identify(archive: Path) -> str:
-    """What an archive says it is: `PACKAGE@VERSION`.
+    """Name and version of an archive, as it gives them: `PACKAGE@VERSION`.
 
     Raises:
         InputError: it is no archive of npm.

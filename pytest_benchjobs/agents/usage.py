@@ -1,4 +1,4 @@
-"""What an agent says it used, where the gateway has counted nothing: JSON with the figures of `Usage`.
+"""Usage reported by an agent, where the gateway has counted nothing: JSON with the figures of `Usage`.
 
     {"input_tokens": 1200, "output_tokens": 300, "cached_tokens": 900, "reasoning_tokens": 40, "cost_usd": 0.012}
 
@@ -30,7 +30,7 @@ _PARTS = (
 
 
 def said_usage(content: bytes) -> Usage:
-    """What an agent has written. Nothing in it is believed where a limit or a score is concerned.
+    """Read an agent's report of its usage. No limit and no score relies on any of it.
 
     Raises:
         ValueError: it is anything else; says what, in a line.

@@ -1,4 +1,4 @@
-"""What an agent's output tells: how it ended, and what it did."""
+"""Readers of an agent's output: its ending and its steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def reader_of(
     version: str | None = None,
     model: str | None = None,
 ) -> Callable[[Path, Path], AgentReading] | None:
-    """What reads a log of this format (first path) and writes the trajectory (second path); None: unknown format.
+    """Get the function that reads a log (first path) and writes the trajectory (second); None: unknown format.
 
     `agent` (default: named like the format), its `version` and the `model` are for the trajectory's first line.
     """

@@ -33,7 +33,7 @@ class ClaudeCode:
             self._result(event)
 
     def end(self) -> Said | None:
-        """How it ended."""
+        """Ending and message."""
         return self._said
 
     def _assistant(self, event: Event) -> None:

@@ -52,7 +52,7 @@ class Codex:
             self._said = None
 
     def end(self) -> Said | None:
-        """How it ended."""
+        """Ending and message."""
         for item in self._begun.values():
             self._item(item, complete=False)
         if self._said is None and self._error:

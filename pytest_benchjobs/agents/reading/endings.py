@@ -56,12 +56,12 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
         "timed out",
     ),
 }
-"""What agents and endpoints say; the first ending that fits counts."""
+"""Phrases of agents and endpoints; the first ending that fits counts."""
 _PHRASES = {ending: re.compile("|".join(words), re.IGNORECASE) for ending, words in _WORDS.items()}
 
 
 def ending_of(message: str, status: int | None = None) -> Ending | None:
-    """How an agent ended whose last call of the model failed so; None when the message says nothing of that kind."""
+    """Ending of an agent whose last call of the model failed so; None when the message tells of none."""
     message = message[:4000]
     if _PHRASES[Ending.QUOTA].search(message) is not None:
         return Ending.QUOTA

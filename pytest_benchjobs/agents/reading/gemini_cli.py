@@ -41,7 +41,7 @@ class GeminiCli:
             self._result(event)
 
     def end(self) -> Said | None:
-        """How it ended."""
+        """Ending and message."""
         return self._said
 
     def _result(self, event: Event) -> None:

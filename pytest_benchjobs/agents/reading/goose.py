@@ -45,7 +45,7 @@ class Goose:
             )
 
     def end(self) -> Said | None:
-        """How it ended."""
+        """Ending and message."""
         words = self._words.lstrip()
         error = self._error or (words if words.startswith(_ERRORS) else "")
         if error:

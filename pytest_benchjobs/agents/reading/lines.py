@@ -33,7 +33,7 @@ _DECODER = json.JSONDecoder(parse_constant=lambda _name: None)
 
 
 def events(file: BinaryIO) -> Iterator[Event | Noise | Gap]:
-    """What is in a log, in order. An event is an object with a text `type`.
+    """Events of a log, in order. An event is an object with a text `type`.
 
     Raises:
         OSError: it cannot be read.

@@ -41,7 +41,7 @@ class OpenCode:
             self._said = failed(message, count_at(event, "error", "data", "statusCode"))
 
     def end(self) -> Said | None:
-        """How it ended."""
+        """Ending and message."""
         return self._said
 
     def _finish(self, event: Event, reason: str) -> None:

@@ -42,7 +42,7 @@ class Own:
             self._end(event)
 
     def end(self) -> Said | None:
-        """How it ended."""
+        """Ending and message."""
         return self._said
 
     def _answer(self, event: Event) -> None:

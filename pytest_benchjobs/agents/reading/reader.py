@@ -19,17 +19,17 @@ _MESSAGE_LIMIT = 500
 _TELLING = re.compile(r"error|fatal|panic|cannot|failed|denied|not found|invalid|missing", re.IGNORECASE)
 
 Said = tuple[Ending | None, str | None]
-"""How it ended, and more about it."""
+"""Ending of the agent, and a message about it."""
 
 
 class Reader(Protocol):
-    """What understands the events of one agent."""
+    """Reader of the events of one agent."""
 
     def event(self, event: Event) -> None:
         """One more event, of any shape."""
 
     def end(self) -> Said | None:
-        """How it ended; None when its final event is missing."""
+        """Ending and message; None when the final event is missing."""
 
 
 def failed(message: str, status: int | None = None) -> Said:

@@ -1,4 +1,4 @@
-"""What an agent did, step by step: `trajectory.jsonl`, in the words of ATIF (Agent Trajectory Interchange Format).
+"""Trajectory of an agent: `trajectory.jsonl`, in the format ATIF (Agent Trajectory Interchange Format).
 
     {"schema_version": "ATIF-v1.7", "agent": {...}}          first line
     {"step_id": 1, "source": "user", "message": "..."}       a line for each step
@@ -43,7 +43,7 @@ class ToolCall(Model):
 
 
 class Result(Model):
-    """What came of a call."""
+    """Result of a call."""
 
     source_call_id: str | None = None
     """None: of a call that is not in this step."""
@@ -51,7 +51,7 @@ class Result(Model):
 
 
 class Observation(Model):
-    """What came of a step's calls."""
+    """Results of a step's calls."""
 
     results: tuple[Result, ...]
 
@@ -78,7 +78,7 @@ class Step(Model):
 
 
 class AgentAbout(Model):
-    """Whose trajectory it is."""
+    """The agent of a trajectory."""
 
     name: str
     version: str = "unknown"
@@ -107,7 +107,7 @@ class Footer(Model):
 
     final_metrics: FinalMetrics
     notes: str
-    """How it ended, and what was left out."""
+    """Ending of the agent, and a list of omissions."""
 
 
 class TrajectoryLine(RootModel[Header | Step | Footer]):
@@ -178,7 +178,7 @@ class Trajectory:
         self.left_out = 0
         """Steps that were over a limit."""
         self.totals = FinalMetrics()
-        """What the agent says of all of it."""
+        """Totals reported by the agent."""
         self._file = file
         self._agent = AgentAbout(name=agent, version=version or "unknown", model_name=model)
         self._begun = False
@@ -188,7 +188,7 @@ class Trajectory:
         self._calls = 0
 
     def about(self, *, version: str = "", model: str = "") -> None:
-        """What the agent says of itself, for the first line if that is not written yet."""
+        """Set the agent's version and model, for the first line if that is not written yet."""
         update = {"version": one_line(version, 100), "model_name": one_line(model, 200)}
         known = {name: value for name, value in update.items() if value}
         self._agent = self._agent.model_copy(update=known)
@@ -225,7 +225,7 @@ class Trajectory:
             )
 
     def result(self, identity: str, content: str) -> None:
-        """What came of a call."""
+        """Add the result of a call."""
         number = self._numbers.pop(identity[:200], None)
         step = (
             self._open
@@ -239,7 +239,7 @@ class Trajectory:
             )
 
     def measured(self, metrics: Metrics) -> None:
-        """What the last step of the agent took."""
+        """Set the usage of the agent's last step."""
         if self._open is not None and self._open.source == "agent":
             self._open.metrics = metrics
 

@@ -20,7 +20,7 @@ Money = Annotated[float, Field(ge=0)]
 
 
 def at(value: Any, *path: str) -> Any:
-    """What is under these keys, one in another; None when it is not there."""
+    """Value under these keys, one in another; None when it is missing."""
     for key in path:
         if not isinstance(value, Mapping):
             return None
@@ -55,7 +55,7 @@ def money_at(value: Any, *path: str) -> float | None:
 
 
 def added(*counts: int | None) -> int | None:
-    """The sum of what is known; None when nothing is, or when nobody can have counted so far."""
+    """The sum of known counts; None when there are none, or when the sum is implausible."""
     known = [count for count in counts if count is not None]
     return sum(known) if known and sum(known) <= _MOST else None
 
