@@ -1,4 +1,8 @@
-"""Jobs in the background: `run --detach` starts `job.detach`, waits a moment, and tells what became of it."""
+"""Jobs in the background, for `--detach`: start one, wait a moment, and print the state it is in.
+
+A new job is started by `job.detach`, which closes it when pytest ends before it begins. A resumed job has its files
+already, so pytest itself is started.
+"""
 
 from __future__ import annotations
 
@@ -13,37 +17,101 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..job.detach import why_it_ended
 from ..model.environ import HOST, Variable
 from ..model.errors import InfrastructureError, InputError
-from ..model.job import JobStatus
+from ..model.job import JobRecord, JobStatus
 from ..settings.env_file import read_env_file
 from ..settings.secret_store import find
 from ..store.bundle import JobBundle, new_job_id
 from ..store.reproducibility import redact_arguments
 from ..trial.secrets import is_unmistakable, others_of_host, together
+from ._output import emit
 from ._pytest_call import Call
 
 if TYPE_CHECKING:
     from ..report.documents.detach import DetachDocument
     from ._run_options import Asked
 
-_PATIENCE = 30.0
-"""Seconds until a job counts as started; mistakes show before that, and as a rule the job has begun after two."""
-_POLL = 0.05
+_NEW_SECONDS = 30.0
+"""Time until a new job counts as started. Mistakes show before that; most jobs have begun after two seconds."""
+_RESUMED_SECONDS = 2.0
+"""Time until a resumed job counts as started. Most mistakes show before that."""
+_POLL_SECONDS = 0.05
 
 
-def start(asked: Asked) -> DetachDocument:
-    """Start a job that needs nobody any more, and wait until it runs, has failed, or has been starting for long.
+def run_detached(asked: Asked, output: str) -> int:
+    """Start a new job, and print its id.
 
     Raises:
         UsageError: an argument holds a secret.
-        InfrastructureError: there is no place for its files.
+        InfrastructureError: the files of the job cannot be written.
 
     """
-    from ..report.documents.detach import DetachDocument
+    document = _start(asked)
+    if document.status == "failed":
+        raise click.ClickException(document.message or f"pytest ended at once; see {document.log}")
+    timeout = (
+        "7200s unless a scenario has its own"
+        if document.agent_timeout is None
+        else f"{document.agent_timeout:g}s"
+    )
+    return _print(document, f"Benchmark job created: {document.job} (agent timeout = {timeout})", output)
 
+
+def resume_detached(call: Call, directory: Path, record: JobRecord, output: str) -> int:
+    """Start pytest for a job that is to be resumed, and print the job's id.
+
+    Raises:
+        InputError: pytest ended at once; the message is that of pytest.
+        InfrastructureError: nothing can be written to the job's directory.
+
+    """
+    bundle = JobBundle.open(directory, record.id)
+    log = bundle.layout.log
+    try:
+        _set_aside(log)
+        with log.open("ab") as file:
+            process = subprocess.Popen(
+                call.command,
+                cwd=call.directory,
+                env=call.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise InfrastructureError(f"{bundle.root}: the job cannot be started: {error.strerror}") from error
+    deadline = time.monotonic() + _RESUMED_SECONDS
+    while (status := process.poll()) is None and time.monotonic() < deadline:
+        if (now := bundle.read()).owner.pid == process.pid and now.status is JobStatus.RUNNING:
+            break
+        time.sleep(_POLL_SECONDS)
+    now = bundle.read()
+    if status is not None and now.owner.pid != process.pid:
+        raise InputError(f"{why_it_ended(log, status)}; pytest's output is in {log}")
+    process.returncode = 0  # it goes on without us
+    document = _document(bundle, now, now.config.agent_timeout, process.pid)
+    return _print(document, f"Benchmark job resumed: {record.id}", output)
+
+
+def _start(asked: Asked) -> DetachDocument:
+    """Start a new job, and wait until it runs, has failed, or has been starting for long."""
     _refuse_secrets(asked.call)
     job_id = new_job_id()
+    _launch(asked, job_id)
+    bundle = JobBundle(asked.directory, job_id)
+    deadline = time.monotonic() + _NEW_SECONDS
+    while (record := bundle.read()).status is JobStatus.INITIALIZING and time.monotonic() < deadline:
+        time.sleep(_POLL_SECONDS)
+    agent_timeout = record.config.agent_timeout
+    timeout = asked.agent_timeout if agent_timeout is None else agent_timeout
+    return _document(bundle, record, timeout, record.owner.pid)
+
+
+def _launch(asked: Asked, job_id: str) -> None:
+    """Start `job.detach`, which answers when the job has its files."""
     order = {
         "job": job_id,
         "name": asked.name,
@@ -70,26 +138,54 @@ def start(asked: Asked) -> DetachDocument:
     process.returncode = 0  # it goes on without us
     if answer != "ok":
         raise InfrastructureError(answer or "the background process died at once")
-    bundle = JobBundle(asked.directory, job_id)
-    deadline = time.monotonic() + _PATIENCE
-    while (record := bundle.read()).status is JobStatus.INITIALIZING and time.monotonic() < deadline:
-        time.sleep(_POLL)
-    agent_timeout = record.config.agent_timeout
+
+
+def _document(bundle: JobBundle, record: JobRecord, agent_timeout: float | None, pid: int) -> DetachDocument:
+    from ..report.documents.detach import DetachDocument
+
     return DetachDocument(
-        job=job_id,
-        name=asked.name,
+        job=record.id,
+        name=record.name,
         status=record.status,
         planned=record.planned,
-        agent_timeout=asked.agent_timeout if agent_timeout is None else agent_timeout,
+        agent_timeout=agent_timeout,
         message=record.message,
-        pid=record.owner.pid,
+        pid=pid,
         directory=str(bundle.root),
         log=str(bundle.layout.log),
     )
 
 
+def _print(document: DetachDocument, line: str, output: str) -> int:
+    emit(document, lambda: [line], output)
+    click.echo(f'Follow the run with "benchjobs watch {document.job}"', err=output != "text")
+    return 0
+
+
+def _set_aside(log: Path) -> None:
+    """Rename an earlier log of the job to `pytest-1.log`, `pytest-2.log`, ..."""
+    number = 1
+    while (older := log.with_name(f"{log.stem}-{number}{log.suffix}")).exists():
+        number += 1
+    if log.exists():
+        log.rename(older)
+
+
 def _refuse_secrets(call: Call) -> None:
-    """See that no argument holds a secret. pytest does it too when it starts, but by then they are written down."""
+    """Refuse an argument that holds a secret. pytest refuses it too when it starts, but by then it is written down."""
+    secrets = _secrets_of(call)
+    for before, argument in itertools.pairwise(("", *redact_arguments(call.arguments))):
+        for name, secret in secrets.items():
+            if is_unmistakable(secret) and secret in argument:
+                option = argument.partition("=")[0] if argument.startswith("--") else before
+                blame = "an argument" if secret in option else option or "an argument"
+                raise click.UsageError(
+                    f"{blame}: it holds the value of the secret {name}, and would be in every report; leave it out"
+                )
+
+
+def _secrets_of(call: Call) -> dict[str, str]:
+    """Return the secrets of the call by name: those it names, and others of this machine."""
     below: dict[str, Variable] = {}
     names: dict[str, str] = {}
     for before, argument in itertools.pairwise(("", *call.arguments)):
@@ -106,14 +202,6 @@ def _refuse_secrets(call: Call) -> None:
             with contextlib.suppress(InputError):
                 if (found := find(name)) is not None:
                     given[variable] = found.value
-        secrets = together(given, others_of_host())
+        return together(given, others_of_host())
     finally:
         undo()
-    for before, argument in itertools.pairwise(("", *redact_arguments(call.arguments))):
-        for name, secret in secrets.items():
-            if is_unmistakable(secret) and secret in argument:
-                option = argument.partition("=")[0] if argument.startswith("--") else before
-                blame = "an argument" if secret in option else option or "an argument"
-                raise click.UsageError(
-                    f"{blame}: it holds the value of the secret {name}, and would be in every report; leave it out"
-                )

@@ -21,9 +21,12 @@ from ..settings.setting import texts_of
 from ..settings.table import BY_NAME
 from ..store.redact import looks_secret
 from ..store.reproducibility import ini_variables
+from ._output import emit
 
 _ENV = BY_NAME["env"]
 _REDACTED = "[redacted]"
+USAGE_ERROR = 4
+"""What pytest exits with."""
 
 
 class Call(NamedTuple):
@@ -155,3 +158,24 @@ def _without_values(words: Iterable[str]) -> tuple[list[str], list[str]]:
             overridden = [line.partition("=")[0].strip() for line in variables.lines]
         kept.append(word if variables is None else variables.upto)
     return kept, overridden
+
+
+def call_and_summarise(call: Call, directory: Path, job_id: str, output: str) -> int:
+    """Have pytest's words on stderr, and a summary of the job on stdout; returns pytest's exit status."""
+    from ..model.errors import InputError
+    from ..report.overview import summary_document
+    from ..store.reader import HistoryReader
+
+    status = call_pytest(call, stdout=sys.stderr.fileno())
+    try:
+        with HistoryReader.of(directory) as history:
+            document = summary_document(directory, history, job_id)
+    except InputError:
+        return status  # no job began, and pytest has said why
+    emit(document, lambda: (), output)
+    return status
+
+
+def with_id(call: Call, job_id: str) -> Call:
+    """The call, for a job whose id is known beforehand."""
+    return call._replace(arguments=("--bench-job-id", job_id, *call.arguments))

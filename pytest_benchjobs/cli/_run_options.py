@@ -14,7 +14,7 @@ from ..settings.files import names_benchmarks
 from ..settings.parse import parse
 from ..settings.setting import Setting
 from ..settings.table import BY_NAME, EVERY, GROUPS, SETTINGS
-from ._output import default_directory, directory_of
+from ._directory import default_directory, directory_of
 from ._pytest_call import Call
 
 _VARIADIC = ("--agent", "--benchmark", "--benchmarks", "--scenarios", "--env-vars", "--secrets")

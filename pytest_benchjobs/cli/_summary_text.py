@@ -10,7 +10,7 @@ from ..report.console import duration, number
 from ..report.summary import percent
 from ..store.text import clean, one_line
 from ._table import Cell, Column, marks, render
-from .list import cost
+from ._units import cost
 
 if TYPE_CHECKING:
     from ..report.documents.summary import (

@@ -18,7 +18,7 @@ from ..report.console import duration, number
 from ..report.documents.watch import elapsed
 from ..store.text import one_line
 from ._table import Cell, Column, marks, render
-from .list import cost
+from ._units import cost
 
 _SILENT_SECONDS = 30.0
 _ROOMY = 20

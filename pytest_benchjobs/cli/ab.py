@@ -38,8 +38,8 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
     """
     from ..store.bundle import new_job_id
     from ..store.reader import HistoryReader
+    from ._pytest_call import USAGE_ERROR, with_id
     from .gate import keep_verdict
-    from .run import USAGE_ERROR, with_id
 
     if a.strip() == b.strip():
         raise click.UsageError(f"--a and --b are the same: {a.strip()}")

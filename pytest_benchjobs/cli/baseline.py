@@ -10,7 +10,9 @@ import click
 
 from ..model.baseline import DEFAULT_NAME
 from ..store.layout import Layout
-from ._output import death_of, directory_option, emit, output_option, say
+from ._dead_jobs import death_of
+from ._directory import directory_option
+from ._output import emit, output_option, say
 from ._table import Column, render, width
 from ._units import counted
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._output import directory_option, emit, output_option
+from ._directory import directory_option
+from ._output import emit, output_option
 from ._table import Cell, Column, render, width
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`compare` and `view-comparison`: two jobs, two agents of a job, or two models that are run for it."""
+"""`compare`: two jobs, two agents of a job, or two models that are run for it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from ..store.layout import Layout
-from ._output import death_of, directory_option, emit, output_option, say
+from ._dead_jobs import death_of
+from ._output import emit, output_option, say
 from ._pytest_call import call_pytest
 from ._run_options import Asked, VariadicCommand, ask, results_directory, run_options
 from ._table import Column, render, width
@@ -123,20 +124,6 @@ def compare(
     return 0
 
 
-@click.command("view-comparison")
-@click.argument("comparison", default="last")
-@directory_option
-@output_option
-def view_comparison(comparison: str, directory: Path, output: str) -> None:
-    """Show COMPARISON again: an id, the beginning of one, or last."""
-    from ..store.comparisons import find_comparison
-    from ..store.reader import HistoryReader
-
-    with HistoryReader.of(directory) as history:
-        found = find_comparison(history, comparison)
-    emit(found, lambda: comparison_lines(found), output)
-
-
 def _specs(jobs: Sequence[str], a: str | None, b: str | None) -> list[str]:
     if jobs and (a or b):
         raise click.UsageError("name the sides either as arguments or with --a and --b")
@@ -205,7 +192,7 @@ def _print_calls(calls: Sequence[Asked | None]) -> None:
 
 def _run(asked: Asked, output: str) -> tuple[str, int]:
     from ..store.bundle import new_job_id
-    from .run import with_id
+    from ._pytest_call import with_id
 
     job = new_job_id()
     call = with_id(asked.call, job)
@@ -300,7 +287,7 @@ def _narrowed(side: Side, named: str, pattern: str | None, benchmarks: Sequence[
 
 def _high_scores(given: Path | None, directory: Path) -> dict[str, HighScore]:
     from ..settings.high_scores import read_high_scores
-    from ._output import ini_value
+    from ._directory import ini_value
 
     if given is not None:
         return read_high_scores(given)

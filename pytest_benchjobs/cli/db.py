@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 
 from ..store.layout import Layout
-from ._output import directory_option, say
+from ._directory import directory_option
+from ._output import say
 from ._units import counted
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._output import directory_option, emit, output_option
+from ._directory import directory_option
+from ._output import emit, output_option
 
 if TYPE_CHECKING:
     from ..report.documents.acting import Finding

@@ -11,7 +11,7 @@ from typing import TextIO
 
 import click
 
-from ._output import directory_option
+from ._directory import directory_option
 
 
 @click.command()

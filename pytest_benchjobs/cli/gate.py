@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..store.layout import Layout
-from ._output import death_of, directory_option, emit, output_option, say
+from ._dead_jobs import death_of
+from ._directory import directory_option
+from ._output import emit, output_option, say
 from ._run_options import flag_of, gate_options, gate_settings
 
 if TYPE_CHECKING:

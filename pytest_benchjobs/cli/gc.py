@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..store.layout import Layout
-from ._output import directory_option, say
+from ._directory import directory_option
+from ._output import say
 from ._units import counted, size
-from .cancel import recover_jobs
+from .recover import recover_jobs
 
 if TYPE_CHECKING:
     from ..model.job import JobRecord

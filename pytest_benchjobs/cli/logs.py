@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..store.layout import AGENT_FILES, RESULT
-from ._output import directory_option, emit, say
+from ._directory import directory_option
+from ._output import emit, say
 from ._table import marks
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..store.layout import JobLayout, Layout
-from ._output import directory_option, emit, output_option, say
+from ._directory import directory_option
+from ._output import emit, output_option, say
 
 if TYPE_CHECKING:
     from ..report.documents.merge import MergedJUnit, MergeDocument

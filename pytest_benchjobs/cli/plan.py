@@ -173,7 +173,7 @@ def _lines(document: PlanDocument, *, extended: bool) -> Iterator[str]:
     from ..report.console import duration
     from ..store.text import one_line
     from ._table import Column, render, width
-    from .list import cost
+    from ._units import cost
 
     skipped = f", {document.skipped} would be skipped" if document.skipped else ""
     yield (
@@ -275,7 +275,7 @@ def _time(document: PlanDocument) -> str:
 
 
 def _cost(document: PlanDocument) -> str:
-    from .list import cost
+    from ._units import cost
 
     if not document.runs:
         return "none"

@@ -10,8 +10,8 @@ import click
 
 from ..settings.parse import parse
 from ..settings.table import BY_NAME
+from ._directory import directory_option
 from ._kept import GONE, gone
-from ._output import directory_option
 
 if TYPE_CHECKING:
     from ..sandbox.protocol import Keeper

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ._output import default_directory, directory_option, output_option, say
+from ._directory import default_directory, directory_option
+from ._output import output_option, say
 
 if TYPE_CHECKING:
     from ..job.follow import Following, Landed

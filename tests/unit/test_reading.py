@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pytest
 
-from pytest_benchjobs.cli.list import ago, cost
+from pytest_benchjobs.cli._units import ago, cost
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.event import Ended, PhaseBegan, Planned
 from pytest_benchjobs.model.job import JobStatus, Overrides

@@ -1,0 +1,100 @@
+"""The results directory: `--dir`, else that of the project around the current directory."""
+
+from __future__ import annotations
+
+import configparser
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ..store.layout import Layout
+
+_INI_FILES = (
+    "pytest.toml",
+    ".pytest.toml",
+    "pytest.ini",
+    ".pytest.ini",
+    "pyproject.toml",
+    "tox.ini",
+    "setup.cfg",
+)
+_SECTIONS = {"pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]", "setup.cfg": "[tool:pytest]"}
+"""Of files that are for others as well."""
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def directory_option(command: _Command) -> _Command:
+    """`--dir DIR`, given to the command as `directory`."""
+    return click.option(
+        "--dir",
+        "directory",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=default_directory,
+        show_default="bench_dir of the ini file, else reports/ of the project",
+        help="Where jobs and the history are.",
+    )(command)
+
+
+def default_directory() -> Path:
+    """The results of the project around the current directory: where its jobs are, else where they would go."""
+    here = Path.cwd()
+    for place in (here, *here.parents):
+        candidate = directory_of(place)
+        if Layout(candidate).jobs.is_dir() or _is_configured(place):
+            return candidate
+    return directory_of(here)
+
+
+def directory_of(root: Path) -> Path:
+    """Where the results of a project go."""
+    return root / (ini_value(root, "bench_dir") or "reports")
+
+
+def ini_value(place: Path, key: str) -> str | None:
+    """What an ini file of pytest in this directory says of a key."""
+    for name in _INI_FILES:
+        path = place / name
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeError):
+            continue
+        if key not in text:
+            continue
+        try:
+            found = _from_toml(name, text, key) if name.endswith(".toml") else _from_ini(name, text, key)
+        except (tomllib.TOMLDecodeError, configparser.Error, AttributeError):
+            continue  # pytest will say what is wrong with it
+        if found:
+            return str(found)
+    return None
+
+
+def _is_configured(place: Path) -> bool:
+    """Whether an ini file there makes it a rootdir of pytest."""
+    for name in _INI_FILES:
+        try:
+            text = (place / name).read_text("utf-8")
+        except (OSError, UnicodeError):
+            continue
+        section = _SECTIONS.get(name)
+        if section is None or section in text:
+            return True
+    return False
+
+
+def _from_toml(name: str, text: str, key: str) -> object:
+    data = tomllib.loads(text)
+    if name != "pyproject.toml":
+        return data.get("pytest", {}).get(key)
+    section = data.get("tool", {}).get("pytest", {})
+    return section.get("ini_options", {}).get(key) or section.get(key)
+
+
+def _from_ini(name: str, text: str, key: str) -> str | None:
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.read_string(text)
+    section = "tool:pytest" if name == "setup.cfg" else "pytest"
+    return parser.get(section, key, fallback=None)

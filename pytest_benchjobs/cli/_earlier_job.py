@@ -1,0 +1,163 @@
+"""Call pytest for an earlier job again: the part that `resume`, `rerun` and `rescore` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import click
+
+from ..settings.call import Written
+from ..settings.parse import parse
+from ..settings.table import ALL, BY_NAME
+from ._directory import directory_option
+from ._output import output_option
+from ._pytest_call import USAGE_ERROR, Call, again, call_and_summarise, call_pytest, with_id
+from ._run_options import Asked
+from .recover import recover_jobs
+
+if TYPE_CHECKING:
+    from ..model.job import JobRecord
+    from ..store.rows import TrialRow
+
+REUSE = ("reuse", "rerun_failed", "rerun_errors", "explain_reuse")
+_EVERY_SCENARIO: Mapping[str, Written] = {"sample": "100%", "max_examples": ALL}
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class EarlierJob(NamedTuple):
+    """An ended job in its results directory."""
+
+    directory: Path
+    record: JobRecord
+    trials: list[TrialRow]
+
+
+def call_options(command: _Command) -> _Command:
+    """Options and argument of all three commands."""
+    for option in (
+        output_option,
+        directory_option,
+        click.option(
+            "--env-vars", multiple=True, metavar="KEY=value...",
+            help="Variables for agents. Their values are kept nowhere, so they have to be given again.",
+        ),
+        click.option("--print-command", is_flag=True, help="Show the call of pytest, and run nothing."),
+        click.option("--detach", is_flag=True, help="Return at once, with the id of the job."),
+        click.argument("job"),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+scenarios_option = click.option(
+    "--scenario",
+    "--scenarios",
+    "scenarios",
+    multiple=True,
+    metavar="ID",
+    help="Only this scenario, repeatable; --scenarios takes several.",
+)
+
+
+def find_earlier(directory: Path, text: str) -> EarlierJob:
+    """Return a job that does not run. A dead one is closed first, so that all its trials are known.
+
+    Raises:
+        InputError: there is no such job, or it runs.
+
+    """
+    from ..model.errors import InputError
+    from ..store.liveness import STALE_SECONDS, is_dead
+    from ..store.reader import HistoryReader
+    from ..store.results import find_bundle
+
+    with HistoryReader.of(directory) as history:
+        bundle = find_bundle(history, text)
+        record = bundle.read()
+        if not record.status.ended:
+            if not is_dead(bundle.root, record):
+                raise InputError(f"job {record.id} is running; see `benchjobs watch {record.id}`")
+            recover_jobs(directory, STALE_SECONDS)
+            record = bundle.read()
+        return EarlierJob(directory, record, history.trials(record.id))
+
+
+def trials_of(job: EarlierJob, scenarios: Iterable[str]) -> list[TrialRow]:
+    """Return the job's trials of these scenarios; all, if none is named.
+
+    Raises:
+        InputError: the job has no trial of a scenario.
+
+    """
+    from ..model.errors import InputError
+    from ..sources import did_you_mean
+
+    known = {row.scenario for row in job.trials}
+    for scenario in scenarios:
+        if scenario not in known:
+            hint = did_you_mean(scenario, known).strip()
+            raise InputError(
+                f"job {job.record.id} has no trial of scenario {scenario!r}" + (f"; {hint}" if hint else "")
+            )
+    wanted = set(scenarios) or known
+    return [row for row in job.trials if row.scenario in wanted]
+
+
+def call_again(
+    job: EarlierJob,
+    env_vars: Iterable[str],
+    changes: Mapping[str, Written],
+    *more: str,
+    without: Collection[str] = (),
+) -> Call:
+    """Return the call of the job with changes of its settings, and more words for pytest."""
+    here = job.directory.absolute()
+    moved = here.resolve() != job.record.config.directory.resolve()
+    return again(
+        job.record,
+        *more,
+        changes=changes,
+        without=without,
+        env=parse(BY_NAME["env"], tuple(env_vars), "--env-vars"),
+        directory=here if moved else None,
+    )
+
+
+def begin(
+    job: EarlierJob,
+    changes: Mapping[str, Written],
+    scenarios: tuple[str, ...],
+    rest: tuple[str, ...],
+    how: Mapping[str, Any],
+    *,
+    without: Collection[str],
+) -> int:
+    """Start a job of its own for these scenarios of an earlier job: in front, or detached; or print the call.
+
+    Settings of the earlier job that drew a part of its scenarios are undone: they would draw a part of the part.
+    """
+    from ..store.bundle import new_job_id
+    from ._detach import run_detached
+
+    config = job.record.config
+    drew = any(one.sample or one.max_examples for one in (config, *config.per_benchmark.values()))
+    only: dict[str, Written] = {"scenarios": scenarios} if scenarios else {}
+    changes = {**changes, **(_EVERY_SCENARIO if drew else {}), **only}
+    call = call_again(job, how["env_vars"], changes, *rest, without=without)
+    if how["print_command"]:
+        click.echo(call.shown())
+        return 0
+    if how["detach"]:
+        return run_detached(Asked(call, job.directory, config.name, config.agent_timeout), how["output"])
+    job_id = new_job_id()
+    return run_call(with_id(call, job_id), job, how["output"], job_id)
+
+
+def run_call(call: Call, job: EarlierJob, output: str, job_id: str) -> int:
+    """Make the call; with JSON or YAML print the summary of the job afterwards."""
+    status = (
+        call_pytest(call) if output == "text" else call_and_summarise(call, job.directory, job_id, output)
+    )
+    return 2 if status == USAGE_ERROR else status

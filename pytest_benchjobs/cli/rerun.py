@@ -1,0 +1,43 @@
+"""`rerun`: the trials of a job again, as a job of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..settings.call import Written
+from ._earlier_job import REUSE, begin, call_options, find_earlier, scenarios_option, trials_of
+from ._run_options import VariadicCommand
+
+
+@click.command(cls=VariadicCommand)
+@call_options
+@click.option("--failed", is_flag=True, help="Only what failed.")
+@click.option("--errors", is_flag=True, help="Only what ended in an error.")
+@scenarios_option
+def rerun(
+    *,
+    job: str,
+    failed: bool,
+    errors: bool,
+    scenarios: tuple[str, ...],
+    directory: Path,
+    rest: tuple[str, ...],
+    **how: Any,
+) -> int:
+    """Run the trials of JOB again, as a job of its own, whatever their results were.
+
+    With --failed and --errors only those. Nothing is reused. Exit status: that of pytest.
+    """
+    found = find_earlier(directory, job)
+    states = [state for state, wanted in (("failed", failed), ("error", errors)) if wanted]
+    trials = trials_of(found, scenarios)
+    if states and not any(row.outcome in states for row in trials):
+        what = " or ".join("failed" if state == "failed" else "ended in an error" for state in states)
+        click.echo(f"no trial of job {found.record.id} {what}: there is nothing to do", err=True)
+        return 0
+    which = f"{found.record.id}:{','.join(states)}" if states else found.record.id
+    changes: dict[str, Written] = {"from": which, "force": True, "parent": found.record.id}
+    return begin(found, changes, scenarios, rest, how, without=REUSE)

@@ -1,0 +1,48 @@
+"""`rescore`: kept trials graded again, as a job of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..settings.call import Written
+from ._earlier_job import REUSE, begin, call_options, find_earlier, scenarios_option, trials_of
+from ._kept import GONE, gone
+from ._run_options import VariadicCommand
+from ._units import counted
+
+
+@click.command(cls=VariadicCommand)
+@call_options
+@scenarios_option
+def rescore(
+    *, job: str, scenarios: tuple[str, ...], directory: Path, rest: tuple[str, ...], **how: Any
+) -> int:
+    """Grade the trials of JOB again with the scorers as they are now, as a job of its own. No agent runs.
+
+    Only trials that were kept (--keep), and not removed since, can be graded again. Exit status: that of pytest.
+    """
+    from ..model.errors import InputError
+
+    found = find_earlier(directory, job)
+    trials = trials_of(found, scenarios)
+    kept = [row.kept for row in trials if row.kept is not None]
+    missing = gone(kept)
+    left = sum(one not in missing for one in kept)
+    if not left:
+        what = f"what was kept of job {found.record.id} is not here any more ({GONE})"
+        raise InputError(
+            f"{what if kept else f'nothing was kept of job {found.record.id}'}, so there is nothing to grade; "
+            "run it with --keep always (pytest: --bench-keep always)"
+        )
+    if left < len(trials):
+        still = " and are still here" if missing else ""
+        click.echo(
+            f"{left} of {counted(len(trials), 'trial')} were kept{still}; the others cannot be graded again and are "
+            "skipped",
+            err=True,
+        )
+    changes: dict[str, Written] = {"rescore": found.record.id, "from": found.record.id}
+    return begin(found, changes, scenarios, rest, how, without=(*REUSE, "force"))

@@ -1,0 +1,146 @@
+"""`runs`: a line for each benchmark and agent of a job. Exit status 0 whatever the results are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._dead_jobs import dead_jobs, warn_of_dead
+from ._directory import directory_option
+from ._job_tables import did_you_mean, parse_statuses, read_page, status_cell, without_column
+from ._output import emit, output_option
+from ._table import Cell, Column, render, width
+from ._units import cost
+
+if TYPE_CHECKING:
+    from ..report.documents.reading import RunItem
+    from ..store.reader import HistoryReader
+
+_SORT_ALIASES = {
+    "run": "id",
+    "run_id": "id",
+    "score": "mean_score",
+    "cost": "cost_usd",
+    "time": "seconds",
+    "started": "started_at",
+    "finished": "finished_at",
+    "errors": "error",
+    "version": "benchmark_version",
+}
+
+
+@click.command()
+@click.option(
+    "--sort", default="agent", show_default=True, metavar="COLUMN", help="By agent, score, cost, ..."
+)
+@click.option("--desc", is_flag=True, help="The greatest first.")
+@click.option("--limit", type=click.IntRange(min=1), default=200, show_default=True, help="At most so many.")
+@click.option("--job", help="Runs of this job: an id, the beginning of one, a name, or last.")
+@click.option("--benchmark", help="Runs of this benchmark.")
+@click.option("--agent", help="Runs of this agent, as it is listed.")
+@click.option("--status", multiple=True, metavar="A,B", help="Runs with one of these statuses.")
+@directory_option
+@output_option
+def runs(
+    sort: str,
+    desc: bool,
+    limit: int,
+    job: str | None,
+    benchmark: str | None,
+    agent: str | None,
+    status: tuple[str, ...],
+    directory: Path,
+    output: str,
+) -> None:
+    """List runs: one benchmark and one agent in one job."""
+    from ..report.documents.reading import RunItem, RunsDocument
+    from ..store.text import one_line
+
+    column, statuses = _sort_column(sort), parse_statuses(status)
+
+    def page(history: HistoryReader) -> list[Any]:
+        from ..store.results import find_job
+
+        return history.run_page(
+            sort=column,
+            descending=desc,
+            limit=limit + 1,
+            job=None if job is None else find_job(history, job),
+            benchmark=benchmark,
+            agent=agent,
+            statuses=statuses,
+        )
+
+    rows = read_page(directory, page)
+    items = tuple(RunItem.model_validate(row, from_attributes=True) for row in rows[:limit])
+    dead = dead_jobs(directory, ((run.job, run.status) for run in items))
+    items = tuple(run.model_copy(update={"dead": run.job in dead}) for run in items)
+    emit(RunsDocument(runs=items), lambda: _run_lines(items), output)
+    warn_of_dead(dict.fromkeys(run.job for run in items if run.dead))
+    if not items and agent is not None:
+        labels = sorted(
+            {row.agent for row in read_page(directory, lambda history: history.run_page(limit=1000))}
+        )
+        there = f"; there are {', '.join(labels[:10])}" if labels else ""
+        click.echo(one_line(f"no runs of agent {agent!r}{did_you_mean(agent, labels)}{there}"), err=True)
+    if len(rows) > limit:
+        click.echo(f"there are more than {limit} runs; --limit shows more", err=True)
+
+
+def _sort_column(name: str) -> str:
+    from ..report.documents.reading import RunItem
+
+    wanted = name.lower().removesuffix(",run_id").removesuffix(",id")  # the second key it is anyway
+    column = _SORT_ALIASES.get(wanted, wanted)
+    if column not in RunItem.model_fields:
+        known = [
+            *RunItem.model_fields,
+            *(alias for alias in _SORT_ALIASES if alias not in RunItem.model_fields),
+        ]
+        raise click.ClickException(
+            f"there is no column {name!r}{did_you_mean(name, known)}; there are {', '.join(known)}"
+        )
+    return column
+
+
+def _run_lines(items: tuple[RunItem, ...]) -> Iterator[str]:
+    from ..report.console import duration
+    from ..report.summary import percent
+
+    if not items:
+        yield "No benchmark runs found"
+        return
+    columns = [
+        Column("RUN"),
+        Column("BENCHMARK", least=8),
+        Column("AGENT", least=12),
+        Column("STATUS"),
+        Column("PASSED", number=True),
+        Column("ERRORS", number=True, spare=True),
+        Column("SCORE", number=True),
+        Column("REUSED", number=True, spare=True),
+        Column("COST", number=True, spare=True),
+        Column("TIME", number=True, spare=True),
+    ]
+    rows: list[list[str | Cell]] = [
+        [
+            run.id,
+            run.benchmark,
+            run.agent,
+            status_cell(run),
+            f"{run.passed}/{run.trials}",
+            Cell(str(run.error), "red" if run.error else None),
+            "N/A" if run.mean_score is None else percent(run.mean_score),
+            str(run.reused),
+            cost(run.cost_usd),
+            duration(run.seconds),
+        ]
+        for run in items
+    ]
+    if not any(run.reused for run in items):
+        columns, rows = without_column(columns, rows, "REUSED")
+    yield from render(columns, rows, width())
+    yield f"{len(items)} {'run' if len(items) == 1 else 'runs'}"

@@ -1,0 +1,35 @@
+"""`summary`: the results of a job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ._dead_jobs import warn_of_dead
+from ._directory import directory_option
+from ._output import emit, output_option
+from ._table import width
+
+
+@click.command()
+@click.argument("job", default="last")
+@click.option("-e", "--extended", is_flag=True, help="Every scenario as well.")
+@click.option("--limit", type=click.IntRange(min=1), help="With -e: at most so many scenarios.")
+@click.option(
+    "--config", is_flag=True, help="The effective configuration as well. JSON and YAML always have it."
+)
+@directory_option
+@output_option
+def summary(job: str, extended: bool, limit: int | None, config: bool, directory: Path, output: str) -> None:
+    """Show the results of JOB: an id, the beginning of one, a name, or last. While it runs, how far it is."""
+    from ..report.overview import summary_document
+    from ..store.reader import HistoryReader
+    from ..store.results import find_job
+    from ._summary_text import summary_lines
+
+    with HistoryReader.of(directory) as history:
+        job_id = find_job(history, job)
+        document = summary_document(directory, history, job_id, extended=extended, limit=limit)
+    emit(document, lambda: summary_lines(document, width(), config=config), output)
+    warn_of_dead([job_id] if document.dead else [])

@@ -1,0 +1,25 @@
+"""`view-comparison`: a comparison again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ._directory import directory_option
+from ._output import emit, output_option
+from .compare import comparison_lines
+
+
+@click.command("view-comparison")
+@click.argument("comparison", default="last")
+@directory_option
+@output_option
+def view_comparison(comparison: str, directory: Path, output: str) -> None:
+    """Show COMPARISON again: an id, the beginning of one, or last."""
+    from ..store.comparisons import find_comparison
+    from ..store.reader import HistoryReader
+
+    with HistoryReader.of(directory) as history:
+        found = find_comparison(history, comparison)
+    emit(found, lambda: comparison_lines(found), output)
