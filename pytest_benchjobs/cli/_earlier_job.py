@@ -18,7 +18,7 @@ from ._run_options import Asked
 from .recover import recover_jobs
 
 if TYPE_CHECKING:
-    from ..model.job import JobRecord
+    from ..model.job import JobConfig, JobRecord, Overrides
     from ..store.rows import TrialRow
 
 REUSE = ("reuse", "rerun_failed", "rerun_errors", "explain_reuse")
@@ -142,7 +142,8 @@ def begin(
     from ._detach import run_detached
 
     config = job.record.config
-    drew = any(one.sample or one.max_examples for one in (config, *config.per_benchmark.values()))
+    configurations: list[JobConfig | Overrides] = [config, *config.per_benchmark.values()]
+    drew = any(one.sample or one.max_examples for one in configurations)
     only: dict[str, Written] = {"scenarios": scenarios} if scenarios else {}
     changes = {**changes, **(_EVERY_SCENARIO if drew else {}), **only}
     call = call_again(job, how["env_vars"], changes, *rest, without=without)
