@@ -1,4 +1,4 @@
-"""Where a trial runs. Begin to read at `protocol.py`: what a trial needs of the place it runs in.
+"""Sandboxes: the isolated places in which trials run. Begin to read at `protocol.py`.
 
     protocol.py      what a sandbox is, what a provider of sandboxes is
     providers.py     the providers that come with the package, by name: nothing outside this room knows one

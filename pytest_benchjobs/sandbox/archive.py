@@ -233,7 +233,7 @@ class _Unpacking:
         self.files.append(path.relative_to(self.destination).as_posix())
 
     def _path(self, relative: str) -> Path | None:
-        """Where it is written; None, and a note, when the host could not hold such a name."""
+        """Return where it is written; None, and a note, when the host could not hold such a name."""
         parts = [safe_name(part) for part in relative.split("/") if part]
         if len(relative.encode("utf-8", "surrogateescape")) > _PATH_BYTES or any(
             len(part.encode()) > _NAME_BYTES for part in parts

@@ -25,7 +25,7 @@ _DIGITS, _NAME = b"000", b" " * 8
 
 
 class Register(enum.Enum):
-    """What outlives a call."""
+    """Registers that outlive a call."""
 
     FIRST = enum.auto()
     SECOND = enum.auto()

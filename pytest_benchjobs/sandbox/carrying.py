@@ -1,4 +1,4 @@
-"""What an agent left, on its way from its own container into the one where it is graded: data, and nothing else.
+"""Carrying files from the agent's container into the one where they are graded, as data and nothing else.
 
 Only regular files, directories, and links that lead to something which is carried, too. No rights of other users, no
 capabilities, no devices.

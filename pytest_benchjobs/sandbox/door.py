@@ -25,8 +25,8 @@ from .protocol import File
 
 DOOR = "/bench/door"
 SOCKET = "/bench/gateway.sock"
-"""Where the gateway takes the listening socket: with SCM_RIGHTS, beside the agent's process id in 4 bytes, the lowest
-first. The id is the number of the agent's process group in the container, for `Sandbox.signal`."""
+"""Socket on which the gateway takes the listening socket: with SCM_RIGHTS, beside the agent's process id in 4 bytes,
+the lowest first. The id is the number of the agent's process group in the container, for `Sandbox.signal`."""
 DOOR_FAILED = 125
 """Exit status of a door that could not reach the gateway: there never was an agent. Agents can exit with it as well,
 so believe it only if the gateway was handed no socket."""

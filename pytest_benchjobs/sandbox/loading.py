@@ -1,4 +1,4 @@
-"""Where programs, and what they load when they start, are found in an image. Pure: knows paths, asks no engine.
+"""Places in an image of programs, and of what they load when they start. Pure: knows paths, asks no engine.
 
 Grading depends on what shells, interpreters and the dynamic loader pick up by themselves. Two questions are answered
 for a path that an agent changed: is it such a place, and what becomes of something that was added there?
@@ -81,7 +81,7 @@ _CUSTOMIZE = re.compile(r"(site|user)customize(\..*|/__init__\..*)?")
 
 
 class Fate(enum.Enum):
-    """What becomes of something that an agent added."""
+    """Fate of something that an agent added."""
 
     LEAVE = enum.auto()
     EMPTY = enum.auto()
@@ -106,7 +106,7 @@ class Fate(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Restoring:
-    """How much of what an agent did to programs is undone before grading."""
+    """Extent to which an agent's changes of programs are undone before grading."""
 
     keep: tuple[str, ...] = ()
     """Patterns of paths which are part of the answer."""
@@ -114,7 +114,7 @@ class Restoring:
     """Software that the agent replaced stays replaced: only what runs any test is put back (Harbor's contract)."""
 
     def keeps(self, path: str) -> bool:
-        """Whether a path, or a directory it is in, is part of the answer."""
+        """Return True if a path, or a directory it is in, is part of the answer."""
         if not self.keep:
             return False
         parts = path.split("/")
@@ -160,7 +160,7 @@ class Places:
 
     @functools.cached_property
     def prefixes(self) -> tuple[str, ...]:
-        """Where interpreters have their libraries: above the directories of PATH."""
+        """Return where interpreters have their libraries: above the directories of PATH."""
         above = (posixpath.dirname(directory) for directory in self.programs)
         homes = (f"{home}/.local" for home in self.homes)
         return tuple(dict.fromkeys(prefix for prefix in (*above, *homes) if prefix not in ("", "/")))
@@ -172,7 +172,7 @@ class Places:
         return frozenset(path for path in (*ends, *map(posixpath.dirname, ends)) if path != "/")
 
     def is_way(self, path: str) -> bool:
-        """Whether a directory is on the way to something that is restored: it must not be a link to elsewhere."""
+        """Return True if a directory leads to something that is restored: it must not be a link to elsewhere."""
         if path in self.ways or _DIRECTORIES.fullmatch(path):
             return not self.restoring.keeps(path)
         if self.restoring.packages or self.restoring.keeps(path):
@@ -181,7 +181,7 @@ class Places:
         return (home and path != self.workdir) or _STARTUP_DIRECTORIES.fullmatch(path) is not None
 
     def is_loaded_by(self, path: str, prefix: str, version: str) -> bool:
-        """Whether a python of the image, below `prefix`, would look where a directory of modules was added."""
+        """Return True if a python of the image, below `prefix`, would look where a directory of modules was added."""
         if started := _PYTHON_STARTUP.match(path):
             return started["version"] == version
         python = _PYTHON.fullmatch(path)
@@ -192,7 +192,7 @@ class Places:
         return (of_users or beside) and python["version"] in (version, "python3")
 
     def is_restored(self, path: str) -> bool:
-        """Whether what the image has at `path` comes back when it was changed or deleted."""
+        """Return True if what the image has at `path` comes back when it was changed or deleted."""
         if _TOP_LINK.fullmatch(path):
             return True
         if self.restoring.keeps(path):
@@ -216,7 +216,7 @@ class Places:
         )
 
     def fate(self, path: str) -> Fate:
-        """What becomes of a file, a link or an empty directory that was added at `path`."""
+        """Return what becomes of a file, a link or an empty directory that was added at `path`."""
         directory, name = posixpath.split(path)
         own = path.startswith(("/tmp/", "/var/")) or self._below_workdir(path)  # noqa: S108
         if self.restoring.keeps(path) or (

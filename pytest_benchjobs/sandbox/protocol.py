@@ -1,4 +1,4 @@
-"""What a trial needs of the place it runs in.
+"""The protocols of sandboxes and their providers: what a trial needs of the place it runs in.
 
 Calls block, and are made from the one thread that runs the trial; `kill` may come from any thread.
 Every method raises an `InfrastructureError` of the right class when the engine fails, whatever the trial was doing.
@@ -51,7 +51,7 @@ class Mount:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stopping:
-    """How a command is asked to end, before it is killed."""
+    """Way to ask a command to end, before it is killed."""
 
     asked: Callable[[], bool]
     """Looked at several times a second; once it is true, the command's time is up."""
@@ -63,7 +63,7 @@ class Stopping:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SandboxSpec:
-    """What to start. `environment.env` is already filled in."""
+    """Specification of a sandbox to start. `environment.env` is already filled in."""
 
     environment: Environment
     labels: Mapping[str, str]
@@ -77,14 +77,14 @@ class SandboxSpec:
     build_args: Mapping[str, str] = dataclasses.field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
     restoring: Restoring = dataclasses.field(default_factory=Restoring)
-    """How much of what an agent does to programs is undone."""
+    """Extent to which an agent's changes of programs are undone."""
     kept: str | None = None
     """Start from what `Sandbox.keep` returned instead of the environment's image. All else is as it would be."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ExecResult:
-    """How a command ended."""
+    """Result of a command."""
 
     exit_status: int | None
     """None when it timed out."""
@@ -103,13 +103,13 @@ class ExecResult:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fetched:
-    """What came out of a sandbox."""
+    """Files that came out of a sandbox."""
 
     files: tuple[str, ...]
     """Relative paths that were written."""
     bytes: int
     notes: tuple[str, ...] = ()
-    """What was left out, and why: over the size, a device, a link that points outside."""
+    """Notes on what was left out, and why: over the size, a device, a link that points outside."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Kept:
     bundle: str
     """Directory of the job's bundle on the machine that ran it."""
     bytes: int
-    """What it takes beyond the image the trial began with."""
+    """Room it takes beyond the image the trial began with."""
     created: datetime.datetime
 
 
@@ -135,12 +135,12 @@ class Taken:
     archive: IO[bytes]
     """Relative to the root. Close it after use."""
     notes: tuple[str, ...] = ()
-    """What was left out, and why."""
+    """Notes on what was left out, and why."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Changed:
-    """How a directory differs from the image's. Absolute paths; of a directory that is new or gone, only itself."""
+    """Differences of a directory from the image's. Absolute paths; of a directory that is new or gone, only itself."""
 
     there: tuple[str, ...]
     gone: tuple[str, ...]
@@ -159,7 +159,7 @@ class Sandbox(Protocol):
 
     @property
     def image(self) -> ImageRecord:
-        """What it was started from."""
+        """Record of the image it was started from."""
 
     @property
     def workdir(self) -> str:
@@ -216,7 +216,7 @@ class Sandbox(Protocol):
         """Put in what was taken from another sandbox."""
 
     def changed(self, directory: str) -> Changed | None:
-        """What is not as in the image below a directory; None: it cannot be told, for it began with what was kept."""
+        """Return what differs from the image below a directory; None: unknown, for it began with what was kept."""
 
     def signal(self, pid: int, name: str) -> None:
         """Send a signal (`INT`, `TERM`) to the process group `pid`, as the sandbox numbers it. Never raises."""
@@ -251,7 +251,7 @@ class Sandbox(Protocol):
         """Put back programs and what they load by themselves, as `SandboxSpec.restoring` says; returns the paths."""
 
     def elsewhere(self) -> tuple[str, ...] | None:
-        """What was changed beside the workdir, or in its `.git`, when programs were put back; None: not known."""
+        """Return what was changed beside the workdir, or in its `.git`, when programs were put back; None: unknown."""
 
     def set_network(self, network: Network) -> None:
         """Switch between `public` and `none` while running."""
@@ -274,11 +274,11 @@ class Sandbox(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the scenario asks for and it does not give, for the trial's result. May grow until it is removed."""
+        """Requests of the scenario that it does not fulfil, for the trial's result. May grow until it is removed."""
 
 
 class SandboxProvider(Protocol):
-    """Where sandboxes come from. One per process; thread-safe."""
+    """Source of sandboxes. One per process; thread-safe."""
 
     def check(self) -> None:
         """Make sure the engine answers.
@@ -297,7 +297,7 @@ class SandboxProvider(Protocol):
         """
 
     def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:
-        """Why such sandboxes are not for a scenario, which is skipped then: `incompatible: needs an image`. Pure.
+        """Return why such sandboxes are not for a scenario, which is skipped: `incompatible: needs an image`. Pure.
 
         `config` is the job's, as it is for the scenario's benchmark. None: nothing is known to be missing.
         """
@@ -326,7 +326,7 @@ class SandboxProvider(Protocol):
         """
 
     def kept(self) -> list[Kept]:
-        """What was kept of trials, the oldest first; by whatever process of whichever project."""
+        """Return what was kept of trials, the oldest first; by whatever process of whichever project."""
 
     def forget_kept(self, reference: str) -> bool:
         """Remove what was kept. False: it is not there, or cannot be removed now. Never raises."""
@@ -343,7 +343,7 @@ class Keeper(SandboxProvider, Protocol):
 
     @property
     def encrypted(self) -> bool:
-        """Whether commands on standard input cannot be passed on. Known once it is connected."""
+        """True if commands on standard input cannot be passed on. Known once it is connected."""
 
     def kept_environment(self, reference: str) -> Environment:
         """Return the workdir, user and limits of the trial that something was kept of; no variables, no network.

@@ -1,4 +1,4 @@
-"""Where trials can run: the providers that come with the package, by the name that `--bench-sandbox` takes.
+"""Providers of sandboxes that come with the package, by the name that `--bench-sandbox` takes.
 
 What others need to know of a provider it says itself (`SandboxProvider.incompatible`, `machine`, `kept`). A provider is
 imported when it is made: the client of an engine takes a tenth of a second.

@@ -20,7 +20,7 @@ LOOK = 0.2
 
 
 class Drained(enum.Enum):
-    """Why no more is read."""
+    """Reason why no more is read."""
 
     ENDED = enum.auto()
     """The stream did."""
@@ -45,7 +45,7 @@ class Demultiplexer:
 
     @property
     def between_frames(self) -> bool:
-        """Whether the stream may end here without anything missing."""
+        """True if the stream may end here without anything missing."""
         return not self._left and not self._header
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:

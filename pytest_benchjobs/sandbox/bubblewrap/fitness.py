@@ -1,4 +1,4 @@
-"""Which scenarios a local sandbox is for, and what it does not give those that it runs. Pure."""
+"""Fitness of scenarios for local sandboxes: which cannot run in one, and what those that do are not given. Pure."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ HOST = "host"
 """The image of scenarios that run on the programs of this machine."""
 READ_ONLY = ("/bin", "/dev", "/etc", "/gnu", "/lib", "/lib32", "/lib64", "/libx32", "/nix", "/proc", "/sbin",
              "/sys", "/usr")  # fmt: skip
-"""What is this machine's, or the kernel's, and has nothing put into it."""
+"""Directories of this machine or of the kernel, into which nothing is put."""
 
 _ROOT = frozenset({"root", "0", "root:root", "0:0"})
 
 
 def runs_on_host(environment: Environment, image_map: Mapping[str, str]) -> bool:
-    """Whether it needs no image but `host`: as it is written, or as the image map has it."""
+    """Return True if it needs no image but `host`: as it is written, or as the image map has it."""
     image = environment.image
     if image is None:
         return environment.dockerfile is None
@@ -26,18 +26,18 @@ def runs_on_host(environment: Environment, image_map: Mapping[str, str]) -> bool
 
 
 def is_root(user: str | None) -> bool:
-    """Whether that is the one user there is."""
+    """Return True if that is the one user there is."""
     return user is None or user in _ROOT
 
 
 def incompatibility(scenario: Scenario, config: JobConfig) -> str | None:
-    """Why a scenario is not for a local sandbox; None if it is."""
+    """Return why a scenario is not for a local sandbox; None if it is."""
     why = next(_lacks(scenario, config), None)
     return None if why is None else f"incompatible: {why}"
 
 
 def not_enforced(environment: Environment) -> tuple[str, ...]:
-    """What of a scenario's limits nobody sees to, in words for its result."""
+    """Return the limits of a scenario that are not enforced, in words for its result."""
     limits = [name for name in ("cpus", "memory", "storage") if getattr(environment, name) is not None]
     if environment.pids != DEFAULT_PIDS:
         limits.append("pids")

@@ -1,4 +1,4 @@
-"""What a local sandbox sees of this machine: its programs, and those of its settings that everybody may read."""
+"""The part of this machine that a local sandbox sees: its programs, and those settings that everybody may read."""
 
 from __future__ import annotations
 
@@ -124,6 +124,6 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _stays(link: Path) -> bool:
-    """Whether a link leads to what a sandbox sees too."""
+    """Return True if a link leads to what a sandbox sees too."""
     real = os.path.realpath(link)
     return any(real.startswith(f"{top}/") for top in (*programs(), str(_ETC), "/proc"))

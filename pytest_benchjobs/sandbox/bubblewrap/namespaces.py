@@ -39,11 +39,11 @@ class Tree:
     root: Path
     """Its own, and all of it that can be written."""
     settings: Path
-    """What it sees as /etc."""
+    """Directory that it sees as /etc."""
     mounts: tuple[Mount, ...] = ()
 
     def options(self, *, network: bool, workdir: str, env: Mapping[str, str]) -> list[str]:
-        """What bubblewrap is told. `network`: that of this machine; else there is only a loopback."""
+        """Return the options of bubblewrap. `network`: that of this machine; else there is only a loopback."""
         options = [*_NAMESPACES, "--uid", "0", "--gid", "0", "--hostname", HOSTNAME]
         options += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
         for name in _CAPABILITIES:
@@ -175,7 +175,7 @@ class Contained:
         return self._exit_status
 
     def _has_ended(self, seconds: float) -> bool:
-        """Whether the namespace has. The kernel says so only when nothing in it is left."""
+        """Return True if the namespace has. The kernel says so only when nothing in it is left."""
         if self._first is None:
             return True
         poll = select.poll()

@@ -94,7 +94,7 @@ class LocalProvider:
         return platform.machine()
 
     def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:
-        """Why a scenario is not for such sandboxes; None if it is."""
+        """Return why a scenario is not for such sandboxes; None if it is."""
         return incompatibility(scenario, config)
 
     def identify(
@@ -103,7 +103,7 @@ class LocalProvider:
         image_map: Mapping[str, str],
         build_args: Mapping[str, str],  # noqa: ARG002  nothing is built
     ) -> str | None:
-        """What stands for the programs of this machine: the release of its system. None: it needs an image."""
+        """Return what stands for the programs of this machine: the release of its system. None: it needs an image."""
         return _key() if runs_on_host(environment, image_map) else None
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> LocalSandbox:
@@ -188,7 +188,7 @@ def _key() -> str:
 
 
 def _image(spec: SandboxSpec) -> ImageRecord:
-    """What stands for the image.
+    """Return what stands for the image.
 
     Raises:
         ImageMissing: it needs a real one, or something that was kept.

@@ -74,7 +74,7 @@ class LocalSandbox:
 
     @property
     def image(self) -> ImageRecord:
-        """What stands for the image."""
+        """Record that stands for the image."""
         return self._image
 
     @property
@@ -84,7 +84,7 @@ class LocalSandbox:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What it did not give."""
+        """Limits and requests of the scenario that it did not give."""
         return tuple(self._notes)
 
     def fill(self) -> None:
@@ -306,7 +306,7 @@ def _streams(stdout: Sink | None) -> int:
 
 
 def _never_started(head: bytes, result: ExecResult) -> ExecResult:
-    """What to make of a command that bubblewrap did not start.
+    """Return what to make of a command that bubblewrap did not start.
 
     Raises:
         EngineError: that was not the command's fault.

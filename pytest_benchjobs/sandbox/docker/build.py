@@ -57,9 +57,9 @@ class Recipe:
     substituted: Mapping[str, str]
     arguments: Mapping[str, str]
     variables: Mapping[str, str]
-    """What a `FROM` may name: the arguments, and the platform."""
+    """Variables that a `FROM` may name: the arguments, and the platform."""
     paths: tuple[str, ...]
-    """What of the context goes to the engine, relative to it, sorted."""
+    """Paths of the context that go to the engine, relative to it, sorted."""
 
     @classmethod
     def read(
@@ -97,7 +97,7 @@ class Recipe:
 
     @property
     def hint(self) -> str:
-        """What to do about images that are named by a variable without a value; empty where there are none."""
+        """Advice about images that are named by a variable without a value; empty where there are none."""
         unset = {
             name: found.written
             for found in references(self.text, self.variables)
@@ -113,7 +113,7 @@ class Recipe:
 
     @property
     def name(self) -> str:
-        """Where the engine finds the Dockerfile in the context."""
+        """Path at which the engine finds the Dockerfile in the context."""
         inside = _inside(self.dockerfile, self.context)
         return inside if inside is not None and self.text == self.original else _OWN_NAME
 

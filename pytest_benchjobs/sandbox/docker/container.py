@@ -98,7 +98,7 @@ class DockerSandbox:
         self._first = first
         self._processes = Processes(self._engine.client, container)
         self._graded = False
-        """Whether the agent's end has begun: what ends the container from now on was left by it."""
+        """True if the agent's end has begun: what ends the container from now on was left by it."""
         self._entrypoint: Entrypoint | None = None
         if spec.environment.keep_entrypoint and image.entrypoint:
             self._entrypoint = Entrypoint(self, image.entrypoint, spec.environment)
@@ -112,13 +112,13 @@ class DockerSandbox:
         self._limit: str | None = None
         self._stream: Any = None
         self._tampered: dict[str, None] = {}
-        """What was put back so far, in order. The engine names no path twice that is as it was."""
+        """Paths that were put back so far, in order. The engine names no path twice that is as it was."""
         self._restored = False
-        """Whether nothing has run since."""
+        """True if nothing has run since."""
         self._watches = first is not None
-        """Whether the first process has seen the container before the agent had."""
+        """True if the first process has seen the container before the agent had."""
         self._untouched = False
-        """Whether it has said, since the last command, that nothing of the image was changed."""
+        """True if it has said, since the last command, that nothing of the image was changed."""
         self._settled: frozenset[str] = frozenset()
         self._elsewhere: tuple[str, ...] | None = None
 
@@ -129,7 +129,7 @@ class DockerSandbox:
 
     @property
     def image(self) -> ImageRecord:
-        """What it was started from."""
+        """Record of the image it was started from."""
         return self._image.record
 
     @property
@@ -239,7 +239,7 @@ class DockerSandbox:
         self._transfer.give(taken.archive)
 
     def changed(self, directory: str) -> Changed | None:
-        """What is not as in the image below a directory; None: it began with what was kept."""
+        """Return what is not as in the image below a directory; None: it began with what was kept."""
         if self._spec.kept is not None:
             return None
         with self._calling():
@@ -267,11 +267,11 @@ class DockerSandbox:
 
     @property
     def has_first(self) -> bool:
-        """Whether the first process is ours, for which the engine's machine has to be one that we know."""
+        """True if the first process is ours, for which the engine's machine has to be one that we know."""
         return self._first is not None
 
     def cpu_seconds(self) -> float:
-        """What everything in it has used so far."""
+        """Return what everything in it has used so far."""
         with self._calling():
             return self._processes.cpu_seconds()
 
@@ -425,7 +425,7 @@ class DockerSandbox:
         self._settled = frozenset(changed) - above
 
     def _changes(self) -> Mapping[str, int]:
-        """What differs from the image; the engine is not asked where it cannot matter."""
+        """Return what differs from the image; the engine is not asked where it cannot matter."""
         self._untouched = self._untouched or (self._watches and self._processes.is_untouched())
         return {} if self._untouched else changes_of(self._engine.client, self._id)
 
@@ -446,7 +446,7 @@ class DockerSandbox:
         self._restored = True
 
     def elsewhere(self) -> tuple[str, ...] | None:
-        """What was changed outside of the workdir when programs were put back; None: it was not looked for."""
+        """Return what was changed outside of the workdir when programs were put back; None: it was not looked for."""
         return self._elsewhere
 
     def set_network(self, network: Network) -> None:
@@ -516,7 +516,7 @@ class DockerSandbox:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What became of it on the way."""
+        """Notes on what became of it on the way."""
         return tuple(self._notes)
 
     @contextlib.contextmanager
@@ -533,7 +533,7 @@ class DockerSandbox:
             raise
 
     def _ended_from_inside(self) -> bool:
-        """Whether its first process was killed, and by nobody who asked the engine for that; or ended for /dev."""
+        """Return True if its first process was killed without the engine being asked, or ended for /dev."""
         kills = self._events.wait(self._id, "kill", self._own_kills, _LATE_EVENT)
         try:
             state = self._engine.client.inspect_container(self._id)["State"]

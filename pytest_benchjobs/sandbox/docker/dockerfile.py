@@ -39,7 +39,7 @@ class Reference:
 
     @property
     def complete(self) -> bool:
-        """Whether it is the name of an image, and not what is left of one where a variable has no value."""
+        """True if it is the name of an image, and not what is left of one where a variable has no value."""
         return bool(self.image) and not (self.unset and _BLANK_INSIDE.search(self.image))
 
 
@@ -63,7 +63,7 @@ def substitute(
 
 
 def lookup(image: str, image_map: Mapping[str, str]) -> str | None:
-    """What the map says of an image, however either of them is spelled (`ubuntu`, `docker.io/library/ubuntu`)."""
+    """Look an image up in the map, however either of them is spelled (`ubuntu`, `docker.io/library/ubuntu`)."""
     if image in image_map:
         return image_map[image]
     wanted = canonical(image)
@@ -119,7 +119,7 @@ def _reference(
 
 
 def _foreign(image: str, stages: set[str]) -> bool:
-    """Whether a `from=`, in which builders fill in no variables, names no stage."""
+    """Return True if a `from=`, in which builders fill in no variables, names no stage."""
     return not ("$" in image or image.isdigit() or image.lower() in stages)
 
 

@@ -1,4 +1,4 @@
-"""How to reach the Docker Engine, and what its refusals mean.
+"""Connecting with the Docker Engine, and telling what its refusals mean.
 
 Its client library takes a tenth of a second to import, which is most of what asking the engine a few questions costs.
 So it is imported when there is more to do than to ask: a session in which all results are reused never needs it.
@@ -81,12 +81,12 @@ class Engine:
 
     @property
     def local(self) -> bool:
-        """Whether it sees the files of this machine, as far as its address tells."""
+        """True if it sees the files of this machine, as far as its address tells."""
         return urlsplit(self.host).scheme == "unix"
 
     @property
     def encrypted(self) -> bool:
-        """Whether connections are wrapped in TLS. Known once it is connected."""
+        """True if connections are wrapped in TLS. Known once it is connected."""
         return self._tls is not None
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class Engine:
         self.get("/version")
 
     def get(self, path: str, **query: object) -> Any:
-        """What it answers to a GET, read as JSON; None where it knows no such thing.
+        """Return the answer to a GET, read as JSON; None where it knows no such thing.
 
         Raises:
             EngineUnavailable: nobody answers.
@@ -132,7 +132,7 @@ class Engine:
             raise self._unavailable(error) from error
 
     def post(self, path: str, body: Mapping[str, Any], timeout: float, **query: str) -> Any:
-        """Return what it answers to a POST, read as JSON. For calls with a timeout of their own. Seconds.
+        """Return the answer to a POST, read as JSON. For calls with a timeout of their own. Seconds.
 
         Raises:
             InfrastructureError: it refuses.
@@ -272,7 +272,7 @@ def refusal(status: int | None, text: str) -> InfrastructureError:
 
 
 def disk_is_full(text: str) -> bool:
-    """Whether the engine refuses because there is no room."""
+    """Return True if the engine refuses because there is no room."""
     low = text.lower()
     return "no space left on device" in low or "disk quota exceeded" in low
 

@@ -35,7 +35,7 @@ _SHOWN = 1000
 
 
 class Container(Protocol):
-    """What an ENTRYPOINT is started in."""
+    """The container that an ENTRYPOINT is started in."""
 
     @property
     def exec(self) -> Callable[..., ExecResult]:
@@ -43,7 +43,7 @@ class Container(Protocol):
 
     @property
     def has_first(self) -> bool:
-        """Whether the first process is ours."""
+        """True if the first process is ours."""
 
     def running(self) -> list[Process]:
         """Return everything but the first process."""
@@ -63,7 +63,7 @@ class Entrypoint:
 
     @property
     def serves(self) -> bool:
-        """Whether it left something running beside what it was told to run."""
+        """True if it left something running beside what it was told to run."""
         return self._serves
 
     def start(self, check: Callable[[], None]) -> None:
@@ -132,7 +132,7 @@ class _Watch:
         return bool(reached) or (bool(others) and self._is_at_rest(others))
 
     def _is_at_rest(self, processes: Iterable[Process]) -> bool:
-        """Whether the same processes have done next to nothing for some time."""
+        """Return True if the same processes have done next to nothing for some time."""
         now = time.monotonic()
         seen = frozenset(process.pid for process in processes)
         sleeping = any(_SLEEP.fullmatch(process.command) for process in processes)

@@ -32,7 +32,7 @@ FIRST = "/bench/first"
 SIGNAL = "USR1"
 LOOK = "USR2"
 NAME = re.compile(r"bench-(?P<ended>[01])-(?P<looked>(?P<untouched>[01])|[45])")
-"""What it calls itself."""
+"""Pattern of the names it gives itself."""
 CHANGED = 3
 """Its exit status where somebody changed /dev."""
 REACHED = "reached"

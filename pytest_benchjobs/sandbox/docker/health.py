@@ -1,4 +1,4 @@
-"""What a Docker Engine says of itself, and whether it does what it says."""
+"""Health of a Docker Engine: what it says of itself, and whether it does what it says."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _LIFETIME = 60.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class EngineFacts:
-    """What the engine says of itself."""
+    """Facts that the engine tells of itself."""
 
     version: str
     api: str
     storage_driver: str
     root: str
-    """Where it keeps images and containers, on its own machine."""
+    """Directory of images and containers, on its own machine."""
     local: bool
-    """Whether that is this machine."""
+    """True if that is this machine."""
     cpus: int
     memory: int
     """Bytes."""

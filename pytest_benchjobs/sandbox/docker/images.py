@@ -42,7 +42,7 @@ class ResolvedImage:
     entrypoint: tuple[str, ...]
     env: Mapping[str, str]
     driver: str = ""
-    """What keeps its layers, as the engine calls it."""
+    """Storage driver of its layers, as the engine calls it."""
 
 
 @dataclasses.dataclass
@@ -55,7 +55,7 @@ class _Slot:
 
 
 class Images:
-    """What the trials of this process need, each resolved once. Thread-safe."""
+    """Images that the trials of this process need, each resolved once. Thread-safe."""
 
     def __init__(self, engine: Engine, log_dir: Path | None = None) -> None:
         self._engine = engine
@@ -245,7 +245,7 @@ class Images:
         return Recipe.read(dockerfile, context, image_map, arguments, self._platform)
 
     def _platform(self) -> dict[str, str]:
-        """What BuildKit calls the engine's machine, for which images are built."""
+        """Return what BuildKit calls the engine's machine, for which images are built."""
         version = self._engine.get("/version")
         system, machine = str(version["Os"]), str(version["Arch"])
         names = {"PLATFORM": f"{system}/{machine}", "OS": system, "ARCH": machine}
@@ -263,7 +263,7 @@ class Images:
 
 
 def resolved(found: Mapping[str, Any], record: ImageRecord) -> ResolvedImage:
-    """What is needed of what the engine says of an image."""
+    """Return what is needed of what the engine says of an image."""
     config = found.get("Config") or {}
     variables = (variable.partition("=") for variable in config.get("Env") or [])
     return ResolvedImage(

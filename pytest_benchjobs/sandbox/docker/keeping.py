@@ -63,7 +63,7 @@ def commit(engine: Engine, container: str, name: str, image: ResolvedImage, spec
 
 
 def kept_image(engine: Engine, reference: str) -> ResolvedImage:
-    """What was kept, to start from. Its record is that of the image the trial began with.
+    """Return what was kept, to start from. Its record is that of the image the trial began with.
 
     Raises:
         ImageMissing: it is not there.
@@ -111,7 +111,7 @@ def forget_kept(engine: Engine, reference: str) -> bool:
 
 
 def _inspect(engine: Engine, reference: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """What the engine says of it, and its labels."""
+    """Return what the engine says of it, and its labels."""
     try:
         found: dict[str, Any] = engine.client.inspect_image(reference)  # type: ignore[no-untyped-call]
     except docker.errors.NotFound:
@@ -138,7 +138,7 @@ def _described(engine: Engine, image: Mapping[str, Any], reference: str) -> Kept
 
 
 def _own_bytes(engine: Engine, reference: str) -> int:
-    """What the last layer takes; 0 for one that was removed meanwhile."""
+    """Return what the last layer takes; 0 for one that was removed meanwhile."""
     try:
         layers = engine.client.history(reference)  # type: ignore[no-untyped-call]
     except docker.errors.NotFound:

@@ -16,7 +16,7 @@ from .transport import UnixAdapter
 _IDLE_CONNECTIONS = 32
 
 BROKEN = (requests.RequestException, urllib3.exceptions.HTTPError, json.JSONDecodeError)
-"""What a connection that breaks looks like, through all the layers below."""
+"""Exceptions of a connection that breaks, through all the layers below."""
 ERRORS = (*BROKEN, docker.errors.DockerException)
 """Everything it raises of its own."""
 

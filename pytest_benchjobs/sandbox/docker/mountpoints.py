@@ -1,4 +1,4 @@
-"""Whether mounts would come back where they were, after an agent had the container to itself.
+"""Checking that mounts would come back where they were, after an agent had the container to itself.
 
 Nobody inside can move a mount, but root can rename a directory above it, and put something else in its place. When the
 container is started again, the engine would follow a link from there to a shell or a scorer's program, and mount over
@@ -46,6 +46,6 @@ def moved(what: str) -> Ungradable:
 
 
 def lost(why: str, mounts: Iterable[Mount]) -> bool:
-    """Whether the engine refuses, in these words, because the container has no place for its mounts any more."""
+    """Return True if the engine refuses, in these words, because the container has no place for its mounts any more."""
     signs = ("not a directory", "is a directory", "could not find the file")
     return any(sign in why.lower() for sign in signs) and all(mount.source.exists() for mount in mounts)

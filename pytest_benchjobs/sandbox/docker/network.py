@@ -49,7 +49,7 @@ class Joinable:
     name: str
     """Or id, as the engine knows it."""
     note: str | None = None
-    """What of the machine can be reached on it all the same, and why."""
+    """Parts of the machine that can be reached on it all the same, and why."""
 
 
 class PublicNetwork:
@@ -63,7 +63,7 @@ class PublicNetwork:
         self._found: Joinable | None = None
 
     def of(self, network: Network, image: str) -> Joinable:
-        """What a container has to join; makes the public network if there is none.
+        """Return the network that a container has to join; makes the public network if there is none.
 
         Args:
             network: The policy.
@@ -180,7 +180,7 @@ def _place(network: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _routed(subnet: ipaddress.IPv4Network) -> bool:
-    """Whether this machine has a route to part of it, such as the network of another engine."""
+    """Return True if this machine has a route to part of it, such as the network of another engine."""
     try:
         rows = [line.split() for line in Path("/proc/net/route").read_text().splitlines()[1:]]
     except OSError:

@@ -26,7 +26,7 @@ _kinds: dict[tuple[str, str], str | None] = {}
 
 
 def stat_of(client: docker.APIClient, container: str, path: str) -> Mapping[str, Any] | None:
-    """What the engine says of a path, itself not followed; None: it is not there. One call without content."""
+    """Return what the engine says of a path, itself not followed; None: it is not there. One call without content."""
     answer = client.head(
         f"{client.base_url}/v{client.api_version}/containers/{container}/archive",
         params={"path": path},
@@ -63,7 +63,7 @@ class Original:
             self._client.remove_container(container, force=True, v=True)
 
     def kind(self, path: str) -> str | None:
-        """What is at `path` in the image; None: nothing."""
+        """Return what is at `path` in the image; None: nothing."""
         key = self._image.id, path
         if key not in _kinds:
             if len(_kinds) > _REMEMBERED:
@@ -74,7 +74,7 @@ class Original:
         return _kinds[key]
 
     def target(self, path: str) -> str:
-        """Where a link leads in the end; the path itself for anything else."""
+        """Return where a link leads in the end; the path itself for anything else."""
         stat = stat_of(self._client, self._created, path)
         return str((stat or {}).get("linkTarget") or path)
 

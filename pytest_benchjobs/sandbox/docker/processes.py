@@ -36,7 +36,7 @@ class Process:
 
     @property
     def is_zombie(self) -> bool:
-        """Whether nothing of it runs; of one that has lost only its first thread, the others do."""
+        """True if nothing of it runs; of one that has lost only its first thread, the others do."""
         return self.state.startswith("Z") and "l" not in self.state
 
 
@@ -74,7 +74,7 @@ class Processes:
         return self._seen
 
     def others(self, *, seen: bool = False) -> list[Process] | None:
-        """What runs beside the first process, and the waiting child of an init of the engine's; None: all has ended.
+        """Return what runs beside the first process, and beside an init's waiting child; None: all has ended.
 
         `seen`: what was listed last will do, if no command has run since.
         """
@@ -94,7 +94,7 @@ class Processes:
         return self._tell(first.SIGNAL, "ended", _PATIENCE)
 
     def is_untouched(self) -> bool:
-        """Whether the first process says that the directories it watches are as they were at the start."""
+        """Return True if the first process says that the directories it watches are as they were at the start."""
         return bool(self._tell(first.LOOK, "looked", _LOOKING))
 
     def _tell(self, what: str, digit: str, patience: float) -> bool | None:
@@ -122,7 +122,7 @@ class Processes:
         return None
 
     def cpu_seconds(self) -> float:
-        """What all of them have used so far."""
+        """Return what all of them have used so far."""
         client = self._client
         answer = client.get(
             f"{client.base_url}/v{client.api_version}/containers/{self._container}/stats",
@@ -139,5 +139,5 @@ class Processes:
 
 
 def _name(listed: list[Process]) -> re.Match[str] | None:
-    """What our first process calls itself; None: the first process is none of ours."""
+    """Return what our first process calls itself; None: the first process is none of ours."""
     return first.NAME.fullmatch(listed[0].name) if listed and listed[0].command == first.FIRST else None

@@ -52,7 +52,7 @@ def changes_of(client: docker.APIClient, container: str) -> dict[str, int]:
 
 
 def changed_below(changes: Mapping[str, int], directory: str) -> Changed:
-    """What of `changes` is below a directory: of what is new or gone as a whole, only the top."""
+    """Return what of `changes` is below a directory: of what is new or gone as a whole, only the top."""
     below = {path: kind for path, kind in changes.items() if path.startswith(f"{directory.rstrip('/')}/")}
     inner = {parent for path in below for parent in _above(path)}
     new = {path for path, kind in below.items() if kind == _ADDED}
@@ -263,7 +263,7 @@ class _Restoring:
             self._remove(directory if package else path)
 
     def _is_of_new_python(self, path: str) -> bool:
-        """Whether it is for an interpreter that the agent installed; what that loads is its own."""
+        """Return True if it is for an interpreter that the agent installed; what that loads is its own."""
         root = python_root(path)
         if root is None or root not in self._added_directories:
             return False
@@ -271,19 +271,19 @@ class _Restoring:
         return not version or not self.places.is_loaded_by(path, prefix, version)
 
     def _behind(self, path: str) -> str | None:
-        """What the image has that this is in front of."""
+        """Return what the image has that this is in front of."""
         version = self._python[1] if path.count("/") <= 2 else None
         candidates = self.places.counterparts(path, version or None)
         return next((one for one in candidates if self._has(one)), None)
 
     def _has(self, path: str) -> bool:
-        """Whether the image has it under this very name: of links like /bin, all has another."""
+        """Return True if the image has it under this very name: of links like /bin, all has another."""
         top = "/" + path.split("/")[1]
         return self.original.kind(top) == DIRECTORY and self.original.kind(path) is not None
 
     @functools.cached_property
     def _python(self) -> tuple[str, str]:
-        """Where the `python3` is that the image's PATH leads to, and its version; empty: it has none."""
+        """Return where the `python3` is that the image's PATH leads to, and its version; empty: it has none."""
         for directory in self.places.programs:
             program = f"{directory}/python3"
             if self.original.kind(program) is not None:
@@ -309,7 +309,7 @@ class _Restoring:
         return content is None or leads_elsewhere(content, original, core_only=self.places.restoring.packages)
 
     def _names_root(self, path: str) -> bool:
-        """Whether the engine can read it, and root is who root was, at home where it was."""
+        """Return True if the engine can read it, and root is who root was, at home where it was."""
         content = self._read_now(path)
         if content is None:
             return False
@@ -356,7 +356,7 @@ def _without_plugins(content: bytes) -> bytes:
 
 
 def _root(accounts: bytes) -> list[bytes]:
-    """What is said of root; nothing, if nothing is."""
+    """Return what is said of root; nothing, if nothing is."""
     lines = (line.split(b":") for line in accounts.splitlines())
     return next((fields for fields in lines if fields[0] == b"root"), [])
 
@@ -372,7 +372,7 @@ def _above(path: str) -> Iterable[str]:
 
 
 def is_below(path: str, tops: Collection[str]) -> bool:
-    """Whether a path is one of `tops`, or in one of them."""
+    """Return True if a path is one of `tops`, or in one of them."""
     return bool(tops) and (path in tops or any(above in tops for above in _above(path)))
 
 

@@ -1,4 +1,4 @@
-"""Starts sandboxes that are containers of a Docker Engine, through its API.
+"""The provider of sandboxes that are containers of a Docker Engine, through its API.
 
 A trivial trial costs create, put, start, three calls per command, top and remove; nothing here may add to that.
 """
@@ -53,7 +53,7 @@ class DockerProvider:
         self.engine.check()
 
     def machine(self) -> str:
-        """What the engine's machine calls itself, such as `x86_64`. One call, the first time.
+        """Return what the engine's machine calls itself, such as `x86_64`. One call, the first time.
 
         Raises:
             InfrastructureError: the engine does not answer.
@@ -68,7 +68,7 @@ class DockerProvider:
     def identify(
         self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
     ) -> str | None:
-        """What decides the content of the image these would give; None when an image is not here.
+        """Return what decides the content of the image these would give; None when an image is not here.
 
         Raises:
             InfrastructureError: the engine does not answer, or a Dockerfile cannot be read.
@@ -130,7 +130,7 @@ class DockerProvider:
 
     @property
     def encrypted(self) -> bool:
-        """Whether connections with the engine are wrapped in TLS, and cannot be closed one way."""
+        """True if connections with the engine are wrapped in TLS, and cannot be closed one way."""
         return self.engine.encrypted
 
     def interact(
@@ -160,7 +160,7 @@ class DockerProvider:
             return environment_of(self.engine, reference)
 
     def kept(self) -> list[Kept]:
-        """What was kept of trials on this engine, the oldest first.
+        """Return what was kept of trials on this engine, the oldest first.
 
         Raises:
             InfrastructureError: the engine does not answer.

@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from ..assembly import MACHINES, Register
 
 LINK_LOCAL = "169.254.0.0/16"
-"""Where most clouds tell a machine its secrets."""
+"""Address at which most clouds tell a machine its secrets."""
 _AZURE, _ALIBABA = "168.63.129.16/32", "100.100.100.200/32"
-"""Where two of them do, too. At the former is also what resolves names there."""
+"""Addresses at which two of them do, too. The former also resolves names there."""
 _PRIORITY = 4180
 _TCP, _UDP, _DNS = 6, 17, 53
 _MAIN = 254
@@ -64,7 +64,7 @@ class Rule:
 
 
 def rules_of(bridge: str, subnet: str) -> tuple[Rule, ...]:
-    """What closes a bridge: where clouds tell secrets, and services of the engine's machine; names are still resolved.
+    """Return the rules that close a bridge to where clouds tell secrets, and to the engine's machine but for its names.
 
     A service of the machine hears what is sent to it, but its answers go nowhere, so there is no connection.
     """
@@ -109,7 +109,7 @@ def rules_program(machine: str, rules: Sequence[Rule], *, remove: bool = False) 
 
 
 def refused(printed: bytes, rules: Sequence[Rule], *, accepted: int = errno.EEXIST) -> str | None:
-    """Why not all rules hold, from what the program printed; None: all do."""
+    """Return why not all rules hold, from what the program printed; None: all do."""
     if len(printed) != _ANSWER * len(rules):
         return printed[-200:].decode("utf-8", "replace").strip() or "the kernel did not answer"
     for at in range(0, len(printed), _ANSWER):
@@ -147,7 +147,7 @@ def _listed(kernel: socket.socket) -> Iterator[tuple[int, str]]:
 
 
 def hold(rules: Sequence[Rule], here: set[tuple[int, str]] | None) -> bool:
-    """Whether all these rules are among those that were seen."""
+    """Return True if all these rules are among those that were seen."""
     return here is not None and all(
         (rule.place, f"{rule.interface} {rule.network.partition('/')[0]}") in here for rule in rules
     )

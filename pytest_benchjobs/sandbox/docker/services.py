@@ -1,4 +1,4 @@
-"""What all containers of this process share: the engine, its images and network, and what watches over them."""
+"""Services that all containers of this process share: the engine, its images and network, guards and reaper."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class EngineServices:
 
     @property
     def events(self) -> Events:
-        """What happens to the containers of this process."""
+        """Events of the containers of this process."""
         with self._lock:
             if self._events is None:
                 # The first sandbox: from here on there is something to watch, to reap, and maybe to sweep.

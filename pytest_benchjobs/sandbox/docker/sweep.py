@@ -16,7 +16,7 @@ from .engine import LABEL, Engine
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Swept:
-    """How many things were removed."""
+    """Number of things that were removed."""
 
     containers: int = 0
     networks: int = 0
@@ -43,7 +43,7 @@ def sweep(engine: Engine, me: Owner) -> Swept:
 
 
 def left_behind(engine: Engine, me: Owner) -> tuple[list[str], list[str], list[str]]:
-    """What `sweep` would remove: ids of containers and networks, and names of volumes."""
+    """Return what `sweep` would remove: ids of containers and networks, and names of volumes."""
     filters = {"label": [f"{LABEL}owner"]}
     return (
         _abandoned(engine.get("/containers/json", all=True, filters=filters), me, "Id"),
@@ -53,7 +53,7 @@ def left_behind(engine: Engine, me: Owner) -> tuple[list[str], list[str], list[s
 
 
 def abandoned(labels: Mapping[str, str], me: Owner, now: float) -> bool:
-    """Whether nobody needs the thing with these labels any more."""
+    """Return True if the thing with these labels is of a dead process, or past its deadline."""
     owner = parse_owner(labels)
     if owner is not None and owner.host == me.host:
         return not is_alive(owner)

@@ -32,7 +32,7 @@ _RESIZE_TRIES, _RESIZE_PAUSE = 20, 0.02
 
 
 def is_interactive() -> bool:
-    """Whether standard input and output are both a terminal."""
+    """Return True if standard input and output are both a terminal."""
     return _is_open(_STDIN) and os.isatty(_STDIN) and os.isatty(_STDOUT)
 
 
@@ -134,7 +134,7 @@ class _Size:
         return True
 
     def changed(self) -> None:
-        """What `descriptor` being readable is about."""
+        """Follow a change; called when `descriptor` can be read."""
         os.read(self.descriptor, _CHUNK)
         self.follow()
 

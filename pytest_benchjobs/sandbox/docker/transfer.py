@@ -81,7 +81,7 @@ class Transfer:
 
     @contextlib.contextmanager
     def _open(self, path: str) -> Iterator[tuple[str, tarfile.TarFile] | None]:
-        """Where a path leads, and the archive of that."""
+        """Return where a path leads, and the archive of that."""
         for _ in range(2):
             with self._archive(path) as (stat, tar):
                 if stat is None:
@@ -95,7 +95,7 @@ class Transfer:
 
     @contextlib.contextmanager
     def _archive(self, path: str) -> Iterator[tuple[dict[str, Any] | None, Callable[[], tarfile.TarFile]]]:
-        """What `path` is, and the archive of it as it comes; None when it is not there."""
+        """Return what `path` is, and the archive of it as it comes; None when it is not there."""
         with self._calling():
             try:
                 chunks, stat = self._engine.client.get_archive(self._container, path)

@@ -1,4 +1,4 @@
-"""Which directories tell that nothing of an image was touched, so that the engine need not look through all of it.
+"""Directories that tell that nothing of an image was touched, so that the engine need not look through all of it.
 
 On overlay file systems a container's changes are in a layer of its own, which is nearly empty at first. The first
 change below a directory of the image copies that directory into the layer, and with it all directories above: an entry

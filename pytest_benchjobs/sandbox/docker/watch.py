@@ -1,4 +1,4 @@
-"""What happens to containers behind our back: out-of-memory kills, deaths, and disks that fill up.
+"""Watching what happens to containers behind our back: out-of-memory kills, deaths, and disks that fill up.
 
 One connection and two threads for a whole process, however many sandboxes it has.
 """
@@ -42,7 +42,7 @@ class Events:
         self._thread.start()
 
     def count(self, container: str, event: str) -> int:
-        """How often `event` (`oom`, `kill` or `die`) happened to the container so far."""
+        """Return how often `event` (`oom`, `kill` or `die`) happened to the container so far."""
         return self._counts[container, event]
 
     def wait(self, container: str, event: str, above: int, seconds: float) -> int:
