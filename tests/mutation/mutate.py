@@ -31,7 +31,7 @@ class Mutant:
 
 
 def mutants(source: str) -> Iterator[Mutant]:
-    """Every change there is of what a module's functions do, in the order of its lines."""
+    """Every change there is of what a module's functions do, in the order of its lines; see `is_valid`."""
     text = source.encode()
     starts = [0]
     for line in text.splitlines(keepends=True):
@@ -43,12 +43,17 @@ def mutants(source: str) -> Iterator[Mutant]:
             if isinstance(node, ast.ExceptHandler):  # its body alone
                 begin = starts[node.body[0].lineno - 1] + node.body[0].col_offset
             changed = text[:begin] + after.encode() + text[end:]
-            try:
-                ast.parse(changed)
-            except SyntaxError:
-                continue  # a precedence the text does not show
             before = " ".join(text[begin:end].decode().split())
             yield Mutant(function, node.lineno, kind, before, after, changed.decode())
+
+
+def is_valid(mutant: Mutant) -> bool:
+    """Whether the change is Python: it is not where a precedence does not show in the text."""
+    try:
+        ast.parse(mutant.source)
+    except SyntaxError:
+        return False
+    return True
 
 
 def _in_functions(tree: ast.Module) -> Iterator[tuple[str, ast.expr | ast.stmt | ast.ExceptHandler]]:

@@ -12,7 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from junitparser import JUnitXml
 
-from pytest_benchjobs.model.gate import GatePolicy, GateVerdict, Rule, ScenarioRef
+from pytest_benchjobs.model.gate import (
+    ClusterRef,
+    GatePolicy,
+    GateVerdict,
+    PublishReason,
+    Rule,
+    RuleReport,
+    ScenarioRef,
+)
 from pytest_benchjobs.model.job import Invocation
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Failure as Why
@@ -32,6 +40,7 @@ from pytest_benchjobs.report.ci import (
     outputs,
     publish,
 )
+from pytest_benchjobs.report.gate_console import gate_lines
 from pytest_benchjobs.report.gate_markdown import gate_markdown, shown_change, shown_value
 from pytest_benchjobs.report.junit import FULL_CASES, junit_xml
 from pytest_benchjobs.report.markdown import summary_markdown
@@ -76,6 +85,192 @@ def told(
         status=status,
         places=Places(Path("/repo")),
     )
+
+
+def _rule_lines(**changes: Any) -> list[tuple[str, str | None]]:
+    verdict = changes.pop("verdict", GateVerdict.REGRESSED)
+    return list(gate_lines(gate_report(rules=(rule_report(verdict, **changes),))))[2:-1]
+
+
+def _refs(*names: str) -> tuple[ScenarioRef, ...]:
+    return tuple(ScenarioRef(benchmark="texts", scenario=name, agent="a") for name in names)
+
+
+class TestGateConsole:
+    """`gate_lines`."""
+
+    def test_the_verdict_the_baseline_and_what_a_rule_rests_on(self) -> None:
+        assert list(gate_lines(gate_report())) == [
+            ("mean:5pp regressed: 0.610 -> 0.539 (-7.1 pp, 95 % -11.0 to -3.0, p 0.004)", "red"),
+            ("baseline main (20261120-120000-aaaaaa), policy evidence", None),
+            (
+                (
+                    "regressed    mean:5pp of texts codex:gpt-5.5: 0.610 -> 0.539, -7.1 pp (95 %: -11.0 pp to -3.0 pp), "
+                    "n=89, p=0.004, detectable drop 5.9 pp"
+                ),
+                "red",
+            ),
+            ("3 of 267 attempts (1.1 %) ended in an infrastructure error, which is no score", None),
+        ]
+
+    @pytest.mark.parametrize(
+        ("jobs", "shown"),
+        [("", ""), ("a", " (a)"), ("abc", " (a, b, c)"), ("abcd", " (a, b, c and 1 more)")],
+    )
+    def test_three_jobs_of_a_baseline_are_named(self, jobs: str, shown: str) -> None:
+        lines = [line for line, _ in gate_lines(gate_report(baseline_jobs=tuple(jobs)))]
+        assert lines[1] == f"baseline main{shown}, policy evidence"
+
+    def test_without_a_baseline_none_is_named(self) -> None:
+        lines = [line for line, _ in gate_lines(gate_report(baseline=None))]
+        assert lines[1].startswith("regressed ")
+
+    def test_a_rule_says_what_it_knows_alone(self) -> None:
+        floor = {
+            "before": None,
+            "change": None,
+            "low": None,
+            "high": None,
+            "p_value": None,
+            "detectable": None,
+        }
+        name = "mean:5pp of texts codex:gpt-5.5: "
+        ok = {"verdict": GateVerdict.OK}
+        assert _rule_lines(**ok, **floor, why="") == [(f"ok           {name}0.539, n=89", None)]
+        assert _rule_lines(**ok, **floor, now=None, why="") == [(f"ok           {name}n=89", None)]
+        assert _rule_lines(**ok, **floor, benchmark=None, agent=None, why="") == [
+            ("ok           mean:5pp: 0.539, n=89", None)
+        ]
+        for left_out in ("low", "high"):
+            ((line, _),) = _rule_lines(**{left_out: None})
+            assert "-7.1 pp, n=89" in line
+
+    @pytest.mark.parametrize(
+        ("p", "shown"), [(0.0, "p<0.001"), (0.00099, "p<0.001"), (0.001, "p=0.001"), (0.5, "p=0.500")]
+    )
+    def test_small_values_of_p_are_bounded(self, p: float, shown: str) -> None:
+        ((line, _),) = _rule_lines(p_value=p)
+        assert line.split(", ")[3] == shown
+        row = next(row for row in gate_markdown(gate_report(rules=(rule_report(p_value=p),))) if "89" in row)
+        assert row.split(" | ")[7] == shown.lstrip("p=")
+
+    @pytest.mark.parametrize(
+        ("verdict", "compared", "said"),
+        [
+            ("ok", True, False),
+            ("ok", False, True),
+            ("regressed", True, False),
+            ("regressed", False, True),
+            ("inconclusive", True, True),
+            ("invalid", True, True),
+            ("no baseline", True, True),
+        ],
+    )
+    def test_why_is_said_where_figures_do_not_say_it(
+        self, verdict: str, *, compared: bool, said: bool
+    ) -> None:
+        changes = {} if compared else {"change": None}
+        lines = _rule_lines(verdict=GateVerdict(verdict), why="so", advice="do it", **changes)
+        assert [line for line, _ in lines[1:]] == ["             so"] * said + ["             do it"]
+
+    def test_the_gravest_rule_comes_first(self) -> None:
+        order = ("invalid", "regressed", "inconclusive", "no baseline", "ok")
+        rules = tuple(rule_report(GateVerdict(verdict), why="") for verdict in reversed(order))
+        lines = list(gate_lines(gate_report(rules=rules)))[2:-1]
+        assert [line[:12].strip() for line, _ in lines] == list(order)
+        assert [colour for _, colour in lines] == ["red", "red", "yellow", "yellow", None]
+
+    def test_scenarios_that_changed_say_how(self) -> None:
+        quarantined = Known(reason="x", mode=KnownMode.QUARANTINE)
+        broke = (
+            change("one", 1.0, 0.25, p_value=0.5, adjusted=0.75),
+            change("two", agent="other", p_value=0.5, critical=True),
+            change("three", known=quarantined, fresh_attempts=3, fresh_passed=1, confirmed=False),
+        )
+        lines = list(gate_lines(gate_report(broke=broke, fixed=broke[:1], rules=())))[2:-1]
+        passed = "passed 5 of 5 before, 0 of 3 now"
+        assert lines == [
+            ("broke: 3", "red"),
+            (f"  texts/two [other]: 1 -> 0, {passed}, p=0.500, critical", None),
+            (f"  texts/one [codex:gpt-5.5]: 1 -> 0.25, {passed}, p=0.750", None),
+            (
+                (
+                    f"  texts/three [codex:gpt-5.5]: 1 -> 0, {passed}, known: quarantine"
+                    "; fresh attempts: passed 1 of 3, not confirmed"
+                ),
+                None,
+            ),
+            ("fixed: 1", "green"),
+            (f"  texts/one: 1 -> 0.25, {passed}, p=0.750", None),
+        ]
+        suspects = list(gate_lines(gate_report(suspects=broke[:1], rules=())))[2]
+        assert suspects == ("suspects, worse than before without being proof: 1", "yellow")
+
+    def test_what_is_not_compared_is_named_once(self) -> None:
+        report = gate_report(
+            rules=(), added=_refs("a", "a", "b"), removed=_refs(*"abcdef"), changed=_refs("c"), unscored=_refs(*"abcde")
+        )  # fmt: skip
+        assert [line for line, _ in gate_lines(report)][2:-1] == [
+            "2 added, and not compared: texts/a, texts/b",
+            "6 removed: texts/a, texts/b, texts/c, texts/d, texts/e and 1 more",
+            "1 changed, and not compared: texts/c",
+            "5 without a score on a side, and not compared: texts/a, texts/b, texts/c, texts/d, texts/e",
+        ]
+
+    def test_known_failures_say_how_many_are_in_no_rule(self) -> None:
+        known = [
+            change(mode, known=Known(reason="x", mode=KnownMode(mode)))
+            for mode in ("expected-fail", "quarantine")
+        ]
+
+        def shown(*found: Any) -> str:
+            return list(gate_lines(gate_report(rules=(), known=found)))[2][0]
+
+        assert shown(known[0]) == "1 known to fail: texts/expected-fail"
+        assert shown(*known) == (
+            "2 known to fail, 1 of them in quarantine and in no rule: texts/expected-fail, texts/quarantine"
+        )
+
+    def test_cost_and_time_are_shown_where_both_are_known(self) -> None:
+        def shown(**figures: Any) -> list[str]:
+            return [line for line, _ in gate_lines(gate_report(rules=(), errors=0, **figures))][2:]
+
+        assert shown() == []
+        assert shown(before_cost=0.4) == shown(now_cost=0.4) == shown(now_seconds=3.0) == []
+        both = shown(before_cost=0.4, now_cost=0.05, before_seconds=3.0, now_seconds=95.0)
+        assert both == ["cost per attempt: $0.40 -> $0.0500", "time per attempt: 3.0s -> 1m35s"]
+
+    def test_errors_of_no_attempts_are_all_of_them(self) -> None:
+        lines = [line for line, _ in gate_lines(gate_report(rules=(), errors=2, attempts=0))]
+        assert lines[2].startswith("2 of 0 attempts (100.0 %) ended")
+
+    def test_whether_to_publish_is_said_where_it_was_asked(self) -> None:
+        def shown(found: tuple[PublishReason, ...] | None) -> list[tuple[str, str | None]]:
+            return list(gate_lines(gate_report(rules=(), errors=0, publish=found)))[2:]
+
+        assert shown(None) == []
+        assert shown(()) == [("nothing speaks against publishing the results", None)]
+        reason = PublishReason(code="reused", why="old")
+        assert shown((reason,)) == [("not to be published (reused): old", "yellow")]
+
+    def test_lists_of_twenty_are_whole(self) -> None:
+        rules: tuple[RuleReport, ...] = (rule_report(),) * 20
+        report = gate_report(rules=rules, broke=(change(),) * 20, notes=("it",) * 20)
+        assert not any("more" in line for line, _ in gate_lines(report))
+        longer = report.model_copy(update={"notes": ("it",) * 21})
+        lines = [line for line, _ in gate_lines(longer)]
+        assert (lines[-1], lines.count("note: it")) == ("  ... and 1 more", 20)
+
+    def test_clusters_beyond_five_are_counted(self) -> None:
+        def shown(count: int) -> str:
+            clusters = tuple(
+                ClusterRef(benchmark="b", cluster=f"c{n}", scenarios=n + 2) for n in range(count)
+            )
+            return list(gate_lines(gate_report(rules=(), errors=0, clusters=clusters)))[2][0]
+
+        first = "c0 (2), c1 (3), c2 (4), c3 (5), c4 (6)"
+        assert shown(5) == f"taken as clusters, not as independent: 20 scenarios, in {first}"
+        assert shown(6) == f"taken as clusters, not as independent: 27 scenarios, in {first} and 1 more"
 
 
 class TestGateMarkdown:

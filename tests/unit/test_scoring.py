@@ -7,17 +7,26 @@ import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.model.errors import InfrastructureError, ScoreInvalid, ScoreMissing
+from pytest_benchjobs.model.errors import (
+    InfrastructureError,
+    OutOfMemory,
+    ScoreInvalid,
+    ScoreMissing,
+    ScorerCrashed,
+    ScorerTimeout,
+)
 from pytest_benchjobs.model.result import Failure, ScorerResult
 from pytest_benchjobs.model.scenario import Environment, ScorerSpec
-from pytest_benchjobs.sandbox.protocol import File, SandboxSpec
-from pytest_benchjobs.scoring.builtin import score_harbor, score_tests
+from pytest_benchjobs.sandbox.protocol import ExecResult, File, SandboxSpec
+from pytest_benchjobs.scoring.builtin import score_bash, score_command, score_harbor, score_tests
+from pytest_benchjobs.scoring.commands import Tail, run_shell
 from pytest_benchjobs.scoring.grade import combine, make_context, run_scorer
 from pytest_benchjobs.scoring.parse import checked, parse_ctrf, parse_junit, parse_reward, parse_score
 from pytest_benchjobs.scoring.protocol import Scorer
@@ -346,3 +355,197 @@ def test_a_report_and_an_exit_status_that_contradict_each_other_are_no_score(
     assert found.score == score
     assert (error or "") in (found.error.message if found.error else "")
     assert (found.error is None) == (error is None)
+
+
+Said = tuple[float | None, str | None]
+
+
+def _said(result: ScorerResult) -> Said:
+    return result.score, result.error and result.error.class_
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("echo score=0.5", (0.5, None)),
+        ("echo score=0.5; echo score=1 >&2", (0.5, None)),
+        ("echo score=1 >&2", (None, "score_missing")),
+        ("echo score=1; exit 1", (None, "scorer_crashed")),
+        ("echo score=2", (None, "score_invalid")),
+        ("echo score=1; kill -9 $$", (None, "scorer_crashed")),
+        ("true", (None, "score_missing")),
+    ],
+)
+def test_a_bash_scorer_has_a_score_only_when_it_prints_one_and_exits_0(
+    tmp_path: Path, script: str, said: Said
+) -> None:
+    assert _said(_score(tmp_path, "bash", score_bash, script=script)[0]) == said
+
+
+def test_a_bash_scorer_that_fails_is_quoted_with_its_status(tmp_path: Path) -> None:
+    for script, words in (("echo oh no; exit 3", "Output: oh no"), ("exit 3", "Output: none")):
+        error = _score(tmp_path, "bash", score_bash, script=script)[0].error
+        assert error is not None
+        assert "exited with status 3" in error.message
+        assert words in error.message
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        (0, (1.0, None)),
+        (1, (0.0, None)),
+        (125, (0.0, None)),
+        (126, (None, "scorer_crashed")),
+        (127, (None, "scorer_crashed")),
+        (128, (0.0, None)),
+        (129, (None, "scorer_crashed")),
+    ],
+)
+def test_a_command_that_could_not_be_run_or_was_killed_is_never_a_zero(
+    tmp_path: Path, status: int, said: Said
+) -> None:
+    result, _ = _score(tmp_path, "command", score_command, command=f"exit {status}")
+    assert _said(result) == said
+    if said[0] is not None:
+        assert result.details == {"exit_status": status}
+
+
+def _ended(status: int | None, *, timed_out: bool = False, oom_kills: int = 0) -> ExecResult:
+    return ExecResult(status, timed_out, 1.0, oom_kills)
+
+
+class _Ending:
+    """A sandbox whose commands print two lines, and end as told."""
+
+    def __init__(self, result: ExecResult) -> None:
+        self._result = result
+        self.files: list[str] = []
+        self.limits: list[float] = []
+
+    def put(self, files: list[File]) -> None:
+        self.files += [file.path for file in files]
+
+    def exec(self, *_: object, timeout: float, sink: Tail, **__: object) -> ExecResult:
+        self.limits.append(timeout)
+        sink(b"first\nlast\n")
+        return self._result
+
+
+def _shell(sandbox: _Ending, command: str = "true", **options: Any) -> str:
+    spec = ScorerSpec(name="it", type="command", command="true")
+    context = SimpleNamespace(spec=spec, sandbox=sandbox, timeout=20.0, env={}, printed=[])
+    return run_shell(context, command, **options)[1]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("result", "error", "words"),
+    [
+        (_ended(None, timed_out=True), ScorerTimeout, "within 20 s. Its last line: last"),
+        (_ended(0, timed_out=True), ScorerTimeout, "within 20 s"),
+        (_ended(None), ScorerTimeout, "within 20 s"),
+        (_ended(0, oom_kills=1), OutOfMemory, "ran out of memory"),
+        (_ended(137, oom_kills=1), OutOfMemory, "ran out of memory"),
+        (_ended(129), ScorerCrashed, "killed by signal 1. Its last line: last"),
+    ],
+)
+def test_a_command_of_a_scorer_that_was_ended_is_an_error(
+    result: ExecResult, error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error) as caught:
+        _shell(_Ending(result))
+    assert words in str(caught.value)
+
+
+def test_signals_and_limits_are_those_the_scorer_asks_for() -> None:
+    ending = _Ending(_ended(137))
+    assert _shell(ending, signals_matter=False, timeout=3.0) == "first\nlast\n"
+    assert ending.limits == [3.0]
+    with pytest.raises(ScorerTimeout, match="within 3 s"):
+        _shell(_Ending(_ended(None)), timeout=3.0)
+
+
+def test_a_script_that_is_too_long_for_an_argument_is_a_file() -> None:
+    ending = _Ending(_ended(0))
+    _shell(ending, "#" * 100_000)
+    assert ending.files == []
+    _shell(ending, "#" * 100_001)
+    assert len(ending.files) == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "said", "words"),
+    [
+        ("exit 0", (1.0, None), ""),
+        ("exit 1", (0.0, None), ""),
+        ("exit 127", (None, "scorer_crashed"), "could not be run (exit status 127): it printed nothing"),
+        ("echo '<testsuite/>' > $BENCH_JUNIT", (None, "score_missing"), "ran no test"),
+        ("echo rubbish > $BENCH_JUNIT", (None, "score_invalid"), "cannot be read"),
+        ("echo rubbish > $BENCH_CTRF", (None, "score_invalid"), "cannot be read"),
+        (
+            "echo '<testsuite><testcase/></testsuite>' > $BENCH_JUNIT; echo rubbish > $BENCH_CTRF",
+            (1.0, None),
+            "",
+        ),
+        (
+            """echo '{"results": {"tests": [{"status": "passed"}, {"status": "other"}]}}' > $BENCH_CTRF""",
+            (0.5, None),
+            "",
+        ),
+        ("head -c 1025 /dev/zero > $BENCH_JUNIT", (None, "score_invalid"), "larger than"),
+    ],
+)
+def test_what_tests_leave_is_a_score_or_says_why_it_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: Said, words: str
+) -> None:
+    monkeypatch.setattr("pytest_benchjobs.scoring.builtin._REPORT_LIMIT", 1024)
+    _write_script(tmp_path, f"#!/bin/sh\n{script}\n")
+    result, _ = _score(tmp_path, "tests", score_tests)
+    assert _said(result) == said
+    assert words in (result.error.message if result.error else "")
+
+
+def test_a_command_of_its_own_runs_instead_of_the_script(tmp_path: Path) -> None:
+    _write_script(tmp_path, "#!/bin/sh\nexit 0\n")
+    assert _said(_score(tmp_path, "tests", score_tests, command="exit 1")[0]) == (0.0, None)
+    assert _said(_score(tmp_path, "tests", score_tests, command="exit 0")[0]) == (1.0, None)
+
+
+def test_pytest_that_finds_no_tests_has_no_score(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text("")
+    path = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+    result, _ = _score(tmp_path, "tests", score_tests, env=path)
+    assert result.score is None
+    assert result.error is not None
+
+
+def test_a_single_file_of_tests_is_run_by_pytest_whatever_lies_beside_it(tmp_path: Path) -> None:
+    _write_script(tmp_path, "#!/bin/sh\nexit 0\n")
+    single = tmp_path / "tests" / "test_it.py"
+    single.write_text("def test_wrong():\n    assert False\n")
+    path = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+    result, _ = _score(tmp_path, "tests", score_tests, path=single, env=path)
+    assert (result.score, result.details) == (0.0, {"passed": 0, "total": 1})
+
+
+def test_of_long_output_the_end_is_kept() -> None:
+    tail = Tail(4)
+    assert tail.text() == ""
+    tail(b"abcd")
+    assert tail.text() == "abcd"
+    tail(b"ef")
+    assert tail.text() == "cdef"
+    tail(b"0123456789")
+    assert tail.text() == "6789"
+    for letter in b"xyz":
+        tail(bytes([letter]))
+    assert tail.text() == "9xyz"
+
+
+@pytest.mark.parametrize(("size", "said"), [(1024, (0.5, None)), (1025, (None, "score_invalid"))])
+def test_a_reward_may_be_as_long_as_its_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, said: Said
+) -> None:
+    monkeypatch.setattr("pytest_benchjobs.scoring.builtin._REWARD_LIMIT", 1024)
+    assert _said(_harbor(tmp_path, f"printf '%-{size}s' 0.5 > reward.txt")) == said

@@ -114,6 +114,25 @@ def test_scores_that_differ_by_rounding_agree() -> None:
     assert _problems("PP", [0.1 + 0.2, 0.3]) == []
 
 
+def test_scores_that_differ_by_more_or_that_are_judged_differently_do_not() -> None:
+    assert [one.verdict for one in _problems("PP", [0.5, 0.5 + 1e-3])] == [Verdict.FLAKY]
+    failed, passed = _results("nop", "FF")
+    passed = passed.model_copy(update={"outcome": Outcome.PASSED, "score": failed.score})
+    found = problems(
+        Validation("evaluation"),
+        has_reference=True,
+        attempts=2,
+        results=[*_results("oracle", "PP"), failed, passed],
+    )
+    assert [one.verdict for one in found] == [Verdict.FLAKY]
+    assert found[0].found == "0 (failed), 0 (passed)"
+
+
+def test_the_worst_of_several_attempts_is_shown() -> None:
+    (found,) = _problems("PP", [0.5, 0.25])
+    assert found.path == "trials/nop/s/2"
+
+
 def _with(results: list[TrialResult], **end: object) -> list[TrialResult]:
     return [one.model_copy(update={"agent_end": AgentEnd.model_validate(end)}) for one in results]
 
