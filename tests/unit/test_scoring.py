@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType, SimpleNamespace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -24,12 +24,13 @@ from pytest_benchjobs.model.errors import (
 )
 from pytest_benchjobs.model.result import Failure, ScorerResult
 from pytest_benchjobs.model.scenario import Environment, ScorerSpec
+from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.sandbox.protocol import ExecResult, File, SandboxSpec
 from pytest_benchjobs.scoring.builtin import score_bash, score_command, score_harbor, score_tests
-from pytest_benchjobs.scoring.commands import Tail, run_shell
 from pytest_benchjobs.scoring.grade import combine, make_context, run_scorer
+from pytest_benchjobs.scoring.output import Tail
 from pytest_benchjobs.scoring.parse import checked, parse_ctrf, parse_junit, parse_reward, parse_score
-from pytest_benchjobs.scoring.protocol import Scorer
+from pytest_benchjobs.scoring.protocol import Scorer, ScoringContext
 from pytest_benchjobs.scoring.pytest_runner import pytest_command
 from pytest_benchjobs.testing import FakeProvider, FakeSandbox
 
@@ -434,8 +435,10 @@ class _Ending:
 
 def _shell(sandbox: _Ending, command: str = "true", **options: Any) -> str:
     spec = ScorerSpec(name="it", type="command", command="true")
-    context = SimpleNamespace(spec=spec, sandbox=sandbox, timeout=20.0, env={}, printed=[])
-    return run_shell(context, command, **options)[1]  # type: ignore[arg-type]
+    context = ScoringContext(
+        trial().scenario, spec, sandbox, 20.0, {}, Path(), Path(), Usage()  # type: ignore[arg-type]
+    )  # fmt: skip
+    return context.run(command, **options)[1]
 
 
 @pytest.mark.parametrize(
