@@ -1,4 +1,4 @@
-"""What people choose rows by, looked at before anything is read: a word nobody knows would choose none."""
+"""Filters of rows, validated before anything is read: an unknown word would match nothing."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Job:
     mean_score: float | None
     """Over the trials that have a score."""
     cost_usd: float | None
-    """Of what ran in this job; None when nobody knows of any trial."""
+    """Of what ran in this job; None when it is unknown of all trials."""
     agents: tuple[str, ...]
     benchmarks: tuple[str, ...]
     parent: str | None
@@ -104,7 +104,7 @@ class Job:
         return record
 
     def events(self) -> list[EventRow]:
-        """What happened to it as a whole, the oldest first."""
+        """List its events, the oldest first."""
         with HistoryReader.of(self._results) as history:
             return history.events(self.id)
 
@@ -202,7 +202,7 @@ class Trial:
     tries: int
     outcome: str
     class_: str | None
-    """Why it did not pass, in a word. The column of a table is called `class`."""
+    """Reason why it did not pass, in a word. The column of a table is called `class`."""
     message: str | None
     score: float | None
     threshold: float
@@ -217,7 +217,7 @@ class Trial:
     signature: str | None
     """Of what decides its result: trials with the same one are samples of the same thing."""
     reused: str | None
-    """The job it was taken over from: it did not run in this one."""
+    """The job it was reused from: it did not run in this one."""
     rescored: str | None
     """The job whose trial was graded anew: no agent ran in this one."""
     kept: str | None
@@ -225,7 +225,7 @@ class Trial:
     path: str
     """Of its files, relative to the directory of its job."""
     comparable: str | None
-    """Of what both sides of a comparison must have in common; None: nobody knows."""
+    """Of what both sides of a comparison must have in common; None: unknown."""
     known: str | None
     """Mode of the known failure it was."""
     tags: str | None
@@ -265,12 +265,12 @@ class Trial:
         return read_result(self.directory)
 
     def scores(self) -> list[ScoreRow]:
-        """What each scorer said."""
+        """List the score of each scorer."""
         with HistoryReader.of(self._results) as history:
             return history.scores(self.job, self.node_id)
 
     def log(self) -> str:
-        """What the agent printed; of a trial that was taken over or graded anew, what it printed then.
+        """Return what the agent printed; of a reused or rescored trial, what it printed in the earlier job.
 
         Raises:
             InputError: its files are not here. No log is no mistake: then it is empty.

@@ -158,16 +158,6 @@ class JsonFile:
         return bisect.bisect_left(self._ends, position) + 1
 
 
-def read_baseline_file(path: Path) -> BaselineFile:
-    """Read a `baseline.json`.
-
-    Raises:
-        InputError: it cannot be read, or everything that is wrong with it, with file and line.
-
-    """
-    return baseline_of(JsonFile(path))
-
-
 def baseline_of(file: JsonFile) -> BaselineFile:
     """Check what a `baseline.json` says.
 
@@ -215,7 +205,7 @@ def baseline_json(file: BaselineFile) -> bytes:
 
 
 def _is_clean(value: object) -> bool:
-    """Whether a text, or all in a list, is what the history would keep of it."""
+    """Tell whether a text, or all in a list, is what the history would keep of it."""
     if isinstance(value, tuple):
         return all(map(_is_clean, value))
     return not isinstance(value, str) or clean(value) == value

@@ -2,7 +2,7 @@
 
 The history is an index that may be deleted and rebuilt from job bundles, but no bundle says what somebody once
 declared to be the baseline. So every change is also written to `baselines.json` in the same directory, in the same
-transaction: whoever changes a baseline first takes over what only the file knows, as `benchjobs db rebuild` does.
+transaction: a change of a baseline first restores what only the file has, as `benchjobs db rebuild` does.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def set_baseline(history: History, entry: BaselineEntry, *, moving: bool = False
 
 
 def restore_baselines(history: History) -> int:
-    """Take over what only `baselines.json` knows; returns how many entries that were.
+    """Restore what only `baselines.json` has; returns how many entries that were.
 
     Raises:
         InputError: the file is damaged.

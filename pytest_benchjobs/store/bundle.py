@@ -193,7 +193,7 @@ class JobBundle:
         return None
 
     def restate(self, trial: Trial, result: TrialResult) -> None:
-        """Write the result of a trial that has ended once more, with something else said of it.
+        """Write the result of a trial that has ended again, after a change of its facts.
 
         Raises:
             DiskFull, ResultsUnwritable: the directory refuses.

@@ -27,12 +27,12 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclasses.dataclass(slots=True)
 class Copied:
-    """What was copied, and what was not. Sizes are in bytes."""
+    """Files that were copied, and files that were not. Sizes are in bytes."""
 
     files: int = 0
     bytes: int = 0
     problems: list[str] = dataclasses.field(default_factory=list)
-    """What could not be copied."""
+    """Files that could not be copied, and why."""
     left_out: list[str] = dataclasses.field(default_factory=list)
     """Links, pipes and the like, which nobody wants to be copied."""
 
@@ -53,7 +53,7 @@ class Staging:
         if os.path.lexists(final) and not (final / marker).is_file() and not _is_empty(final):
             raise InputError("something else is here; choose another directory, or move it away", path=final)
         self.path = final.with_name(f".tmp-{secrets.token_hex(4)}")
-        """Where to put files."""
+        """Directory to put files in."""
         with writing(self.path):
             self.path.mkdir(parents=True)
 
@@ -74,7 +74,7 @@ class Staging:
 
 
 def inside(root: Path, relative: str) -> Path:
-    """Where a path of a bundle leads, which must be below `root`, and no link on the way.
+    """Resolve a path of a bundle, which must lead below `root` and through no link.
 
     Raises:
         InputError: it is not.

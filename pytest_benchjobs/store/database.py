@@ -19,9 +19,9 @@ from .files import write_error, writing
 from .filesystem import on_network, wal_works, why_no_locks
 
 BUSY_SECONDS = 30.0
-"""How long a connection waits for another one to finish writing."""
+"""Time that a connection waits for another one to finish writing."""
 _UPGRADE_SECONDS = 600.0
-"""How long it waits for another one to upgrade the history. A million trials take half a minute."""
+"""Time that it waits for another one to upgrade the history. A million trials take half a minute."""
 _OPEN_RETRY_SECONDS = 0.02
 _SWITCH_SECONDS = 1.0
 _REBUILD = "The results themselves are safe in jobs/: `benchjobs db rebuild` makes a new history from them"
@@ -69,7 +69,7 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
 
 
 def lost(path: Path, what: str) -> InputError | None:
-    """What to say of a history that is not there, or is empty; None where there are no jobs which it should know."""
+    """Make the error about a history that is missing or empty; None where there are no jobs which it should have."""
     if next(path.parent.glob("jobs/*/job.json"), None) is None:
         return None
     return InputError(f"{what}. {_REBUILD}", path=path)
@@ -131,7 +131,7 @@ def pragma(connection: sqlite3.Connection, pragma: str) -> Any:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """How many steps of the schema a history has."""
+    """Return the number of steps of the schema that a history has."""
     return int(pragma(connection, "user_version"))
 
 

@@ -1,4 +1,4 @@
-"""Writing files so that nobody ever sees half of one, and saying plainly why a write failed."""
+"""Atomic writes of files, and plain messages where a write fails."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..model.errors import DiskFull, InfrastructureError, InputError, ResultsUnw
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 DISK_ERRORS = frozenset({*_FULL, errno.EROFS})
-"""What an `OSError` has when it is the disk that refuses, whatever was being written."""
+"""Numbers of an `OSError` when the disk refuses, whatever was being written."""
 
 
 def write_error(path: Path | str, error: OSError) -> InfrastructureError:
@@ -50,7 +50,7 @@ def check_room(directory: Path) -> None:
 
 
 def is_file(path: Path | str) -> bool:
-    """Whether there is such a file. `Path.is_file` says no, or raises what nobody catches, where nobody can know.
+    """Tell whether there is such a file. `Path.is_file` says no, or raises `OSError`, where that is unknown.
 
     Raises:
         InputError: that cannot be told; somebody else closed a directory above it.

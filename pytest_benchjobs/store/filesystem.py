@@ -1,4 +1,4 @@
-"""What kind of file system a directory is on, and whether locks and SQLite's write-ahead log work there.
+"""File systems: which kind a directory is on, and whether locks and SQLite's write-ahead log work there.
 
 A log needs memory shared between all who have the file open. On network file systems that is reported to be there,
 works on one machine, and loses data with two.
@@ -60,7 +60,7 @@ def filesystem_of(path: Path, mounts: Path = _MOUNTS) -> str | None:
 
 
 def on_network(directory: Path) -> bool:
-    """Whether other machines may use the files of a directory too. What nobody can tell is taken for local."""
+    """Tell whether other machines may use the files of a directory too. An unknown kind counts as local."""
     kind = filesystem_of(directory)
     if kind is None:
         return False
@@ -90,7 +90,7 @@ def why_no_locks(directory: Path) -> str | None:
 
 
 def wal_works(directory: Path) -> bool:
-    """Whether write-ahead logging works in a directory of this machine."""
+    """Tell whether write-ahead logging works in a directory of this machine."""
     # It may be reported as on and fail at the first write, so try it on a database that nobody needs.
     probe = directory / f".wal-probe-{secrets.token_hex(4)}"
     try:

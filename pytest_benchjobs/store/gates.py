@@ -1,4 +1,4 @@
-"""What gates said of a job: rows of the history, and a file of the bundle from which they can be had again."""
+"""Verdicts of gates on a job: rows of the history, and a file of the bundle from which they can be had again."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def keep_gate(root: Path, report: GateReport) -> None:
 
 
 def kept_gates(root: Path) -> list[GateReport]:
-    """What gates said of the job whose bundle is `root`, the newest last; nothing where none was asked.
+    """Read the reports of gates on the job whose bundle is `root`, the newest last; none where no gate judged it.
 
     Raises:
         InputError: the file is damaged, or cannot be read.

@@ -113,7 +113,7 @@ class History(HistoryReader):
 
     @property
     def behind(self) -> bool:
-        """Whether sums are: `save_trials` brings them up to date, also with no results, after a rest."""
+        """Tell whether sums are behind: `save_trials` brings them up to date, also with no results, after a rest."""
         return bool(self._behind)
 
     def save_job(self, record: JobRecord) -> None:
@@ -183,12 +183,12 @@ class History(HistoryReader):
             )
 
     def save_gate(self, report: GateReport) -> None:
-        """Keep what gates said of a job that was saved before."""
+        """Save the verdict of gates on a job that was saved before."""
         with self.transaction():
             self._save_gate(report.job, report)
 
     def replace_gates(self, job_id: str, reports: Iterable[GateReport]) -> None:
-        """Keep exactly this of what gates said of a job that was saved before."""
+        """Replace the verdicts of gates on a job that was saved before."""
         with self.transaction():
             self.connection.execute("DELETE FROM gates WHERE job = ?", (job_id,))
             for report in reports:

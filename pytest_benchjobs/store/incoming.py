@@ -40,10 +40,10 @@ class FoundTrial:
     outcome: Outcome
     finished_at: datetime.datetime
     origin: Origin | None = None
-    """What it is taken over from, if that is to be said of it."""
+    """The trial it is a reuse of, if it is to be marked as one."""
 
     def beats(self, other: FoundTrial) -> bool:
-        """Whether it is the one to keep: the newest that passed or failed, or else the newest."""
+        """Tell whether it is the one to keep: the newest that passed or failed, or else the newest."""
         return (self.outcome in _REAL, self.finished_at) > (other.outcome in _REAL, other.finished_at)
 
 
@@ -60,7 +60,7 @@ class IncomingJob:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MergeResult:
-    """What became of a job that came in."""
+    """Outcome of merging a job."""
 
     job: str
     name: str | None
@@ -68,11 +68,11 @@ class MergeResult:
     trials: int
     """That it has here now."""
     message: str = ""
-    """Why it was refused, or left as it is."""
+    """Reason why it was refused, or left as it is."""
 
 
 def ended_at(record: JobRecord) -> datetime.datetime:
-    """When a job ended, as far as that is known."""
+    """Return when a job ended, or else when it was created."""
     return record.finished_at or record.created_at
 
 

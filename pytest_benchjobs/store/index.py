@@ -37,7 +37,7 @@ def index_job(bundle: JobBundle, history: History, warnings: list[BundleWarning]
 def rebuild(directory: Path) -> tuple[int, int, list[BundleWarning]]:
     """Index all bundles anew; returns the number of jobs and of trials, and what could not be read.
 
-    Baselines are kept, and those that only `baselines.json` knows are taken over. Each job is replaced in one commit,
+    Baselines are kept, and those that only `baselines.json` has are restored. Each job is replaced in one commit,
     so jobs that run meanwhile lose nothing. A damaged history is moved aside.
 
     Raises:

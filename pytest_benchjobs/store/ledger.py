@@ -1,4 +1,4 @@
-"""What a job has spent on models so far, in its bundle while it runs: a job that is killed has paid all the same."""
+"""Ledger of a running job: its spending on models so far, which a job that is killed has paid all the same."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def note(ledger: Path, spent: Usage) -> None:
 
 
 def noted(root: Path) -> Usage:
-    """What was written down for the bundle at `root`; nothing if nothing was. Never raises."""
+    """Read the ledger of the bundle at `root`; empty if there is none. Never raises."""
     try:
         return Usage.model_validate_json(JobLayout(root).spent.read_bytes())
     except (OSError, ValidationError):

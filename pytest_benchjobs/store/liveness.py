@@ -87,7 +87,7 @@ def last_beat(root: Path) -> float:
 
 
 def has_beaten(root: Path) -> bool:
-    """Whether there is still a heartbeat, be it an old one."""
+    """Tell whether there is a heartbeat, however old."""
     return JobLayout(root).heartbeat.exists()
 
 
@@ -110,12 +110,12 @@ def ask_to_cancel(root: Path) -> None:
 
 
 def asked_to_cancel(root: Path) -> bool:
-    """Whether somebody has."""
+    """Tell whether somebody asked the job to stop."""
     return JobLayout(root).cancel.exists()
 
 
 def is_dead(root: Path, record: JobRecord, stale_seconds: float = STALE_SECONDS) -> bool:
-    """Whether the process that runs a job, in the bundle at `root`, is no more."""
+    """Tell whether the process that runs the job with the bundle at `root` has died."""
     if record.owner.host == current_owner().host:
         return not is_alive(record.owner)
     return last_beat(root) >= stale_seconds

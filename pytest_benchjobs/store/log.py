@@ -110,7 +110,7 @@ class CappedLog:
             view = view[len(piece) :]
 
     def _place(self, position: int) -> tuple[int, int]:
-        """Where in the file the byte at `position` of the output is, and how many follow it in one piece."""
+        """Map a position of the output to one of the file, with the number of bytes that follow in one piece."""
         if position < self._head:
             return position, self._head - position
         if not self._ring:

@@ -1,4 +1,4 @@
-"""Where the files of a trial are that did not run in its job: it was taken over, or graded anew."""
+"""Files of trials that did not run in their own job: reused or rescored ones."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .bundle import JobBundle, read_result
 from .copying import inside
 
 _STEPS = 100
-"""More often nobody takes over what was taken over. A chain that bites its own tail ends, too."""
+"""Reuses that are followed at most; a cycle ends here too."""
 
 
 def origins(directory: Path, result: TrialResult) -> Iterator[tuple[Path, bool]]:
     """Directories of the trials a result goes back to, the nearest first, and whether it is the same result there.
 
-    It is the same as long as it was taken over. From where it was graded anew, only what the agent did is the same. The
-    last one is the trial that the agent worked in.
+    A reused result is the same. Of a rescored one, only what the agent did is the same. The last directory is that of
+    the trial that the agent worked in.
 
     Raises:
         InputError: one is gone, damaged, or leads out of its job.

@@ -280,8 +280,8 @@ class HistoryReader:
         return TrialRow._make(rows[0]) if rows else None
 
     def was_kept(self, trial: str) -> bool:
-        """Whether anything was kept of a scenario, or of the trials with a node id, in any job."""
-        # What was taken over has what was kept of the trial that ran: that is looked for, by its index. CROSS: each job
+        """Tell whether anything was kept of a scenario, or of the trials with a node id, in any job."""
+        # A reused trial has what was kept of the trial that ran: that is looked for, by its index. CROSS: each job
         # is asked for its trial, not each trial for its job.
         query = (
             "SELECT EXISTS (SELECT 1 FROM trials WHERE benchmark IN (SELECT benchmark FROM runs) AND scenario = ?1 "
@@ -346,7 +346,7 @@ class HistoryReader:
         return found
 
     def events(self, job_id: str) -> list[EventRow]:
-        """What happened to a job, the oldest first."""
+        """List the events of a job, the oldest first."""
         rows = self.select("SELECT at, kind, message FROM events WHERE job = ? ORDER BY id", job_id)
         return [EventRow(datetime.datetime.fromisoformat(at), kind, message) for at, kind, message in rows]
 

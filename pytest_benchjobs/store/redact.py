@@ -20,14 +20,14 @@ _SECRET_NAME = re.compile(r"(?i)(^|_)(api_?)?(key|token|secret|password|passwd|p
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pattern:
-    """What a secret nobody told us about looks like.
+    """Pattern of secrets that were not announced.
 
     No look-around: it must match the same in the pieces of a stream.
     """
 
     name: str
     prefix: bytes
-    """How every match begins, literally."""
+    """Texts that every match begins with."""
     rest: bytes
     """A regular expression for what follows."""
     longest: int
@@ -43,7 +43,7 @@ PATTERNS = (
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Whether a variable holds something that must not be shown, such as `OPENAI_API_KEY=sk-...`.
+    """Tell whether a variable holds something that must not be shown, such as `OPENAI_API_KEY=sk-...`.
 
     A switch does not, nor does a number that is too short to be redacted, nor a number of tokens (`MAX_TOKENS=200000`).
     """
@@ -212,7 +212,7 @@ def _wrapped(form: bytes) -> tuple[bytes, tuple[bytes, ...], int]:
 
 _ESCAPED_BYTE = re.compile("%[0-9A-F]{2}")
 _SPECIAL = re.compile(r"[^ !#$%()*+,.0-9:;=?@A-Z\[\]^_`a-z{|}~-]")
-"""What JSON or HTML may write in another way."""
+"""Characters that JSON or HTML may write in another way."""
 _SHORT = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f"}
 _ENTITIES = {"&": b"&amp;", "<": b"&lt;", ">": b"&gt;", '"': b"&(?:quot|#34);", "'": b"&(?:#0?39|#x27|apos);"}
 _QUOTED = 15

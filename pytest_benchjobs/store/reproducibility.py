@@ -1,4 +1,4 @@
-"""What somebody would need to know to run a job again."""
+"""Facts that are needed to run a job again."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ class IniVariables(NamedTuple):
     """An argument that overrides the ini key `bench_env`."""
 
     upto: str
-    """What is before the values: `-obench_env=`."""
+    """Return what is before the values: `-obench_env=`."""
     lines: list[str]
     """The values, `NAME=VALUE` each."""
 
 
 def ini_variables(previous: str, argument: str) -> IniVariables | None:
-    """What an argument after `previous` says of variables, if it is pytest's `-o bench_env=...`, in whatever form."""
+    """Return the variables of an argument after `previous`, if it is pytest's `-o bench_env=...`, in whatever form."""
     match = _OVERRIDDEN.fullmatch(argument)
     if match is None or not (match["option"] or _OVERRIDING.fullmatch(previous)):
         return None
@@ -92,7 +92,7 @@ def _without_value(assignment: str) -> str:
 
 
 def is_ancestor(directory: Path, commit: str, of: str) -> bool | None:
-    """Whether a commit is an ancestor of another one, or the same. None: that cannot be told in this directory."""
+    """Tell whether a commit is an ancestor of another one, or the same. None: unknown in this directory."""
     if not (_COMMIT.fullmatch(commit) and _COMMIT.fullmatch(of)):
         return None
     done = _called(directory, "merge-base", "--is-ancestor", commit, of)
@@ -100,14 +100,14 @@ def is_ancestor(directory: Path, commit: str, of: str) -> bool | None:
 
 
 def head(directory: Path) -> str | None:
-    """The commit that is checked out in a directory, as git or CI says; None: nobody knows."""
+    """The commit that is checked out in a directory, as git or CI says; None: unknown."""
     found = _git(directory)
     commit = found and found["commit"]
     return commit if isinstance(commit, str) else None
 
 
 def person(directory: Path) -> str | None:
-    """Who is at work: whoever started the run of CI, else the git user, else the login; None: nobody knows."""
+    """Name the user: whoever started the run of CI, else the git user, else the login; None: unknown."""
     for variable in _ACTORS:
         if os.environ.get(variable):
             return one_line(os.environ[variable], _NAME)

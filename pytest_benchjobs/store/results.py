@@ -98,7 +98,7 @@ def refuse_without_jobs(history: HistoryReader) -> None:
 
 
 def _hint(history: HistoryReader, text: str) -> str:
-    """What may have been meant, and what there is."""
+    """Suggest jobs with similar names, or the latest ones."""
     latest = [job.id for job in history.job_page(limit=_SHOWN)]
     if not latest:
         refuse_without_jobs(history)

@@ -1,4 +1,4 @@
-"""What the history keeps of jobs, runs, trials, scores and events, as plain values."""
+"""Rows of the history: jobs, runs, trials, scores and events as plain values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class JobRow:
     """Those of `trials` that did not run in this job."""
     mean_score: float | None
     cost_usd: float | None
-    """Of what ran in this job; None when nobody knows of any trial."""
+    """Of what ran in this job; None when it is unknown of all trials."""
     agents: tuple[str, ...]
     """Labels, in order of their runs."""
     benchmarks: tuple[str, ...]
@@ -78,7 +78,7 @@ class RunRow:
 
 
 class TrialRow(NamedTuple):
-    """What the history knows of a trial; the whole result is in the bundle, at `path` of its job.
+    """A trial in the history; the whole result is in the bundle, at `path` of its job.
 
     A tuple, since there may be many: they are read in two thirds of the time that dataclasses take.
     """
@@ -107,7 +107,7 @@ class TrialRow(NamedTuple):
     provider: str | None
     signature: str | None
     reused: str | None
-    """The job it was taken over from: it did not run in this one."""
+    """The job it was reused from: it did not run in this one."""
     rescored: str | None
     """The job whose trial was graded anew: no agent ran in this one."""
     kept: str | None
@@ -151,7 +151,7 @@ class FigureRow(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScoreRow:
-    """What one scorer said of a trial."""
+    """The score that one scorer gave a trial."""
 
     scorer: str
     type: str
@@ -171,7 +171,7 @@ class EventRow:
 
 
 class PairRow(NamedTuple):
-    """What comparing asks of a trial; light, since a comparison reads all of two jobs."""
+    """A trial as comparisons need it; light, since a comparison reads all of two jobs."""
 
     benchmark: str
     scenario: str
@@ -185,9 +185,9 @@ class PairRow(NamedTuple):
     input_tokens: int | None
     output_tokens: int | None
     comparable: str | None
-    """Digest of what both sides of a comparison must have in common; None: nobody knows."""
+    """Digest of what both sides of a comparison must have in common; None: unknown."""
     reused: str | None
-    """The job it was taken over from: no new sample."""
+    """The job it was reused from: no new sample."""
     rescored: str | None
     known: str | None
     tags: str | None
@@ -269,7 +269,7 @@ def trial_values(result: TrialResult) -> tuple[object, ...]:
 
 
 def pair_row(result: TrialResult) -> PairRow:
-    """What comparing asks of a trial that is not in the history."""
+    """Make a row for comparing of a trial that is not in the history."""
     values = dict(zip(TRIAL_COLUMNS, trial_values(result), strict=True))
     return PairRow._make(values[name.rstrip("_")] for name in PairRow._fields)
 

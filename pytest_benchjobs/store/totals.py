@@ -40,9 +40,9 @@ def totals(results: Iterable[TrialResult]) -> Totals:
 
 
 def spent_by(results: Iterable[TrialResult]) -> Usage:
-    """What trials spent in their own job: nothing for those that were reused, or only graded anew.
+    """Sum up what trials spent in their own job. Reused and rescored ones spent nothing.
 
-    Limits of the job are held against it, so what agents say of themselves is left out.
+    Limits of the job are checked against it, so what agents say of themselves is left out.
     """
     whole = nothing = Usage()
     for result in results:

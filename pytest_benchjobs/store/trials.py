@@ -35,19 +35,19 @@ class TrialDirectory:
         self._node_id = trial.node_id
         self._final = root / trial_path(trial.agent.label, trial.scenario.id, trial.attempt)
         self.layout = TrialLayout(hidden(self._final))
-        """Where the files are now."""
+        """Directory of the files now."""
         with writing(self.path):
             self.path.mkdir(parents=True)
             self._start_clean()
 
     @property
     def relative(self) -> str:
-        """Where the trial will be, relative to the job's directory."""
+        """Path of the trial once it is committed, relative to the job."""
         return self._final.relative_to(self._root).as_posix()
 
     @property
     def path(self) -> Path:
-        """Where the files are now."""
+        """Directory of the files now."""
         return self.layout.root
 
     def set_aside(self, try_number: int) -> None:
@@ -141,7 +141,7 @@ def genuine(
 
 
 def _misplaced(root: Path, directory: Path, job: str, result: TrialResult) -> str | None:
-    """Why a result cannot be the one of its directory."""
+    """Return the reason why a result cannot belong to its directory."""
     if result.job != job:
         return "is the result of another job"
     usual = f"{root}/{trial_path(result.agent.label, result.scenario, result.attempt)}"

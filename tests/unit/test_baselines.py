@@ -25,7 +25,7 @@ from pytest_benchjobs.model.gate import GateConfig
 from pytest_benchjobs.model.job import JobRecord, JobStatus
 from pytest_benchjobs.model.result import Signature
 from pytest_benchjobs.report import write_reports
-from pytest_benchjobs.store.baseline_file import baseline_json, read_baseline_file
+from pytest_benchjobs.store.baseline_file import JsonFile, baseline_json, baseline_of
 from pytest_benchjobs.store.baselines import restore_baselines, set_baseline
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
@@ -539,7 +539,7 @@ def test_a_side_comes_back_from_its_file(tmp_path: Path, listed: list[Cell]) -> 
     side = Side("x", (ONE,), {cell.key: cell for cell in listed if cell.scores or cell.errors})
     path = tmp_path / "baseline.json"
     path.write_bytes(baseline_json(as_file(side, name="x")))
-    assert as_side(read_baseline_file(path), "x") == side
+    assert as_side(baseline_of(JsonFile(path)), "x") == side
     backwards = Side("x", (ONE,), dict(reversed(list(side.cells.items()))))
     assert path.read_bytes() == baseline_json(as_file(backwards, name="x"))
 
@@ -575,7 +575,7 @@ def test_whatever_a_file_says_is_read_or_an_input_error(
     path = tmp_path / "baseline.json"
     path.write_text(json.dumps(data))
     try:
-        read = read_baseline_file(path)
+        read = baseline_of(JsonFile(path))
     except InputError as error:
         assert str(error).startswith(f"{path}:")
     else:
@@ -588,7 +588,7 @@ def test_whatever_bytes_are_no_baseline(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "baseline.json"
     path.write_bytes(content)
     with pytest.raises(InputError):
-        read_baseline_file(path)
+        baseline_of(JsonFile(path))
 
 
 @pytest.mark.parametrize(
@@ -624,11 +624,11 @@ def test_what_is_wrong_in_a_file_is_told_with_its_line(
     )
     path = tmp_path / "baseline.json"
     path.write_text(text)
-    assert read_baseline_file(path).scenarios[0].scores == (1.0, 0.5)
+    assert baseline_of(JsonFile(path)).scenarios[0].scores == (1.0, 0.5)
     assert old in text
     path.write_text(text.replace(old, new, 1))
     with pytest.raises(InputError) as error:
-        read_baseline_file(path)
+        baseline_of(JsonFile(path))
     first = error.value.errors[0] if isinstance(error.value, InputErrors) else error.value
     assert (first.line, why in first.message) == (line, True), str(first)
 
