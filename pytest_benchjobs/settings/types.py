@@ -166,5 +166,11 @@ def validated(setting: Setting, value: Any) -> Any:
         return _adapter(setting).validate_python(value)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
+        if (
+            problem["type"] == "string_pattern_mismatch"
+        ):  # of all that settings have, only variables have a pattern
+            raise ValueError(
+                f"{problem['input']!r} is not a name for a variable (letters, digits and '_')"
+            ) from None
         place = tuple(part for part in problem["loc"] if part != "[key]")
         raise ValueError(in_words(problem, place)) from None

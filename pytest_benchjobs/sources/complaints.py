@@ -189,7 +189,7 @@ def in_words(problem: Any, place: Place) -> str:
         return f"must be {words} {context[key]:g}, not {_show(found)}"
     if kind == "string_pattern_mismatch":
         if context["pattern"].startswith("^[A-Za-z_]"):
-            return f"{_show(found)} is not a name for a variable (letters, digits and '_')"
+            return f"{_show(found)} is not the name of an environment variable: letters, digits and _ only"
         if context["pattern"].startswith("^[a-z0-9]"):
             return f"{_show(found)} is not a capability: lower-case letters, digits and . _ - only, such as vision"
         return f"{_show(found)} is not a name: letters, digits and . _ + = - only, starting with a letter or digit"

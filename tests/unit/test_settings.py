@@ -202,7 +202,7 @@ def test_a_path_in_a_file_is_meant_from_there(tmp_path: Path) -> None:
         ("matrix: {parameters: {t: []}}", "job.yaml:1: matrix.parameters.t: is empty"),
         (
             "env: {1A: x}",
-            "job.yaml:1: env.1A: '1A' is not a name for a variable (letters, digits and '_')",
+            "job.yaml:1: env.1A: '1A' is not the name of an environment variable: letters, digits and _ only",
         ),
         (
             "agents: [{agent: x, base_url: localhost}]",
