@@ -128,6 +128,13 @@ def test_of_a_patch_only_what_changed_comes_along_with_the_directories_on_the_wa
     assert list(found) == ["app", "app/src", "app/src/changed", "app/new", "app/new/file"]
 
 
+def test_no_more_than_twenty_notes_are_kept() -> None:
+    for missing, kept in ((20, 20), (21, 20)):
+        taken = take(_engine(at="/else"), {f"/{number}": () for number in range(missing)}, limit=1)
+        taken.archive.close()
+        assert len(taken.notes) == kept
+
+
 def test_what_is_not_there_is_said() -> None:
     taken = take(_engine(at="/else"), {"/app": ()}, limit=1)
     taken.archive.close()

@@ -549,6 +549,14 @@ class TestGithubFiles:
         ends = re.findall(r"<<(end_[0-9a-f]{32})$", (tmp_path / "output").read_text(), re.MULTILINE)
         assert len(set(ends)) == 10
 
+    def test_the_drop_is_the_worst_of_the_rules_about_the_mean(self, tmp_path: Path) -> None:
+        cost = rule_report(rule=Rule(text="cost:5%", metric="cost", amount=0.05), change=-0.9)
+        rules = tuple(rule_report(change=change) for change in (0.02, -0.03, -0.01))
+        values = outputs(record(tmp_path), [result()], gate_report(rules=(cost, *rules)), 10)
+        assert (values["verdict"], values["delta"], values["exit"]) == ("regressed", "-3.0", "10")
+        for left in ((), (cost,), (rule_report(change=None),)):
+            assert outputs(record(tmp_path), [], gate_report(rules=left), 0)["delta"] == ""
+
     def test_other_systems_are_told_nothing_by_lines(self, tmp_path: Path) -> None:
         assert told(Host(Ci.GITLAB, tmp_path), gate=gate_report()) == ([], [])
 

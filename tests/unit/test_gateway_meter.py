@@ -253,3 +253,52 @@ def test_what_was_not_asked_for_is_found_however_a_stream_is_cut(end: bytes, siz
     remover = UsageRemover()
     passed = b"".join(remover.feed(stream[at : at + size]) for at in range(0, len(stream), size))
     assert passed + remover.finish() == stream.replace(usage, b"")
+
+
+def _refusal(kind: Kind, event: Any) -> str | None:
+    meter = Meter(kind, streamed=False)
+    meter.feed(json.dumps(event).encode())
+    return meter.finish().refused
+
+
+@pytest.mark.parametrize(
+    ("why", "refused"),
+    [
+        ("refusal", True),
+        ("content_filter", True),
+        ("SAFETY", True),
+        ("PROHIBITED_CONTENT", True),
+        ("BLOCKLIST", True),
+        ("SPII", True),
+        ("RECITATION", True),
+        ("IMAGE_SAFETY", True),
+        ("stop", False),
+        ("STOP", False),
+        ("end_turn", False),
+        ("max_tokens", False),
+        (None, False),
+        (7, False),
+    ],
+)
+def test_an_answer_is_a_refusal_only_if_it_ended_as_one(why: object, *, refused: bool) -> None:
+    said = str(why) if refused else None
+    for key in ("delta", "message"):
+        assert _refusal(Kind.MESSAGES, {"type": "message", key: {"stop_reason": why}}) == said
+    assert _refusal(Kind.MESSAGES, {"type": "message", "stop_reason": why}) == said
+    assert _refusal(Kind.CHAT, {"choices": [{"finish_reason": "stop"}, {"finish_reason": why}]}) == said
+    assert _refusal(Kind.RESPONSES, {"incomplete_details": {"reason": why}}) == said
+    assert _refusal(Kind.RESPONSES, {"response": {"incomplete_details": {"reason": why}}}) == said
+    assert _refusal(Kind.GENERATE, {"candidates": [7, {"finishReason": why}]}) == said
+
+
+def test_a_refusal_in_words_is_one_however_it_ended() -> None:
+    for part in ("delta", "message"):
+        assert (
+            _refusal(Kind.CHAT, {"choices": [{part: {"refusal": "no"}, "finish_reason": "stop"}]})
+            == "refusal"
+        )
+        assert _refusal(Kind.CHAT, {"choices": [{part: {"refusal": None}, "finish_reason": "stop"}]}) is None
+    assert _refusal(Kind.RESPONSES, {"output": [{"content": [{"type": "refusal"}]}]}) == "refusal"
+    assert _refusal(Kind.RESPONSES, {"output": [{"content": [{"type": "output_text"}]}]}) is None
+    assert _refusal(Kind.GENERATE, {"promptFeedback": {"blockReason": "X" * 60}}) == "X" * 50
+    assert _refusal(Kind.GENERATE, {"promptFeedback": {}}) is None

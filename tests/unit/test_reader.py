@@ -543,3 +543,15 @@ def test_what_was_kept_is_known_by_scenario_and_by_node_id(history: History) -> 
     save(history, JOB, made("a", kept="image"), made("b"))
     asked = ("a", made("a").node_id, "b", made("b").node_id, "c")
     assert [history.was_kept(trial) for trial in asked] == [True, True, False, False, False]
+
+
+def test_a_job_is_found_by_its_id_whatever_else_there_is(history: History) -> None:
+    save(history, "20260101-000000-aaaaaa", name="first")
+    save(history, "20260102-000000-bbbbbb", name="second")
+    save(history, "20260103-000000-cccccc")
+    found = history.job("20260102-000000-bbbbbb")
+    assert found is not None
+    assert (found.id, found.name) == ("20260102-000000-bbbbbb", "second")
+    assert history.job("20260104-000000-dddddd") is None
+    assert sorted(history.names()) == ["first", "second"]
+    assert len(history.jobs(2)) == 2

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.agents.builtin import builtin_agents
-from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand
+from pytest_benchjobs.agents.protocol import PROBLEM_VARIABLE, AgentCall, AgentCommand
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.errors import (
     ContainerLost,
@@ -36,6 +36,7 @@ from pytest_benchjobs.model.scenario import (
     CarriedPath,
     Environment,
     FreshContainer,
+    Grading,
     HealthCheck,
     Reference,
     Requires,
@@ -49,6 +50,7 @@ from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.testing import FakeProvider, FakeSandbox
 from pytest_benchjobs.trial import artifacts
 from pytest_benchjobs.trial.cancellation import Cancellation
+from pytest_benchjobs.trial.ending import Ended, end_agent, put_back, some
 from pytest_benchjobs.trial.prepare import Services
 from pytest_benchjobs.trial.run import run_trial
 
@@ -1196,3 +1198,84 @@ def test_where_no_other_container_can_be_had_a_broken_scorer_stays_an_error(benc
     result = bench.run(scorers=(BREAKS_ON_WORK,))
     assert _kind(result) == ("error", "scorer_crashed", None)
     assert result.notes == ("whether the agent broke scorer right: no room",)
+
+
+# The end of an agent
+
+
+class _Left:
+    """A sandbox in which processes were left running, and that notes what is done to it, in order."""
+
+    def __init__(self, *running: str, spared: int = 0, programs: tuple[str, ...] = ()) -> None:
+        self._running, self._spared, self._programs = running, spared, programs
+        self.done: list[str] = []
+
+    def processes(self) -> tuple[str, ...]:
+        return self._running
+
+    def end_processes(self) -> None:
+        self.done.append("end all")
+
+    def end_commands(self, variable: str) -> tuple[str, ...]:
+        assert variable == PROBLEM_VARIABLE
+        self.done.append("end commands")
+        return self._running[self._spared :]
+
+    def restore_programs(self) -> tuple[str, ...]:
+        self.done.append("restore")
+        return self._programs
+
+    def elsewhere(self) -> tuple[str, ...]:
+        self.done.append("elsewhere")
+        return ("/etc/passwd",)
+
+
+def _end(sandbox: _Left, grading: str, **options: Any) -> Ended:
+    return end_agent(sandbox, Grading(grading), **options)  # type: ignore[arg-type]
+
+
+def test_how_an_agent_ends_depends_on_the_grading_and_on_how_much_it_left() -> None:
+    left = _Left("daemon", "shell", spared=1, programs=("/bin/ls",))
+    ended = _end(left, "strict")
+    assert left.done == ["end all", "restore", "elsewhere"]
+    assert (ended.killed, ended.tampered, ended.elsewhere) == (
+        ("daemon", "shell"),
+        ("/bin/ls",),
+        ("/etc/passwd",),
+    )
+    assert ended.notes == ("killed 2 process(es) the agent had left running: daemon, shell",)
+    assert ended.loss == "killed before it was graded, being left running: daemon, shell"
+
+    for most, spared in ((None, True), (4, True), (3, False)):
+        left = _Left("daemon", "shell", spared=1)
+        ended = _end(left, "contract", most=most)
+        assert left.done == (["restore", "end commands", "restore"] if spared else ["end all", "restore"])
+        assert (ended.leftovers, ended.elsewhere) == (("daemon", "shell"), None)
+        assert ended.killed == (("shell",) if spared else ("daemon", "shell"))
+    ended = _end(_Left("daemon", "shell", spared=1), "contract")
+    assert ended.notes == (
+        "killed 1 process(es) the agent had left running: shell",
+        "kept 1 process(es) the agent had left running: daemon",
+    )
+
+
+def test_where_it_is_graded_elsewhere_nobody_looks_for_changes_there() -> None:
+    left = _Left()
+    ended = _end(left, "strict", carried=True)
+    assert left.done == ["end all", "restore"]
+    assert (ended.elsewhere, ended.notes, ended.loss) == (None, (), None)
+
+
+def test_programs_put_back_before_are_told_once() -> None:
+    left = _Left(programs=("/bin/ls", "/bin/cat"))
+    assert put_back(left, ("/bin/ls",)) == ("/bin/cat",)  # type: ignore[arg-type]
+    assert put_back(left) == ("/bin/ls", "/bin/cat")  # type: ignore[arg-type]
+    many = _Left(programs=tuple(f"/bin/{number}" for number in range(201)))
+    assert len(put_back(many)) == 200  # type: ignore[arg-type]
+
+
+def test_of_many_commands_three_are_shown_and_fifty_kept() -> None:
+    assert some(["a", "b", "c"]) == "a, b, c"
+    assert some(["a", "b", "c", "d"]) == "a, b, c and 1 more"
+    ended = _end(_Left(*(f"p{number}" for number in range(51))), "strict")
+    assert len(ended.leftovers) == 50

@@ -1,0 +1,107 @@
+"""A sandbox that has written more than it may is found, whatever the engine answers for others."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.model.errors import EngineError
+from pytest_benchjobs.sandbox.docker import watch
+from pytest_benchjobs.sandbox.docker.watch import StorageGuard
+
+MANY_ROUNDS = 5
+
+
+class _Engine:
+    """Answers how much containers have written; an exception is raised."""
+
+    base_url, api_version = "http://engine", "1.44"
+
+    def __init__(self, sizes: dict[str, Any]) -> None:
+        self._sizes = sizes
+        self._asked: dict[str, int] = dict.fromkeys(sizes, 0)
+        self._changed = threading.Condition()
+
+    @property
+    def client(self) -> _Engine:
+        return self
+
+    def get(self, url: str, *, params: dict[str, str], timeout: float) -> Any:
+        assert (params, timeout) == ({"size": "1"}, 120)
+        name = url.removeprefix("http://engine/v1.44/containers/").removesuffix("/json")
+        with self._changed:
+            self._asked[name] += 1
+            self._changed.notify_all()
+        size = self._sizes[name]
+        if isinstance(size, Exception):
+            raise size
+        return SimpleNamespace(json=lambda: size)
+
+    def asked(self, name: str) -> int:
+        return self._asked[name]
+
+    def wait_for(self, name: str) -> None:
+        """Wait until a container was measured several times from now on."""
+        with self._changed:
+            least = self._asked[name] + MANY_ROUNDS
+            assert self._changed.wait_for(lambda: self._asked[name] >= least, 30)
+
+
+def _counting(names: list[str], name: str, error: Exception | None = None) -> Callable[[], None]:
+    def exceeded() -> None:
+        names.append(name)
+        if error is not None:
+            raise error
+
+    return exceeded
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_POLL", 0.001)
+    monkeypatch.setattr(watch, "_POLL_SHARE", 0.0)
+
+
+def test_who_is_over_the_limit_is_told_of_once_and_the_others_go_on_being_measured() -> None:
+    sizes = {
+        "over": {"SizeRw": 101},
+        "stubborn": {"SizeRw": 1000},
+        "at": {"SizeRw": 100},
+        "unknown": {},
+        "null": {"SizeRw": None},
+        "gone": OSError("gone"),
+        "odd": ValueError("no JSON"),
+    }
+    engine, told = _Engine(sizes), list[str]()
+    guard = StorageGuard(engine)  # type: ignore[arg-type]
+    for name in ("stubborn", "gone", "odd", "unknown", "null", "over", "at"):
+        error = EngineError("it cannot be ended") if name == "stubborn" else None
+        guard.add(name, 100, _counting(told, name, error))
+    engine.wait_for("at")
+    guard.close()
+    assert sorted(told) == ["over", "stubborn"]
+    assert (engine.asked("over"), engine.asked("stubborn")) == (1, 1)
+
+
+def test_who_is_discarded_is_measured_no_more() -> None:
+    engine, told = _Engine({"one": {"SizeRw": 1}, "other": {"SizeRw": 1}}), list[str]()
+    guard = StorageGuard(engine)  # type: ignore[arg-type]
+    guard.add("one", 1, _counting(told, "one"))
+    guard.add("other", 1, _counting(told, "other"))
+    engine.wait_for("one")
+    guard.discard("one")
+    guard.discard("never there")
+    engine.wait_for("other")
+    before = engine.asked("one")
+    engine.wait_for("other")
+    assert engine.asked("one") == before
+    guard.close()
+    assert told == []
+
+
+def test_one_that_watches_nothing_can_be_closed() -> None:
+    StorageGuard(_Engine({})).close()  # type: ignore[arg-type]
