@@ -31,7 +31,7 @@ from ._pytest_call import Call
 
 if TYPE_CHECKING:
     from ..report.documents.detach import DetachDocument
-    from ._run_options import Asked
+    from ._run_options import RunRequest
 
 _NEW_SECONDS = 30.0
 """Time until a new job counts as started. Mistakes show before that; most jobs have begun after two seconds."""
@@ -40,7 +40,7 @@ _RESUMED_SECONDS = 2.0
 _POLL_SECONDS = 0.05
 
 
-def run_detached(asked: Asked, output: str) -> int:
+def run_detached(request: RunRequest, output: str) -> int:
     """Start a new job, and print its id.
 
     Raises:
@@ -48,7 +48,7 @@ def run_detached(asked: Asked, output: str) -> int:
         InfrastructureError: the files of the job cannot be written.
 
     """
-    document = _start(asked)
+    document = _start(request)
     if document.status == "failed":
         raise click.ClickException(document.message or f"pytest ended at once; see {document.log}")
     timeout = (
@@ -96,34 +96,34 @@ def resume_detached(call: Call, directory: Path, record: JobRecord, output: str)
     return _print(document, f"Benchmark job resumed: {record.id}", output)
 
 
-def _start(asked: Asked) -> DetachDocument:
+def _start(request: RunRequest) -> DetachDocument:
     """Start a new job, and wait until it runs, has failed, or has been starting for long."""
-    _refuse_secrets(asked.call)
+    _refuse_secrets(request.call)
     job_id = new_job_id()
-    _launch(asked, job_id)
-    bundle = JobBundle(asked.directory, job_id)
+    _launch(request, job_id)
+    bundle = JobBundle(request.directory, job_id)
     deadline = time.monotonic() + _NEW_SECONDS
     while (record := bundle.read()).status is JobStatus.INITIALIZING and time.monotonic() < deadline:
         time.sleep(_POLL_SECONDS)
     agent_timeout = record.config.agent_timeout
-    timeout = asked.agent_timeout if agent_timeout is None else agent_timeout
+    timeout = request.agent_timeout if agent_timeout is None else agent_timeout
     return _document(bundle, record, timeout, record.owner.pid)
 
 
-def _launch(asked: Asked, job_id: str) -> None:
+def _launch(request: RunRequest, job_id: str) -> None:
     """Start `job.detach`, which answers when the job has its files."""
     order = {
         "job": job_id,
-        "name": asked.name,
-        "directory": str(asked.directory),
-        "command": [*asked.call.command, "--bench-job-id", job_id],
-        "arguments": asked.call.arguments,
-        "cwd": str(asked.call.directory),
+        "name": request.name,
+        "directory": str(request.directory),
+        "command": [*request.call.command, "--bench-job-id", job_id],
+        "arguments": request.call.arguments,
+        "cwd": str(request.call.directory),
     }
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest_benchjobs.job.detach"],
-        cwd=asked.call.directory,
-        env=asked.call.environment,
+        cwd=request.call.directory,
+        env=request.call.environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

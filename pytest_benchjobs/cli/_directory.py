@@ -22,7 +22,7 @@ _INI_FILES = (
     "setup.cfg",
 )
 _SECTIONS = {"pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]", "setup.cfg": "[tool:pytest]"}
-"""Of files that are for others as well."""
+"""Section of pytest in files that other tools use too."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -49,12 +49,12 @@ def default_directory() -> Path:
 
 
 def directory_of(root: Path) -> Path:
-    """Where the results of a project go."""
+    """Return the results directory of a project."""
     return root / (ini_value(root, "bench_dir") or "reports")
 
 
 def ini_value(place: Path, key: str) -> str | None:
-    """What an ini file of pytest in this directory says of a key."""
+    """Return the value of a key in the ini file of pytest in this directory."""
     for name in _INI_FILES:
         path = place / name
         try:
@@ -73,7 +73,7 @@ def ini_value(place: Path, key: str) -> str | None:
 
 
 def _is_configured(place: Path) -> bool:
-    """Whether an ini file there makes it a rootdir of pytest."""
+    """Return whether an ini file makes this directory a rootdir of pytest."""
     for name in _INI_FILES:
         try:
             text = (place / name).read_text("utf-8")

@@ -1,4 +1,4 @@
-"""What `doctor` looks at. Each function looks at one thing and returns what it found, and the cure of what is wrong."""
+"""Checks of `doctor`. Each function looks at one thing and returns findings, with the cure of a problem."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ ROOM_FOR_IMAGES = 5 * _GB
 ROOM_FOR_RESULTS = 1 * _GB
 _SOON = datetime.timedelta(days=14)
 SKEW = 5.0
-"""Seconds between the engine's clock and ours that nobody minds."""
+"""Seconds between the engine's clock and ours that do no harm."""
 
 
 def ok(check: str, found: str) -> Finding:
-    """Nothing is wrong."""
+    """Return a finding without a problem."""
     return Finding(check=check, health=Health.OK, found=found)
 
 
 def problem(check: str, found: str, cure: str) -> Finding:
-    """Something is."""
+    """Return a problem and its cure."""
     return Finding(check=check, health=Health.PROBLEM, found=found, cure=cure)
 
 
 def skipped(check: str, found: str) -> Finding:
-    """It cannot be told from here."""
+    """Return a check that cannot be made from here."""
     return Finding(check=check, health=Health.SKIPPED, found=found)
 
 
 def versions() -> Finding:
-    """Python and what else takes part, and whether pytest knows our plugin."""
+    """Look up versions of Python and packages, and the entry point of the plugin."""
     names = ("pytest-benchjobs", "pytest", "pytest-xdist", "docker", "pydantic")
     found = [f"Python {platform.python_version()}"]
     for name in names:
@@ -72,7 +72,7 @@ def versions() -> Finding:
 
 
 def clock(newest_job: datetime.datetime | None) -> Finding:
-    """The clock of this machine, against what must have been before now."""
+    """Compare the clock of this machine with times that are past."""
     now = time.time()
     installed = Path(__file__).stat().st_mtime
     cure = "set the clock (sudo timedatectl set-ntp true)"
@@ -87,7 +87,7 @@ def clock(newest_job: datetime.datetime | None) -> Finding:
 
 
 def engine(facts: EngineFacts) -> Iterator[Finding]:
-    """An engine that answers: what it is, its clock, its disk, its limits, and what dead processes left in it."""
+    """Check an engine that answers: its version, clock and disk, and left-overs of dead processes."""
     yield ok(
         "engine",
         f"Docker Engine {facts.version}, API {facts.api}, {facts.storage_driver}, {counted(facts.cpus, 'CPU')}, "
@@ -113,7 +113,7 @@ def engine(facts: EngineFacts) -> Iterator[Finding]:
 
 
 def limits(unsupported: Sequence[str], missing: Sequence[str] | None) -> Finding:
-    """Limits of containers: what the engine says of them, and what became of a try."""
+    """Check limits of containers: those the engine lacks, and those a container was tried with."""
     not_there = sorted({*unsupported, *(missing or ())})
     if not_there:
         return problem(
@@ -129,7 +129,7 @@ def limits(unsupported: Sequence[str], missing: Sequence[str] | None) -> Finding
 
 
 def results(directory: Path) -> Iterator[Finding]:
-    """The results directory: can it be written, how much room is there, what kind of file system it is on."""
+    """Check the results directory: permission to write, free space, kind of file system."""
     place = next(path for path in (directory.absolute(), *directory.absolute().parents) if path.exists())
     refusal = _write(place)
     if refusal is not None:
@@ -149,7 +149,7 @@ def results(directory: Path) -> Iterator[Finding]:
 
 
 def history(path: Path) -> Finding:
-    """The history: its version, whether it is whole, whether it has all jobs."""
+    """Check the history: version, integrity, missing jobs."""
     from ..store.bundle import JobBundle
     from ..store.database import migrations
 
@@ -195,7 +195,7 @@ def history(path: Path) -> Finding:
 
 
 def jobs(directory: Path) -> Iterator[Finding]:
-    """Jobs that are said to run, and do not; jobs whose files somebody keeps to themselves."""
+    """Find jobs whose process died, and jobs whose files cannot be read."""
     from ..model.errors import InputError
     from ..store.bundle import JobBundle
     from ..store.liveness import is_dead
@@ -224,7 +224,7 @@ def jobs(directory: Path) -> Iterator[Finding]:
 
 
 def keys(agent: str) -> Finding:
-    """The variables an agent needs; which of them, only its model tells."""
+    """Check the variables with keys that an agent needs for its model."""
     from ..agents.catalogue import all_agents
     from ..agents.described import DescribedAgent
     from ..agents.readiness import key_variables
@@ -262,7 +262,7 @@ def keys(agent: str) -> Finding:
 
 
 def agents() -> Finding:
-    """The agents that are there."""
+    """List the agents that are known here, and those that were fetched."""
     from ..agents.catalogue import all_agents
     from ..agents.described import DescribedAgent
     from ..agents.packages import trouble
@@ -282,7 +282,7 @@ def agents() -> Finding:
 
 
 def data(paths: Sequence[Path]) -> Iterator[Finding]:
-    """Benchmarks: can they be read."""
+    """Read benchmarks."""
     from ..model.errors import InputError, InputErrors
     from ..sources import find_sources
     from ..sources.protocol import Unsupported
@@ -313,7 +313,7 @@ def data(paths: Sequence[Path]) -> Iterator[Finding]:
 
 
 def known(path: Path, today: datetime.date) -> Iterator[Finding]:
-    """The file of known failures, where there is one: an entry that is over keeps every trial from running."""
+    """Check the file of known failures, if there is one: an expired entry stops every trial."""
     from ..model.errors import InputError, InputErrors
     from ..settings.known import read_known
 
@@ -335,7 +335,7 @@ def known(path: Path, today: datetime.date) -> Iterator[Finding]:
 
 
 def kept(bytes_each: Sequence[int]) -> Finding:
-    """What was kept of trials."""
+    """Count the kept file systems of trials."""
     if not bytes_each:
         return ok("kept", "no file systems of trials")
     return ok(
@@ -370,7 +370,7 @@ def _engine_disk(facts: EngineFacts) -> Finding:
 
 
 def _write(place: Path) -> str | None:
-    """Why nothing can be written there."""
+    """Write a file and remove it; returns the reason where that fails."""
     try:
         with tempfile.NamedTemporaryFile(dir=place, prefix=".benchjobs-probe-") as file:
             file.write(b"probe")

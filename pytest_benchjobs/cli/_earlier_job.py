@@ -13,8 +13,8 @@ from ..settings.parse import parse
 from ..settings.table import ALL, BY_NAME
 from ._directory import directory_option
 from ._output import output_option
-from ._pytest_call import USAGE_ERROR, Call, again, call_and_summarise, call_pytest, with_id
-from ._run_options import Asked
+from ._pytest_call import USAGE_ERROR, Call, call_and_summarise, call_pytest, repeated_call, with_id
+from ._run_options import RunRequest
 from .recover import recover_jobs
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def call_again(
     """Return the call of the job with changes of its settings, and more words for pytest."""
     here = job.directory.absolute()
     moved = here.resolve() != job.record.config.directory.resolve()
-    return again(
+    return repeated_call(
         job.record,
         *more,
         changes=changes,
@@ -151,7 +151,7 @@ def begin(
         click.echo(call.shown())
         return 0
     if how["detach"]:
-        return run_detached(Asked(call, job.directory, config.name, config.agent_timeout), how["output"])
+        return run_detached(RunRequest(call, job.directory, config.name, config.agent_timeout), how["output"])
     job_id = new_job_id()
     return run_call(with_id(call, job_id), job, how["output"], job_id)
 

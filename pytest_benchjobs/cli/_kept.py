@@ -1,4 +1,4 @@
-"""What was kept of trials, and whether it is still there."""
+"""Kept file systems of trials that were removed since."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ GONE = "`benchjobs gc --kept` or somebody else removed it, or the job ran on ano
 
 
 def gone(references: Iterable[str | None]) -> set[str]:
-    """Those that the engine has no more; none where no engine answers, for whoever needs one says so."""
+    """Return the references that the engine does not have any more; none where no engine answers."""
     from ..model.errors import InfrastructureError
     from ..model.owner import current_owner
     from ..sandbox.protocol import KEPT

@@ -1,4 +1,4 @@
-"""Calls of pytest: what they are made of, how one is made, and how that of an earlier job is made again."""
+"""Calls of pytest: make one, and make that of an earlier job again."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ._output import emit
 _ENV = BY_NAME["env"]
 _REDACTED = "[redacted]"
 USAGE_ERROR = 4
-"""What pytest exits with."""
+"""Exit status of pytest."""
 
 
 class Call(NamedTuple):
@@ -35,7 +35,7 @@ class Call(NamedTuple):
     arguments: tuple[str, ...]
     """Without `pytest` itself."""
     directory: Path
-    """Where it is made."""
+    """Its working directory."""
     env: Mapping[str, str] = {}
     """Variables for agents. They go through the environment: everybody on the machine can see a command line."""
 
@@ -52,7 +52,7 @@ class Call(NamedTuple):
         return environment | handed_over
 
     def shown(self) -> str:
-        """What a user would type. Values of variables that look like secrets are left out."""
+        """Return the command as a user would type it, without values that look like secrets."""
         variables = [
             part
             for name, value in self.env.items()
@@ -62,7 +62,7 @@ class Call(NamedTuple):
 
 
 def said_of(record: JobRecord) -> Said:
-    """What pytest was called with for a job: settings, and what was for pytest. Older jobs kept the words alone."""
+    """Return the settings of a job's call, and its words for pytest. Older jobs kept words alone."""
     invocation = record.invocation
     if invocation is None:
         return Said({}, ())
@@ -71,7 +71,7 @@ def said_of(record: JobRecord) -> Said:
     return Said(dict(invocation.settings), invocation.rest)
 
 
-def again(
+def repeated_call(
     record: JobRecord,
     *more: str,
     changes: Mapping[str, Written] | None = None,
@@ -79,13 +79,13 @@ def again(
     env: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> Call:
-    """The call that an earlier job was, but for changes of settings and without some of them; and with more words.
+    """Return the call of an earlier job with changed settings, without some settings, and with more words.
 
     `env` has the values of its `--bench-env`, which are kept nowhere, and may have more. `directory` is where the
     results are now; by default where they were then.
 
     Raises:
-        InputError: it is not known, its directory is gone, or values of `--bench-env` are missing.
+        InputError: the call is not known, its directory is gone, or values of `--bench-env` are missing.
 
     """
     invocation = record.invocation
@@ -161,7 +161,7 @@ def _without_values(words: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def call_and_summarise(call: Call, directory: Path, job_id: str, output: str) -> int:
-    """Have pytest's words on stderr, and a summary of the job on stdout; returns pytest's exit status."""
+    """Make the call with pytest's output on stderr, print a summary of the job; returns pytest's exit status."""
     from ..model.errors import InputError
     from ..report.overview import summary_document
     from ..store.reader import HistoryReader
@@ -171,11 +171,11 @@ def call_and_summarise(call: Call, directory: Path, job_id: str, output: str) ->
         with HistoryReader.of(directory) as history:
             document = summary_document(directory, history, job_id)
     except InputError:
-        return status  # no job began, and pytest has said why
+        return status  # no job began, and pytest printed the reason
     emit(document, lambda: (), output)
     return status
 
 
 def with_id(call: Call, job_id: str) -> Call:
-    """The call, for a job whose id is known beforehand."""
+    """Return the call with an id for its job."""
     return call._replace(arguments=("--bench-job-id", job_id, *call.arguments))

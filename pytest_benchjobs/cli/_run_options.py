@@ -24,18 +24,18 @@ _FEW = 25
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
-class Asked(NamedTuple):
-    """A call of pytest, and what has to be known of it."""
+class RunRequest(NamedTuple):
+    """A call of pytest, with values of its settings."""
 
     call: Call
     directory: Path
-    """Where results go."""
+    """The results directory."""
     name: str | None
     agent_timeout: float | None
 
 
 class VariadicCommand(click.Command):
-    """A command some of whose options take several values, and whose arguments behind `--` are for pytest.
+    """A command with options of several values, and with arguments for pytest behind `--`.
 
     They are given to it as `rest`.
     """
@@ -130,7 +130,7 @@ _OPTIONS = (
 
 
 def run_options(command: _Command) -> _Command:
-    """Everything that says what to run, given to the command as keyword arguments for `ask`."""
+    """Everything that says what to run, given to the command as keyword arguments for `run_request`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -143,11 +143,11 @@ def gate_options(command: _Command) -> _Command:
     return command
 
 
-def ask(options: Mapping[str, Any]) -> Asked:
-    """The call of pytest that does what the options of `run_options` say.
+def run_request(options: Mapping[str, Any]) -> RunRequest:
+    """Return the call of pytest for the options of `run_options`.
 
     Raises:
-        click.UsageError, InputError: they contradict each other, or one of them is wrong.
+        click.UsageError, InputError: an option is wrong, or options contradict each other.
 
     """
     directory = results_directory(options)
@@ -163,11 +163,11 @@ def ask(options: Mapping[str, Any]) -> Asked:
     if options["temperature"] is not None:
         settings["params"] = (*_several(settings, "params"), f"temperature={_temperature(options):g}")
     call = Call((*words(settings, last=root), *options["rest"]), Path.cwd(), env)
-    return Asked(call, directory, values.get("name"), values.get("agent_timeout"))
+    return RunRequest(call, directory, values.get("name"), values.get("agent_timeout"))
 
 
 def gate_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """What the options of `gate_options` say, for `gate_config`.
+    """Return the settings of `gate_options`, for `gate_config`.
 
     Raises:
         InputError: one of them is wrong.
@@ -177,19 +177,19 @@ def gate_settings(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_gates(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same options, with none that says what a job is judged by."""
+    """Return the options without those of gates."""
     flags = {setting.name: False for setting in _AFTERWARDS if setting.kind == "flag"}
     others = {setting.name: () if setting.many else None for setting in _AFTERWARDS}
     return {**options, **others, **flags}
 
 
 def flag_of(name: str) -> str:
-    """How the console writes the option that says the setting called `name`."""
+    """Return the console option of a setting."""
     return next(flag for flag in BY_NAME[name].flags if flag.startswith("--")).partition("/")[0]
 
 
 def _written(options: Mapping[str, Any], settings: Iterable[Setting]) -> dict[str, Written]:
-    """What is given of the settings, by name, as it is written."""
+    """Return the settings that were given, by name, as they are written."""
     return {
         setting.name: options[setting.name]
         for setting in settings
@@ -198,7 +198,7 @@ def _written(options: Mapping[str, Any], settings: Iterable[Setting]) -> dict[st
 
 
 def _parsed(settings: Mapping[str, Written]) -> dict[str, Any]:
-    """The values, each read by the table's own parser, so that a mistake is told in the words that were typed."""
+    """Return the values, parsed by the table, so that an error names the option as it was typed."""
     here = Path.cwd()
     return {
         name: parse(BY_NAME[name], written, flag_of(name), here)
@@ -228,7 +228,7 @@ def _benchmarks(options: Mapping[str, Any]) -> dict[str, Written]:
 
 
 def _named_elsewhere(options: Mapping[str, Any]) -> bool:
-    """Whether a file or an argument for pytest says what to run."""
+    """Return whether a file or an argument for pytest names benchmarks."""
     here = Path.cwd()
     files = [here / options["job_file"]] if options["job_file"] is not None else []
     places = (argument.partition("::")[0] for argument in options["rest"] if not argument.startswith("-"))
@@ -238,7 +238,7 @@ def _named_elsewhere(options: Mapping[str, Any]) -> bool:
 
 
 def _reuse(options: Mapping[str, Any]) -> dict[str, Written]:
-    """Reuse is on unless it is told otherwise."""
+    """Return settings of reuse, which is on by default."""
     for name in ("rerun_failed", "rerun_errors"):
         if options[name] and (options["force"] or not options["reuse"]):
             other = "--force" if options["force"] else "--no-reuse"
@@ -260,7 +260,7 @@ def _several(settings: Mapping[str, Written], name: str) -> tuple[str, ...]:
 
 
 def results_directory(options: Mapping[str, Any]) -> Path:
-    """Where the results of what `run_options` say go."""
+    """Return the results directory that `run_options` name."""
     given: Path | None = options["directory"]
     if given is not None:
         return given.absolute()
@@ -269,12 +269,12 @@ def results_directory(options: Mapping[str, Any]) -> Path:
 
 
 def _root() -> Path:
-    """Where pytest's rootdir will be, as near as can be told before it runs."""
+    """Guess the rootdir of pytest before it runs."""
     here = Path.cwd()
     return next((place for place in (here, *here.parents) if (place / "pyproject.toml").is_file()), here)
 
 
 def _short(directory: Path) -> str:
-    """A path for a command line: from here, where it is below."""
+    """Return a path for a command line: from here, where it is below."""
     shown = os.path.relpath(directory)
     return str(directory) if shown.startswith("..") else shown

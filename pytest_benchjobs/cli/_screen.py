@@ -21,12 +21,12 @@ from rich.text import Text
 # Where a character is wider than we believe, the line is cut at the margin: it does not run over the next one.
 _NO_WRAP, _WRAP = "\x1b[?7l", "\x1b[?7h"
 _REDRAW_SECONDS = 5.0
-"""Somebody else may have written to the terminal."""
+"""Time until lines are drawn again: another program may have written to the terminal."""
 _REDRAW_KEY = "\x0c"
 
 
 def is_possible() -> bool:
-    """Whether stdout is a terminal that can do it, and ours at the moment."""
+    """Return whether stdout is a terminal with such a screen, and this process is in its foreground."""
     if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") in ("dumb", "unknown", ""):
         return False
     try:
@@ -43,19 +43,19 @@ class Screen:
         self._wakeup = wakeup
         self._keys: int | None = None
         self._mode: tuple[int, list[Any]] | None = None
-        """What the terminal did with keys before, by its descriptor."""
+        """Descriptor and earlier mode of the terminal."""
         self._shown: list[Text] = []
         self._redrawn = 0.0
         self._size = (0, 0)
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and rows, now."""
+        """Columns and rows at present."""
         return os.get_terminal_size(sys.stdout.fileno())
 
     @property
     def can_draw(self) -> bool:
-        """Whether more than ASCII can be shown."""
+        """Return whether more than ASCII can be shown."""
         return not self._console.options.ascii_only
 
     def show(self, lines: Sequence[Text]) -> None:
@@ -88,7 +88,7 @@ class Screen:
             return ""
         data = os.read(self._keys, 512)
         if not data:
-            self._keys = None  # nobody can type any more
+            self._keys = None  # the terminal is closed
         keys = data.decode("utf-8", "replace")
         if _REDRAW_KEY in keys:
             self._size = (0, 0)
@@ -137,7 +137,7 @@ def full_screen() -> Iterator[Screen]:
     def stop(*_: object) -> None:
         screen.leave()
         signal.signal(signal.SIGTSTP, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGTSTP)  # we are gone here until somebody says `fg`
+        os.kill(os.getpid(), signal.SIGTSTP)  # stopped until `fg`
         signal.signal(signal.SIGTSTP, stop)
         screen.enter()
 

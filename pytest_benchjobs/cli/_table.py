@@ -22,13 +22,13 @@ class Column:
 
     title: str
     number: bool = False
-    """Aligned at the right."""
+    """Align cells at the right."""
     least: int | None = None
-    """Where the table is too wide, cells are cut in the middle, down to so many characters. None: never."""
+    """Characters to which cells may be cut in the middle where the table is too wide. None: cells are not cut."""
     most: int | None = None
-    """No cell is wider, however much room there is: one that is very long would make every line so."""
+    """Greatest width of a cell: a very long one would widen every line."""
     spare: bool = False
-    """Left out where that is not enough."""
+    """Leave the column out where that is not enough."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,17 +40,17 @@ class Cell:
 
 
 def width() -> int:
-    """Columns of the terminal; without one all there may ever be, so that little is cut in a file or a pipe."""
+    """Return the columns of the terminal; without a terminal 10,000, so that files and pipes have whole cells."""
     return shutil.get_terminal_size(fallback=(10_000, 24)).columns
 
 
 def paint(text: str, colour: str | None) -> str:
-    """The text in a colour, but not with NO_COLOR. Where there is no terminal, `click.echo` removes it again."""
+    """Return the text in a colour, but not with NO_COLOR. Without a terminal `click.echo` removes the colour."""
     return text if colour is None or os.environ.get("NO_COLOR") else click.style(text, fg=colour)
 
 
 def marks() -> dict[str, str]:
-    """Outcome -> mark, in ASCII where stdout can do no better."""
+    """Return the mark of each outcome, in ASCII where the encoding of stdout has no other."""
     try:
         "✓✗".encode(sys.stdout.encoding or "ascii")
     except UnicodeError:
@@ -61,7 +61,7 @@ def marks() -> dict[str, str]:
 
 
 def render(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]], room: int) -> Iterator[str]:
-    """Lines of the table, first the titles if there are any; at most `room` wide as far as columns may give way."""
+    """Yield titles, if there are any, and rows; at most `room` wide as far as columns may be cut or left out."""
     cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
     cells = [
         [Cell(_whole(column, cell.text), cell.colour) for column, cell in zip(columns, row, strict=True)]
@@ -104,7 +104,7 @@ def _total(sizes: Sequence[int], kept: Sequence[int]) -> int:
 
 
 def _squeezed(columns: Sequence[Column], sizes: list[int], kept: Sequence[int], room: int) -> list[int]:
-    """Sizes that fit: the widest column that may give way does so first."""
+    """Return sizes that fit: the widest column that may be cut is cut first."""
     sizes = list(sizes)
     excess = _total(sizes, kept) - room
     while excess > 0:
@@ -141,7 +141,7 @@ def _fit(text: str, size: int) -> str:
 
 
 def _cells(text: str) -> int:
-    """Columns on a terminal."""
+    """Return the columns that the text takes on a terminal."""
     if text.isascii():
         return len(text)
     return sum(

@@ -1,4 +1,4 @@
-"""What `watch` shows of a running job, for a screen of any size. Names are cleaned; nothing in them is markup."""
+"""View of a running job for `watch`, on a screen of any size. Names are cleaned; nothing in them is markup."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def _row(parts: Sequence[_Part], width: int, style: str = "") -> Text:
 
 
 def _apart(left: _Part, right: _Part, width: int) -> Text:
-    """The one at the left margin, the other at the right one, which goes first where there is no room for both."""
+    """Put one text at the left margin and the other at the right, which is left out where both do not fit."""
     if len(right.text) + len(_GAP) + 8 > width:
         return _row([left], width)
     return _row([left, right._replace(size=len(right.text))], width)
@@ -281,7 +281,7 @@ def _agent_width(view: View, width: int) -> int:
 
 
 def _attempts(record: JobRecord) -> bool:
-    """Whether the number of an attempt says anything."""
+    """Return whether trials differ in the number of their attempt."""
     config = record.config
     return max(config.attempts, *(other.attempts or 1 for other in config.per_benchmark.values()), 1) > 1
 

@@ -12,7 +12,7 @@ import click
 
 from ._output import emit, output_option
 from ._pytest_call import call_pytest
-from ._run_options import VariadicCommand, ask, flag_of, gate_settings, run_options, without_gates
+from ._run_options import VariadicCommand, flag_of, gate_settings, run_options, run_request, without_gates
 
 if TYPE_CHECKING:
     from ..analysis.gate.job import Judged
@@ -44,7 +44,7 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
     if a.strip() == b.strip():
         raise click.UsageError(f"--a and --b are the same: {a.strip()}")
     config = _config(options)
-    asked = ask(
+    request = run_request(
         {
             **without_gates(options),  # the job is judged afterwards, agent by agent
             "agents": (a, b),
@@ -54,15 +54,15 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
         }
     )
     if print_command:
-        click.echo(asked.call.shown())
+        click.echo(request.call.shown())
         return 0
     job = new_job_id()
-    status = call_pytest(with_id(asked.call, job), stdout=None if output == "text" else sys.stderr.fileno())
+    status = call_pytest(with_id(request.call, job), stdout=None if output == "text" else sys.stderr.fileno())
     if status not in _RAN:
         return 2 if status == USAGE_ERROR else status
-    with HistoryReader.of(asked.directory) as history:
+    with HistoryReader.of(request.directory) as history:
         comparison, judged = _judged(history, job, (a, b), config)
-    keep_verdict(judged.report, asked.directory, comparison)
+    keep_verdict(judged.report, request.directory, comparison)
     emit(judged.report, lambda: _lines(comparison, judged), output)
     return judged.status
 

@@ -1,4 +1,4 @@
-"""`agents`: which there are, what they need, and fetching them."""
+"""`agents`: list, show and fetch agents."""
 
 from __future__ import annotations
 

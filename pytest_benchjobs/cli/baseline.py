@@ -229,7 +229,7 @@ def _entry(name: str, jobs: tuple[str, ...], reason: str | None, git: object = N
 
 
 def _document(spec: str, directory: Path) -> BaselineDocument:
-    """What is in a baseline.
+    """Describe a baseline.
 
     Raises:
         ClickException: there is none.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +16,7 @@ from ..store.layout import Layout
 from ._dead_jobs import death_of
 from ._output import emit, output_option, say
 from ._pytest_call import call_pytest
-from ._run_options import Asked, VariadicCommand, ask, results_directory, run_options
+from ._run_options import RunRequest, VariadicCommand, results_directory, run_options, run_request
 from ._table import Column, render, width
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _TESTS_FAILED = 1
 _AGENT = "model"
-"""Who puts a bare model to work."""
+"""Agent of a side that names a model alone."""
 
 
 class _Model(NamedTuple):
@@ -80,10 +80,8 @@ def compare(
     PROVIDER:MODEL[@URL]: that one is run, by the agent `model` unless --agent names another. Of one JOB, its two agents
     are compared. Exit status: 0 when there is a comparison, whoever wins.
     """
-    from ..analysis.comparison import compare as compared
     from ..store.comparisons import new_comparison_id
     from ..store.history import History
-    from ..store.reader import HistoryReader
 
     specs = _specs(jobs, a, b)
     directory = results_directory(options)
@@ -95,26 +93,21 @@ def compare(
     if print_command:
         _print_calls(calls)
         return 0
-    for place, asked in enumerate(calls):
-        if asked is not None:
-            specs[place], status = _run(asked, output)
+    for place, request in enumerate(calls):
+        if request is not None:
+            specs[place], status = _run(request, output)
             if status not in (0, _TESTS_FAILED):
                 return status
     names = [spec if model is None else model.spec for spec, model in zip(specs, models, strict=True)]
     patterns = _patterns(specs, a_agent, b_agent, directory)
-    with HistoryReader.of(directory) as history:
-        (side_a, notes_a), (side_b, notes_b) = (
-            _side(history, directory, *one, options["benchmarks"])
-            for one in zip(specs, names, patterns, strict=True)
-        )
-    comparison = compared(
-        side_a,
-        side_b,
+    comparison = _compared(
+        directory,
+        zip(specs, names, patterns, strict=True),
+        options["benchmarks"],
         comparison_id=comparison_id,
         at=at,
         level=level / 100,
         high_scores=highs,
-        notes=(*notes_a, *notes_b),
     )
     with History.of(directory) as history:
         history.save_comparison(comparison)
@@ -139,7 +132,7 @@ def _specs(jobs: Sequence[str], a: str | None, b: str | None) -> list[str]:
 
 
 def _model(spec: str, directory: Path) -> _Model | None:
-    """What to run; None for a side that is there already."""
+    """Return the model to run; None for a side that has results already."""
     from ..agents.providers import PROVIDERS
     from ..model.errors import InputError
     from ..store.reader import HistoryReader
@@ -161,7 +154,7 @@ def _model(spec: str, directory: Path) -> _Model | None:
     return _Model(spec, provider, model)
 
 
-def _call(side: _Model, options: Mapping[str, Any], comparison_id: str) -> Asked:
+def _call(side: _Model, options: Mapping[str, Any], comparison_id: str) -> RunRequest:
     for flag in ("provider", "model"):
         if options[flag] is not None:
             raise click.UsageError(f"--{flag}: it is part of --a and --b, as PROVIDER:MODEL")
@@ -171,7 +164,7 @@ def _call(side: _Model, options: Mapping[str, Any], comparison_id: str) -> Asked
             "--agent: name one agent, without a model; --a and --b say which models it gets"
         )
     agent = agents[0] if agents else _AGENT
-    return ask(
+    return run_request(
         {
             **options,
             "exit": "tests",
@@ -182,27 +175,27 @@ def _call(side: _Model, options: Mapping[str, Any], comparison_id: str) -> Asked
     )
 
 
-def _print_calls(calls: Sequence[Asked | None]) -> None:
+def _print_calls(calls: Sequence[RunRequest | None]) -> None:
     if not any(calls):
         raise click.UsageError("--print-command: both sides are there already, nothing would be run")
-    for asked in calls:
-        if asked is not None:
-            click.echo(asked.call.shown())
+    for request in calls:
+        if request is not None:
+            click.echo(request.call.shown())
 
 
-def _run(asked: Asked, output: str) -> tuple[str, int]:
+def _run(request: RunRequest, output: str) -> tuple[str, int]:
     from ..store.bundle import new_job_id
     from ._pytest_call import with_id
 
     job = new_job_id()
-    call = with_id(asked.call, job)
+    call = with_id(request.call, job)
     return job, call_pytest(call, stdout=None if output == "text" else sys.stderr.fileno())
 
 
 def _patterns(
     specs: Sequence[str], a_agent: str | None, b_agent: str | None, directory: Path
 ) -> tuple[str | None, str | None]:
-    """Patterns of labels; of one job named twice, its two agents are the sides."""
+    """Return patterns of labels. One job named twice is split into its two agents."""
     if specs[0] != specs[1] or a_agent is not None or b_agent is not None:
         return a_agent, b_agent
     from ..store.reader import HistoryReader
@@ -221,7 +214,23 @@ def _patterns(
 
 
 def _exactly(label: str) -> str:
+    """Return a pattern that matches this label alone."""
     return "".join(f"[{char}]" if char in "*?[" else char for char in label)
+
+
+def _compared(
+    directory: Path,
+    sides: Iterable[tuple[str, str, str | None]],
+    benchmarks: Sequence[str],
+    **settings: Any,
+) -> Comparison:
+    """Compare two sides, each given by its spec, its name and a pattern of its agents."""
+    from ..analysis.comparison import compare as compare_sides
+    from ..store.reader import HistoryReader
+
+    with HistoryReader.of(directory) as history:
+        (side_a, notes_a), (side_b, notes_b) = (_side(history, directory, *one, benchmarks) for one in sides)
+    return compare_sides(side_a, side_b, notes=(*notes_a, *notes_b), **settings)
 
 
 def _side(
@@ -238,7 +247,7 @@ def _side(
 
 
 def _stored(history: HistoryReader, directory: Path, spec: str) -> tuple[Side, tuple[str, ...]]:
-    """A side that is there: a job, or else what a baseline can be."""
+    """Return the results of a job, or else of a baseline."""
     from ..analysis.baseline.resolve import resolve
     from ..analysis.sides import side
     from ..model.errors import InputError
@@ -257,7 +266,7 @@ def _stored(history: HistoryReader, directory: Path, spec: str) -> tuple[Side, t
 
 
 def _narrowed(side: Side, named: str, pattern: str | None, benchmarks: Sequence[str]) -> Side:
-    """Only those agents and benchmarks.
+    """Return the side with these agents and benchmarks alone.
 
     Raises:
         InputError: there is no such agent.
@@ -311,7 +320,7 @@ def _write(comparison: Comparison, directory: Path) -> Path:
 
 
 def comparison_lines(comparison: Comparison) -> Iterator[str]:
-    """A comparison, for people."""
+    """Lines of text of a comparison."""
     from ..report.comparison import head_lines, score_table, spent_table, tail_lines
 
     yield from head_lines(comparison)

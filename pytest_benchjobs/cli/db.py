@@ -1,4 +1,4 @@
-"""`db`: looking after the history."""
+"""`db`: the history is rebuilt from the bundles."""
 
 from __future__ import annotations
 

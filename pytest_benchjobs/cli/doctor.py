@@ -1,4 +1,4 @@
-"""`doctor`: what would keep trials from running, before anything is spent on them."""
+"""`doctor`: problems that would keep trials from running."""
 
 from __future__ import annotations
 
@@ -46,28 +46,28 @@ def doctor(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path, ou
 def _findings(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path) -> Iterator[Finding]:
     from ..model.known_failure import KNOWN_FILE
     from ..store.layout import Layout
-    from . import _doctor_checks as findings
+    from . import _doctor_checks as checks
 
     wall, steady = time.time(), time.monotonic()
-    asked = [findings.keys(agent) for agent in agents]
-    yield findings.versions()
+    of_agents = [checks.keys(agent) for agent in agents]
+    yield checks.versions()
     yield from _of_engine()
-    yield from findings.results(directory)
-    yield findings.history(Layout(directory).history)
-    yield from findings.jobs(directory)
-    yield findings.agents()
-    yield from asked
-    yield from findings.data(paths)
-    yield from findings.known(Path(KNOWN_FILE), datetime.date.today())
+    yield from checks.results(directory)
+    yield checks.history(Layout(directory).history)
+    yield from checks.jobs(directory)
+    yield checks.agents()
+    yield from of_agents
+    yield from checks.data(paths)
+    yield from checks.known(Path(KNOWN_FILE), datetime.date.today())
     stepped = (time.time() - wall) - (time.monotonic() - steady)
     if abs(stepped) > _STEP:
-        yield findings.problem(
+        yield checks.problem(
             "clock",
             f"it jumped by {stepped:+.0f} s just now",
             "let one program set the clock, in small steps",
         )
     else:
-        yield findings.clock(_newest_job(directory))
+        yield checks.clock(_newest_job(directory))
 
 
 def _of_engine() -> Iterator[Finding]:
@@ -75,20 +75,20 @@ def _of_engine() -> Iterator[Finding]:
     from ..model.owner import current_owner
     from ..sandbox.docker.health import engine_facts, limits_missing
     from ..sandbox.docker.provider import DockerProvider
-    from . import _doctor_checks as findings
+    from . import _doctor_checks as checks
 
     me = current_owner()
     provider = DockerProvider(me)
     try:
         provider.check()
         facts = engine_facts(provider, me)
-        yield from findings.engine(facts)
-        yield findings.limits(facts.unsupported, limits_missing(provider, facts.images))
-        yield findings.kept([one.bytes for one in provider.kept()])
+        yield from checks.engine(facts)
+        yield checks.limits(facts.unsupported, limits_missing(provider, facts.images))
+        yield checks.kept([one.bytes for one in provider.kept()])
     except InfrastructureError as error:
         # The message of an engine that does not answer says what to do about it, behind the colon.
         found, _, cure = str(error).rpartition(": ")
-        yield findings.problem("engine", found or str(error), cure)
+        yield checks.problem("engine", found or str(error), cure)
     finally:
         provider.close()
 

@@ -1,4 +1,4 @@
-"""`gate`: judge a job that has ended."""
+"""`gate`: a job that has ended is judged."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _after(report: GateReport, directory: Path) -> GateReport:
 def _baseline(
     config: GateConfig, history: HistoryReader, directory: Path, record: JobRecord, *, here: bool
 ) -> Resolved | None:
-    """What the job is judged by. A path is from here where it was given here, else from where the job ran.
+    """Return the baseline of the job. A path is from here where it was given here, else from where the job ran.
 
     Raises:
         InputError: there is no such baseline, and the user did not say that the job was a first run.
@@ -226,7 +226,7 @@ def _tell(
 
 
 def judged_lines(judged: Judged) -> Iterator[str]:
-    """What the gates say, for people."""
+    """Lines of text of a verdict."""
     from ..report.gate_console import gate_lines
 
     for text, colour in gate_lines(judged.report):

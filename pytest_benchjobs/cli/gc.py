@@ -1,4 +1,4 @@
-"""`gc`: what nobody needs any more, in the engine and on disk."""
+"""`gc`: left-overs in the engine and on disk are removed."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _in_engine(unneeded: Callable[[list[Kept]], list[Kept]]) -> None:
 
 
 def _unneeded(kept: list[Kept], directory: Path, *, all_kept: bool, older_than: float | None) -> list[Kept]:
-    """Those of jobs of this directory that can go. `kept` is asked for first: later jobs have nothing in it."""
+    """Return kept file systems of this directory that can go. `kept` is called first: it has nothing of later jobs."""
     records = list(_records(directory))
     live = {record.id for record in records if _lives(directory, record)}
     # A job that grades another one's trials anew needs what was kept of them.
@@ -101,7 +101,7 @@ def _unneeded(kept: list[Kept], directory: Path, *, all_kept: bool, older_than: 
 
 
 def _was_of(directory: Path, kept: Kept) -> bool:
-    """Whether the job that it was kept of had its bundle in this directory."""
+    """Return whether its job had its bundle in this directory."""
     return kept.bundle != "" and Path(kept.bundle).parent == Layout(directory.resolve()).jobs
 
 

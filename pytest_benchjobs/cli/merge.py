@@ -23,7 +23,7 @@ _SQLITE = b"SQLite format 3\0"
 
 @dataclasses.dataclass(slots=True)
 class _Sources:
-    """What was named on the command line."""
+    """Files and directories named on the command line, by kind."""
 
     bundles: list[Path] = dataclasses.field(default_factory=list)
     histories: list[Path] = dataclasses.field(default_factory=list)

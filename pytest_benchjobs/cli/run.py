@@ -8,7 +8,7 @@ import click
 
 from ._output import output_option
 from ._pytest_call import USAGE_ERROR, call_and_summarise, call_pytest, with_id
-from ._run_options import VariadicCommand, ask, run_options
+from ._run_options import VariadicCommand, run_options, run_request
 
 
 @click.command(cls=VariadicCommand)
@@ -25,17 +25,17 @@ def run(*, detach: bool, print_command: bool, output: str, **options: Any) -> in
     """
     from ..store.bundle import new_job_id
 
-    asked = ask(options)
+    request = run_request(options)
     if print_command:
-        click.echo(asked.call.shown())
+        click.echo(request.call.shown())
         return 0
     if detach:
         from ._detach import run_detached
 
-        return run_detached(asked, output)
+        return run_detached(request, output)
     if output == "text":
-        status = call_pytest(asked.call)
+        status = call_pytest(request.call)
     else:
         job_id = new_job_id()
-        status = call_and_summarise(with_id(asked.call, job_id), asked.directory, job_id, output)
+        status = call_and_summarise(with_id(request.call, job_id), request.directory, job_id, output)
     return 2 if status == USAGE_ERROR else status

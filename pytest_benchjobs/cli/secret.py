@@ -1,4 +1,4 @@
-"""`secret`: values that jobs need, kept on this machine."""
+"""`secret`: secrets for jobs, stored on this machine."""
 
 from __future__ import annotations
 

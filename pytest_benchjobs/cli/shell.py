@@ -1,8 +1,9 @@
-"""`shell`: into what a trial left."""
+"""`shell`: a shell in the kept file system of a trial."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,14 +127,13 @@ def _of_terminal(interactive: bool) -> dict[str, str]:
 def _kept_trial(
     directory: Path, what: str, scenario: str | None, agent: str | None, attempt: int | None
 ) -> TrialRow:
-    """The one trial that is meant, of which something was kept.
+    """Return the only trial that fits and was kept.
 
     Raises:
         InputError: there is none, nothing of it was kept, or there are several.
 
     """
     from ..model.errors import InputError
-    from ..sandbox.protocol import KEPT
     from ..store.reader import HistoryReader
     from ..store.results import find_job
 
@@ -154,6 +154,15 @@ def _kept_trial(
             if not rows:
                 raise
     found = [row for row in rows if fits(row)]
+    if not found:
+        raise InputError(f"no trial of job {rows[0].job if rows else job} fits; see `benchjobs summary -e`")
+    return _only_kept(found)
+
+
+def _only_kept(found: Sequence[TrialRow]) -> TrialRow:
+    from ..model.errors import InputError
+    from ..sandbox.protocol import KEPT
+
     kept = [row for row in found if row.kept is not None]
     if len(kept) > 1:  # of one alone, the engine says what became of it
         missing = gone(row.kept for row in kept)
@@ -168,8 +177,6 @@ def _kept_trial(
                 f"{kept[0].node_id} ran in a sandbox that is not of Docker: there is no shell for it"
             )
         return kept[0]
-    if not found:
-        raise InputError(f"no trial of job {rows[0].job if rows else job} fits; see `benchjobs summary -e`")
     if not kept:
         raise InputError(
             f"nothing was kept of {found[0].node_id if len(found) == 1 else f'job {found[0].job}'}; "

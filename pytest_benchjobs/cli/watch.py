@@ -1,4 +1,4 @@
-"""`watch`: a job while it runs, from any process that sees its files."""
+"""`watch`: a job while it runs, seen from any process that has its files."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsol
 
 
 def _as_text(following: Following, interval: float) -> bool:
-    """Until the job is over; returns whether the user had the patience."""
+    """Watch until the job is over; returns false when the user quits before."""
     from . import _screen as screen
 
     landed = following.look()
@@ -127,7 +127,7 @@ def _as_documents(following: Following, interval: float, output: str) -> None:
 
 
 def _looks(interval: float) -> Iterator[bool]:
-    """Come round every moment; true when something should be said again."""
+    """Yield at each look; true when a line of progress is due."""
     said = float("-inf")
     while True:
         now = time.monotonic()
@@ -158,7 +158,7 @@ def _print_document(following: Following, output: str) -> None:
 
 
 def _print_results(directory: Path, following: Following) -> None:
-    """What came out, and where to look next."""
+    """Print the results, and a command that shows more."""
     from . import _watch_view as picture
     from ._table import width
 
@@ -180,7 +180,7 @@ def _print_results(directory: Path, following: Following) -> None:
 
 
 def _status(directory: Path, following: Following, fail_on_unsolved: bool) -> int:
-    """Exit status; says on stderr why it is not 0."""
+    """Return the exit status; prints on stderr why it is not 0."""
     from ..model.job import JobStatus
     from ..store.text import one_line
 
@@ -216,6 +216,6 @@ def _view(following: Following) -> View:
 
 
 def _command(verb: str, record: JobRecord, directory: Path) -> str:
-    """What to type for this job, here."""
+    """Return a command for this job, as it is typed here."""
     where = "" if directory == default_directory() else f" --dir {shlex.quote(str(directory))}"
     return f"benchjobs {verb} {record.id}{where}"

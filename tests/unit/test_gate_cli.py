@@ -81,7 +81,7 @@ def test_a_verdict_that_cannot_be_kept_stands_nevertheless(
         raise ResultsUnwritable("no room")
 
     status = run("gate", JOB, "--min-score", "0.4", "--dir", tmp_path, "--ci", "off")
-    monkeypatch.setattr("pytest_benchjobs.store.gates.keep_gate", refuse)
+    monkeypatch.setattr("pytest_benchjobs.job.judge.keep_gate", refuse)
     capsys.readouterr()
     assert run("gate", JOB, "--min-score", "0.4", "--dir", tmp_path, "--ci", "off") == status
     assert "warning: this verdict is not kept: no room" in capsys.readouterr().err

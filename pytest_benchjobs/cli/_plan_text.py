@@ -1,0 +1,162 @@
+"""Text of a plan, for a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..report.console import duration
+from ..store.text import one_line
+from ._table import Column, render, width
+from ._units import cost, counted
+
+if TYPE_CHECKING:
+    from ..model.gate import GateConfig
+    from ..report.documents.plan import PlanDocument, PlannedTrial
+
+_WHYS = 10
+
+
+def plan_lines(document: PlanDocument, *, extended: bool) -> Iterator[str]:
+    """Lines of text of a plan, with `extended` also one for each trial."""
+    skipped = f", {document.skipped} would be skipped" if document.skipped else ""
+    yield (
+        f"{counted(document.trials, 'trial')}: {document.runs} would run, {document.reused} would be reused{skipped}"
+    )
+    if not document.trials:
+        return
+    yield ""
+    yield from _groups(document)
+    yield from _reasons(document)
+    if document.images:
+        yield ""
+        yield "images"
+        yield from _images(document)
+    yield ""
+    yield f"time: {_time(document)}"
+    yield f"cost: {_cost(document)}"
+    yield from _configuration(document)
+    if extended:
+        yield ""
+        yield from map(_trial, document.selected)
+
+
+def _groups(document: PlanDocument) -> Iterator[str]:
+    columns = [
+        Column("BENCHMARK", least=12),
+        Column("AGENT", least=12),
+        *(Column(title, number=True) for title in ("TRIALS", "REUSED", "RUN", "TIME BEFORE", "COST BEFORE")),
+    ]
+    rows = [
+        [
+            group.benchmark,
+            group.agent,
+            str(group.trials),
+            str(group.reused),
+            str(group.runs),
+            "-" if group.expected_seconds is None else duration(group.expected_seconds),
+            cost(group.expected_usd),
+        ]
+        for group in document.groups
+    ]
+    yield from render(columns, rows, width())
+
+
+def _reasons(document: PlanDocument) -> Iterator[str]:
+    for reused, title in ((True, "reused because"), (False, "run because")):
+        reasons = [reason for reason in document.reasons if reason.reused is reused]
+        if reasons:
+            yield ""
+            yield title
+        for reason in reasons[:_WHYS]:
+            yield f"  {reason.trials:>5}  {one_line(reason.why, 200)}"
+        if len(reasons) > _WHYS:
+            rest = sum(reason.trials for reason in reasons[_WHYS:])
+            yield f"  {rest:>5}  for other reasons (-e names them)"
+    if document.skipped:
+        yield ""
+        yield "would be skipped"
+        lacks = Counter(trial.incompatible for trial in document.selected if trial.incompatible is not None)
+        for why, trials in lacks.most_common(_WHYS):
+            yield f"  {trials:>5}  {one_line(why, 500)}"
+    if document.problems:
+        yield ""
+        yield "would end in an error"
+        problems = Counter(trial.problem for trial in document.selected if trial.problem is not None)
+        for problem, trials in problems.most_common(_WHYS):
+            yield f"  {trials:>5}  {one_line(problem, 500)}"
+
+
+def _images(document: PlanDocument) -> Iterator[str]:
+    states = {"here": "here", "build": "to build", "pull": "to pull", None: "unknown"}
+    rows = [
+        ["", states[image.state], one_line(_short(image.image)), counted(image.trials, "trial")]
+        for image in document.images
+    ]
+    columns = [Column(""), Column(""), Column("", least=20), Column("", number=True)]
+    yield from render(columns, rows, width())
+
+
+def _short(image: str) -> str:
+    """Return a name as it is, and the path of a Dockerfile from here where it is below."""
+    if not image.startswith("/"):
+        return image
+    path = os.path.relpath(image)
+    return image if path.startswith("..") else path
+
+
+def _trial(trial: PlannedTrial) -> str:
+    words = ((trial.incompatible, "skipped"), (trial.reused, "reused"), (trial.problem, "error"))
+    what = next((word for so, word in words if so), "runs")
+    why = trial.incompatible or trial.why
+    return f"{what:7}  {one_line(trial.node_id)}" + (f"  ({one_line(why, 200)})" if why else "")
+
+
+def _time(document: PlanDocument) -> str:
+    if not document.runs:
+        return "none"
+    time = document.time
+    parts = [f"at most {duration(time.at_most)}, {document.concurrency} trials at a time"]
+    if time.expected is not None:
+        of = "" if not time.unknown else f" for {document.runs - time.unknown} of {document.runs} trials"
+        parts.append(f"{duration(time.expected)} expected from earlier runs{of}")
+    else:
+        parts.append("nothing to expect from: no time is known of earlier runs")
+    return "; ".join(parts)
+
+
+def _cost(document: PlanDocument) -> str:
+    if not document.runs:
+        return "none"
+    if document.cost.expected is None:
+        return "unknown: nobody knows what these trials cost before"
+    of = "" if not document.cost.unknown else f"; unknown for {counted(document.cost.unknown, 'trial')}"
+    return f"{cost(document.cost.expected)} expected from earlier runs{of}"
+
+
+def _configuration(document: PlanDocument) -> Iterator[str]:
+    """Settings that differ from the defaults; JSON and YAML have all of them."""
+    changed = document.config.model_dump(
+        mode="json", exclude={"agents", "directory", "gate"}, exclude_defaults=True
+    )
+    yield ""
+    yield "configuration, where it is not the default"
+    yield f"  agents: {one_line(', '.join(agent.label for agent in document.config.agents), 500)}"
+    yield f"  directory: {one_line(os.fspath(document.config.directory))}"
+    for name, value in changed.items():
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        yield f"  {name}: {one_line(shown, 500)}"
+    if gate := ", ".join(_gate(document.config.gate)):
+        yield f"  gate: {one_line(gate, 500)}"
+
+
+def _gate(gate: GateConfig) -> Iterator[str]:
+    """Settings of gates, as they are written in files."""
+    for name, value in gate.model_dump(mode="json", exclude_defaults=True, exclude={"rules"}).items():
+        yield name if value is True else f"{name} {value}"
+    for rule in gate.rules:
+        only = f"{rule.only}=" if rule.only else ""
+        yield f"{rule.metric} {only}{rule.amount:g}" if rule.floor else rule.text
