@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_benchjobs.cli._run_options import ask
+from pytest_benchjobs.cli._run_options import run_request
 from pytest_benchjobs.cli.run import run
 from pytest_benchjobs.job.wanted import Wanted
 from pytest_benchjobs.model.job import JobConfig
@@ -150,7 +150,7 @@ def test_the_console_says_the_same_as_the_command_line(
     for one in settings:
         flag = one.flags[which].partition("/")[0]
         typed += [flag] if one.kind == "flag" else [part for text in one.example for part in (flag, text)]
-    call = ask(run.make_context("run", typed).params).call
+    call = run_request(run.make_context("run", typed).params).call
     for name_, value in call.env.items():
         monkeypatch.setenv("BENCHJOBS_ENV", json.dumps({name_: value}))
     found = compared(read(pytester, *call.arguments))
