@@ -1,8 +1,8 @@
-"""The process behind `run --detach`: makes the bundle of a job, becomes pytest, and closes a job that never began.
+"""The process behind `run --detach`: makes the bundle of a job, becomes pytest, and ends a job that never began.
 
 It reads its order from stdin, answers `ok` or what is wrong in a line, and has no terminal. A child makes the bundle
 and becomes pytest, so that the owner of the job is the process that runs it. The parent waits for it, since whoever
-ends because of a wrong option ends before there is a job which could be closed.
+ends because of a wrong option ends before there is a job which could end itself.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _close(order: dict[str, Any], status: int) -> None:
 
 
 def why_it_ended(log: Path, status: int) -> str:
-    """The first line of what pytest printed that says what was wrong."""
+    """Return the first line of what pytest printed that says what was wrong."""
     from ..store.text import one_line
 
     with log.open("rb") as file:

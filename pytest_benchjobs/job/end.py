@@ -45,7 +45,7 @@ Noting = Callable[[str], AbstractContextManager[None]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ending:
-    """How a job ended, as far as its caller knows and its files do not."""
+    """An end of a job, as far as the caller knows it and the files do not."""
 
     status: JobStatus
     message: str | None
@@ -60,10 +60,10 @@ class Ending:
 
 @dataclasses.dataclass(slots=True)
 class Ended:
-    """What became of an end."""
+    """The outcome of `end`."""
 
     record: JobRecord | None = None
-    """What `job.json` says now; None: the file cannot be read any more."""
+    """The record in `job.json` now; None: the file cannot be read any more."""
     trials: int = 0
     """Results that the job has."""
     removed: int = 0
@@ -175,10 +175,10 @@ def end(
 
 
 def is_complete(layout: JobLayout) -> bool:
-    """Whether nothing of an end is left to do but, perhaps, in the history.
+    """Return whether an end has nothing left to do but, perhaps, in the history.
 
     Raises:
-        InputError: somebody else keeps the job's files to themselves.
+        InputError: the files of the job belong to another user.
 
     """
     return is_file(layout.junit) and not layout.flight.exists() and not has_beaten(layout.root)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def is_gated(config: GateConfig) -> bool:
-    """Whether a job is judged at its end."""
+    """Return whether a job is judged at its end."""
     return config.any or config.exit in (GateExit.GATE, GateExit.BOTH)
 
 

@@ -1,4 +1,4 @@
-"""Bringing in jobs of other machines and of CI shards. Doing it again changes nothing, and nothing is ever lost."""
+"""Merging jobs of other machines and of CI shards. Merging again changes nothing, and nothing is ever lost."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Merge:
         return self._update(bundle, job)
 
     def _add(self, bundle: JobBundle, job: IncomingJob) -> bool:
-        """Put a new bundle in its place, whole. False if somebody else was faster."""
+        """Put a new bundle in its place, whole. False if another process was faster."""
         staging = hidden(bundle.root)
         staged = JobBundle(self._directory, bundle.id)
         staged.layout = JobLayout(staging)
@@ -255,7 +255,7 @@ class Merge:
         return IncomingJob(record, marked, None)
 
     def _origin(self, whole: str, part: IncomingJob, trial: FoundTrial) -> Origin | None:
-        """Where else in this directory the same trial is."""
+        """Find the same trial elsewhere in this directory."""
         job = self._parts.get(part.record.id, whole)
         if job == whole:
             job = part.record.id

@@ -31,7 +31,7 @@ _ABANDONED_SECONDS = 3600.0
 
 
 class Kind(enum.Enum):
-    """What was done for a job."""
+    """A kind of recovery."""
 
     CLOSED = "closed"
     """Its process had died."""
@@ -126,7 +126,7 @@ def _recover_job(
 
 
 def _record(bundle: JobBundle, history: History) -> JobRecord:
-    """The record of a job. Of one whose files somebody removed while it ran, it is what the history knows.
+    """Read the record of a job: from the history, if its files were removed while it ran.
 
     Raises:
         InputError: it is missing or damaged, and the history cannot stand in for it.
@@ -137,7 +137,7 @@ def _record(bundle: JobBundle, history: History) -> JobRecord:
         return bundle.read()
     known = history.job(bundle.id)
     here = known is not None and known.owner.host == current_owner().host
-    # Nobody takes a part of a job that had ended for a job, nor one of another machine which may be about to beat.
+    # A part of a job that had ended is no job, nor is one of another machine which may be about to beat.
     if known is None or known.status.ended or not (here or math.isfinite(last_beat(bundle.root))):
         raise InputError(f"is missing; remove {bundle.root}, or put a copy of the file back", path=path)
     return known
@@ -194,7 +194,7 @@ def _noting(problems: list[str]) -> Noting:
 
 
 def _forget_gone(directory: Path, history: History) -> Iterator[Recovered]:
-    """Forget jobs that seem to go on, and whose bundle somebody has removed."""
+    """Forget jobs that seem to go on, and whose bundle was removed."""
     for job in history.job_page(statuses=[status.value for status in JobStatus if not status.ended]):
         if not JobBundle(directory, job.id).root.exists():
             history.forget(job.id)
@@ -204,7 +204,7 @@ def _forget_gone(directory: Path, history: History) -> Iterator[Recovered]:
 
 @contextlib.contextmanager
 def _alone(directory: Path) -> Iterator[bool]:
-    """Whether no other process recovers the same directory. The kernel lets go of the lock if we die."""
+    """Yield whether no other process recovers the same directory. The kernel releases the lock if this one dies."""
     path = Layout(directory).recover_lock
     with writing(path):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

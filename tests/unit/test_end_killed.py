@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import datetime
 import json
 import os
 import shutil
@@ -16,15 +15,19 @@ from pathlib import Path
 import pytest
 
 from pytest_benchjobs.job import detach
+from pytest_benchjobs.job.begin import Begun
 from pytest_benchjobs.job.cancel import cancel, finish
-from pytest_benchjobs.job.end import Ending, end, is_complete
-from pytest_benchjobs.job.judge import judge
+from pytest_benchjobs.job.end import is_complete
 from pytest_benchjobs.job.merge import Merge
 from pytest_benchjobs.job.recover import recover
+from pytest_benchjobs.job.running import RunningJob
+from pytest_benchjobs.job.ticket import Ticket
+from pytest_benchjobs.job.trials import Supplies
 from pytest_benchjobs.model.gate import GateConfig, GateExit
 from pytest_benchjobs.model.job import JobConfig, JobStatus
 from pytest_benchjobs.model.result import TrialResult
 from pytest_benchjobs.model.usage import Usage
+from pytest_benchjobs.sandbox.protocol import SandboxProvider
 from pytest_benchjobs.store import ledger
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.gates import kept_gates
@@ -74,18 +77,20 @@ def runs(directory: Path) -> None:
 
 
 def session(directory: Path) -> None:
-    """End the job as the session does that runs it."""
+    """End the job as the process does that runs it."""
     bundle = JobBundle.open(directory / "here", JOB)
-    results = list(bundle.results())
-    with History.of(directory / "here") as history:
-        end(
-            bundle,
-            history,
-            Ending(JobStatus.COMPLETED, None, datetime.datetime.now(datetime.UTC), 2, Usage(calls=7)),
-            results=results,
-            saved={results[0].node_id: results[0].finished_at},
-            gate=lambda record, results: judge(record, results, None),
-        )
+    config = bundle.read().config
+    begun = Begun(bundle, History.of(directory / "here"), recovered=(), lock=None, gate=config.gate)
+    job: RunningJob[Ticket] = RunningJob(config, bundle, Supplies({}, {}, no_sandboxes), begun)
+    for each in bundle.results():
+        job.record(each)
+    job.finish(planned=2, stopped=None, host=None)
+    assert job.problems.lines == []
+
+
+def no_sandboxes() -> SandboxProvider:
+    """No trial is run here."""
+    raise AssertionError("unreachable")
 
 
 def recovering(directory: Path) -> None:
