@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..store.layout import Layout
 from ._directory import directory_option
 from ._output import emit, output_option, say
 from ._units import counted
@@ -56,7 +57,7 @@ def recover_jobs(directory: Path, stale_seconds: float) -> RecoverDocument:
     from ..report.documents.acting import RecoverDocument, RecoveredJob
     from ..store.history import History
 
-    if not (directory / "jobs").is_dir():
+    if not Layout(directory).jobs.is_dir():
         return RecoverDocument(recovered=(), repaired=(), problems=())
     with History.of(directory) as history:
         done = recover_all(directory, history, stale_seconds)

@@ -21,7 +21,7 @@ from ..model.errors import InputError
 from ..model.job import JobRecord
 from ..model.result import Origin, Outcome, TrialResult
 from .bundle import BundleWarning, JobBundle, another_job
-from .layout import RESULT, JobLayout
+from .layout import RESULT, JobLayout, Layout
 from .trials import Found, genuine, what_is_wrong
 
 _LIMIT = 256 << 20
@@ -89,7 +89,11 @@ def read_job(root: Path, warnings: list[BundleWarning]) -> IncomingJob:
         JobBundle(root, record.id)
     except InputError as error:
         raise InputError(error.message, path=path) from None
-    if root.parent.name == "jobs" and root.name != record.id and (root.parent / record.id).is_dir():
+    if (
+        root.parent == Layout(root.parent.parent).jobs
+        and root.name != record.id
+        and (root.parent / record.id).is_dir()
+    ):
         raise another_job(root, record.id)
 
     def refuse(directory: Path, why: str) -> None:
@@ -143,7 +147,7 @@ def read_model(model: type[AnyModel], path: Path) -> AnyModel:
 def trial_directories(root: Path) -> Iterator[Path]:
     """Directories of trials, none of them behind a link."""
     level = [root]
-    for name in ("trials", None, None, None):
+    for name in (JobLayout(root).trials.name, None, None, None):
         level = [entry for directory in level for entry in _directories(directory, name)]
     yield from level
 
