@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..model.comparison import ComparedRow, ComparedSide, Comparison, HighScore
 from ..model.gate import Change, Rule, ScenarioRef
-from ..system.garbage import undisturbed
+from ..system.garbage import gc_paused
 from .gate import words
 from .gate.changes import change_of
 from .gate.measure import Measured, mean, measure
@@ -24,7 +24,7 @@ _ROUNDING = 1e-12
 _FAILING, _PASSING = 1, 2
 
 
-@undisturbed()
+@gc_paused()
 def compare(
     a: Side,
     b: Side,

@@ -99,10 +99,10 @@ def pair(before: Side, now: Side) -> Pairing:
         if old.comparable != new.comparable and old.comparable is not None and new.comparable is not None:
             changed.append((key, "not the same task as in the baseline"))
             continue
-        if not _fine(old):
-            old = _sane(old, counts)
-        if not _fine(new):
-            new = _sane(new, counts)
+        if not _is_clean(old):
+            old = _cleaned(old, counts)
+        if not _is_clean(new):
+            new = _cleaned(new, counts)
         if not old.scores or not new.scores:
             sides = ((bool(new.scores), new.errors), (bool(old.scores), old.errors))
             unscored.append((key, _missing(*sides)))
@@ -138,9 +138,9 @@ def match_agents(before: Side, now: Side) -> dict[str, str]:
     return dict(sorted(matched.items()))
 
 
-def sane(cell: Cell) -> Cell:
+def cleaned(cell: Cell) -> Cell:
     """The cell without numbers that cannot be: they may come from a file that anybody wrote."""
-    return cell if _fine(cell) else _sane(cell, Counter())
+    return cell if _is_clean(cell) else _cleaned(cell, Counter())
 
 
 def _unique(labels: Iterable[str], kind: Callable[[str], str]) -> dict[str, str]:
@@ -183,7 +183,7 @@ def _errors(number: int) -> str:
     return f"{number} error{'s' * (number != 1)}"
 
 
-def _sane(cell: Cell, counts: Counter[str]) -> Cell:
+def _cleaned(cell: Cell, counts: Counter[str]) -> Cell:
     scores = tuple(one for one in cell.scores if 0.0 <= one <= 1.0)
     counts["bad"] += len(cell.scores) - len(scores)
     return cell._replace(
@@ -196,7 +196,7 @@ def _sane(cell: Cell, counts: Counter[str]) -> Cell:
     )
 
 
-def _fine(cell: Cell) -> bool:
+def _is_clean(cell: Cell) -> bool:
     """True if all numbers of a cell can be. Plain loops: nearly all are fine, and there may be thousands of cells."""
     scores, passed, errors, seconds, costs, tokens = cell[3:9]
     for score in scores:

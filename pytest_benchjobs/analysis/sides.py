@@ -15,7 +15,7 @@ from ..model.known_failure import KnownMode
 from ..model.result import Outcome
 from ..store.rows import PairRow
 from ..store.text import one_line
-from ..system.garbage import undisturbed
+from ..system.garbage import gc_paused
 
 Key = tuple[str, str, str]
 """Benchmark, scenario, label of the agent."""
@@ -123,7 +123,7 @@ def side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:
     A result that was taken over is left out where the job it was taken from is pooled as well: it is no new sample.
     Attempts at a scenario whose content differs from the newest one's are left out too.
     """
-    with undisturbed():
+    with gc_paused():
         return _side(name, jobs)
 
 

@@ -15,7 +15,7 @@ from ..model.errors import InputError
 from ..model.escape import address, escaped
 from ..sources import did_you_mean, open_source
 from ..store.text import clean, harmless
-from ..system.garbage import undisturbed
+from ..system.garbage import gc_paused
 from . import known as known_failures
 from . import selection
 from .asked import asked as read
@@ -77,7 +77,7 @@ class OddDirectory(pytest.Dir):  # type: ignore[misc]
 class BenchFile(_File):
     """A manifest."""
 
-    @undisturbed()
+    @gc_paused()
     def collect(self) -> Iterable[TrialItem]:
         """Its trials."""
         source = open_source(self.path)
@@ -87,7 +87,7 @@ class BenchFile(_File):
 class TaskDirectory(_File):
     """A Harbor task directory."""
 
-    @undisturbed()
+    @gc_paused()
     def collect(self) -> Iterable[TrialItem]:
         """Its trials; nothing else in it is for pytest."""
         from .catalogue import name_of
@@ -101,7 +101,7 @@ class NamedBenchmark(_Benchmark, pytest.Collector):
 
     sources: Sequence[Source] = ()
 
-    @undisturbed()
+    @gc_paused()
     def collect(self) -> Iterable[TrialItem]:
         """The trials of all its manifests and task directories."""
         return self._trials(self.sources)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..system.garbage import seldom
+from ..system.garbage import gc_rarely
 from . import collect, gate, selection
 from .asked import asked as read
 from .items import TrialItem
@@ -78,7 +78,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         from .planning import plan
 
         return plan(session)
-    with seldom():
+    with gc_rarely():
         if is_worker(session.config):
             from .worker import run_worker
 

@@ -20,7 +20,7 @@ from ..model.scenario import (
 from .complaints import misspelt
 from .documents import read_text
 from .plain import Place
-from .written import WrittenEnvironment, WrittenHeader, WrittenReference, WrittenScenario
+from .written import WrittenEnvironment, WrittenHeader, WrittenReference, WrittenScenario, WrittenScorer
 
 SCORER_NEEDS = {"bash": "script", "command": "command", "tests": "path", "harbor": "path"}
 """Built-in kinds of scorers and the key each cannot do without."""
@@ -192,13 +192,7 @@ def assemble(written: WrittenScenario, header: WrittenHeader, path: Path, line: 
         files={target: directory / source for target, source in written.files.items()},
         reference=_reference(written.reference, directory),
         agent_env=written.agent_env,
-        scorers=tuple(
-            ScorerSpec.model_validate(
-                scorer.model_dump(exclude_none=True)
-                | ({"path": directory / scorer.path} if scorer.path is not None else {})
-            )
-            for scorer in written.scorers
-        ),
+        scorers=tuple(_scorer(scorer, directory) for scorer in written.scorers),
         fresh_container=None
         if written.fresh_container is None
         else FreshContainer.model_validate(written.fresh_container.model_dump()),
@@ -209,6 +203,11 @@ def assemble(written: WrittenScenario, header: WrittenHeader, path: Path, line: 
         line=line,
         **optional,
     )
+
+
+def _scorer(written: WrittenScorer, directory: Path) -> ScorerSpec:
+    path = {} if written.path is None else {"path": directory / written.path}
+    return ScorerSpec.model_validate(written.model_dump(exclude_none=True) | path)
 
 
 def _environment(written: WrittenScenario, directory: Path) -> Environment:

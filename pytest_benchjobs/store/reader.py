@@ -18,7 +18,7 @@ from ..model.agent import AgentSpec
 from ..model.baseline import BaselineEntry
 from ..model.errors import InputError
 from ..model.job import JobRecord, JobStatus
-from ..system.garbage import undisturbed
+from ..system.garbage import gc_paused
 from .database import connect, explained
 from .layout import Layout
 from .rows import (
@@ -320,7 +320,7 @@ class HistoryReader:
         """All trials of a job, as light as comparing needs them."""
         columns = ", ".join(name.rstrip("_") for name in PairRow._fields)
         query = f"SELECT {columns} FROM trials WHERE job = ? ORDER BY run, id"  # noqa: S608
-        with undisturbed():
+        with gc_paused():
             return list(map(_PAIR_ROW, self.select(query, job_id)))
 
     def figures(self, job_id: str) -> list[FigureRow]:

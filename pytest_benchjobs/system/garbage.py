@@ -1,4 +1,4 @@
-"""When not to look for garbage, and when to do so seldom."""
+"""Garbage collection: paused for a while, or made rare for a session."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _SELDOM = 20
 
 
 @contextlib.contextmanager
-def undisturbed() -> Iterator[None]:
-    """Without collecting garbage: thousands of objects are made which all live on, and none is part of a circle.
+def gc_paused() -> Iterator[None]:
+    """Pause garbage collection while thousands of objects are made that all live on, none of them in a circle.
 
     Python looks through them again and again otherwise, which takes up to a third of the time.
     """
@@ -25,8 +25,8 @@ def undisturbed() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def seldom() -> Iterator[None]:
-    """Leave what there is alone, and look through what is new only now and then.
+def gc_rarely() -> Iterator[None]:
+    """Exempt existing objects from garbage collection, and look through new ones only now and then.
 
     Items that were collected live to the end of the session, and looking through them time and again takes a third of
     the loop over trials.

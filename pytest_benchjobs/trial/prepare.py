@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from ..agents.capabilities import incompatibility
-from ..agents.keyed import keyed
+from ..agents.given_keys import with_given_keys
 from ..agents.protocol import Agent, AgentCall, AgentCommand
 from ..model.environ import HOST
 from ..model.errors import AgentSetupFailed, InputError
@@ -105,7 +105,7 @@ def prepare(trial: Trial, services: Services) -> Prepared:
     command = agent.prepare(call)
     if command is not None and not command.endpoints and not agent.trusted:
         given = {*services.secrets, *(keys if services.models is not None else ())}
-        command = keyed(command, given, HOST)
+        command = with_given_keys(command, given, HOST)
     secrets = secrets_of(scenario, config, services.secrets)
     parts = parts_of(scenario, limits, spec, agent, command, services.scorers, secrets, services.secrets)
     return Prepared(agent=agent, command=command, env=env, keys=keys, secrets=secrets, parts=parts)

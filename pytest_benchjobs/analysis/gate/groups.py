@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 
 from ...model.gate import GateVerdict, Rule, RuleReport
-from ..pairing import Pair, Pairing, sane
+from ..pairing import Pair, Pairing, cleaned
 from ..sides import QUARANTINE, Cell, Key, Side
 from .words import names
 
@@ -81,7 +81,7 @@ def group(now: Side, before: Side | None, pairing: Pairing) -> list[Group]:
     checked = {id(pair.now) for pair in pairing.pairs}
     for cell in now.cells.values():
         if cell.known != QUARANTINE:
-            fine = cell if id(cell) in checked else sane(cell)
+            fine = cell if id(cell) in checked else cleaned(cell)
             listed = cells.get(key := (cell.benchmark, cell.agent))
             if listed is None:
                 listed = cells[key] = []

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 from ...model.gate import GateVerdict, Rule, RuleReport
-from ..pairing import Pair, Pairing, sane
+from ..pairing import Pair, Pairing, cleaned
 from ..sides import QUARANTINE, Cell, Side
 from . import words
 from .groups import Group
@@ -79,7 +79,7 @@ def _with_failures(groups: Sequence[Group], broken: Iterable[Pair]) -> list[Grou
     """The groups, if all errors were failures: on both sides, as some scenarios are always unreliable."""
     failed: dict[tuple[str, str], dict[str, Pair]] = {}
     for old, new in broken:
-        one = Pair(sane(_failed(old)), sane(_failed(new)))
+        one = Pair(cleaned(_failed(old)), cleaned(_failed(new)))
         if one.same_task and one.before.scores and one.now.scores:
             failed.setdefault((new.benchmark, new.agent), {})[new.scenario] = one
     return [one.with_pairs(failed.get((one.benchmark, one.agent), {})) for one in groups]

@@ -16,7 +16,7 @@ from ...model.gate import (
     Rule,
     RuleReport,
 )
-from ...system.garbage import undisturbed
+from ...system.garbage import gc_paused
 from ..pairing import Pair, Pairing, pair
 from ..sides import QUARANTINE, Cell, Side
 from . import words
@@ -45,7 +45,7 @@ _SCENARIO = Rule(text="scenario", metric="scenario")
 _ROUNDING = 1e-9
 
 
-@undisturbed()
+@gc_paused()
 def judge(
     now: Side,
     before: Side | None,
@@ -62,8 +62,7 @@ def judge(
 
     `before` is None without a baseline, and `baseline_missing` says why. `random` is the score of chance by benchmark,
     for `min_lift`; where it has none, `baseline:random` in the same job tells it. `rounds` are the last ones of a job
-    in rounds; they decide then. `fresh` holds attempts that were added because a scenario looked worse: they decide
-    rules of single scenarios only.
+    in rounds; they decide then. `fresh` holds further attempts at what looked worse, for rules of single scenarios.
     """
     named = before is not None or config.names_baseline
     if before is not None and not any(cell.scores or cell.errors for cell in before.cells.values()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_benchjobs.agents.keyed import keyed
+from pytest_benchjobs.agents.given_keys import with_given_keys
 from pytest_benchjobs.agents.protocol import AgentCommand
 from pytest_benchjobs.model.endpoint import GATEWAY_URL, PLACEHOLDER_KEY
 from pytest_benchjobs.model.errors import InputError
@@ -13,11 +13,11 @@ COMMAND = AgentCommand(("true",), {"LANG": "C"})
 
 
 def test_without_a_key_nothing_changes() -> None:
-    assert keyed(COMMAND, ["TOKEN"], {}) is COMMAND
+    assert with_given_keys(COMMAND, ["TOKEN"], {}) is COMMAND
 
 
 def test_a_key_becomes_a_placeholder_and_an_address() -> None:
-    command = keyed(COMMAND, ["OPENAI_API_KEY", "TOKEN"], {})
+    command = with_given_keys(COMMAND, ["OPENAI_API_KEY", "TOKEN"], {})
     assert command.env == {
         "LANG": "C",
         "OPENAI_API_KEY": PLACEHOLDER_KEY,
@@ -33,7 +33,7 @@ def test_a_key_becomes_a_placeholder_and_an_address() -> None:
 
 
 def test_the_address_of_this_machine_is_where_the_gateway_goes() -> None:
-    command = keyed(
+    command = with_given_keys(
         COMMAND, ["ANTHROPIC_API_KEY", "GOOGLE_API_KEY"], {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9/"}
     )
     assert [(one.wire, one.key_variables) for one in command.endpoints] == [
@@ -45,4 +45,4 @@ def test_the_address_of_this_machine_is_where_the_gateway_goes() -> None:
 
 def test_one_address_is_not_for_two_providers() -> None:
     with pytest.raises(InputError, match="openai or of groq, not of both"):
-        keyed(COMMAND, ["OPENAI_API_KEY", "GROQ_API_KEY"], {})
+        with_given_keys(COMMAND, ["OPENAI_API_KEY", "GROQ_API_KEY"], {})

@@ -11,7 +11,7 @@ from .protocol import AgentCommand
 from .providers import PROVIDERS
 
 
-def keyed(command: AgentCommand, given: Iterable[str], environ: Mapping[str, str]) -> AgentCommand:
+def with_given_keys(command: AgentCommand, given: Iterable[str], environ: Mapping[str, str]) -> AgentCommand:
     """The command with the endpoints whose keys are among the variables `given` to it.
 
     Instead of a key it gets a placeholder, and the variable with the base URL leads it to the gateway: what uses the
