@@ -473,3 +473,15 @@ def test_results_and_figures_belong_to_a_step_of_the_agent_whatever_came_before(
         _, (_, *steps, _) = read(tmp_path, "model", "\n".join(map(json.dumps, [*before, figures])))
         assert [step["source"] for step in steps] == ["user"] * len(before)
         assert all("metrics" not in step for step in steps)
+
+
+@pytest.mark.parametrize(("delta", "said"), [("true", "onetwo"), ("false", "one\ntwo"), ("1", "one\ntwo")])
+def test_gemini_names_its_model_and_its_messages_join_as_they_were_sent(
+    tmp_path: Path, delta: str, said: str
+) -> None:
+    log = '{"type":"init","model":"gemini-9"}\n{"type":"message","role":"user","content":"do it"}\n'
+    for text in ("one", "two"):
+        log += f'{{"type":"message","role":"assistant","content":"{text}","delta":{delta}}}\n'
+    _, lines = read(tmp_path, "gemini-cli", log)
+    assert lines[0]["agent"]["model_name"] == "gemini-9"
+    assert [(step["source"], step["message"]) for step in lines[1:-1]] == [("user", "do it"), ("agent", said)]

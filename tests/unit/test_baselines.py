@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from pytest_benchjobs.analysis.baseline.candidates import why_unfit
 from pytest_benchjobs.analysis.baseline.file import as_file, as_side
 from pytest_benchjobs.analysis.baseline.resolve import Resolved, parse_spec, resolve, usable
-from pytest_benchjobs.analysis.sides import Cell, Side
+from pytest_benchjobs.analysis.sides import Cell, Side, cut_short, gone_of
 from pytest_benchjobs.model.baseline import BaselineEntry
 from pytest_benchjobs.model.errors import InputError, InputErrors
 from pytest_benchjobs.model.gate import GateConfig
-from pytest_benchjobs.model.job import JobRecord, JobStatus
+from pytest_benchjobs.model.job import JobRecord, JobStatus, Totals
 from pytest_benchjobs.model.result import Signature
 from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.store.baseline_file import JsonFile, baseline_json, baseline_of
@@ -34,6 +34,7 @@ from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.reproducibility import person, reproducibility
 
 from .jobs import ended, make_job
+from .records import record
 
 ONE, TWO, THREE, FOUR, FIVE = (f"2026110{n}-000000-aaaaa{n}" for n in range(1, 6))
 NOW = datetime.datetime(2026, 11, 21, tzinfo=datetime.UTC)
@@ -644,3 +645,45 @@ def test_a_completed_job_of_a_newer_version_is_passed_over(tmp_path: Path) -> No
             InputError, match="the record of job new is of another version or damaged: novelty"
         ):
             why_unfit(history, "new")
+
+
+@pytest.mark.parametrize(
+    ("status", "planned", "results", "cut", "gone"),
+    [
+        (JobStatus.COMPLETED, 5, 5, None, None),
+        (JobStatus.COMPLETED, 5, 4, None, "1 of its 5 results are gone"),
+        (JobStatus.COMPLETED, None, 3, None, None),
+        (JobStatus.CANCELLED, 5, 5, None, None),
+        (JobStatus.CANCELLED, 5, 4, "it did not complete: cancelled, with 4 of 5 results", None),
+        (JobStatus.CANCELLED, None, 4, None, None),
+        (
+            JobStatus.CANCELLED,
+            5,
+            2,
+            "it did not complete: cancelled, with 2 of 5 results",
+            "1 of its 3 results are gone",
+        ),
+        (JobStatus.RUNNING, 5, 6, None, None),
+        (JobStatus.RUNNING, 5, 3, "it has not ended: running, with 3 of 5 results", None),
+    ],
+)
+def test_what_a_job_lacks_is_counted(
+    tmp_path: Path, status: JobStatus, planned: int | None, results: int, cut: str | None, gone: str | None
+) -> None:
+    job = record(tmp_path, status=status, planned=planned, totals=Totals(trials=3))
+    assert cut_short(job, results) == cut
+    assert gone_of(job, results) == gone
+
+
+def test_of_very_many_mistakes_in_a_file_the_first_fifty_are_told(tmp_path: Path) -> None:
+    path = tmp_path / "b.json"
+    path.write_text('{\n"a": 1,\n"b": 2}')
+    file = JsonFile(path)
+    mistakes = [(("b",), f"wrong {number}") for number in range(51)]
+    told = [str(error) for error in file.wrong(mistakes[:50]).errors]
+    assert len(told) == 50
+    assert "b.json:3" in told[0]
+    assert "b: wrong 0" in told[0]
+    told = [str(error) for error in file.wrong(mistakes).errors]
+    assert len(told) == 51
+    assert "... and 1 more" in told[-1]

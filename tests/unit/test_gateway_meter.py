@@ -302,3 +302,11 @@ def test_a_refusal_in_words_is_one_however_it_ended() -> None:
     assert _refusal(Kind.RESPONSES, {"output": [{"content": [{"type": "output_text"}]}]}) is None
     assert _refusal(Kind.GENERATE, {"promptFeedback": {"blockReason": "X" * 60}}) == "X" * 50
     assert _refusal(Kind.GENERATE, {"promptFeedback": {}}) is None
+
+
+@pytest.mark.parametrize("beginning", ["data:", "data: "])
+def test_a_line_may_do_without_a_space(beginning: str) -> None:
+    meter = Meter(Kind.CHAT, streamed=True)
+    meter.feed(f'{beginning}{{"model":"m","usage":{{"prompt_tokens":7}}}}\n\n{beginning}[DONE]\n'.encode())
+    reading = meter.finish()
+    assert (reading.model, reading.raw, reading.finished) == ("m", {"prompt_tokens": 7}, True)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import tarfile
-from typing import IO, Any, cast
+from collections.abc import Callable
+from typing import IO, Any, ClassVar, cast
 
 import docker
 import pytest
 
 from pytest_benchjobs.model.result import ImageRecord
+from pytest_benchjobs.sandbox.docker import programs
 from pytest_benchjobs.sandbox.docker.images import ResolvedImage
+from pytest_benchjobs.sandbox.docker.original import DIRECTORY
 from pytest_benchjobs.sandbox.docker.programs import restore
-from pytest_benchjobs.sandbox.loading import Places, Restoring
+from pytest_benchjobs.sandbox.loading import LOADER_CACHE, Places, Restoring
 
 IMAGE = ResolvedImage("sha256:1", ImageRecord(reference="x", id="sha256:1"), "/app", "", (), {})
 ADDED = 1
@@ -41,3 +44,109 @@ def test_one_added_file_is_put_out_of_the_way_though_nothing_else_was_touched(
     undone = restore(cast("docker.APIClient", cast("Any", engine)), "c", IMAGE, {}, places, {path: ADDED})
     assert undone == (() if becomes is None else (path,))
     assert engine.put == ({} if becomes is None else {path.lstrip("/"): becomes})
+
+
+class _Image:
+    """The image's files, and a note of what is taken out of it."""
+
+    files: ClassVar[dict[str, bytes]] = {}
+    taken: ClassVar[list[str]] = []
+
+    def __init__(self, *_: object) -> None: ...
+
+    def close(self) -> None: ...
+
+    def kind(self, path: str) -> str | None:
+        if path in self.files:
+            return "file"
+        return DIRECTORY if any(name.startswith(f"{path}/") for name in self.files) else None
+
+    def read(self, path: str) -> bytes | None:
+        return self.files.get(path)
+
+    def target(self, path: str) -> str:
+        return path
+
+    def copy(self, path: str, tar: tarfile.TarFile, wanted: Callable[[str], bool]) -> set[str]:
+        self.taken.append(path)
+        found = {
+            name for name in self.files if (name == path or name.startswith(f"{path}/")) and wanted(name)
+        }
+        for name in sorted(found):
+            tar.addfile(tarfile.TarInfo(name.lstrip("/")))
+        return found
+
+
+def _restored(
+    monkeypatch: pytest.MonkeyPatch, image: dict[str, bytes], now: dict[str, bytes], changes: dict[str, int]
+) -> tuple[set[str], set[str], list[str]]:
+    """What is said to be undone, what is put into the container, and what was taken out of the image for it."""
+    monkeypatch.setattr(_Image, "files", image)
+    monkeypatch.setattr(_Image, "taken", [])
+    monkeypatch.setattr(programs, "Original", _Image)
+    monkeypatch.setattr(programs, "leads_elsewhere", lambda found, before, **_: found != before)
+    monkeypatch.setattr(programs._Restoring, "_read_now", lambda _, path: now.get(path))
+    engine, places = Engine(), Places.of({}, "/app", Restoring())
+    undone = restore(cast("docker.APIClient", cast("Any", engine)), "c", IMAGE, {}, places, changes)
+    return set(undone), {f"/{name}" for name in engine.put}, _Image.taken
+
+
+CHANGED, DELETED = 0, 2
+ROOT = b"root:x:0:0:root:/root:/bin/bash\n"
+
+
+def test_what_may_stay_keeps_nothing_else_from_being_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = dict.fromkeys(("/app/x", "/etc/ld.so.cache", "/usr/bin/cat", "/usr/bin/ls"), b"1")
+    changes = {
+        "/app/x": CHANGED,
+        "/etc/ld.so.cache": CHANGED,
+        "/etc/passwd": CHANGED,
+        "/usr/bin": CHANGED,
+        "/usr/bin/anew": ADDED,
+        "/usr/bin/cat": DELETED,
+        "/usr/bin/ls": CHANGED,
+    }
+    now = {"/etc/ld.so.cache": b"1", "/etc/passwd": ROOT + b"new:x:5:5::/:/bin/sh\n"}
+    undone, put, _ = _restored(monkeypatch, {**there, "/etc/passwd": ROOT}, now, changes)
+    assert undone == put == {"/usr/bin/cat", "/usr/bin/ls"}
+
+
+@pytest.mark.parametrize(
+    ("now", "back"),
+    [
+        (ROOT, False),
+        (ROOT.replace(b":0:0:", b":7:0:"), True),
+        (ROOT.replace(b":0:0:", b":0:7:"), True),
+        (b"user:x:1:1::/:/bin/sh\n", True),
+        (None, True),
+    ],
+)
+def test_accounts_stay_as_long_as_root_is_root(
+    monkeypatch: pytest.MonkeyPatch, now: bytes | None, *, back: bool
+) -> None:
+    found = {} if now is None else {"/etc/passwd": now}
+    undone, _, _ = _restored(monkeypatch, {"/etc/passwd": ROOT}, found, {"/etc/passwd": CHANGED})
+    assert undone == ({"/etc/passwd"} if back else set())
+    undone, _, _ = _restored(monkeypatch, {"/etc/passwd": ROOT}, {}, {"/etc/passwd": DELETED})
+    assert undone == {"/etc/passwd"}
+
+
+@pytest.mark.parametrize("kind", [CHANGED, ADDED])
+@pytest.mark.parametrize(("now", "back"), [(b"1", False), (b"2", True), (None, True)])
+def test_the_cache_of_the_loader_stays_if_it_leads_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch, kind: int, now: bytes | None, *, back: bool
+) -> None:
+    found = {} if now is None else {LOADER_CACHE: now}
+    undone, put, _ = _restored(monkeypatch, {LOADER_CACHE: b"1"}, found, {LOADER_CACHE: kind})
+    assert undone == put == ({LOADER_CACHE} if back else set())
+
+
+@pytest.mark.parametrize(("count", "times"), [(40, 40), (41, 1)])
+def test_very_many_files_of_a_directory_are_taken_out_of_the_image_at_once(
+    monkeypatch: pytest.MonkeyPatch, count: int, times: int
+) -> None:
+    image = {f"/usr/bin/p{number}": b"1" for number in range(60)}
+    changes = dict.fromkeys(list(image)[:count], CHANGED)
+    undone, put, taken = _restored(monkeypatch, image, {}, changes)
+    assert undone == put == set(changes)
+    assert len(taken) == times

@@ -10,7 +10,7 @@ import pytest
 from pytest_benchjobs.gateway.prices import load_prices
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.settings.high_scores import read_high_scores
-from pytest_benchjobs.sources.documents import read_document
+from pytest_benchjobs.sources.documents import read_document, read_text
 from pytest_benchjobs.sources.harbor import HarborTask
 from pytest_benchjobs.sources.plain import MAX_DEPTH
 from pytest_benchjobs.sources.toml_data import load_toml
@@ -60,3 +60,24 @@ def test_dots_in_values_are_no_keys() -> None:
     key = ".".join("a" * (MAX_DEPTH - 1))
     text = f"numbers = [{numbers}]\ndots = '{dots}' # {dots}\nwords = '''\n{words}\n'''\n{key} = 1\n"
     assert load_toml(text) == tomllib.loads(text)
+
+
+@pytest.mark.parametrize(("content", "line"), [(b"\xff", 1), (b"\n\xff", 2), (b"a = 1\n\n# \xff\n\n", 3)])
+def test_what_is_no_utf_8_is_refused_with_its_line(tmp_path: Path, content: bytes, line: int) -> None:
+    path = tmp_path / "x.toml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="is not UTF-8 text") as caught:
+        read_text(path)
+    assert caught.value.line == line
+
+
+def test_a_file_may_be_as_long_as_its_limit_and_is_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_bytes(b"\xef\xbb\xbf12")
+    assert read_text(path, limit=5) == "12"
+    with pytest.raises(InputError, match="is larger than 4 bytes"):
+        read_text(path, limit=4)
+    with pytest.raises(InputError, match="it is not a file"):
+        read_text(tmp_path)
+    with pytest.raises(InputError, match="No such file"):
+        read_text(tmp_path / "none")
