@@ -1,10 +1,15 @@
-"""Recorder: writes results into the history while a job runs."""
+"""Recorder: writes results into the history while a job runs.
+
+The thread that reports trials only hands results over: the heartbeat writes what came in, twice a second. What a killed
+process has not written is in the bundle, and recovered from there.
+"""
 
 from __future__ import annotations
 
 import datetime
 import threading
 import time
+from collections import deque
 
 from ..model.result import Outcome, TrialResult
 from ..model.usage import Usage
@@ -12,14 +17,12 @@ from ..store.history import History
 from ..store.totals import added, spent_by
 from .problems import Problems
 
-_SAVE_SECONDS = 0.5
-"""How far the history may be behind. What a killed process has not saved is in the bundle, and recovered from there."""
 _SPACING = 4
 """Where saving takes long, as when another process keeps the history, at most a fifth of the time goes into it."""
 
 
 class Recorder:
-    """Results that came in, in the process that writes the history. Thread-safe."""
+    """Results that came in, in the process that writes the history. `save` may run in another thread than `record`."""
 
     def __init__(self, history: History, problems: Problems) -> None:
         self.spent = Usage()
@@ -30,7 +33,7 @@ class Recorder:
         """Results, by node id, that the bundle has no place for."""
         self._history = history
         self._problems = problems
-        self._unsaved: list[TrialResult] = []
+        self._unsaved: deque[TrialResult] = deque()
         self._next_save = 0.0
         self._lock = threading.Lock()
 
@@ -43,21 +46,19 @@ class Recorder:
         if not result.path:
             self.unwritable[result.node_id] = result
         self._unsaved.append(result)
-        if time.monotonic() >= self._next_save:
-            self.save()
 
     def catch_up(self) -> None:
-        """Write what came in so shortly after the last time that it was left, with nothing behind it that would."""
+        """Write what came in, unless the last time took so long that others should have their turn."""
         if (self._unsaved or self._history.behind) and time.monotonic() >= self._next_save:
             self.save()
 
     def save(self) -> None:
         """Write what has come in since the last time, in one transaction: a commit costs more than a row."""
         with self._lock:
-            unsaved, self._unsaved = self._unsaved, []
+            unsaved = [self._unsaved.popleft() for _ in range(len(self._unsaved))]
             began = time.monotonic()
             with self._problems.noting("history"):
                 self._history.save_trials(unsaved)
                 self.saved.update((result.node_id, result.finished_at) for result in unsaved)
             now = time.monotonic()
-            self._next_save = now + max(_SAVE_SECONDS, _SPACING * (now - began))
+            self._next_save = now + _SPACING * (now - began)

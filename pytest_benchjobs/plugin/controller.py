@@ -64,7 +64,8 @@ class Controller:
         """Begin the job when the first worker has found trials."""
         if self.job is not None or not (self.meeting / "collected.json").is_file():
             return
-        from . import hooks, reporting
+        from . import hooks
+        from . import terminal as reporting
         from .session import begin_job
 
         hold(self.meeting)  # until this process ends
@@ -164,7 +165,7 @@ class Controller:
         return [results[attempt] for attempt in sorted(results)]
 
     def _report(self, node: Node, result: TrialResult, landed: Sequence[TrialResult]) -> None:
-        from .reporting import reports_of
+        from .reports import reports_of
 
         hook = self.config.hook
         place = result.node_id.split("::")[0]

@@ -96,27 +96,6 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         run_now(item)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Say what happened in the words of a benchmark."""
-    report = yield
-    if isinstance(item, TrialItem):
-        from . import reporting
-
-        reporting.dress(item, report)
-    return report
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_report_teststatus(
-    report: pytest.TestReport,
-) -> tuple[str, str, str | tuple[str, dict[str, bool]]] | None:
-    """Category, letter and word of a trial."""
-    from . import reporting
-
-    return reporting.status(report)
-
-
 @pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, object]:
     """End the job. Last, so that the workers of xdist have ended before; and whatever happens to others."""
@@ -131,7 +110,7 @@ def _finish(session: pytest.Session) -> None:
     job = state_of(config).job
     if job is None:
         return
-    from . import reporting
+    from . import terminal as reporting
     from .session import finish_job
 
     finish_job(config, job, reporting.planned(session), reporting.why_stopped(session, session.exitstatus))
@@ -150,7 +129,7 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.C
     """How the agents did, what went wrong, where the results are."""
     job = state_of(config).job
     if job is not None:
-        from . import reporting
+        from . import terminal as reporting
 
         reporting.summarise(job, terminalreporter)
         gate.summarise(job, terminalreporter)

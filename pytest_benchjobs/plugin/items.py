@@ -218,10 +218,16 @@ class TrialItem(pytest.Item):
 
     def reportinfo(self) -> tuple[os.PathLike[str], int | None, str]:
         """Where the scenario is written."""
-        from ..model.escape import escaped
-
         line = self.ref.line
-        return Path(escaped(str(self.source.path))), None if line is None else line - 1, self.name
+        return _shown_path(self.source.path), None if line is None else line - 1, self.name
+
+
+@functools.lru_cache(maxsize=256)
+def _shown_path(path: Path) -> Path:
+    """Return a path as it may be printed. Cached: many items are of one file."""
+    from ..model.escape import escaped
+
+    return Path(escaped(str(path)))
 
 
 class FreshTrial(TrialItem):

@@ -25,7 +25,7 @@ from ..job.trials import ending_flight, next_landed
 from ..model.policy import Policy
 from ..model.result import TrialResult
 from ..trial.flight import Flight
-from . import reporting
+from . import terminal as reporting
 from .asked import asked as read
 from .interrupts import interrupts_of
 from .items import ItemTicket, TrialItem

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..job import models, rounds
-from ..job.begin import Request, begin
+from ..job.begin import Begun, Request, begin
 from ..job.running import RunningJob
 from ..job.trials import Supplies, next_landed
 from ..model.errors import BenchError
 from ..model.result import Failure
 from ..store.bundle import JobBundle
 from ..store.text import clean
+from . import reports
 from .asked import asked as read
 from .interrupts import interrupts_of
 from .items import ItemTicket, TrialItem
@@ -49,14 +50,7 @@ def begin_job(config: pytest.Config, planned: Mapping[str, int], chosen: Collect
         with interrupts_of(config).held():
             sandbox_of(config, asked.job.sandbox)  # before a directory is made for a job that cannot be
             begun = begin(_request(config, planned, chosen))
-            job = state_of(config).job = RunningJob[ItemTicket](
-                asked.job,
-                begun.bundle,
-                supplies,
-                begun,
-                resumed=asked.resume is not None,
-                rescore=asked.rescore,
-            )
+            job = _enter(config, begun.bundle, supplies, begun)
         job.start(planned)
     except BenchError as error:
         raise pytest.UsageError(str(error)) from None
@@ -65,16 +59,20 @@ def begin_job(config: pytest.Config, planned: Mapping[str, int], chosen: Collect
 
 def join_job(config: pytest.Config, job_id: str, engine_problem: str | None, gateway: str | None) -> Job:
     """Take part, as a worker, in a job that another process began."""
-    asked = read(config)
-    job = state_of(config).job = RunningJob[ItemTicket](
-        asked.job,
-        JobBundle.open(asked.job.directory, job_id),
-        supplies_of(config),
-        resumed=asked.resume is not None,
-        rescore=asked.rescore,
-    )
+    bundle = JobBundle.open(read(config).job.directory, job_id)
+    job = _enter(config, bundle, supplies_of(config))
     problem = None if engine_problem is None else Failure.model_validate_json(engine_problem)
     job.join(gateway, problem)
+    return job
+
+
+def _enter(config: pytest.Config, bundle: JobBundle, supplies: Supplies, begun: Begun | None = None) -> Job:
+    """Make the job that of the session, and have its trials reported."""
+    asked = read(config)
+    job = state_of(config).job = RunningJob[ItemTicket](
+        asked.job, bundle, supplies, begun, resumed=asked.resume is not None, rescore=asked.rescore
+    )
+    config.pluginmanager.register(reports, "benchjobs-reports")
     return job
 
 

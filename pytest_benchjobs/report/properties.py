@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 from ..model.result import TrialResult
@@ -51,10 +52,16 @@ def properties(result: TrialResult) -> list[Property]:
         ("bench_path", result.path or None),
     ]
     return [
-        (name, one_line(value, _LIMIT) if isinstance(value, str) else value)
+        (name, _short(value) if isinstance(value, str) else value)
         for name, value in values
         if value is not None
     ]
+
+
+@functools.lru_cache(maxsize=1024)
+def _short(text: str) -> str:
+    """Return a text on one line. Cached: most are the same in thousands of results."""
+    return one_line(text, _LIMIT)
 
 
 def phase_seconds(result: TrialResult) -> dict[str, float]:

@@ -1,0 +1,168 @@
+"""Reports of trials: what pytest and its other plugins are told. A plugin of its own, registered when a job begins."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..analysis.known_failures import is_xfail, surprising, waived
+from ..model.escape import escaped
+from ..report.console import failure_text, number
+from ..report.properties import properties
+from ..store.text import clean, harmless, one_line
+from .items import TrialItem
+from .state import is_worker, state_of
+
+if TYPE_CHECKING:
+    from ..model.result import TrialResult
+    from .state import Job
+
+_Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Say what happened in the words of a benchmark."""
+    report = yield
+    if isinstance(item, TrialItem):
+        _dress(item, report)
+    return report
+
+
+def _dress(item: TrialItem, report: pytest.TestReport) -> None:
+    """Put the trial into the report: its time, its verdict, its properties. Nothing in it can break on its way.
+
+    xdist ends the whole session at one value it cannot send, and what an agent printed may hold anything.
+    """
+    if report.user_properties:
+        report.user_properties = [(clean(str(name)), _plain(value)) for name, value in report.user_properties]
+    if report.sections:
+        report.sections = [(clean(title), harmless(clean(text))) for title, text in report.sections]
+    result = item.result
+    if result is not None:
+        tells = report.when == "call" or (report.when == "setup" and not report.passed)
+        if tells:
+            vars(report)["bench"] = _brief(result, item.landed, state_of(item.config).job)
+            report.duration = 0.0 if result.reused else result.seconds
+            if isinstance(report.longrepr, tuple):
+                path, line, reason = report.longrepr
+                if result.outcome in ("skipped", "cancelled") and item.ref.line is not None:
+                    path, line = escaped(str(item.source.path)), item.ref.line
+                report.longrepr = (path, line, harmless(clean(reason)))
+            elif report.longrepr is not None and not (hasattr(report, "wasxfail") or _is_surprise(report)):
+                report.longrepr = harmless(failure_text(result))
+            item.properties = properties(result)
+            _remember(item)
+        if tells or report.when == "teardown":
+            report.user_properties = [*report.user_properties, *item.properties]
+        if report.when == "teardown":
+            # Light again; and a plugin that runs the item once more gets a new trial.
+            item.result = None
+            item.landed = ()
+            item.properties = ()
+
+
+def reports_of(
+    result: TrialResult, landed: Sequence[TrialResult], location: tuple[str, int | None, str]
+) -> list[pytest.TestReport]:
+    """What pytest would have reported of an item whose worker cannot any more, from the results of its trials."""
+    error = result.outcome == "error"
+    verdict: dict[str, Any] = {
+        "outcome": "passed" if result.outcome == "passed" else "failed",
+        "longrepr": None if result.outcome == "passed" else harmless(failure_text(result)),
+        "duration": 0.0 if result.reused else result.seconds,
+    }
+    if result.known is not None and surprising(result):
+        verdict |= {"outcome": "failed", "longrepr": f"[XPASS(strict)] {one_line(result.known.text, 2000)}"}
+    elif waived(result):
+        verdict["outcome"] = "skipped"
+    silent: dict[str, Any] = {"outcome": "passed", "longrepr": None, "duration": 0}
+    phases = [("setup", verdict if error else silent), ("call", verdict), ("teardown", silent)]
+    if error:
+        del phases[1]
+    reports = []
+    for when, fields in phases:
+        report = pytest.TestReport(
+            nodeid=result.node_id,
+            location=location,
+            keywords={},
+            when=when,  # type: ignore[arg-type]
+            user_properties=list(properties(result)),
+            **fields,
+        )
+        if fields is verdict:
+            vars(report)["bench"] = _brief(result, landed, None)
+            if result.known is not None and is_xfail(result) and report.outcome != "failed":
+                vars(report)["wasxfail"] = one_line(result.known.text, 2000)
+        reports.append(report)
+    return reports
+
+
+def _remember(item: TrialItem) -> None:
+    if not is_worker(item.config):
+        job = state_of(item.config).job
+        assert job is not None  # noqa: S101  a result is there, so a job has begun
+        for result in item.landed:
+            job.record(result)
+
+
+def _is_surprise(report: pytest.TestReport) -> bool:
+    """Whether the trial passed, and a strict `xfail` says that it should not."""
+    bench: Mapping[str, Any] = vars(report)["bench"]
+    return report.when == "call" and report.failed and bench["outcome"] == "passed"
+
+
+def _brief(result: TrialResult, landed: Sequence[TrialResult], job: Job | None) -> dict[str, Any]:
+    """A result in plain values, for the controller of xdist."""
+    return {
+        "node_id": clean(result.node_id),
+        "outcome": result.outcome.value,
+        "score": result.score,
+        "class": clean(result.failure.class_) if result.failure else None,
+        "reused": result.reused is not None,
+        "changed": {
+            clean(trial.node_id): job.trials.fates.changed[trial.node_id]
+            for trial in landed
+            if trial.node_id in job.trials.fates.changed
+        }
+        if job is not None and job.trials.fates.changed
+        else {},
+        "trials": [
+            {
+                "node_id": clean(trial.node_id),
+                "path": clean(trial.path),
+                "whole": None if trial.path else trial.model_dump_json(by_alias=True),
+            }
+            for trial in landed
+        ],
+    }
+
+
+def _plain(value: object) -> str | int | float:
+    return value if isinstance(value, int | float) else clean(str(value))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_report_teststatus(report: pytest.TestReport) -> _Status | None:
+    """Return category, letter and word of a trial; None for anything else.
+
+    A trial that fell short is *unsolved*: among `failed`, 10,000 of them would bury the errors, and pytest's summary
+    takes time that grows with the square of their number.
+    """
+    bench: Mapping[str, Any] | None = getattr(report, "bench", None)
+    if bench is None or hasattr(report, "wasxfail") or report.outcome not in ("passed", "failed"):
+        return None
+    score = "" if bench["score"] is None else f" score={number(bench['score'])}"
+    score += " reused" if bench["reused"] else ""
+    if report.when == "call":
+        if report.passed:
+            return "passed", ".", f"PASSED{score}"
+        if _is_surprise(report):
+            return None
+        return "unsolved", "u", (f"UNSOLVED{score}", {"red": True})
+    if bench["class"] == "engine_unavailable":
+        # One engine, one problem: the summary says it once.
+        return "no engine", "E", ("ERROR engine_unavailable", {"red": True})
+    return "error", "E", (f"ERROR {bench['class']}", {"red": True})
