@@ -8,8 +8,7 @@ from ..job.wanted import Wanted, wanted
 from ..model.environ import HOST
 from ..model.errors import InputError
 from .said import env_files, said
-
-_ASKED = pytest.StashKey[Wanted]()
+from .state import state_of
 
 
 def asked(config: pytest.Config) -> Wanted:
@@ -18,10 +17,11 @@ def asked(config: pytest.Config) -> Wanted:
     Raises:
         pytest.UsageError: any of it is wrong; mostly in one line.
     """
-    if _ASKED not in config.stash:
+    state = state_of(config)
+    if state.wanted is None:
         config.add_cleanup(HOST.lay_below(env_files(config)))
         try:
-            config.stash[_ASKED] = wanted(said(config))
+            state.wanted = wanted(said(config))
         except InputError as error:
             raise pytest.UsageError(str(error)) from None
-    return config.stash[_ASKED]
+    return state.wanted

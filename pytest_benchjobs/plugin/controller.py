@@ -11,8 +11,7 @@ import pytest
 
 from ..system.temporary import hold, temporary_path
 from .distribution import INPUT, Node, write
-from .interrupts import interrupts_of
-from .state import state_of
+from .state import interrupts_of, state_of
 
 if TYPE_CHECKING:
     from ..model.result import Failure, Trial, TrialResult

@@ -16,8 +16,6 @@ from typing import Any
 
 import pytest
 
-from .state import state_of
-
 _TAKEN = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -74,14 +72,6 @@ class Interrupts:
         while self._before:
             number, before = self._before.popitem()
             signal.signal(number, before)
-
-
-def interrupts_of(config: pytest.Config) -> Interrupts:
-    """Return those of this session."""
-    state = state_of(config)
-    if state.interrupts is None:
-        state.interrupts = Interrupts(config)
-    return state.interrupts
 
 
 def _interrupt(number: int) -> KeyboardInterrupt:

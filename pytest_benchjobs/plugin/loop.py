@@ -27,10 +27,9 @@ from ..model.result import TrialResult
 from ..trial.flight import Flight
 from . import terminal as reporting
 from .asked import asked as read
-from .interrupts import interrupts_of
 from .items import ItemTicket, TrialItem
 from .session import begin_job
-from .state import state_of
+from .state import interrupts_of, state_of
 
 if TYPE_CHECKING:
     from .state import Job

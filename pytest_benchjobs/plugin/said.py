@@ -16,6 +16,7 @@ from ..settings.layers import Layer, as_one
 from ..settings.setting import Setting
 from ..settings.table import BY_NAME, LOCAL, SETTINGS
 from .options import flag, ini, origin
+from .state import is_worker
 
 
 def said(config: pytest.Config) -> Said:
@@ -32,7 +33,7 @@ def said(config: pytest.Config) -> Said:
         place=lambda name: origin(config, BY_NAME[name].option),
         directory=config.invocation_params.dir,
         root=config.rootpath,
-        worker=hasattr(config, "workerinput"),
+        worker=is_worker(config),
     )
 
 

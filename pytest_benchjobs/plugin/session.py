@@ -19,12 +19,11 @@ from ..store.bundle import JobBundle
 from ..store.text import clean
 from . import reports
 from .asked import asked as read
-from .interrupts import interrupts_of
 from .items import ItemTicket, TrialItem
 from .registry import agents_of, provider_of, sandbox_of, scorers_of
 from .said import call_arguments
 from .selection import is_named, is_narrowed, is_partial
-from .state import state_of
+from .state import interrupts_of, state_of
 
 if TYPE_CHECKING:
     from .state import Job

@@ -11,6 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from ..agents.protocol import Agent
     from ..job.running import RunningJob
+    from ..job.wanted import Wanted
     from ..scoring.protocol import Scorer
     from ..sources.protocol import Source
     from .filters import Filters
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 class State:
     """Facts about a session that hooks leave for later hooks."""
 
+    wanted: Wanted | None = None
+    """Everything that is requested; None: the options are not read yet."""
     named: list[tuple[str | None, list[Source]]] = dataclasses.field(default_factory=list)
     """Sources that `--bench` names, by the name of the benchmark; None for a path."""
     benchmark_names: dict[str, str] | None = None
@@ -76,6 +79,16 @@ def state_of(config: pytest.Config) -> State:
     if state is None:
         state = config.stash[_STATE] = State()
     return state
+
+
+def interrupts_of(config: pytest.Config) -> Interrupts:
+    """Return the signals of this session."""
+    state = state_of(config)
+    if state.interrupts is None:
+        from .interrupts import Interrupts
+
+        state.interrupts = Interrupts(config)
+    return state.interrupts
 
 
 def is_worker(config: pytest.Config) -> bool:

@@ -292,6 +292,39 @@ def test_under_xdist(counted: Bench) -> None:
     done.stdout.fnmatch_lines(["2 results reused*"])
 
 
+def test_an_agent_is_asked_once_how_it_is_called(counted: Bench) -> None:
+    asked = counted.path / "asked.txt"
+    counted.conftest(
+        f"""
+        from pytest_benchjobs.agents.builtin import Oracle
+
+        class Counting(Oracle):
+            name = "counting"
+
+            def prepare(self, call):
+                with open({str(asked)!r}, "a") as file:
+                    file.write(call.scenario.id + "\\n")
+                return super().prepare(call)
+
+        def pytest_benchjobs_agents(config):
+            return [Counting()]
+        """
+    )
+    for option in ("--bench-plan", "--bench-job-name=run", "--bench-job-name=again"):
+        counted.run(
+            "many.bench.yaml",
+            "--bench-agent",
+            "counting",
+            "--bench-scenario",
+            "good",
+            "--bench-reuse",
+            option,
+        )
+        assert asked.read_text().split() == ["good"]
+        asked.unlink()
+    assert ran(counted) == ["good"]
+
+
 def test_a_plan_runs_nothing_and_writes_nothing(counted: Bench) -> None:
     done = counted.run("many.bench.yaml", "--bench-plan", "--bench-reuse")
     done.stdout.fnmatch_lines(["3 trials would run, 0 would be reused"])
