@@ -299,11 +299,9 @@ def test_an_agent_is_asked_once_how_it_is_called(counted: Bench) -> None:
         from pytest_benchjobs.agents.builtin import Oracle
 
         class Counting(Oracle):
-            name = "counting"
-
             def prepare(self, call):
                 with open({str(asked)!r}, "a") as file:
-                    file.write(call.scenario.id + "\\n")
+                    print(call.scenario.id, file=file)
                 return super().prepare(call)
 
         def pytest_benchjobs_agents(config):
@@ -313,8 +311,6 @@ def test_an_agent_is_asked_once_how_it_is_called(counted: Bench) -> None:
     for option in ("--bench-plan", "--bench-job-name=run", "--bench-job-name=again"):
         counted.run(
             "many.bench.yaml",
-            "--bench-agent",
-            "counting",
             "--bench-scenario",
             "good",
             "--bench-reuse",
