@@ -21,8 +21,10 @@ _HOME = {
     "InputError": "model.errors",
     "Outcome": "model.result",
     "Scenario": "model.scenario",
+    "ScenarioRef": "sources.protocol",
     "Scorer": "scoring.protocol",
     "ScoringContext": "scoring.protocol",
+    "Source": "sources.protocol",
     "TrialResult": "model.result",
     "open": "api",
 }

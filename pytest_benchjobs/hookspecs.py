@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .agents.protocol import Agent
     from .sandbox.protocol import SandboxProvider
     from .scoring.protocol import Scorer
+    from .sources.protocol import Source
 
 
 @pytest.hookspec
@@ -37,13 +38,18 @@ def pytest_benchjobs_scorers(config: pytest.Config) -> Mapping[str, Scorer] | No
 
 
 @pytest.hookspec
-def pytest_benchjobs_benchmarks(config: pytest.Config) -> Mapping[str, Path | str] | None:
-    """Add benchmarks, by the name given to `--bench`: a manifest, or a directory of manifests or task directories.
+def pytest_benchjobs_benchmarks(
+    config: pytest.Config,
+) -> Mapping[str, Path | str | Source | Sequence[Source]] | None:
+    """Add benchmarks, by the name given to `--bench`.
+
+    A benchmark is the path of a manifest, or of a directory of manifests or task directories; or a `Source`, or
+    several: objects that list scenarios cheaply (`refs`), and make one when it runs (`load`).
 
     ::
 
         def pytest_benchjobs_benchmarks(config):
-            return {"ours": config.rootpath / "benchmarks" / "ours.bench.yaml"}
+            return {"ours": config.rootpath / "benchmarks" / "ours.bench.yaml", "rows": Rows("rows.jsonl")}
     """
 
 

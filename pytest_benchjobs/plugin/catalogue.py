@@ -1,9 +1,10 @@
-"""The benchmarks `--bench` knows by name."""
+"""Benchmarks that `--bench` knows by name."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +29,11 @@ class _Entry:
     version: str | None = None
     name: str | None = None
     """Of the benchmark that task directories at or directly under the paths are."""
+    given: tuple[Source, ...] = ()
+    """Sources that a hook made itself."""
 
     def sources(self) -> list[Source]:
-        return [source for path in self.paths for source in _sources(path, self.name)]
+        return [*self.given, *(source for path in self.paths for source in _sources(path, self.name))]
 
 
 _Broken = list[tuple["Source", InputError]]
@@ -102,8 +105,14 @@ def _given(config: pytest.Config) -> dict[str, _Entry]:
     """Benchmarks that a hook or the ini file names."""
     known: dict[str, _Entry] = {}
     for added in config.hook.pytest_benchjobs_benchmarks(config=config):
-        for name, path in named("pytest_benchjobs_benchmarks", added, is_path, "paths").items():
-            known[name] = _Entry((config.rootpath / path,), None, name)
+        what = "paths, or to sources: objects with `refs` and `load`"
+        for name, value in named("pytest_benchjobs_benchmarks", added, _is_benchmark, what).items():
+            if is_path(value):
+                known[name] = _Entry((config.rootpath / value,), None, name)
+            else:
+                known[name] = _Entry(
+                    (), None, name, tuple(value) if isinstance(value, Sequence) else (value,)
+                )
     for line in options.ini(config, "bench_benchmarks"):
         name, equals, path = line.partition("=")
         if not equals or not name.strip() or not path.strip():
@@ -113,6 +122,18 @@ def _given(config: pytest.Config) -> dict[str, _Entry]:
         name, _, version = name.strip().partition("@")
         known[name] = _Entry((config.rootpath / path.strip(),), version or None, name)
     return known
+
+
+def _is_benchmark(value: object) -> bool:
+    """Tell whether a hook may return this: a path, a source, or several sources."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return bool(value) and all(map(_is_source, value))
+    return is_path(value) or _is_source(value)
+
+
+def _is_source(value: object) -> bool:
+    methods = (getattr(value, name, None) for name in ("refs", "load"))
+    return not isinstance(value, type) and all(map(callable, methods))
 
 
 def name_of(config: pytest.Config, task: Path) -> str | None:

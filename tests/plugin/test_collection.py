@@ -527,3 +527,60 @@ def test_names_of_any_script_go_the_whole_way(bench: Bench) -> None:
     assert exported.returncode == 0, exported.stderr
     again = bench.run("日本.bench.yaml", "--bench-agent", "nop", "--bench-baseline", "file:b.json")
     assert again.ret == 0, again.stdout.str()
+
+
+ROWS = """
+import dataclasses, json, pathlib
+from pytest_benchjobs import Scenario, ScenarioRef
+
+@dataclasses.dataclass
+class Rows:
+    path: pathlib.Path
+    benchmark: str = "rows"
+    version: str = "3"
+    warnings: tuple = ()
+
+    def refs(self, wanted=None):
+        ids = self.path.read_text().split()
+        return [ScenarioRef(one, tags=("row",)) for one in ids if wanted is None or wanted(one)]
+
+    def load(self, scenario_id):
+        with self.path.with_name("loaded.txt").open("a") as file:
+            print(scenario_id, file=file)
+        return Scenario(
+            id=scenario_id, benchmark=self.benchmark, benchmark_version=self.version, source=self.path,
+            problem_statement=f"Write {scenario_id}.", tags=("row",), environment={"image": "none", "workdir": "/app"},
+            reference={"script": f"echo {scenario_id} > out.txt"},
+            scorers=[{"name": "right", "type": "command", "command": f"grep -q {scenario_id} out.txt"}],
+        )
+
+def pytest_benchjobs_benchmarks(config):
+    return {"rows": Rows(config.rootpath / "rows.txt")}
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["one process", "xdist"])
+def test_a_hook_gives_a_source_of_its_own(bench: Bench, workers: tuple[str, ...]) -> None:
+    bench.write("rows.txt", "one two three")
+    bench.conftest(ROWS)
+    found = ids(bench.run("--bench=rows@3", "--collect-only", "-q", "-m", "row"))
+    assert found == ["rows::one[oracle]", "rows::two[oracle]", "rows::three[oracle]"]
+    assert not (bench.path / "loaded.txt").exists()
+    assert bench.run("--bench=rows", "--bench-scenario", "t*", *workers).ret == 0
+    assert set((bench.path / "loaded.txt").read_text().split()) == {"two", "three"}
+    assert {(one["benchmark"], one["benchmark_version"], one["scenario"]) for one in bench.results()} == {
+        ("rows", "3", "two"),
+        ("rows", "3", "three"),
+    }
+    refused = bench.run("--bench=rows@2")
+    refused.stderr.fnmatch_lines(["*rows is registered version 3, not '2'*"])
+
+
+@pytest.mark.parametrize("value", ["3", "[]", "Rows", "[Rows(1), 'toy.bench.yaml']"])
+def test_a_hook_that_gives_neither_paths_nor_sources_is_told(bench: Bench, value: str) -> None:
+    bench.conftest(ROWS.replace('Rows(config.rootpath / "rows.txt")', value))
+    result = bench.run("--bench=rows")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["*hook pytest_benchjobs_benchmarks returned a dict with *; return names to paths, or*"]
+    )
