@@ -1,4 +1,10 @@
-"""The `benchjobs` command: data on stdout, talk on stderr, one line for an error."""
+"""The `benchjobs` command: data on stdout, messages on stderr, one line for an error.
+
+Each command is in a module of its name; modules with an underscore are shared. `_commands.py` lists the commands and
+imports one when it is needed, so modules import what is heavy inside functions. `_run_options.py` makes the options of
+`run` from the table of settings, `_pytest_call.py` calls pytest, `_output.py` prints. The room may import all others
+but `plugin`. Start with `run.py`, or with `cancel.py` for a command without pytest.
+"""
 
 from __future__ import annotations
 
