@@ -6,6 +6,7 @@ import io
 import tarfile
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -151,3 +152,27 @@ def test_bytecode_that_python_left_on_this_machine_is_not_packed(tmp_path: Path)
     named = File("/here", source=tmp_path / "tests" / "__pycache__")
     with pack([named], "/app") as archive, tarfile.open(fileobj=archive) as tar:
         assert sorted(tar.getnames()) == ["here", "here/a.pyc"]
+
+
+def test_what_has_to_be_readable_is_for_everybody_and_runs_no_more_than_before(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    (top / "inner").mkdir(parents=True)
+    for name, mode in (("plain", 0o600), ("inner/program", 0o700)):
+        (top / name).write_text("1")
+        (top / name).chmod(mode)
+    (top / "inner").chmod(0o700)
+
+    def modes(**options: Any) -> dict[str, int]:
+        with pack([File("/top", source=top, **options)], "/app") as data, tarfile.open(fileobj=data) as tar:
+            return {member.name: member.mode & 0o777 for member in tar}
+
+    kept = modes()
+    assert (kept["top/plain"], kept["top/inner"], kept["top/inner/program"]) == (0o600, 0o700, 0o700)
+    readable = modes(readable=True)
+    assert (readable["top/plain"], readable["top/inner"], readable["top/inner/program"]) == (
+        0o644,
+        0o755,
+        0o744,
+    )
+    assert modes(mode=0o500)["top"] == 0o500
+    assert modes(mode=0o500)["top/plain"] == 0o600

@@ -388,3 +388,28 @@ def test_the_latest_reports_are_kept_beside_the_job(tmp_path: Path) -> None:
         kept_gates(tmp_path)
     keep_gate(tmp_path, report)
     assert len(kept_gates(tmp_path)) == 1
+
+
+# --- what is pooled
+
+
+def _scores(*jobs: tuple[str, list[PairRow]]) -> list[tuple[float, ...]]:
+    return [cell.scores for cell in side("x", jobs).cells.values()]
+
+
+def test_what_was_taken_over_counts_unless_its_job_is_pooled_as_well() -> None:
+    (ran,) = rows([1.0])
+    taken = ran._replace(score=0.0, outcome="failed", reused="before")
+    assert _scores(("now", [taken])) == [(0.0,)]
+    assert _scores(("now", [taken]), ("other", [ran])) == [(0.0, 1.0)]
+    assert _scores(("now", [taken]), ("before", [ran])) == [(1.0,)]
+    assert _scores(("now", [taken, ran._replace(attempt=2)]), ("before", [ran])) == [(1.0, 1.0)]
+
+
+def test_attempts_at_another_task_than_the_latest_are_left_out() -> None:
+    (ran,) = rows([1.0])
+    (other,) = rows([0.0])
+    other = other._replace(comparable="other")
+    assert _scores(("now", [ran]), ("before", [other])) == [(1.0,)]
+    assert _scores(("now", [other]), ("before", [ran])) == [(0.0,)]
+    assert _scores(("now", [ran]), ("before", [other._replace(comparable="same")])) == [(1.0, 0.0)]
