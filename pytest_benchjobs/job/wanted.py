@@ -1,4 +1,4 @@
-"""What is wanted of a job: its configuration, agents and secrets, from the layers of settings. Knows no pytest."""
+"""Job as it is wanted: configuration, agents and secrets, from the layers of settings. Knows no pytest."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _CONTRADICTIONS = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Said:
-    """What was said, and where: all that decides what is wanted."""
+    """Settings as they were given, and the places they are from."""
 
     layers: Sequence[Layer]
     """From the weakest to the strongest."""
@@ -59,9 +59,9 @@ class Said:
     place: Callable[[str], str]
     """Return the name of the place in the ini file that says a setting."""
     directory: Path
-    """Where the command line was typed: paths on it are from there."""
+    """Working directory of the call: paths on the command line are from there."""
     root: Path
-    """Where paths in an ini file are from."""
+    """Rootdir: paths in an ini file are from there."""
     worker: bool = False
     """Another process has looked at the files already."""
 
@@ -78,7 +78,7 @@ class FromJob:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ForBenchmark:
-    """What is wanted of one benchmark."""
+    """Job as it is wanted for one benchmark."""
 
     job: JobConfig
     agents: tuple[AgentSpec, ...]
@@ -89,7 +89,7 @@ class ForBenchmark:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
-    """Everything that is wanted."""
+    """A job that is wanted, and how to tell of it."""
 
     job: JobConfig
     benchmarks: tuple[str, ...]
@@ -120,13 +120,13 @@ class Wanted:
     parent: str | None = None
     """The job this one was made from."""
     baseline_origin: str = "--bench-baseline"
-    """How to name the place that names the baseline."""
+    """Name of the place that names the baseline."""
     seen: set[str] = dataclasses.field(default_factory=set)
     """Ids of all scenarios met, selected or not; for suggestions."""
     _benchmarks: dict[str, ForBenchmark] = dataclasses.field(default_factory=dict)
 
     def of(self, benchmark: str) -> ForBenchmark:
-        """What is wanted of one benchmark."""
+        """Return what is wanted of one benchmark."""
         if benchmark not in self._benchmarks:
             changes = self.job.per_benchmark.get(benchmark)
             agents = self.usual if changes is None or changes.agents is None else changes.agents
@@ -138,14 +138,14 @@ class Wanted:
         return self._benchmarks[benchmark]
 
     def selects(self, scenario: str) -> bool:
-        """Whether `--bench-scenario` selects this id."""
+        """Return whether `--bench-scenario` selects this id."""
         self.seen.add(scenario)
         patterns = self.job.scenarios
         return not patterns or any(matches(scenario, pattern) for pattern in patterns)
 
 
 def matches(scenario: str, pattern: str) -> bool:
-    """Whether a pattern of `--bench-scenario` means this id."""
+    """Return whether a pattern of `--bench-scenario` matches this id."""
     return scenario == pattern or fnmatch.fnmatchcase(scenario, pattern)
 
 

@@ -1,4 +1,4 @@
-"""What a session of pytest asks for, read once."""
+"""Job that a session of pytest asks for, read once."""
 
 from __future__ import annotations
 

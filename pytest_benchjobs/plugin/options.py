@@ -40,7 +40,7 @@ def add(parser: pytest.Parser) -> None:
 
 
 def _how(setting: Setting) -> dict[str, Any]:
-    """How argparse is to take an option."""
+    """Return the keyword arguments of `addoption`."""
     if setting.hidden:
         return {"help": argparse.SUPPRESS}
     if setting.kind == "flag":
@@ -60,7 +60,7 @@ def flag(name: str) -> str:
 
 
 def given(config: pytest.Config) -> bool:
-    """Whether the command line names any of our options."""
+    """Return whether the command line has any of our options."""
     return any(config.getoption(setting.option) is not None for setting in SETTINGS if setting.on_line)
 
 
@@ -79,7 +79,7 @@ def ini(config: pytest.Config, key: str) -> Any:
 
 
 def origin(config: pytest.Config, key: str) -> str:
-    """Where an ini key has its value from, to blame it: `pytest.ini: bench_attempts`."""
+    """Return the place an ini key has its value from, for messages: `pytest.ini: bench_attempts`."""
     overridden = any(text.startswith(f"{key}=") for text in config.getoption("override_ini") or ())
     if overridden or config.inipath is None:
         return f"-o {key}"

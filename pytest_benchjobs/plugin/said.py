@@ -1,4 +1,4 @@
-"""What the ini file and the command line say, each as a layer of settings."""
+"""Layers of settings from pytest: the ini file, files that are named, and the command line."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _layers(config: pytest.Config) -> list[Layer]:
 
 
 def env_files(config: pytest.Config) -> dict[str, Variable]:
-    """What env files say, by variable; the last file has the last word.
+    """Return the variables of env files; the last file wins.
 
     Raises:
         pytest.UsageError: one cannot be read; every mistake in it.
@@ -96,7 +96,7 @@ def env_files(config: pytest.Config) -> dict[str, Variable]:
 
 
 def call_arguments(config: pytest.Config) -> list[str]:
-    """How pytest was called, with what came through the environment as if it had been typed."""
+    """Return the arguments of pytest, with variables from the environment as if they had been typed."""
     arguments = [str(argument) for argument in config.invocation_params.args]
     return [*arguments, *(f"--bench-env={name}={value}" for name, value in _from_environment().items())]
 
@@ -122,7 +122,7 @@ def _layer(config: pytest.Config, *, from_line: bool) -> Layer:
 
 
 def _place(config: pytest.Config, setting: Setting, *, from_line: bool) -> str:
-    """How the place is called where a setting is written."""
+    """Return the name of the place where a setting is written, for messages."""
     return setting.flag if from_line else origin(config, setting.option)
 
 

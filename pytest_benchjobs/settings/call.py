@@ -1,4 +1,4 @@
-"""What pytest is called with: settings as data, and the words they are on a command line."""
+"""Calls of pytest as data: settings by name, and the words for them on a command line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Said(NamedTuple):
     settings: dict[str, Written]
     """By the name of the setting."""
     rest: tuple[str, ...]
-    """What is for pytest and its other plugins."""
+    """Words for pytest and its other plugins."""
 
 
 def split(words: Sequence[str]) -> Said:

@@ -71,7 +71,7 @@ def read_file(path: Path) -> Document:
 def read_extra(
     complaints: Complaints, data: Mapping[str, Any], place: Place
 ) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """What a table says of all benchmarks, and of single ones. Mistakes are noted."""
+    """Return the values for all benchmarks, and those for single ones. Mistakes are noted."""
     rest = {key: value for key, value in data.items() if key != PER_BENCHMARK}
     values = of_benchmark(complaints, rest, place)
     tables = data.get(PER_BENCHMARK, {})
@@ -84,7 +84,7 @@ def read_extra(
 def read_per_benchmark(
     complaints: Complaints, tables: Mapping[str, Any], place: Place
 ) -> dict[str, dict[str, Any]]:
-    """What is said of single benchmarks. Mistakes are noted."""
+    """Return the values for single benchmarks. Mistakes are noted."""
     found = {}
     for name, table in tables.items():
         if isinstance(table, dict):

@@ -26,7 +26,7 @@ _TABLE: Place = ("tool", "benchjobs", "profiles")
 
 
 def read_job_file(path: Path) -> Layer:
-    """What a job file says.
+    """Read a job file.
 
     Raises:
         InputErrors: every mistake in it, with file and line.
@@ -36,7 +36,7 @@ def read_job_file(path: Path) -> Layer:
 
 
 def read_profile(name: str, rootdir: Path, directory: Path) -> Layer:
-    """What a profile says: one of pyproject.toml, or a file, by name or path.
+    """Read a profile: one of pyproject.toml, or a file, by name or path.
 
     Raises:
         InputErrors: there is none; every mistake in it, with file and line.
@@ -48,7 +48,7 @@ def read_profile(name: str, rootdir: Path, directory: Path) -> Layer:
 def names_benchmarks(
     profiles: Iterable[str], job_files: Iterable[Path], rootdir: Path, directory: Path
 ) -> bool:
-    """Whether any of the profiles and job files says what to run. Nothing else in them is looked at.
+    """Return whether a profile or job file names benchmarks. Nothing else in them is looked at.
 
     Raises:
         InputError: one is not there, or cannot be read.

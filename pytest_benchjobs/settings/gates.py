@@ -1,4 +1,4 @@
-"""What a user says about gates, under the names of options and of keys in files, as one `GateConfig`."""
+"""Gates from settings: one `GateConfig` from the values of several settings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .table import BY_NAME, SETTINGS
 EVERY = "*"
 """Key of a floor that is for each benchmark and agent."""
 KEYS = tuple(setting.name for setting in SETTINGS if setting.gate)
-"""What settings say about gates."""
+"""Names of the settings of gates."""
 DEFAULT_RULE = "mean:any"
-"""What a baseline alone asks for: no drop of the mean score that chance does not explain."""
+"""The rule of a baseline alone: no drop of the mean score that chance does not explain."""
 CHOICES = {"policy": GatePolicy, "exit": GateExit}
 _AS_THEY_ARE = ("policy", "exit", "regress_warn", "noise", "confirm")
 _FIELDS = {"regress_warn": "warn"}
@@ -51,7 +51,7 @@ class _WrongError(Exception):
 
 
 def gate_value(key: str, value: Any) -> Any:
-    """What a setting of a gate means, from how it is written in files: rules, absences, points, floors by name.
+    """Parse the value of a setting of gates, as files have it: rules, absences, points, floors by name.
 
     Raises:
         ValueError: it is wrong.
@@ -115,7 +115,7 @@ def _config(values: Mapping[str, Any], blame: Callable[[str], str], asked: GateC
 
 
 def _sibling(blame: Callable[[str], str], key: str, other: str) -> str:
-    """How another key is written where `key` was."""
+    """Return the name of another key, in the form that `key` has where it was written."""
     here = blame(key)
     return here.replace(key.replace("_", "-"), other) if here.startswith("--") else f"`{other}`"
 

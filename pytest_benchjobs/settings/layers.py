@@ -14,22 +14,22 @@ from .table import BY_NAME, SETTINGS
 from .values import overlay
 
 PER_BENCHMARK = tuple(setting.name for setting in SETTINGS if setting.per_benchmark)
-"""What may be otherwise for one benchmark, besides `params`."""
+"""Settings that may be otherwise for one benchmark, besides `params`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Layer:
-    """What one place says."""
+    """Values that one place sets."""
 
     values: Mapping[str, Any]
     per_benchmark: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     origin: Callable[[str], str] = str
-    """How to name the place where a value is from, to blame it."""
+    """Return the name of the place a value is from, for messages."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Merged:
-    """What all places say together."""
+    """Values of all layers, merged."""
 
     values: dict[str, Any]
     per_benchmark: dict[str, dict[str, Any]]
@@ -37,7 +37,7 @@ class Merged:
     """Key -> the place that had the last word on it."""
 
     def origin(self, key: str) -> str:
-        """How to name the place where a value is from."""
+        """Return the name of the place a value is from."""
         return self.origins.get(key, key)
 
 

@@ -39,7 +39,7 @@ class Matrix:
         )
 
     def excludes(self, benchmark: str, agent: AgentSpec) -> bool:
-        """Whether this agent is not to run on that benchmark."""
+        """Return whether the agent is left out of the benchmark."""
         return any(_matches(cell, benchmark, agent) for cell in self.exclude)
 
     def check(self, agents: Sequence[AgentSpec]) -> None:
@@ -137,7 +137,7 @@ def _matches(cell: Mapping[str, Any], benchmark: str, agent: AgentSpec) -> bool:
 
 
 def _is(agent: AgentSpec, pattern: object) -> bool:
-    """Whether a pattern means the agent: its name, with or without the model."""
+    """Return whether a pattern matches the agent: its name, with or without the model."""
     if not isinstance(pattern, str):
         return False
     model = f"{agent.name}:{agent.model}"

@@ -1,4 +1,4 @@
-"""How gates are written: `METRIC[KEY=VALUE,...]:AMOUNT@LEVEL`, and floors. Explained in docs/gates.md."""
+"""Rules of gates: `METRIC[KEY=VALUE,...]:AMOUNT@LEVEL`, and floors. Explained in docs/gates.md."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def sampled(benchmark: str, tags: Mapping[str, tuple[str, ...]], sample: str, se
 
 
 def in_shard(benchmark: str, scenario: str, shard: str) -> bool:
-    """Whether a scenario belongs to a part such as `2/4`. What it is called decides, and nothing else."""
+    """Return whether a scenario belongs to a part such as `2/4`: its name decides, and nothing else."""
     part, _, parts = shard.partition("/")
     return int.from_bytes(_hash("shard", benchmark, scenario)[:8]) % int(parts) == int(part) - 1
 

@@ -11,11 +11,11 @@ Merge = Literal["replace", "merge", "add"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
-    """How the values of a kind are written, and what becomes of several. Their types are in `types`, by name."""
+    """Form of the values of a kind, on a command line and in layers. Their types are in `types`, by name."""
 
     ini: IniType = "string"
     merge: Merge = "replace"
-    """What a stronger layer does to a weaker one: replace it, merge two tables key by key, or add to a list."""
+    """Effect of a stronger layer on a weaker one: replace a value, merge tables key by key, or add to a list."""
 
 
 KINDS = {
@@ -36,7 +36,7 @@ KINDS = {
         Kind("linelist", "merge"),
     ),
 }
-"""Name of a kind -> how it is written."""
+"""Kinds by name."""
 _INI_EXPECTED: dict[IniType, str] = {
     "linelist": "a list",
     "string": "a text",
@@ -48,7 +48,7 @@ _INI_EXPECTED: dict[IniType, str] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Setting:
-    """One thing that can be said of a job, under all the names it has.
+    """A setting of jobs, with all its names.
 
     The bounds of a number and the words of a choice are those of the typed field, in `JobConfig` or `GateConfig`.
     """
@@ -63,7 +63,7 @@ class Setting:
     option: str = ""
     """In an ini file and for pytest: `bench_` and the name, unless another one is given."""
     on_line: bool = True
-    """Whether there is an option of pytest; if not, only files have it."""
+    """Pytest has an option for it; if not, only files have it."""
     once: bool = False
     """Meant of one call, so it has no ini key."""
     forgotten: bool = False
@@ -87,7 +87,7 @@ class Setting:
     resumable: bool = False
     """It may be said anew when a job is resumed, and its record says so: how trials run, not what they are."""
     gate: bool = False
-    """What a job is judged by."""
+    """The job is judged by it."""
     afterwards: bool = False
     """It may be said anew of a job that has ended, by `benchjobs gate`."""
     variable: str | None = None
@@ -107,7 +107,7 @@ class Setting:
 
     @property
     def has_ini(self) -> bool:
-        """Whether there is an ini key."""
+        """Return whether there is an ini key."""
         return self.on_line and not (self.once or self.hidden)
 
     @property
@@ -120,20 +120,20 @@ class Setting:
 
     @property
     def written(self) -> Kind:
-        """How its values are written."""
+        """The form of its values."""
         return KINDS[self.kind]
 
     @property
     def many(self) -> bool:
-        """Whether it may be repeated on a command line."""
+        """Return whether it may be repeated on a command line."""
         return self.written.ini == "linelist"
 
     @property
     def expected(self) -> str:
-        """What an ini file has to say."""
+        """The form that an ini file has to have, in words."""
         return _INI_EXPECTED[self.written.ini]
 
 
 def texts_of(written: Any) -> list[Any]:
-    """What is written, as a list: a setting that may not be repeated has one value."""
+    """Return the written values as a list: a setting that may not be repeated has one."""
     return list(written) if isinstance(written, list | tuple) else [written]

@@ -1,4 +1,4 @@
-"""How single values are written: samples, shards, lists on a command line, JSON."""
+"""Forms of single values: samples, shards, lists on a command line, JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNSEEN = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 )
 _JOB = re.compile(r"last(~\d+)?|\d{8}-(\d{1,6}|\d{6}-[0-9a-f]{0,6})")
-"""How jobs are named that need no name of their own."""
+"""Names that stand for a job by its id or age, and are no names of their own."""
 CI_SYSTEMS = ("auto", "off", "github", "gitlab", "jenkins")
 _OPENING, _CLOSING = "[{", "]}"
 
@@ -110,7 +110,7 @@ Shard = Annotated[str, BeforeValidator(parse_shard, json_schema_input_type=str)]
 JobName = Annotated[str, BeforeValidator(parse_job_name, json_schema_input_type=str)]
 """One line; neither `last` nor like an id."""
 CiSystem = Annotated[str, BeforeValidator(parse_ci), WithJsonSchema({"enum": list(CI_SYSTEMS)})]
-"""What reads the output: `auto` for the one this runs in."""
+"""Reader of the output: `auto` for the one this runs in."""
 
 
 def read_number(text: str) -> object:
@@ -183,7 +183,7 @@ def check_plain(data: object) -> None:
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two values of parameters mean the same: 1 is 1.0, and is not true."""
+    """Return whether two values of parameters are the same: 1 is 1.0, and is not true."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
 
 
