@@ -2,7 +2,8 @@
 
 This module is loaded into every pytest run of everyone who installed the package. Until a benchmark is met it imports
 the standard library and pytest only, and registers options, markers and hook specifications only. The hooks that
-trials need are in `hooks`, which is registered with the first benchmark.
+trials need are in `hooks`, which is registered with the first benchmark. Start reading there, and in `session`, which
+translates between pytest and the running job. What a session keeps is in `state`.
 """
 
 from __future__ import annotations

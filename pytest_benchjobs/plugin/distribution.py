@@ -5,9 +5,9 @@
     worker      takes what is queued for it into its flight, reports what lands, in the order it lands
     controller  writes the history as reports come in; when a worker dies, reports for it what it had in flight
 
-How many trials run at once is a property of the job: workers share token files (see `runner.Tokens`), so a worker with
-all trials of a `--dist loadfile` file to itself may use all of them. A worker leaves a *will* for each trial in flight,
-the trial itself as JSON, from which the controller writes the result if the worker cannot.
+How many trials run at once is a property of the job: workers share token files (see `trial.flight.Tokens`), so a worker
+with all trials of a `--dist loadfile` file to itself may use all of them. A worker leaves a *will* for each trial in
+flight, the trial itself as JSON, from which the controller writes the result if the worker cannot.
 
 This is the only module that knows xdist. It relies on the hooks of xdist, on `DSession.sched`, on `LoadScheduling`, and
 on `WorkerInteractor` (found by its name) with `channel`, `torun`, `item_index`, `handle_command` and `sendevent`.

@@ -1,6 +1,6 @@
 """The run loop of one process: many trials in flight, one report at a time.
 
-Trials run in threads (see `runner`). pytest stays serial in the main thread: when a trial lands, the ordinary
+Trials run in threads (see `trial.flight`). pytest stays serial in the main thread: when a trial lands, the ordinary
 `pytest_runtest_protocol` runs for its item, which replays the result. So capture, `-x`, `--maxfail`, `--lf`, JUnit and
 every plugin keep working, and none of them ever meets concurrency. Running the protocol itself in threads breaks at
 once (pytest has one stack of set-ups, one `PYTEST_CURRENT_TEST`, one capture), and waiting for trials in the order of
