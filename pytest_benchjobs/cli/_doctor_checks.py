@@ -17,7 +17,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..report.documents.acting import Finding, Health
+from ..report.documents.doctor import Finding, Health
 from ..store.layout import Layout
 from ._units import counted, size
 

@@ -13,7 +13,7 @@ from ._output import say
 from ._table import Cell, Column
 
 if TYPE_CHECKING:
-    from ..report.documents.reading import JobItem, RunItem
+    from ..report.documents.jobs import JobItem, RunItem
     from ..store.reader import HistoryReader
 
 _STATUS_COLOURS = {

@@ -12,7 +12,7 @@ import click
 from ._output import emit, output_option
 
 if TYPE_CHECKING:
-    from ..report.documents.catalogue import BenchmarkItem, Gap
+    from ..report.documents.benchmarks import BenchmarkItem, Gap
 
 
 @click.command()
@@ -25,7 +25,7 @@ def benchmarks(paths: tuple[Path, ...], strict: bool, output: str) -> int:
     A gap is a file that cannot be read, an oddity in it, or a scenario without a reference solution, of which nobody
     knows whether it can be solved.
     """
-    from ..report.documents.catalogue import BenchmarksDocument
+    from ..report.documents.benchmarks import BenchmarksDocument
     from ..store.text import one_line
 
     if not paths:
@@ -51,7 +51,7 @@ def benchmarks(paths: tuple[Path, ...], strict: bool, output: str) -> int:
 
 def _inventory(paths: Iterable[Path]) -> tuple[list[BenchmarkItem], list[Gap]]:
     from ..model.errors import InputError, InputErrors
-    from ..report.documents.catalogue import BenchmarkItem, Gap
+    from ..report.documents.benchmarks import BenchmarkItem, Gap
     from ..sources import find_sources
 
     found: dict[str, BenchmarkItem] = {}

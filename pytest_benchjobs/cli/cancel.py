@@ -12,7 +12,7 @@ from ._directory import directory_option
 from ._output import emit, output_option
 
 if TYPE_CHECKING:
-    from ..report.documents.acting import CancelDocument
+    from ..report.documents.cancel import CancelDocument
 
 
 @click.command()
@@ -36,7 +36,7 @@ def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str
     """
     from ..job.cancel import cancel as cancel_job
     from ..job.cancel import finish
-    from ..report.documents.acting import CancelDocument
+    from ..report.documents.cancel import CancelDocument
     from ..store.reader import HistoryReader
     from ..store.results import find_bundle
 

@@ -20,7 +20,7 @@ from ._units import counted
 
 if TYPE_CHECKING:
     from ..model.result import TrialResult
-    from ..report.documents.acting import CheckDocument, CheckedScenario
+    from ..report.documents.check import CheckDocument, CheckedScenario
     from ..report.documents.plan import PlannedTrial
 
 _INTERRUPTED, _INTERNAL, _USAGE_ERROR = 2, 3, 4
@@ -109,7 +109,7 @@ def _checked(call: Call, place: Path, attempts: int) -> CheckDocument:
 
     """
     from ..model.errors import InputError
-    from ..report.documents.acting import CheckDocument
+    from ..report.documents.check import CheckDocument
     from ..store.bundle import JobBundle, new_job_id
     from .plan import planned
 
@@ -136,7 +136,7 @@ def _verdicts(
     trials: Sequence[PlannedTrial], results: Sequence[TrialResult], attempts: int, root: Path
 ) -> Iterator[CheckedScenario]:
     from ..analysis.soundness import advice, problems, verdict
-    from ..report.documents.acting import CheckedScenario, CheckProblem
+    from ..report.documents.check import CheckedScenario, CheckProblem
 
     ended: dict[tuple[str, str], list[TrialResult]] = {}
     for result in results:

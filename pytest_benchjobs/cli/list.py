@@ -17,7 +17,7 @@ from ._table import Cell, Column, render, width
 from ._units import ago
 
 if TYPE_CHECKING:
-    from ..report.documents.reading import JobItem
+    from ..report.documents.jobs import JobItem
 
 _NAME = 60
 """Characters shown of the name of a job; JSON and YAML have all of it."""
@@ -37,7 +37,7 @@ def list_(
     days: int, everything: bool, status: tuple[str, ...], limit: int | None, directory: Path, output: str
 ) -> None:
     """List jobs, the oldest first."""
-    from ..report.documents.reading import JobItem, ListDocument
+    from ..report.documents.jobs import JobItem, ListDocument
 
     statuses = parse_statuses(status)
     now = datetime.datetime.now(datetime.UTC)

@@ -14,7 +14,7 @@ from ._output import emit, output_option, say
 from ._units import counted
 
 if TYPE_CHECKING:
-    from ..report.documents.acting import RecoverDocument
+    from ..report.documents.recover import RecoverDocument
 
 
 @click.command()
@@ -54,7 +54,7 @@ def recover_jobs(directory: Path, stale_seconds: float) -> RecoverDocument:
     """
     from ..job.recover import Kind
     from ..job.recover import recover as recover_all
-    from ..report.documents.acting import RecoverDocument, RecoveredJob
+    from ..report.documents.recover import RecoverDocument, RecoveredJob
     from ..store.history import History
 
     if not Layout(directory).jobs.is_dir():

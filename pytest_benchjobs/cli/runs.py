@@ -16,7 +16,7 @@ from ._table import Cell, Column, render, width
 from ._units import cost
 
 if TYPE_CHECKING:
-    from ..report.documents.reading import RunItem
+    from ..report.documents.jobs import RunItem
     from ..store.reader import HistoryReader
 
 _SORT_ALIASES = {
@@ -56,7 +56,7 @@ def runs(
     output: str,
 ) -> None:
     """List runs: one benchmark and one agent in one job."""
-    from ..report.documents.reading import RunItem, RunsDocument
+    from ..report.documents.jobs import RunItem, RunsDocument
     from ..store.text import one_line
 
     column, statuses = _sort_column(sort), parse_statuses(status)
@@ -91,7 +91,7 @@ def runs(
 
 
 def _sort_column(name: str) -> str:
-    from ..report.documents.reading import RunItem
+    from ..report.documents.jobs import RunItem
 
     wanted = name.lower().removesuffix(",run_id").removesuffix(",id")  # the second key it is anyway
     column = _SORT_ALIASES.get(wanted, wanted)

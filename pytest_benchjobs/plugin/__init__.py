@@ -70,7 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
         relative = config.cwd_relative_nodeid
         vars(config)["cwd_relative_nodeid"] = lambda nodeid: escaped(str(relative(nodeid)))
     if options.given(config):
-        from .asked import asked
+        from .wanted import asked
 
         asked(config)
 

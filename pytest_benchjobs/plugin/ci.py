@@ -14,10 +14,10 @@ from ..report.ci import Host, Places, comment, metrics_text, publish
 from ..report.markdown import summary_markdown
 from ..store.files import write_atomically
 from ..store.text import harmless, one_line
-from .asked import asked as read
 from .items import TrialItem
 from .options import flag
 from .state import state_of
+from .wanted import asked as read
 
 if TYPE_CHECKING:
     from .state import Job

@@ -18,12 +18,12 @@ from ..store.text import clean, harmless
 from ..system.garbage import gc_paused
 from . import known as known_failures
 from . import selection
-from .asked import asked as read
 from .filters import Filters
 from .items import BenchWarning, TrialItem
 from .mistakes import in_words, shown
 from .state import is_worker, state_of
 from .tags import tags
+from .wanted import asked as read
 
 if TYPE_CHECKING:
     from ..sources.protocol import ScenarioRef, Source, Unsupported

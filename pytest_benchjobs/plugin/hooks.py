@@ -11,9 +11,9 @@ import pytest
 
 from ..system.garbage import gc_rarely
 from . import collect, gate, selection
-from .asked import asked as read
 from .items import TrialItem
 from .state import is_worker, state_of
+from .wanted import asked as read
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter

@@ -13,10 +13,10 @@ from ..model.errors import InputError
 from ..model.known_failure import KnownMode
 from ..sources import did_you_mean, open_source
 from ..store.text import clean, one_line
-from .asked import asked as read
 from .items import TrialItem, Unsolved
 from .known_markers import MARK, KnownMarkers
 from .state import state_of
+from .wanted import asked as read
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter

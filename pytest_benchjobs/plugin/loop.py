@@ -26,10 +26,10 @@ from ..model.policy import Policy
 from ..model.result import TrialResult
 from ..trial.flight import Flight
 from . import terminal as reporting
-from .asked import asked as read
 from .items import ItemTicket, TrialItem
 from .session import begin_job
 from .state import interrupts_of, state_of
+from .wanted import asked as read
 
 if TYPE_CHECKING:
     from .state import Job

@@ -22,10 +22,10 @@ from ..store.layout import Layout
 from ..store.text import clean
 from ..trial.limits import Limits
 from ..trial.prepare import Services, prepare
-from .asked import asked as read
 from .items import ItemTicket, TrialItem
 from .registry import agents_of, provider_of, scorers_of
 from .state import is_worker
+from .wanted import asked as read
 
 if TYPE_CHECKING:
     from ..model.result import Trial

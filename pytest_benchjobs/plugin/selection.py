@@ -13,9 +13,9 @@ from ..job.wanted import Wanted
 from ..model.errors import BenchError, InputError
 from ..settings.sampling import in_shard, sampled
 from ..store.text import clean
-from .asked import asked as read
 from .items import TrialItem
 from .state import state_of
+from .wanted import asked as read
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter

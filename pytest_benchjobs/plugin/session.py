@@ -18,12 +18,12 @@ from ..model.result import Failure
 from ..store.bundle import JobBundle
 from ..store.text import clean
 from . import reports
-from .asked import asked as read
 from .items import ItemTicket, TrialItem
+from .layers import call_arguments
 from .registry import agents_of, provider_of, sandbox_of, scorers_of
-from .said import call_arguments
 from .selection import is_named, is_narrowed, is_partial
 from .state import interrupts_of, state_of
+from .wanted import asked as read
 
 if TYPE_CHECKING:
     from .state import Job

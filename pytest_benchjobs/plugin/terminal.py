@@ -15,9 +15,9 @@ from ..report.console import describe, render_table
 from ..report.summary import by_agent
 from ..store.text import clean, harmless, one_line
 from . import known
-from .asked import asked as read
 from .items import TrialItem
 from .state import state_of
+from .wanted import asked as read
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter

@@ -19,8 +19,8 @@ from ..store.events import EventReader
 from ..store.liveness import is_dead, last_beat
 from ..store.reader import HistoryReader
 from ..store.rows import JobRow, RunRow, TrialRow
+from .documents.jobs import RunHead
 from .documents.logs import Reason
-from .documents.reading import RunHead
 from .documents.summary import (
     AgentFigures,
     AtK,

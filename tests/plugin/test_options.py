@@ -631,7 +631,7 @@ def pytest_collection_finish(session):
     from pytest_benchjobs.gateway.client import Gateway
     from pytest_benchjobs.job import models
     from pytest_benchjobs.model.usage import Usage
-    from pytest_benchjobs.plugin.asked import asked
+    from pytest_benchjobs.plugin.wanted import asked
     read = asked(session.config)
     with mock.patch.object(Gateway, "start") as start:
         models.start_gateway(read.job, read.secrets, Usage(), Path("x"))
@@ -655,7 +655,7 @@ def test_limits_and_rates_reach_the_gateway_and_the_record_of_the_job(bench: Ben
             from pytest_benchjobs.gateway.client import Gateway
             from pytest_benchjobs.job import models
             from pytest_benchjobs.model.usage import Usage
-            from pytest_benchjobs.plugin.asked import asked
+            from pytest_benchjobs.plugin.wanted import asked
             read = asked(session.config)
             with mock.patch.object(Gateway, "start") as start:
                 models.start_gateway(read.job, read.secrets, Usage(), Path("x"))

@@ -17,7 +17,7 @@ from pytest_benchjobs.cli._run_options import run_request
 from pytest_benchjobs.cli.run import run
 from pytest_benchjobs.job.wanted import Wanted
 from pytest_benchjobs.model.job import JobConfig
-from pytest_benchjobs.plugin.asked import asked
+from pytest_benchjobs.plugin.wanted import asked
 from pytest_benchjobs.settings.call import split, words
 from pytest_benchjobs.settings.setting import KINDS, Setting
 from pytest_benchjobs.settings.table import ALIASES, BY_NAME, GROUPS, IN_FILES, SETTINGS

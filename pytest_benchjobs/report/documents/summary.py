@@ -8,8 +8,8 @@ from typing import Any
 from ...model.base import Model
 from ...model.job import JobConfig, Totals
 from . import Document
+from .jobs import RunHead
 from .logs import Reason
-from .reading import RunHead
 
 
 class AtK(Model):

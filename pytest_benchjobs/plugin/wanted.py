@@ -7,7 +7,7 @@ import pytest
 from ..job.wanted import Wanted, wanted
 from ..model.environ import HOST
 from ..model.errors import InputError
-from .said import env_files, said
+from .layers import env_files, said
 from .state import state_of
 
 
