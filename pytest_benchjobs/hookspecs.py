@@ -1,4 +1,4 @@
-"""What other plugins and conftest.py files may add."""
+"""Hooks by which other plugins and conftest.py files add agents, scorers, sandboxes and benchmarks."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..analysis.baseline.resolve import Resolved
 
 _WAIT_SECONDS = 30.0
-"""How long workers of a killed process may take to notice. xdist ends them after some ten seconds."""
+"""Longest wait for workers of a killed process to notice its death. xdist ends them after some ten seconds."""
 _POLL_SECONDS = 0.1
 
 

@@ -30,12 +30,12 @@ class Run:
     """The trial runs."""
 
     why: str | None = None
-    """Why no earlier result is reused, where that was asked for."""
+    """Reason why no earlier result is reused. None: reuse was not requested."""
     prepared: Prepared | None = None
     """The trial, if it was prepared to find that out."""
     image_key: str | None = None
     problem: str | None = None
-    """Why it would end in an error, if that is known."""
+    """Reason why the trial would end in an error, if one is known."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class Take:
 
     result: TrialResult
     why: str | None = None
-    """Where it is from; None: of this very job."""
+    """Origin of the result. None: this very job."""
     image_key: str | None = None
     is_stale: bool = False
-    """What is known of its failure is no longer what the bundle says."""
+    """True if the known failure of the trial is no longer the one in the bundle."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

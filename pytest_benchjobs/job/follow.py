@@ -57,12 +57,12 @@ class Following:
 
     @property
     def over(self) -> bool:
-        """Whether nothing will change any more."""
+        """True if the job will not change any more."""
         return self.died or self.record.status.ended
 
     @property
     def began(self) -> bool:
-        """Whether a trial has begun."""
+        """True if a trial has begun."""
         return bool(self.live.flying or self.live.all.done)
 
     def look(self) -> list[Landed]:
@@ -92,7 +92,7 @@ class Following:
 
     @property
     def log_file(self) -> Path | None:
-        """Where a job in the background prints to."""
+        """Log file of a job that runs in the background."""
         path = self.bundle.layout.log
         return path if path.is_file() else None
 
@@ -129,7 +129,7 @@ class Following:
             self._begin()
 
     def _is_gone(self) -> bool:
-        """Whether whoever runs the job has been gone for a moment."""
+        """Tell whether the process that runs the job has been dead for a moment."""
         if not is_dead(self.bundle.root, self.record):
             self._dead_since = None
             return False
@@ -147,7 +147,7 @@ class Following:
         return [Landed(event, number) for number, event in enumerate(missed, known + 1)]
 
     def _rows(self) -> list[TrialRow]:
-        """What the history knows of the job, once that has ended there too: it is written a moment after the bundle."""
+        """Rows of the job in the history. The history ends a job a moment after the bundle does, so wait for that."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         with HistoryReader(self._history) as history:
             while True:

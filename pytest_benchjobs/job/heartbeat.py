@@ -61,7 +61,7 @@ class Heartbeat:
 
     def _end(self, reason: JobStatus) -> None:
         with self._lock:
-            # In the loop of another plugin nobody would take it for more than the end of pytest.
+            # In the loop of another plugin SIGTERM has no handler, and would only kill pytest.
             if self._disarmed or signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
                 return
             self.reason = reason

@@ -18,7 +18,7 @@ from ..store.totals import added, spent_by
 from .problems import Problems
 
 _SPACING = 4
-"""Where saving takes long, as when another process keeps the history, at most a fifth of the time goes into it."""
+"""Pause after a save, as a multiple of its duration: saving takes at most a fifth of the time."""
 
 
 class Recorder:
@@ -26,7 +26,7 @@ class Recorder:
 
     def __init__(self, history: History, problems: Problems) -> None:
         self.spent = Usage()
-        """What they have used, all together."""
+        """Usage of all results together."""
         self.saved: dict[str, datetime.datetime] = {}
         """Trials that are in the history, and when the result that is there had ended."""
         self.unwritable: dict[str, TrialResult] = {}

@@ -24,7 +24,7 @@ _REAL = (Outcome.PASSED.value, Outcome.FAILED.value)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision:
-    """What becomes of a trial."""
+    """Decision about a trial: reuse an earlier result, or run."""
 
     result: TrialResult | None
     """The result to take over, as it would be in this job; None: it has to run."""
@@ -54,7 +54,7 @@ class Reuse:
         self._history.close()
 
     def decide(self, trial: Trial, parts: Mapping[str, str], image_key: str | None) -> Decision:
-        """Whether to run a trial. `image_key` is None when nobody can say what image it would run in.
+        """Decide whether a trial reuses an earlier result. `image_key` is None while its image is unknown.
 
         Raises:
             InputError, InfrastructureError: the history cannot be read.

@@ -109,9 +109,7 @@ class RunningJob(Generic[T]):
     def join(self, gateway: str | None, engine_problem: Failure | None) -> None:
         """Take part, as a worker, in a job that another process began."""
         self.gateway_address = gateway
-        join_crew(
-            self.bundle.root
-        )  # until the process ends: even a trial that nobody waits for may still write
+        join_crew(self.bundle.root)  # until the process ends: an abandoned trial may still write
         self.trials.engine_problem = engine_problem
         self.trials.open(gateway)
 

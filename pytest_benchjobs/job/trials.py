@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _WAKE_SECONDS = 0.2
 _PREPARED_SECONDS = 5.0
-"""How long what a trial was prepared from counts as unchanged."""
+"""Time for which a prepared trial is cached."""
 
 T = TypeVar("T", bound=Ticket)
 
@@ -69,9 +69,9 @@ class Trials(Generic[T]):
         """Called in the thread of a trial before it starts."""
         self.engine_problem: Failure | None = None
         self.spent: str | None = None
-        """Why no more may be spent, once that is so."""
+        """Reason why no more may be spent, once a limit is reached."""
         self.full: str | None = None
-        """Why no more results can be kept, once that is so."""
+        """Reason why no more results can be stored, once the storage is full."""
         self.taken: dict[str, TrialResult] = {}
         """Results of earlier jobs that this process has put into the bundle, by path."""
         self._job = job

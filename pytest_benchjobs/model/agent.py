@@ -1,4 +1,4 @@
-"""Which agent, which model, where: `agent[@version]:model[@url]`."""
+"""Specification of an agent, its model and endpoint: `agent[@version]:model[@url]`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class AgentSpec(Model):
     model: str | None = None
     """For `command`, the shell command itself."""
     provider: str | None = None
-    """Who serves the model (`--bench-provider`): groq, vllm, ..."""
+    """Provider of the model (`--bench-provider`): groq, vllm, ..."""
     base_url: str | None = None
     params: dict[str, Any] = {}
-    """What tells this cell of a matrix (`--bench-matrix`) from its neighbours, such as `{"temperature": 0}`."""
+    """Parameters of this cell of a matrix (`--bench-matrix`), such as `{"temperature": 0}`."""
 
     @classmethod
     def parse(cls, text: str) -> AgentSpec:
@@ -69,7 +69,7 @@ class AgentSpec(Model):
 
     @functools.cached_property
     def label(self) -> str:
-        """What names this agent in node ids and tables, up to `agent@version:provider/model@host,key=value`.
+        """Name of this agent in node ids and tables, up to `agent@version:provider/model@host,key=value`.
 
         `https://` is left out, `http://` is not. A shell command, or whatever else would not survive in a node id, is
         shortened and ends in a digest.

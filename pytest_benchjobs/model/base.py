@@ -69,7 +69,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9]
 
 
 def is_name_character(char: str) -> bool:
-    """Whether it may stand in the name of a scenario: a letter or digit of any script, or one of `._+=-`."""
+    """Tell whether a scenario's name may have this character: letter or digit of any script, or one of `._+=-`."""
     return char in "._+=-" or (char.isalnum() if char.isascii() else unicodedata.category(char)[0] in "LMN")
 
 

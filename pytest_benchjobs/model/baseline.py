@@ -21,7 +21,7 @@ _Amount = Annotated[float, Field(ge=0, le=1e15)]
 
 
 class BaselineEntry(Model, defer_build=True):
-    """What a baseline was set to at some time. The latest entry of a name counts, the others tell its past."""
+    """One setting of a baseline. The latest entry of a name counts, earlier entries are its history."""
 
     name: Name
     jobs: tuple[str, ...]
@@ -69,7 +69,7 @@ class BaselineScenario(Model, defer_build=True):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What it is of."""
+        """Benchmark, agent and scenario."""
         return self.benchmark, self.agent, self.scenario
 
 

@@ -21,9 +21,9 @@ class HighScore(Model):
     unit: Literal["score", "%"] = "score"
     """It was written in. Differences to it are shown in it."""
     direction: Literal["higher"] = "higher"
-    """Which way is better. Scores know one."""
+    """Direction of better results. Scores have one only."""
     source: str | None = None
-    """Who says so."""
+    """Source of the score."""
 
 
 class ComparedSide(Model):
@@ -60,7 +60,7 @@ class ComparedRow(Model):
     detectable: float | None = None
     """The smallest difference it would have seen four times of five."""
     winner: Literal["a", "b"] | None = None
-    """Whose mean is higher. None: they are the same."""
+    """Side with the higher mean. None: the means are the same."""
     significant: bool = False
     """Chance does not explain the difference, at the level of the comparison."""
     a_pass_rate: float | None = None

@@ -1,4 +1,4 @@
-"""How an agent ended, and whose doing that is: one table for all agents.
+"""Endings of an agent, and the outcome and failure class of each: one table for all agents.
 
     ending           outcome                  class
     success          graded
@@ -27,7 +27,7 @@ import enum
 
 
 class Ending(enum.StrEnum):
-    """How an agent ended."""
+    """Ending of an agent."""
 
     SUCCESS = "success"
     GAVE_UP = "gave_up"

@@ -1,4 +1,4 @@
-"""Where models are: endpoints in the world, and the address under which an agent sees them."""
+"""Endpoints of models, and the addresses under which an agent reaches them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 from .base import Model
 
 Wire = Literal["anthropic", "openai", "google"]
-"""What is spoken: Anthropic Messages; OpenAI Chat Completions and Responses; Google generateContent."""
+"""Protocol of a model: Anthropic Messages; OpenAI Chat Completions and Responses; Google generateContent."""
 
 GATEWAY_PORT = 4180
 GATEWAY_URL: dict[Wire, str] = {
@@ -17,7 +17,7 @@ GATEWAY_URL: dict[Wire, str] = {
 }
 """Base URLs in every container. The same for all trials: each has a loopback, and a listening socket, of its own."""
 PLACEHOLDER_KEY = "benchjobs-gateway"
-"""What agents are given for a key. The real one never enters a container."""
+"""Key that agents are given. The real one never enters a container."""
 
 
 class Endpoint(Model):

@@ -46,7 +46,7 @@ class Variable:
 
 
 class Host(Mapping[str, str]):
-    """What `${VAR}` and the like are looked up in: the environment of this process, below it what env files say.
+    """Variables for `${VAR}`: the environment of this process, with env files as a fallback.
 
     Env files are no part of the environment itself, so nothing that this process starts inherits them.
     """
@@ -65,7 +65,7 @@ class Host(Mapping[str, str]):
 
     @property
     def below(self) -> Mapping[str, Variable]:
-        """What env files say, whether or not the environment says otherwise."""
+        """Variables of env files, also those that the environment overrides."""
         return self._below
 
     def find(self, name: str) -> Variable | None:

@@ -1,4 +1,4 @@
-"""What can go wrong, and whose doing it is.
+"""Errors, by their cause: the user, the agent, or the infrastructure.
 
     BenchError
     ├── InputError                the user's file or option: a collection or usage error, nothing runs

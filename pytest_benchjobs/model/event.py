@@ -1,4 +1,4 @@
-"""What a job tells of itself while it runs, for whoever watches."""
+"""Events that a running job reports to `watch` and other observers."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _MOST_FRESH = 1000
 
 
 class GateVerdict(enum.StrEnum):
-    """What a gate says of a job."""
+    """Verdict of a gate on a job."""
 
     OK = "ok"
     NO_BASELINE = "no baseline"
@@ -34,7 +34,7 @@ class GateVerdict(enum.StrEnum):
 
 
 class GatePolicy(enum.StrEnum):
-    """What counts as a regression."""
+    """Definition of a regression."""
 
     EVIDENCE = "evidence"
     """A drop of more than the tolerance that chance does not explain."""
@@ -45,7 +45,7 @@ class GatePolicy(enum.StrEnum):
 
 
 class GateExit(enum.StrEnum):
-    """What decides the exit status."""
+    """Part that decides the exit status: the tests, the gate, or both."""
 
     TESTS = "tests"
     GATE = "gate"
@@ -91,19 +91,19 @@ class Rule(Model):
 
     @property
     def alpha(self) -> float:
-        """How often it may call a regression what is none."""
+        """Rate of false alarms that the rule accepts."""
         return round(
             1 - self.level, 12
         )  # 1 - 0.95 is a little more than 0.05, which a p of 0.05 is not below
 
     @property
     def floor(self) -> bool:
-        """Whether it needs no baseline."""
+        """True if the rule needs no baseline."""
         return self.metric.startswith(("min_", "max_"))
 
 
 class Absence(Model):
-    """What the baseline has and the job need not have, as the user says: `scenario=old-*,agent=codex:*`."""
+    """Scenarios of the baseline that the job may lack, as the user writes them: `scenario=old-*,agent=codex:*`."""
 
     text: str
     """As it was written."""
@@ -113,7 +113,7 @@ class Absence(Model):
     agent: str | None = None
 
     def fits(self, benchmark: str, scenario: str, agent: str) -> bool:
-        """Whether it is said of this scenario and agent of the baseline."""
+        """Tell whether it allows this scenario and agent of the baseline to be missing."""
         named = ((self.benchmark, benchmark), (self.scenario, scenario), (self.agent, agent))
         return all(
             pattern is None or pattern == name or fnmatch.fnmatchcase(name, pattern)
@@ -156,7 +156,7 @@ class GateConfig(Model):
     noise: dict[str, float] = {}
     """Benchmark -> least tolerance, in points of score, whatever a rule says."""
     allow_missing: tuple[Absence, ...] = ()
-    """What the baseline has and the job need not have. Anything else that is missing makes it `invalid`."""
+    """Scenarios of the baseline that the job may lack. Any other missing scenario makes it `invalid`."""
     confirm: FreshAttempts = 0
     """Fresh attempts for each scenario that looks worse; 0: none."""
     until_decided: bool = False
@@ -164,12 +164,12 @@ class GateConfig(Model):
 
     @property
     def any(self) -> bool:
-        """Whether anything is gated."""
+        """True if anything is gated."""
         return bool(self.rules) or self.names_baseline
 
     @property
     def names_baseline(self) -> bool:
-        """Whether there is something to compare with, or has to be."""
+        """True if a baseline is named: the job is compared with it, or has to be."""
         return self.baseline not in (None, NO_BASELINE)
 
     @property
@@ -221,7 +221,7 @@ class Change(Model, defer_build=True):
 
 
 class RoundReport(Model):
-    """What a round of `--bench-until-decided` showed of one rule in one benchmark and agent."""
+    """Finding of one round of `--bench-until-decided`, for one rule, benchmark and agent."""
 
     rule: str
     """As it was written."""
@@ -241,7 +241,7 @@ class RoundReport(Model):
 
 
 class RuleReport(Model, defer_build=True):
-    """What one rule found in one benchmark and agent."""
+    """Finding of one rule, for one benchmark and agent."""
 
     rule: Rule
     benchmark: str | None = None
@@ -268,9 +268,9 @@ class RuleReport(Model, defer_build=True):
     scenarios: int = 0
     """Pairs it looked at."""
     clusters: int | None = None
-    """What these count as, since some depend on each other; None: each counts by itself."""
+    """Number of clusters among the pairs, which depend on each other. None: each pair counts by itself."""
     advice: str | None = None
-    """What would let it see, where the tolerance is below what it can detect."""
+    """Remedy for a tolerance below the smallest drop that the rule can detect."""
 
 
 class ClusterRef(Model, defer_build=True):
@@ -283,7 +283,7 @@ class ClusterRef(Model, defer_build=True):
 
 
 class PublishReason(Model, defer_build=True):
-    """Why the results of a job should not be published."""
+    """Reason why the results of a job should not be published."""
 
     code: str
     """A key of `analysis.publish.CODES`."""
@@ -292,7 +292,7 @@ class PublishReason(Model, defer_build=True):
 
 
 class GateReport(Model, defer_build=True):
-    """What the gates say of a job. `gates[]` of `report.json`, and the document of `benchjobs gate`."""
+    """Report of the gates on a job. `gates[]` of `report.json`, and the document of `benchjobs gate`."""
 
     schema_version: int = 1
     job: str
@@ -317,7 +317,7 @@ class GateReport(Model, defer_build=True):
     unscored: tuple[ScenarioRef, ...] = ()
     """Without a score on a side: nothing but errors."""
     clusters: tuple[ClusterRef, ...] = ()
-    """What was taken as clusters, the largest first."""
+    """Clusters of scenarios, the largest first."""
     rounds: tuple[RoundReport, ...] = ()
     """With `--bench-until-decided`: the last of each rule, benchmark and agent."""
     known: tuple[Change, ...] = ()
@@ -333,6 +333,6 @@ class GateReport(Model, defer_build=True):
     now_seconds: float | None = None
     """Per attempt, over the pairs."""
     publish: tuple[PublishReason, ...] | None = None
-    """Why its results should not be published; None: nobody has asked."""
+    """Reasons why its results should not be published. None: not checked."""
     notes: tuple[str, ...] = ()
     """First run without a baseline, an expired known failure, a drift of the image..."""

@@ -22,7 +22,7 @@ DEFAULT_CONCURRENCY = 10
 
 
 class JobStatus(enum.StrEnum):
-    """Where a job is."""
+    """Status of a job."""
 
     INITIALIZING = "initializing"
     QUEUED = "queued"
@@ -36,7 +36,7 @@ class JobStatus(enum.StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether it will never change again."""
+        """True if the job has ended."""
         return self not in (JobStatus.INITIALIZING, JobStatus.QUEUED, JobStatus.RUNNING)
 
 
@@ -45,7 +45,7 @@ Multiplier = Annotated[float, Field(gt=0, le=1000)]
 
 
 class Keep(enum.StrEnum):
-    """Which trials' file systems are kept, as they were when the agent had ended and before anything was graded."""
+    """Choice of trials to keep file systems of, as they were after the agent and before grading."""
 
     NEVER = "never"
     FAILED = "failed"
@@ -59,7 +59,7 @@ Examples = Annotated[int, Field(ge=1, le=10**9)]
 
 
 class Overrides(Model):
-    """What `--bench-extra` may say of one benchmark. None: as for the whole job."""
+    """Overrides by `--bench-extra` for one benchmark. None: as for the whole job."""
 
     attempts: Attempts | None = None
     agent_timeout: Seconds | None = None
@@ -73,7 +73,7 @@ class Overrides(Model):
     """With a provider or model that is for this benchmark only."""
     strict_capabilities: bool | None = None
     params: dict[str, Any] = {}
-    """Keys nobody here knows: for agents and scorers. Laid over the job's."""
+    """Unknown keys, for agents and scorers. They override the job's."""
 
 
 class JobConfig(Model):
@@ -91,7 +91,7 @@ class JobConfig(Model):
     silent_timeout: Seconds | None = None
     """An agent that prints nothing for so long is stopped."""
     job_timeout: Seconds | None = None
-    """What has not ended by then is cancelled."""
+    """Time limit of the job. Trials that have not ended by then are cancelled."""
     timeout_multiplier: Multiplier = 1.0
     threshold: Score = 1.0
     max_examples: Examples | None = None
@@ -110,7 +110,7 @@ class JobConfig(Model):
     force: bool = False
     keep: Keep = Keep.NEVER
     params: dict[str, Any] = {}
-    """Keys of `--bench-extra` that nobody here knows: for agents and scorers."""
+    """Unknown keys of `--bench-extra`, for agents and scorers."""
     per_benchmark: dict[str, Overrides] = {}
     max_cost: Usd | None = None
     """USD that the whole job may spend on models."""
@@ -129,15 +129,15 @@ class JobConfig(Model):
     tpm: dict[str, Positive] = {}
     """The same of tokens."""
     model_patience: Seconds | None = None
-    """How long a call of a model is held back and tried again before the agent is told that it failed."""
+    """Time for which a call of a model is held back and retried before the agent is told that it failed."""
     prices: Path | None = None
     """A table of prices to use instead of the packaged one."""
     record: Path | None = None
-    """Where the traffic with models is kept."""
+    """Directory for recorded traffic with models."""
     replay: Path | None = None
+    """Recording of traffic that answers calls instead of models."""
     replay_exact: bool = False
     """A call whose prompt is not the recorded one is refused."""
-    """Where traffic was kept, to be answered from instead of models."""
     retry_errors: Annotated[int, Field(ge=0, le=100)] = 0
     env: dict[str, str] = {}
     """For agents."""
@@ -152,14 +152,14 @@ class JobConfig(Model):
     """Patterns of scenario ids that are graded by contract whatever else is said."""
     sandbox: str = "docker"
     gate: GateConfig = GateConfig()
-    """What the job is judged by, at its end and by `benchjobs gate`."""
+    """Gates that judge the job, at its end and by `benchjobs gate`."""
     directory: Path
-    """Where `jobs/` and `history.sqlite` are."""
+    """Directory of `jobs/` and `history.sqlite`."""
     name: str | None = None
     metadata: dict[str, str] = {}
 
     def grading_of(self, scenario: str, own: Grading) -> Grading:
-        """How the scenario with this id is graded, of which its author says `own`."""
+        """Grading of the scenario with this id. `own` is the choice of its author."""
         if any(fnmatch.fnmatchcase(scenario, pattern) for pattern in self.keep_processes):
             return Grading.CONTRACT
         return self.grading or own
@@ -174,7 +174,7 @@ class JobConfig(Model):
 
 
 class Owner(Model):
-    """A process, named so that nobody mistakes a later one for it. See `pytest_benchjobs.store.owner`."""
+    """A process, told apart from later ones with its pid. See `pytest_benchjobs.model.owner`."""
 
     host: str
     boot: str
@@ -199,11 +199,11 @@ class Totals(Model):
     reused: int = 0
     """Those of `trials` that were taken over from an earlier job. They cost nothing in this one."""
     cost_usd: float | None = None
-    """What the others cost; None when nobody knows of any of them."""
+    """Cost of the trials that ran. None: unknown for all of them."""
 
 
 class Invocation(Model):
-    """How pytest was called: enough to call it again."""
+    """Command line of pytest: enough to repeat the call."""
 
     arguments: tuple[str, ...]
     """Without `pytest` itself. Values of `--bench-env` are left out: they may be secrets."""
@@ -212,7 +212,7 @@ class Invocation(Model):
     rest: tuple[str, ...] = ()
     """The arguments that are for pytest and its other plugins."""
     directory: Path
-    """Where it was called."""
+    """Working directory of the call."""
     rootdir: Path
 
 
@@ -225,7 +225,7 @@ class Decisions(Model):
     unselected: int = 0
     """Number of results of trials that are not selected now. They stay."""
     stopped: str | None = None
-    """Why no further trials are run, though more were planned."""
+    """Reason why no further trials are run, though more were planned."""
     settled: dict[str, dict[str, str]] = {}
     """Benchmark -> agent -> why no further attempts of it are run."""
     changed: dict[str, str] = {}
@@ -233,7 +233,7 @@ class Decisions(Model):
     problems: tuple[str, ...] = ()
     """Lines about what went wrong with the job itself."""
     engine_problem: Failure | None = None
-    """Why its trials have no sandboxes."""
+    """Reason why its trials have no sandboxes."""
 
 
 class JobRecord(Model):
@@ -250,11 +250,11 @@ class JobRecord(Model):
     planned: int | None = None
     """Trials selected to run."""
     partial: bool = False
-    """Whether that is less than all scenarios of its benchmarks."""
+    """True if the job has less than all scenarios of its benchmarks."""
     narrowed: bool = False
-    """Whether anything but a shard left scenarios out."""
+    """True if anything but a shard left scenarios out."""
     named: bool = False
-    """Whether its benchmarks were named one by one, so that others are not missing."""
+    """True if its benchmarks were named one by one, so that others are not missing."""
     totals: Totals = Totals()
     spent: Usage = Usage()
     """On models, by all its trials so far, also those whose results were replaced when it was taken up again."""
@@ -262,11 +262,11 @@ class JobRecord(Model):
     parent: str | None = None
     """The job this one was made from, by `rescore`, `rerun` or `merge`."""
     resumed_at: tuple[AwareDatetime, ...] = ()
-    """When it was taken up again after it had died or been cancelled."""
+    """Times at which the job was resumed, after it had died or been cancelled."""
     message: str | None = None
-    """Why it has the status it has, where that is not plain."""
+    """Reason for its status, unless that is plain."""
     rounds: tuple[RoundReport, ...] = ()
-    """What the rounds of attempts showed, where the job ran in some."""
+    """Findings of the rounds of attempts, if the job ran in rounds."""
     decisions: Decisions = Decisions()
     reproducibility: dict[str, Any] = {}
     """argv, git commit and state, versions, platform."""

@@ -12,7 +12,7 @@ KNOWN_FILE = "bench-known.toml"
 
 
 class KnownMode(enum.StrEnum):
-    """What becomes of a trial whose failure is known."""
+    """Treatment of a trial with a known failure."""
 
     EXPECTED_FAIL = "expected-fail"
     """It runs; a failure is expected. It counts in the mean and in gates."""
@@ -23,7 +23,7 @@ class KnownMode(enum.StrEnum):
 
 
 class Known(Model):
-    """Why a trial may fail."""
+    """A known failure: why a trial may fail, and until when."""
 
     mode: KnownMode
     reason: str
@@ -32,7 +32,7 @@ class Known(Model):
     until: datetime.date | None = None
     """The last day it holds."""
     place: str | None = None
-    """Where it is written, such as `bench-known.toml:12`."""
+    """Place of the entry, such as `bench-known.toml:12`."""
     strict: bool = False
     """A pass is a failure: with `expected-fail` alone."""
 

@@ -1,4 +1,4 @@
-"""Who a process is, told apart from every other process of this machine, before and after."""
+"""Identity of a process, unique on this machine also when pids are recycled."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _DEAD_STATES = frozenset({"Z", "X", "x"})
 
 
 def current_owner() -> Owner:
-    """Who we are."""
+    """Identity of this process."""
     pid = os.getpid()
     started = _start_time(pid)
     if started is None:
@@ -62,7 +62,7 @@ def _boot() -> str:
 
 
 def _start_time(pid: int) -> str | None:
-    """When the kernel started the process; None when there is none, or only its corpse."""
+    """Start time of the process, from the kernel. None: no such process, or a zombie."""
     if not Path("/proc/self/stat").exists():
         return "".join(filter(str.isalnum, _output("ps", "-o", "lstart=", "-p", str(pid)))) or None
     try:

@@ -16,21 +16,21 @@ _RATE = re.compile(r"^rate:(?P<number>\d*\.?\d+)(?P<percent>%?)$")
 
 
 class Policy(Model):
-    """How the outcomes of K attempts of one scenario and agent become one."""
+    """Rule by which the outcomes of K attempts of one scenario and agent become one."""
 
     kind: str
     rate: Annotated[float, Field(gt=0, le=1)] = 1.0
 
     @property
     def aggregates(self) -> bool:
-        """Whether a scenario has one verdict; else each attempt is a test of its own."""
+        """True if a scenario has one verdict; else each attempt is a test of its own."""
         return self.kind != "each"
 
     def __str__(self) -> str:
         return f"rate:{self.rate:g}" if self.kind == "rate" else self.kind
 
     def needed(self, attempts: int) -> int:
-        """How many of so many attempts have to pass."""
+        """Number of attempts that have to pass."""
         if self.kind == "any":
             return 1
         # 0.7 * 10 is a little more than 7.

@@ -21,7 +21,7 @@ _COMPARED = ("agent", "parameters")
 
 
 class Outcome(enum.StrEnum):
-    """How a trial ended. `failed` is the agent's doing, `error` is not."""
+    """Outcome of a trial. `failed` is the agent's doing, `error` is not."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -31,7 +31,7 @@ class Outcome(enum.StrEnum):
 
 
 class FailureClass(enum.StrEnum):
-    """Why a trial `failed`. The classes of `error` are the codes in `model.errors`."""
+    """Class of a trial that `failed`. The classes of `error` are the codes in `model.errors`."""
 
     BELOW_THRESHOLD = "below_threshold"
     AGENT_TIMEOUT = "agent_timeout"
@@ -43,7 +43,7 @@ class FailureClass(enum.StrEnum):
 
 
 class Failure(Model):
-    """Why a trial is not `passed`, in a word for programs and a line for people."""
+    """Reason why a trial is not `passed`: a class for programs and a message for people."""
 
     class_: str = Field(alias="class", serialization_alias="class")
     message: str
@@ -55,7 +55,7 @@ class Failure(Model):
 
 
 class ScorerResult(Model):
-    """What one scorer said."""
+    """Result of one scorer."""
 
     name: str
     type: str
@@ -78,7 +78,7 @@ class Phase(Model):
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Duration."""
         return self.end - self.start
 
 
@@ -90,13 +90,13 @@ class ImageRecord(Model):
     id: str
     """Content digest."""
     key: str = ""
-    """What decides its content, the same on every machine: its digest, or for one that was built, of its recipe."""
+    """Key of its content, the same on every machine: its digest; of a built image, the digest of its recipe."""
     substituted: dict[str, str] = {}
     """Base images replaced by the image map. A result with any is not comparable with one without."""
 
 
 class AgentEnd(Model):
-    """How the agent's process ended."""
+    """End of the agent's process."""
 
     exit_status: int | None = None
     timed_out: bool = False
@@ -110,18 +110,18 @@ class AgentEnd(Model):
     killed: tuple[str, ...] = ()
     """Those of them that were killed before grading."""
     ending: Ending | None = None
-    """What its last words, or the gateway, say of how it ended; None: nothing but the exit status is known."""
+    """Ending, by its last message or the gateway. None: only the exit status is known."""
     message: str | None = None
     """More about that, in a line."""
     tampered: tuple[str, ...] = ()
     """Programs, and what they load by themselves, that it had changed or got in front of; undone before grading."""
     elsewhere: tuple[str, ...] | None = None
-    """What it changed that a patch of the workdir would not have, if that was looked for; the first of many."""
+    """Changes that a patch of the workdir would not have, the first of many. None: not looked for."""
     output_bytes: int = 0
 
 
 class Signature(Model):
-    """What decides the result of a trial, as digests: never a path, a clock or a secret."""
+    """Inputs that decide the result of a trial, as digests: never a path, a clock or a secret."""
 
     value: str
     """Of all parts together."""
@@ -145,7 +145,7 @@ class Origin(Model):
 
 
 class Trial(Model):
-    """What to run: scenario x agent x attempt, and the pytest node id that names it."""
+    """A trial to run: scenario x agent x attempt, and the pytest node id that names it."""
 
     node_id: str
     scenario: Scenario
@@ -166,7 +166,7 @@ class TrialResult(Model):
     scenario: str
     agent: AgentSpec
     agent_version: str | None = None
-    """Of the program that ran, also where no version was asked for; None where nobody knows."""
+    """Version of the program that ran, also if none was requested. None: unknown."""
     attempt: int
     tries: int = 1
     outcome: Outcome

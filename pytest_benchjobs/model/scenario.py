@@ -33,12 +33,12 @@ class HealthCheck(Model):
 
 
 class Grading(enum.StrEnum):
-    """What lives on while a trial is graded."""
+    """Treatment of processes while a trial is graded."""
 
     STRICT = "strict"
     """Nothing: every process ends, what the ENTRYPOINT and the set-up had running is started again."""
     CONTRACT = "contract"
-    """What the agent made a daemon, as Harbor's tasks expect it; what still hangs on the agent itself ends."""
+    """Daemons of the agent live on, as Harbor's tasks expect; processes that still hang on the agent end."""
 
 
 class Environment(Model):
@@ -54,13 +54,13 @@ class Environment(Model):
     workdir: str | None = None
     """Absolute path in the container; default: the image's own."""
     user: str | None = None
-    """Who runs set-up steps; default: the image's own user."""
+    """User of set-up steps; default: the image's own."""
     env: EnvTable = {}
     """`${VAR}` and `${VAR:-default}` are filled in from the host just before the container is made."""
     cpus: Annotated[float, Field(gt=0)] | None = None
     memory: Size | None = None
     storage: Size | None = None
-    """What the trial may write to the container's file system."""
+    """Bytes that the trial may write to the container's file system."""
     pids: Annotated[int, Field(ge=16)] = DEFAULT_PIDS
     gpus: Annotated[int, Field(ge=0)] = 0
     network: Network = "public"
@@ -70,7 +70,7 @@ class Environment(Model):
     allow_sudo: bool = False
     """Leave out `no-new-privileges`, so that set-user-id programs such as sudo work."""
     grading: Grading = Grading.STRICT
-    """What of an agent's processes lives on while it is graded, whichever agent it is."""
+    """Treatment of the agent's processes during grading, for every agent."""
     setup: tuple[str, ...] = ()
     """Shell commands run in order before the agent."""
     setup_timeout: Seconds = DEFAULT_SETUP_TIMEOUT
@@ -78,7 +78,7 @@ class Environment(Model):
 
 
 class Reference(Model):
-    """What `oracle` does: a shell script, a patch, or a directory with a `solve.sh` (Harbor)."""
+    """Reference solution for `oracle`: a shell script, a patch, or a directory with a `solve.sh` (Harbor)."""
 
     script: str | None = None
     patch: Path | None = None
@@ -134,13 +134,13 @@ class FreshContainer(Model):
 
     paths: tuple[CarriedPath, ...] = ()
     patch: bool = False
-    """What the agent changed, added or deleted below the workdir comes along, without `.git`."""
+    """Carry along all that the agent changed, added or deleted below the workdir, without `.git`."""
     environment: Environment | None = None
-    """What the container is like; default: as the agent's, set up the same way."""
+    """Environment of the container; default: as the agent's, set up the same way."""
 
 
 class Requires(Model):
-    """What must be there before anything is spent."""
+    """Requirements, checked before anything is spent."""
 
     env: tuple[EnvName, ...] = ()
     secrets: tuple[EnvName, ...] = ()
@@ -151,7 +151,7 @@ class Requires(Model):
 
 
 class Validation(enum.StrEnum):
-    """What `benchjobs check` expects of the untouched environment."""
+    """Expectation of `benchjobs check` for the untouched environment."""
 
     FORWARD = "forward"
     REVERSE = "reverse"
@@ -183,7 +183,7 @@ class Scenario(Model):
     scorer_timeout: Seconds = DEFAULT_SCORER_TIMEOUT
     scorers: tuple[ScorerSpec, ...] = Field(min_length=1)
     fresh_container: FreshContainer | None = None
-    """Where it is graded; default: in the container that the agent worked in."""
+    """Container for grading; default: the one that the agent worked in."""
     keep_changes: tuple[str, ...] = ()
     """Patterns of paths of programs, and of what they load, which are part of the answer: not undone before grading."""
     artifacts: tuple[ArtifactSpec, ...] = ()
@@ -194,6 +194,6 @@ class Scenario(Model):
 
     @property
     def cluster(self) -> str | None:
-        """What it shares with scenarios that it is not independent of. Kept in its metadata, as Harbor tasks do."""
+        """Group of scenarios that are not independent of each other. Kept in the metadata, as Harbor tasks do."""
         named = self.metadata.get("cluster")
         return str(named)[:200] if isinstance(named, str | int) and str(named) else None

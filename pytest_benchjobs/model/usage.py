@@ -1,4 +1,4 @@
-"""What an agent consumed."""
+"""Usage of models by an agent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .base import Model
 
 
 class Usage(Model):
-    """What an agent consumed, the same way for every agent. Unknown is None, never 0."""
+    """Usage of models by an agent, in the same units for every agent. Unknown is None, never 0."""
 
     input_tokens: Annotated[int, Field(ge=0)] | None = None
     """All that was sent, cached or not."""
@@ -21,12 +21,12 @@ class Usage(Model):
     cache_write_tokens: Annotated[int, Field(ge=0)] | None = None
     """Those of `input_tokens` that were written to one, where that has a price of its own."""
     reasoning_tokens: Annotated[int, Field(ge=0)] | None = None
-    """Those of `output_tokens` that nobody saw."""
+    """Those of `output_tokens` that are reasoning."""
     cost_usd: Annotated[float, Field(ge=0)] | None = None
     calls: Annotated[int, Field(ge=0)] | None = None
     """Calls of a model that were answered."""
     source: Literal["gateway", "agent"] | None = None
-    """Who counted. What the agent says of itself is not proven. None: nobody, or this is a sum."""
+    """Source of the numbers. Those of the agent are not proven. None: no source, or a sum."""
 
 
 FIGURES = tuple(name for name in Usage.model_fields if name != "source")

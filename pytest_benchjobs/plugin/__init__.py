@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
-    """What conftest.py files and other plugins may add."""
+    """Register the hooks for conftest.py files and other plugins."""
     pluginmanager.add_hookspecs(hookspecs)
 
 
@@ -187,5 +187,5 @@ def _activate(config: pytest.Config) -> None:
 
 
 def _is_odd(path: str) -> bool:
-    """Whether a path may not be shown as it is; see `model.escape`, which is not imported for others."""
+    """Tell whether a path has to be escaped for display; see `model.escape`, which stays unimported here."""
     return not path.isprintable() or "::" in path or "##" in path

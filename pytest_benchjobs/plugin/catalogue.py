@@ -41,7 +41,7 @@ _SHOWN = 3
 
 
 def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
-    """What `text` means: (name, sources) of a registered benchmark, or (None, sources) of a path.
+    """Resolve `text` to (name, sources) of a registered benchmark, or (None, sources) of a path.
 
     Raises:
         pytest.UsageError: there is no such benchmark, or it cannot be read.
@@ -167,7 +167,7 @@ def _add_manifest(known: dict[str, _Entry], broken: _Broken, source: Source) -> 
 
 
 def _unread(config: pytest.Config, broken: _Broken) -> str:
-    """What was not looked into for a name, and why: the first mistake of each, in one line."""
+    """Say which files were not searched for a name, and the first mistake of each, in one line."""
     if not broken:
         return ""
     first = [in_words(config, error).partition("\n")[0] for _, error in broken[:_SHOWN]]

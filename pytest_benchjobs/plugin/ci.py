@@ -1,4 +1,4 @@
-"""What a CI system gets of a run: files it reads, and at the very end of pytest's output the lines it obeys."""
+"""Output for CI systems: files, and workflow commands at the very end of pytest's output."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def tell(config: pytest.Config, job: Job) -> None:
 
 
 def _places(session: pytest.Session) -> Places:
-    """Where scenarios are written, as far as this process has collected them: the controller of xdist has not."""
+    """Lines of scenarios in their files, as collected by this process. The controller of xdist collects none."""
     lines = {
         (item.nodeid.partition("::")[0], item.ref.id): item.ref.line
         for item in session.items

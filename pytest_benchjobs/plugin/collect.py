@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class _Benchmark:
-    """What the collectors have in common."""
+    """Base of the collectors."""
 
     def _trials(self: pytest.Collector, sources: Sequence[Source]) -> list[TrialItem]:  # type: ignore[misc]
         if state_of(self.config).problem is not None:
@@ -97,7 +97,7 @@ class TaskDirectory(_File):
 
 
 class NamedBenchmark(_Benchmark, pytest.Collector):
-    """What `--bench NAME` stands for."""
+    """Collector of `--bench NAME`."""
 
     sources: Sequence[Source] = ()
 
@@ -133,7 +133,7 @@ def task_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | N
 
 
 def is_task(path: Path) -> bool:
-    """Whether the directory is a Harbor task, and not something else with a `task.toml`."""
+    """Tell whether a directory is a Harbor task, and not another tool's with a `task.toml`."""
     return open_source(path) is not None
 
 

@@ -27,7 +27,7 @@ INPUT = "benchjobs"
 
 
 class Node(Protocol):
-    """What we use of xdist's `WorkerController`."""
+    """Part of xdist's `WorkerController` that is used here."""
 
     config: pytest.Config
     workerinput: dict[str, Any]

@@ -17,7 +17,7 @@ class Filters:
         self._any = False
 
     def fit(self, metadata: Mapping[str, object]) -> bool:
-        """Whether the metadata of a scenario are what is asked for."""
+        """Tell whether the metadata of a scenario match all filters."""
         self._keys.update(metadata)
         fits = [key in metadata and _same(metadata[key], value) for key, value in self._filters]
         for pair, one in zip(self._filters, fits, strict=True):

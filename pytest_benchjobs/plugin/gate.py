@@ -27,7 +27,7 @@ _FIRST = frozenset(
         pytest.ExitCode.NO_TESTS_COLLECTED,
     }
 )
-"""What pytest says of itself goes before what anybody says of a job."""
+"""Exit statuses of pytest's own that override the verdict on a job."""
 
 
 class FailedTrials:
@@ -60,7 +60,7 @@ def _exit_status(job: Job, session: pytest.Session) -> int:
         return status
     gated = is_gated(job.gate)
     asked = job.gate.exit or (GateExit.GATE if gated else GateExit.TESTS)
-    # Where its results could not be written nobody has judged it, and nobody may take that for a good job.
+    # A job whose results could not be written is not judged, and must not pass for a good one.
     found = _INVALID if job.judged is None else job.judged.status
     gates = found if gated and asked is not GateExit.TESTS else 0
     if gates == _INVALID:

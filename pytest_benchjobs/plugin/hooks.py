@@ -1,4 +1,4 @@
-"""The hooks that trials need. Registered with the first benchmark, so nobody else pays for them."""
+"""The hooks that trials need. Registered with the first benchmark, so other sessions do not pay for them."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def _finish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
-    """How the agents did, what went wrong, where the results are."""
+    """Summary: results of the agents, problems, and the directory of the results."""
     job = state_of(config).job
     if job is not None:
         from . import terminal as reporting

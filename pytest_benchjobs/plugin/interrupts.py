@@ -1,8 +1,9 @@
-"""Signals that end a session with a job: Ctrl-C while trials run, and nobody's business while a job is written down.
+"""Signals that end a session with a job. They interrupt running trials, and are deferred while a job is written.
 
-SIGTERM and SIGHUP do what Ctrl-C does; pytest alone would die of them without cleaning up. While the record of a job is
-made, and again from the end of the run loop on, the first signal is only noted: interrupted there, a job would be left
-as one that runs. A second one gets through, but for the moment in which results are written, which is short.
+SIGTERM and SIGHUP act like Ctrl-C; pytest alone would die of them without cleaning up. The first signal is deferred
+while the record of a job is made, and again from the end of the run loop on: a job interrupted there would stay
+`running`.
+The second signal interrupts, except in the short moment in which results are written.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class BenchWarning(pytest.PytestWarning):
     __module__ = "pytest_benchjobs"
 
 
-# Outcomes of pytest rather than plain exceptions: pytest then spends nothing on a traceback that nobody wants to see.
+# Outcomes of pytest rather than plain exceptions: pytest then makes no traceback.
 class Unsolved(Failed):
     """The agent fell short. To pytest a failure; in the terminal a category of its own."""
 
@@ -111,7 +111,7 @@ class TrialItem(pytest.Item):
 
     __slots__ = ("agent", "attempt", "attempts", "known", "landed", "properties", "ref", "result", "source")
     fresh = False
-    """Whether it was made while the session ran, to confirm that a scenario became worse."""
+    """True if it was made while the session ran, to confirm that a scenario became worse."""
 
     def __init__(
         self,
@@ -134,9 +134,9 @@ class TrialItem(pytest.Item):
         self.agent = agent
         self.attempt = attempt
         self.attempts = attempts
-        """How many attempts it stands for, from `attempt` on."""
+        """Number of its attempts, counted from `attempt`."""
         self.known: Known | None = None
-        """What is known of its failure, once everything is collected."""
+        """Known failure of the trial, set once everything is collected."""
         self.landed: Sequence[TrialResult] = ()
         """Results of its attempts so far."""
         self.result: TrialResult | None = None
@@ -150,7 +150,7 @@ class TrialItem(pytest.Item):
 
     @functools.cached_property
     def user_properties(self) -> list[tuple[str, object]]:  # type: ignore[override]
-        """What plugins say about the trial."""
+        """Properties that plugins add to the trial."""
         return []
 
     def tickets(self) -> list[ItemTicket]:
@@ -178,7 +178,7 @@ class TrialItem(pytest.Item):
         )
 
     def unwanted(self) -> str | None:
-        """Why it is not to run, where a mark says so: `skip`, `skipif`, or `xfail(run=False)`."""
+        """Reason why it is not to run, by a mark: `skip`, `skipif`, or `xfail(run=False)`."""
         try:
             skipped = evaluate_skip_marks(self)
             if skipped is not None:
@@ -217,7 +217,7 @@ class TrialItem(pytest.Item):
             raise Unsolved(f"score {self.result.score}", pytrace=False)
 
     def reportinfo(self) -> tuple[os.PathLike[str], int | None, str]:
-        """Where the scenario is written."""
+        """Location of the scenario: file, line and name."""
         line = self.ref.line
         return _shown_path(self.source.path), None if line is None else line - 1, self.name
 

@@ -117,7 +117,7 @@ def note_unmatched(session: pytest.Session) -> None:
 
 
 def summarise(terminal: TerminalReporter, config: pytest.Config, verdicts: Iterable[TrialResult]) -> None:
-    """How known failures went, and what is wrong with the list of them."""
+    """Print the results of known failures, and problems of their list."""
     from ..analysis.known_failures import tally_known
     from ..report.known_failures import known_line
 
@@ -129,7 +129,7 @@ def summarise(terminal: TerminalReporter, config: pytest.Config, verdicts: Itera
 
 
 def _is_part(config: pytest.Config) -> bool:
-    """Whether the command line picks single trials, tasks or files, so that nobody knows what else there is."""
+    """Tell whether the command line picks single trials, tasks or files. Other scenarios are unknown then."""
     option = config.option
     if state_of(config).chosen or option.ignore or option.ignore_glob or getattr(option, "lf", False):
         return True

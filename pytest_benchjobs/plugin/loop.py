@@ -65,7 +65,7 @@ def run(session: pytest.Session) -> bool:
 
 
 def by_agent(trials: Iterable[TrialItem]) -> dict[str, int]:
-    """How many trials there are, by label of the agent."""
+    """Number of trials, by label of the agent."""
     counts: Counter[str] = Counter()
     for item in trials:
         counts[item.agent.label] += item.attempts
@@ -78,7 +78,7 @@ def benchmarks(trials: Iterable[TrialItem]) -> frozenset[str]:
 
 
 def chosen(config: pytest.Config, trials: Iterable[TrialItem]) -> frozenset[str]:
-    """Which trials there are, by node id. Asked for only when a job is taken up again, which may have others."""
+    """Node ids of the selected trials. Only for a resumed job, which may have others."""
     if read(config).resume is None:
         return frozenset()
     return frozenset(item.trial_id(ticket.attempt) for item in trials for ticket in item.tickets())

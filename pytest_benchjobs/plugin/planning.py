@@ -130,13 +130,13 @@ class _Seen(NamedTuple):
 
     reused: bool = False
     why: str = ""
-    """Why it would run, or be reused."""
+    """Reason why it would run, or be reused."""
     problem: str | None = None
-    """Why it would end in an error."""
+    """Reason why it would end in an error."""
     image_state: str | None = None
-    """`here`, `build` or `pull`: what has to be done for its image. None: nobody can tell."""
+    """State of its image: `here`, `build` or `pull`. None: unknown."""
     skipped: str | None = None
-    """Why it would be skipped: what its agent or the sandboxes lack, or what a mark of pytest says."""
+    """Reason why it would be skipped: a capability that its agent or the sandboxes lack, or a mark of pytest."""
 
 
 def _image_state(provider: SandboxProvider, trial: Trial, key: str | None) -> str:

@@ -1,4 +1,4 @@
-"""What a pytest session knows: agents, scorers and sandboxes, of ours and of plugins; and its job, once it has one."""
+"""Registry of a pytest session: agents, scorers and sandboxes, built in and of plugins; and its job, if it has one."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def sandbox_of(config: pytest.Config, name: str) -> Callable[[Owner], SandboxPro
     """Return what makes a provider of the sandboxes that `--bench-sandbox` names.
 
     Raises:
-        pytest.UsageError: nobody provides them, or a hook returned something else.
+        pytest.UsageError: no such sandboxes, or a hook returned something else.
     """
     from ..sandbox.providers import builtin_providers
     from ..sources import did_you_mean
@@ -80,7 +80,7 @@ def provider_of(config: pytest.Config, name: str) -> SandboxProvider:
     """Make a provider of the sandboxes that `--bench-sandbox` names.
 
     Raises:
-        pytest.UsageError: nobody provides them.
+        pytest.UsageError: no such sandboxes.
         InfrastructureError: the engine does not answer.
     """
     from ..model.owner import current_owner
@@ -89,7 +89,7 @@ def provider_of(config: pytest.Config, name: str) -> SandboxProvider:
 
 
 def named(hook: str, added: object, fits: Callable[[object], bool], what: str) -> Mapping[str, Any]:
-    """What a hook added by name; empty when it added nothing.
+    """Validate a mapping of names that a hook returned; empty for None.
 
     Raises:
         pytest.UsageError: it is no mapping of names to `what`.
@@ -109,7 +109,7 @@ def named(hook: str, added: object, fits: Callable[[object], bool], what: str) -
 
 
 def is_path(value: object) -> bool:
-    """Whether a hook may return it for a path."""
+    """Tell whether a hook may return the value for a path."""
     return isinstance(value, str | Path)
 
 
@@ -138,7 +138,7 @@ def _agents(added: object) -> dict[str, Agent]:
 
 
 def _kind(value: object) -> str:
-    """What a value is, in a word or two: the value itself may be long, or break when it is printed."""
+    """Kind of a value, for messages. The value itself may be long, or break when it is printed."""
     return (
         f"the class {value.__name__}"
         if isinstance(value, type)

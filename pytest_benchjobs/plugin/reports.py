@@ -67,7 +67,7 @@ def _dress(item: TrialItem, report: pytest.TestReport) -> None:
 def reports_of(
     result: TrialResult, landed: Sequence[TrialResult], location: tuple[str, int | None, str]
 ) -> list[pytest.TestReport]:
-    """What pytest would have reported of an item whose worker cannot any more, from the results of its trials."""
+    """Reports of pytest for an item whose worker is lost, from the results of its trials."""
     error = result.outcome == "error"
     verdict: dict[str, Any] = {
         "outcome": "passed" if result.outcome == "passed" else "failed",
@@ -109,7 +109,7 @@ def _remember(item: TrialItem) -> None:
 
 
 def _is_surprise(report: pytest.TestReport) -> bool:
-    """Whether the trial passed, and a strict `xfail` says that it should not."""
+    """Tell whether the trial passed against a strict `xfail`."""
     bench: Mapping[str, Any] = vars(report)["bench"]
     return report.when == "call" and report.failed and bench["outcome"] == "passed"
 

@@ -33,7 +33,7 @@ class FlightScheduling(LoadScheduling):  # type: ignore[misc]
     ) -> None:
         super().__init__(config, before.log)
         self._scope: Callable[[str], str] = getattr(before, "_split_scope", str)
-        """What tests of `--dist loadscope` and its like keep together by; else each is alone."""
+        """Group of a test for `--dist loadscope` and its like; else each test is a group."""
         self._ordinary = ordinary
         self._window = window
         self._lost = lost
@@ -88,7 +88,7 @@ class FlightScheduling(LoadScheduling):  # type: ignore[misc]
         """Give what a worker had left to others; returns the ordinary test that it died in."""
         sent = self.node2pending.pop(node)
         if not sent or hasattr(node, "workeroutput"):
-            # One that said goodbye has stopped of its own accord (-x): what it had left is nobody's fault.
+            # A worker with output ended by itself (-x): its remaining tests are not lost.
             return None
         ids, running = self._lost(node)
         self.pending[:0] = [index for index in sent if index != running and self.collection[index] not in ids]

@@ -1,4 +1,4 @@
-"""Which of the trials that are there are to run."""
+"""Selection of the trials to run."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _without_copies(config: pytest.Config, items: Sequence[pytest.Item]) -> _Spl
 def _comes_first(
     item: TrialItem, twice: Mapping[int, str], first: dict[tuple[str, str], pytest.Collector | None]
 ) -> bool:
-    """Whether no other collector had the same scenario before."""
+    """Tell whether this collector is the first with the scenario."""
     place = twice.get(id(item.source))
     return place is None or first.setdefault((place, item.ref.id), item.parent) is item.parent
 
@@ -93,7 +93,7 @@ def _met_twice(items: Sequence[pytest.Item]) -> dict[int, str]:
 
 
 def _is_chosen(chosen: dict[str, set[str]], item: TrialItem) -> bool:
-    """Whether no trial of the same place was asked for by its node id, or this one was."""
+    """Tell whether the trial was requested by its node id, or no trial of its place was."""
     names = chosen.get(item.parent.nodeid) if item.parent is not None else None
     return names is None or item.name in names or item.ref.id in names
 
@@ -173,12 +173,12 @@ def note_deselected(items: Sequence[pytest.Item]) -> None:
 
 
 def is_partial(config: pytest.Config) -> bool:
-    """Whether less than all scenarios of the benchmarks are to run."""
+    """Tell whether less than all scenarios of the benchmarks are to run."""
     return state_of(config).partial or bool(read(config).job.shard) or is_narrowed(config)
 
 
 def is_narrowed(config: pytest.Config) -> bool:
-    """Whether it is less for another reason than a shard, so that all shards together are a part as well."""
+    """Tell whether anything but a shard leaves scenarios out, so that all shards together lack them as well."""
     asked = read(config)
     job = asked.job
     return bool(
@@ -192,7 +192,7 @@ def is_narrowed(config: pytest.Config) -> bool:
 
 
 def is_named(config: pytest.Config) -> bool:
-    """Whether benchmarks were named one by one, by `--bench` or as files, and not found below a directory."""
+    """Tell whether benchmarks were named one by one, by `--bench` or as files, and not found below a directory."""
     if read(config).benchmarks:
         return True
     places = [config.invocation_params.dir / argument.partition("::")[0] for argument in config.args]
@@ -200,7 +200,7 @@ def is_named(config: pytest.Config) -> bool:
 
 
 def is_task_file(argument: str) -> bool:
-    """Whether an argument of pytest is one task directory, or its `task.toml`: a part of its benchmark."""
+    """Tell whether an argument of pytest is one task directory, or its `task.toml`: a part of its benchmark."""
     from ..sources.harbor import TASK_FILE
 
     place = Path(argument)
@@ -288,7 +288,7 @@ def all_left_out(config: pytest.Config) -> str | None:
 def tell_left_out(
     terminal: TerminalReporter, config: pytest.Config, results: Iterable[TrialResult] = ()
 ) -> None:
-    """What the matrix excluded, and what agents lack: lines of how much, or with `--bench-show-incompatible` all."""
+    """Print trials left out by the matrix or by capabilities: counts, or all with `--bench-show-incompatible`."""
     from ..job.fate import INCOMPATIBLE
 
     cells = state_of(config).left_out

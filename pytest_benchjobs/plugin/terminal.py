@@ -68,14 +68,14 @@ def say(config: pytest.Config, line: str) -> None:
 
 
 def planned(session: pytest.Session) -> int:
-    """How many trials were to run."""
+    """Number of planned trials."""
     return state_of(session.config).planned or sum(
         item.attempts for item in session.items if isinstance(item, TrialItem)
     )
 
 
 def why_stopped(session: pytest.Session, exitstatus: int) -> str | None:
-    """Why pytest did not run everything, if it says so."""
+    """Reason why pytest did not run everything, if it gives one."""
     if session.shouldfail:
         return str(session.shouldfail)
     if session.shouldstop:
@@ -106,7 +106,7 @@ def summarise(job: Job, terminal: TerminalReporter) -> None:
 
 
 def _list_reused(job: Job, terminal: TerminalReporter) -> None:
-    """Which results are those of earlier jobs, and with `--bench-explain-reuse` why each is, or is not."""
+    """Print how many results are reused, and with `--bench-explain-reuse` the reason for each trial."""
     jobs = Counter(result.reused.job for result in job.results if result.reused is not None)
     if jobs:
         origins = ", ".join(f"{count} of job {job}" for job, count in jobs.most_common(5))
@@ -127,7 +127,7 @@ def _list_reused(job: Job, terminal: TerminalReporter) -> None:
 
 
 def _list_changed(job: Job, terminal: TerminalReporter) -> None:
-    """What a job that was taken up again has, and would not have if it were begun now."""
+    """Print results of a resumed job that a new job would not have."""
     if job.unselected:
         terminal.write_line(f"{_count(job.unselected, 'result')} of trials that are not selected now: kept")
     if not job.trials.fates.changed:

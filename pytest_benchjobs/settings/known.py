@@ -44,10 +44,10 @@ _Day = Annotated[datetime.date, BeforeValidator(_date), WithJsonSchema({"type": 
 
 
 class WrittenReason(Written):
-    """What is known of a failure, without which trials it is about. The keywords of the marker `bench_known`."""
+    """A known failure, without the trials it is for. The keywords of the marker `bench_known`."""
 
     reason: Annotated[str, _text(1000)]
-    """Why it fails."""
+    """Reason of the failure."""
     until: _Day
     """The last day it holds. After that it is an error, so that somebody looks at it again."""
     issue: Annotated[str, _text(500)] | None = None
@@ -90,13 +90,13 @@ class Entry:
         return self.scenario.partition("/")[2] or self.scenario
 
     def is_of(self, benchmark: str) -> bool:
-        """Whether it may be about scenarios of this benchmark: as its key says, and what is before the `/`."""
+        """Tell whether it may be for scenarios of this benchmark, by its key and by the part before the `/`."""
         before, slash, _ = self.scenario.partition("/")
         patterns = (self.benchmark, before if slash else None)
         return all(pattern is None or _matches(benchmark, pattern) for pattern in patterns)
 
     def fits(self, agent: AgentSpec) -> bool:
-        """Whether it is about this agent."""
+        """Tell whether it is for this agent."""
         return self.agent is None or _matches(agent.label, self.agent) or agent.name == self.agent
 
 
@@ -184,7 +184,7 @@ def read_known(path: Path, shown: str, today: datetime.date) -> KnownFailures:
 
 
 def read_marker(keywords: Mapping[str, object], today: datetime.date, place: str | None = None) -> Known:
-    """What the keywords of a marker say.
+    """Validate the keywords of a marker.
 
     Raises:
         InputError: the first thing that is wrong with them.
@@ -204,7 +204,7 @@ def read_marker(keywords: Mapping[str, object], today: datetime.date, place: str
 
 
 def as_known(written: WrittenReason, place: str | None) -> Known:
-    """What goes into results."""
+    """Known failure as results have it."""
     return Known(
         mode=written.mode,
         reason=written.reason,

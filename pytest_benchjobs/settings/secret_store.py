@@ -36,11 +36,11 @@ MAX_LENGTH = 64 << 10
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _SERVICE = "benchjobs"
 _USABLE = 1.0
-"""What keyring gives backends that really protect what they hold."""
+"""Least priority that keyring gives to backends with real protection."""
 
 
 class Keyring(Protocol):
-    """What we use of a backend of the package `keyring`."""
+    """Part of a backend of the package `keyring` that is used here."""
 
     def get_password(self, service: str, username: str) -> str | None: ...  # noqa: D102
 
@@ -153,7 +153,7 @@ class SecretStore:
         return entry is not None
 
     def place(self, *, in_keyring: bool) -> str:
-        """How to name the place where secrets are."""
+        """Name of the place of secrets, for messages."""
         return "the keyring" if in_keyring else str(self.path)
 
     def _value(self, name: str, entry: _Entry) -> str | None:
@@ -198,7 +198,7 @@ class SecretStore:
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[dict[str, _Entry]]:
-        """What is kept, to be changed; written at the end, in one step. Nobody else changes it meanwhile."""
+        """Entries of the file, to be changed under its lock, and written at the end in one step."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(self.path.with_name(f".{FILE}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -55,7 +55,7 @@ def _is_share(number: float) -> bool:
 
 
 def _percent(share: float) -> str:
-    # Never in powers of ten, which nobody writes and `_SHARE` does not read.
+    # Never in powers of ten, which `_SHARE` does not read.
     return f"{share * 100:.9f}".rstrip("0").rstrip(".") + "%"
 
 

@@ -1,4 +1,4 @@
-"""Where scenarios come from."""
+"""Sources of scenarios: manifests and Harbor task directories."""
 
 from __future__ import annotations
 

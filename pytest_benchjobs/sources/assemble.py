@@ -30,7 +30,7 @@ _Fault = tuple[Place, str]
 
 
 def find_faults(written: WrittenScenario, directory: Path, given: Collection[str]) -> Iterator[_Fault]:
-    """What is wrong with a scenario whose keys are right one by one. `given` are its keys, for hints."""
+    """Faults of a scenario whose keys are valid one by one. `given` are its keys, for hints."""
     if written.problem_statement is not None and written.problem_file is not None:
         yield ("problem_file",), "give problem_statement or problem_file, not both"
     elif written.problem_statement is None and written.problem_file is None:

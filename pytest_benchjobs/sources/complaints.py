@@ -42,7 +42,7 @@ class Written(BaseModel):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """What is written under each attribute describes it."""
+        """JSON Schema in which the docstring of an attribute describes its property."""
         schema = handler(core_schema)
         properties = handler.resolve_ref_schema(schema).get("properties", {})
         for name, field in cls.model_fields.items():
@@ -173,7 +173,7 @@ _BOUNDS = {
 
 
 def in_words(problem: Any, place: Place) -> str:
-    """What pydantic found, for the person who wrote the value."""
+    """Describe a problem found by pydantic to the author of the value."""
     kind, found, context = problem["type"], problem["input"], problem.get("ctx", {})
     if kind == "missing":
         given = found.keys() if isinstance(found, dict) else ()

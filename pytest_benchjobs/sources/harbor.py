@@ -47,7 +47,7 @@ _name: TypeAdapter[str] = TypeAdapter(ScenarioName)
 
 
 def is_task_directory(path: Path) -> bool:
-    """Whether a directory holds a Harbor task, however broken. A `task.toml` of another tool does not make it one."""
+    """Tell whether a directory holds a Harbor task, however broken. Another tool's `task.toml` does not count."""
     task = path / TASK_FILE
     if not os.path.isfile(task):  # noqa: PTH113  asked of every directory that pytest walks
         return False

@@ -26,7 +26,7 @@ Megabytes = Annotated[Count, Field(gt=0, le=1 << 40)]
 
 
 class Author(Written):
-    """Who made a task."""
+    """Author of a task."""
 
     name: str
     email: str | None = None

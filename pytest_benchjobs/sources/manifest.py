@@ -38,11 +38,11 @@ _ENVIRONMENT = frozenset(WrittenEnvironment.model_fields)
 _name: TypeAdapter[str] = TypeAdapter(ScenarioName)
 _Table = Mapping[str, Any]
 _Layers = tuple[tuple[Place, _Table], ...]
-"""Where a scenario is written: its table, and that of its variant."""
+"""Tables of a scenario, with their places: its own, and that of its variant."""
 
 
 def is_manifest(path: Path) -> bool:
-    """Whether the name of a file says that it is a manifest."""
+    """Tell whether a file is a manifest, by its name."""
     return path.name.endswith(SUFFIXES) and not path.name.startswith(".")
 
 
@@ -61,7 +61,7 @@ class _Memory:
                 del self._kept[next(iter(self._kept))]
 
     def take(self, path: Path, text: str) -> _Reading | None:
-        """What was kept of a file, if that still says the same. It is the caller's then."""
+        """Take the cached parse of a file out of the cache, if its text is the same."""
         with self._lock:
             kept, reading = self._kept.pop(path, (None, None))
         return reading if kept == text else None
@@ -300,7 +300,7 @@ class _Reading:
 
 
 def _find(table: _Table, place: Place) -> Place | None:
-    """Where a place of a flat table is in the table as written, if it is there."""
+    """Place, in the table as written, of a key of the flat table, if the key is there."""
     key, *rest = place
     nested = table.get("environment")
     for start, candidate in (((), table), (("environment",), nested)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 Place = tuple[str | int, ...]
-"""Where something is in a document: keys and indexes, from the top."""
+"""Path of a value in a document: keys and indexes, from the top."""
 
 MAX_DEPTH = 50
 MAX_DIGITS = 18
@@ -18,7 +18,7 @@ def dotted(place: Place) -> str:
 
 
 def unfit(value: object) -> str | None:
-    """What is wrong with a single value, if anything is."""
+    """Problem of a single value, if it has one."""
     if isinstance(value, str):
         return "contains a NUL character" if "\0" in value else None
     if isinstance(value, float):

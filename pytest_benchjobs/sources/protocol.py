@@ -1,4 +1,4 @@
-"""What a place where scenarios come from offers: cheap references first, whole scenarios when they run."""
+"""Protocol of a source of scenarios: cheap references first, whole scenarios when they run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..model.scenario import Scenario
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScenarioRef:
-    """What collection needs of a scenario, and no more."""
+    """Reference to a scenario: the part that collection needs."""
 
     id: str
     tags: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Unsupported(InputErrors):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SourceWarning:
-    """Something odd that is not wrong, such as a key nobody knows. `str()` is the message for the user."""
+    """Something odd that is not wrong, such as an unknown key. `str()` is the message for the user."""
 
     message: str
     path: Path

@@ -86,23 +86,23 @@ class WrittenEnvironment(Written):
     build_timeout: Duration | None = None
     """Seconds; default 600."""
     workdir: ContainerPath | None = None
-    """Where commands run; default: the image's own."""
+    """Working directory of commands; default: the image's own."""
     user: User | None = None
-    """Who runs set-up steps; default: the image's own user."""
+    """User of set-up steps; default: the image's own."""
     env: Variables = {}
     """`${VAR}` and `${VAR:-default}` are filled in from the host when a trial starts."""
     cpus: Annotated[Number, Field(gt=0, le=4096)] | None = None
     memory: ByteSize | None = None
     """For example 512M or 2G."""
     storage: ByteSize | None = None
-    """What a trial may write, for example 10G."""
+    """Limit of what a trial may write, for example 10G."""
     pids: Annotated[Count, Field(ge=16, le=4_194_304)] | None = None
     """Processes and threads at a time; default 2048."""
     gpus: Annotated[Count, Field(ge=0, le=1024)] | None = None
     network: Network | None = None
     """Default: public."""
     allowed_hosts: Hosts = []
-    """What `network: allowlist` lets through."""
+    """Hosts that `network: allowlist` lets through."""
     keep_entrypoint: Flag = False
     """Start the image's ENTRYPOINT instead of replacing it."""
     allow_sudo: Flag = False
@@ -119,7 +119,7 @@ class WrittenEnvironment(Written):
 
 
 class WrittenReference(Written):
-    """What `oracle` does; one of the three."""
+    """Reference solution for `oracle`; one of the three."""
 
     script: Text | None = None
     """A shell script."""
@@ -180,7 +180,7 @@ class WrittenFreshContainer(Written):
 
 
 class WrittenRequires(Written):
-    """What must be there before anything is spent."""
+    """Requirements, checked before anything is spent."""
 
     env: list[EnvName] = []
     secrets: list[EnvName] = []
@@ -194,7 +194,7 @@ class WrittenDefaults(WrittenEnvironment):
     """Keys of every scenario that does not say otherwise. Tables are merged key by key."""
 
     problem_statement: Text | None = None
-    """What the agent is told; this or `problem_file`."""
+    """Task as the agent is given it; this or `problem_file`."""
     problem_file: Text | None = None
     """Path of a UTF-8 text file with the problem statement."""
     additional_context: Any = None
@@ -202,7 +202,7 @@ class WrittenDefaults(WrittenEnvironment):
     """Also pytest markers."""
     metadata: dict[str, Any] = {}
     cluster: Text | None = None
-    """What it shares with scenarios it succeeds and fails together with, such as a repository."""
+    """Group of scenarios that succeed and fail together, such as a repository."""
     archived: Flag = False
     """Kept for the record, not run unless asked for."""
     validation: Validation = Validation.FORWARD
@@ -214,7 +214,7 @@ class WrittenDefaults(WrittenEnvironment):
         WrittenReference | None,
         BeforeValidator(_script, json_schema_input_type=str | WrittenReference | None),
     ] = None
-    """What `oracle` does: a shell script, or a table."""
+    """Reference solution for `oracle`: a shell script, or a table."""
     threshold: Annotated[Number, Field(ge=0, le=1)] | None = None
     """Pass mark; default: the job's."""
     agent_timeout: Duration | None = None
@@ -236,7 +236,7 @@ class WrittenDefaults(WrittenEnvironment):
 
 
 class WrittenVariant(WrittenDefaults):
-    """What is different in one variant of a scenario."""
+    """Differences of one variant of a scenario."""
 
     id: ScenarioName
     """Comes after the scenario's own and a point: `count.long`."""

@@ -1,1 +1,1 @@
-"""What the machine gives this package: temporary directories, and when garbage is collected. Imports only `model`."""
+"""Resources of the machine: temporary directories, and the garbage collector. Imports only `model`."""

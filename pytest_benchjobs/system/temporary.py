@@ -46,7 +46,7 @@ def hold(directory: Path) -> int | None:
     except OSError:
         return None
     try:
-        # Locked before it has its name: nobody finds it unlocked.
+        # Locked before it has its name: no process finds it unlocked.
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         new.rename(directory / _LOCK)
     except OSError:

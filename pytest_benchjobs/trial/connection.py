@@ -46,7 +46,7 @@ class Connection:
         """Variable -> key, of its endpoints: an answer may repeat one."""
         self.mount = Mount(route.socket, SOCKET)
         self.report: RouteReport | None = None
-        """What the gateway counted, once it is closed."""
+        """Counts of the gateway, once it is closed."""
 
     def close(self) -> RouteReport:
         """Close the route: the agent can make no more calls; returns what the gateway counted."""

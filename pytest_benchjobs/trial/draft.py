@@ -31,7 +31,7 @@ from .secrets import redacted
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Clock:
-    """When a trial began, and how long ago that is."""
+    """Start of a trial, and the time since then."""
 
     started: datetime.datetime = dataclasses.field(
         default_factory=lambda: datetime.datetime.now(datetime.UTC)

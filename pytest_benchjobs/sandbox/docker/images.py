@@ -51,7 +51,7 @@ class _Slot:
     image: ResolvedImage | None = None
     error: InfrastructureError | None = None
     until: float = 0.0
-    """When the error is forgotten."""
+    """Time at which the error is forgotten."""
 
 
 class Images:
