@@ -129,7 +129,7 @@ class FakeProvider:
         return 0
 
     def close(self) -> None:
-        """Remove what is still there."""
+        """Remove the sandboxes that are still there."""
         with self._lock:
             left = list(self._open)
         for sandbox in left:

@@ -37,7 +37,7 @@ _POLL_SECONDS = 0.1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Request:
-    """A job that is wanted: all that its beginning depends on."""
+    """Request for a job: all that its start depends on."""
 
     config: JobConfig
     planned: Mapping[str, int]
@@ -83,10 +83,10 @@ class Begun:
     gate: GateConfig = dataclasses.field(default_factory=GateConfig)
     """Rules of the job. A resumed job keeps its own, unless rules are given anew."""
     baseline: Resolved | None = None
-    """Baseline of the job, as it was when the job began; None: none was asked for."""
+    """Baseline of the job, as it was when the job began. None: no baseline was requested."""
 
     def release(self) -> None:
-        """Let others resume it."""
+        """Release the lock, so that other processes can resume the job."""
         if self.lock is not None:
             with contextlib.suppress(OSError):
                 os.close(self.lock)
@@ -176,7 +176,7 @@ def _new(request: Request, history: History, undo: contextlib.ExitStack) -> _Loc
 
 
 def _baseline(request: Request, gate: GateConfig, history: History, job: JobRecord) -> Resolved | None:
-    """Return the baseline of the job. A mistake in it is said before anything is paid for.
+    """Return the baseline of the job. A mistake in it is reported before anything is spent.
 
     Raises:
         InputError: there is no such baseline, and the user did not say that this is a first run; it cannot be read.

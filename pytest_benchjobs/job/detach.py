@@ -18,7 +18,7 @@ _HEAD = 1 << 20
 
 
 def main() -> None:
-    """Do what the order says."""
+    """Start pytest as the order on stdin describes, and close the job when pytest has died."""
     order = json.load(sys.stdin)
     _redirect(0, os.open(os.devnull, os.O_RDONLY))
     child = os.fork()
@@ -94,7 +94,7 @@ def _close(order: dict[str, Any], status: int) -> None:
 
 
 def why_it_ended(log: Path, status: int) -> str:
-    """Return the first line of what pytest printed that says what was wrong."""
+    """Return the first error line in the output of pytest."""
     from ..store.text import one_line
 
     with log.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The end of a job, whoever ends it: `end` is the only writer.
+"""End of a job. `end` is its only writer, in whatever process.
 
 An end has five steps: `job.json`, the history, the gates, the reports, and last the signs of life are removed. Whoever
 calls `end` again finishes an end whose process was killed in between; `is_complete` tells whether there is anything to
@@ -50,9 +50,9 @@ class Ending:
     status: JobStatus
     message: str | None
     finished_at: datetime.datetime | None = None
-    """None: when its last trial did."""
+    """None: the end of its last trial."""
     planned: int | None = None
-    """None: as `job.json` has it. So are the others."""
+    """None: as in `job.json`. The same goes for the other fields."""
     spent: Usage | None = None
     rounds: tuple[RoundReport, ...] | None = None
     decisions: Decisions | None = None
@@ -214,7 +214,7 @@ def _ended(
 
 
 def _write(bundle: JobBundle, record: JobRecord) -> None:
-    """Write `job.json`, unless it says so already. Reports of what it was before go first."""
+    """Write `job.json`, unless it is the same. Reports of its earlier state are removed first."""
     if not is_file(bundle.layout.record) or bundle.read() != stored(record):
         with writing(bundle.root):
             for path in bundle.layout.reports:
@@ -241,7 +241,7 @@ def _index(
 
 
 def _remove_signs_of_life(bundle: JobBundle) -> None:
-    """Remove the files that only a running job has. The heartbeat is the last: it says that an end is unfinished."""
+    """Remove the files that only a running job has. The heartbeat goes last: it marks an unfinished end."""
     for path in (bundle.layout.record, bundle.layout.gates, *bundle.layout.reports):
         remove_leftovers(path)
     ledger.close(bundle.root)

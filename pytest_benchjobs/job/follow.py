@@ -1,4 +1,4 @@
-"""A job seen from another process: its record, its events, and whether whoever runs it is still there."""
+"""A job observed from another process: its record, its events, and whether its process is alive."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Following:
         self.bundle = JobBundle.open(directory, job_id)
         self.record = self.bundle.read()
         self.died = False
-        """Whoever ran it is gone, though its status says that it runs."""
+        """True if its process is dead, though its status is that of a running job."""
         self._history = Layout(directory).history
         self._stamp: tuple[int, ...] = ()
         self._dead_since: float | None = None
@@ -66,7 +66,7 @@ class Following:
         return bool(self.live.flying or self.live.all.done)
 
     def look(self) -> list[Landed]:
-        """See what is new; returns the trials that have ended since the last look.
+        """Read the news; returns the trials that have ended since the last call.
 
         Raises:
             InputError: `job.json` is gone or damaged.
@@ -87,7 +87,7 @@ class Following:
         return landed + self._close() if self.record.status.ended else landed
 
     def silence(self) -> float:
-        """Seconds since the process that runs the job last said that it is alive; 0 before it has begun to."""
+        """Seconds since the last heartbeat of the job's process; 0 before the first one."""
         return last_beat(self.bundle.root) if self.record.status is JobStatus.RUNNING else 0.0
 
     @property
@@ -117,7 +117,7 @@ class Following:
         self._reader = EventReader(self.bundle.root)
 
     def _read(self) -> None:
-        """Read `job.json` again if it is another one. A job that is taken up again tells everything anew."""
+        """Read `job.json` again if it changed. A resumed job reports all events anew."""
         with contextlib.suppress(OSError):
             stat = self.bundle.layout.record.stat()
             stamp = (stat.st_ino, stat.st_mtime_ns, stat.st_size)
@@ -138,7 +138,7 @@ class Following:
         return now - self._dead_since >= _GRACE_SECONDS
 
     def _close(self) -> list[Landed]:
-        """Learn from the history what the events no longer said: they go with the job."""
+        """Read the trials without events from the history: the file of events goes with the job."""
         if self._closed:
             return []
         self._closed = True

@@ -59,7 +59,7 @@ class Merge:
         self._parts = _parts(history)
 
     def bring_in(self, root: Path) -> MergeResult:
-        """Bring in a bundle, or what is new in it.
+        """Merge a bundle, or what is new in it.
 
         Raises:
             InputError: it is none.
@@ -141,7 +141,7 @@ class Merge:
         return True
 
     def _update(self, bundle: JobBundle, job: IncomingJob) -> MergeResult:
-        """Bring what is new into a bundle that is here."""
+        """Merge what is new into a bundle of this directory."""
         bundle.read()  # of no other job, whose results would be mixed with these
         here = self._read(bundle.root)
         with writing(bundle.root):
@@ -316,7 +316,7 @@ def _lost_shards(records: Sequence[JobRecord]) -> str:
 
 
 def _parts(history: History) -> dict[str, str]:
-    """Of jobs that were made of others: those, and what was made of them."""
+    """Ids of merged parts -> id of the job that was made of them."""
     found = {}
     for row in history.each_job():
         record = history.job(row.id) if row.parent is not None else None

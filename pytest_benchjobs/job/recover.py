@@ -34,11 +34,11 @@ class Kind(enum.Enum):
     """A kind of recovery."""
 
     CLOSED = "closed"
-    """Its process had died."""
+    """The process of the job had died."""
     FINISHED = "finished"
-    """It had ended, and lacked reports."""
+    """The job had ended, and lacked reports."""
     FORGOTTEN = "forgotten"
-    """Its files are gone."""
+    """The files of the job are gone."""
     FAILED = "failed"
     """Nothing: it could not be recovered."""
 

@@ -29,7 +29,7 @@ class Decision:
     result: TrialResult | None
     """The result to take over, as it would be in this job; None: it has to run."""
     why: str
-    """In a line."""
+    """Reason, in a line."""
 
 
 class Reuse:
@@ -47,10 +47,10 @@ class Reuse:
         self._history = HistoryReader.of(directory)
         self._lock = threading.Lock()
         self._roots: dict[str, Path] = {}
-        """Of the bundles of earlier jobs."""
+        """Directories of the bundles of earlier jobs, by id."""
 
     def close(self) -> None:
-        """Let go of the history."""
+        """Close the history."""
         self._history.close()
 
     def decide(self, trial: Trial, parts: Mapping[str, str], image_key: str | None) -> Decision:

@@ -70,7 +70,7 @@ class RunningJob(Generic[T]):
         self.rounds: list[RoundReport] = []
         """Reports of rounds of attempts so far."""
         self.results: list[TrialResult] = []
-        """All of them, once the job has ended."""
+        """Results of all trials, once the job has ended."""
         self.ended: JobRecord | None = None
         """The record of the job, once it has ended; None also where that cannot be read any more."""
         self.judged: Judged | None = None
@@ -82,7 +82,7 @@ class RunningJob(Generic[T]):
         self._kept = Decisions(unselected=self.unselected)
         """Decisions that `job.json` has."""
         self._spent_before = Usage()
-        """By this job, before it was resumed."""
+        """Usage of this job before it was resumed."""
 
     def start(self, planned: Mapping[str, int]) -> None:
         """Start what the job needs, in the process that began it. `planned` are numbers of trials by agent.
@@ -136,7 +136,7 @@ class RunningJob(Generic[T]):
             self._heartbeat.disarm()
 
     def finish(self, planned: int, stopped: str | None, host: Host | None) -> None:
-        """End the job: remove what is unfinished, sum up, write reports. Never raises.
+        """End the job: remove unfinished trials, sum up, write reports. Never raises.
 
         `planned` is the number of trials that were selected; `stopped` says why not everything was run, where the
         caller knows; `host` is the CI system that will read the reports. Close the trials first.

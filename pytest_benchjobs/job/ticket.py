@@ -54,4 +54,4 @@ class Ticket(Protocol):
         """
 
     def unwanted(self) -> str | None:
-        """Return why the trial is not to run, where a mark of the test runner says so."""
+        """Return the reason why the trial is not to run, if a mark of the test runner gives one."""

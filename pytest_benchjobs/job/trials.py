@@ -122,7 +122,7 @@ class Trials(Generic[T]):
                 self._provider.sweep()
 
     def close(self) -> None:
-        """Let go of the engine, and of everything this process still has there."""
+        """Close the engine, with everything that this process still has there."""
         if self._reuse is not None:
             self._reuse.close()
             self._reuse = None
@@ -137,7 +137,7 @@ class Trials(Generic[T]):
         return Flight(self.fly, Tokens(self._bundle.layout.tokens, self._job.concurrency))
 
     def submit(self, flight: Flight[T], ticket: T) -> None:
-        """Have a trial run, unless its result is known: that lands at once.
+        """Submit a trial. A known result lands at once instead.
 
         Looked up in the caller's thread. Among the threads of trials it would take three times as long: at every
         system call they and pytest wait for each other's turn at the interpreter.
@@ -154,7 +154,7 @@ class Trials(Generic[T]):
         flight.submit(ticket)
 
     def _keep(self, trial: Trial, fate: Run | Skip) -> None:
-        """Keep what is decided until the trial starts."""
+        """Cache the decision until the trial starts."""
         if isinstance(fate, Run) and fate.prepared is not None:
             if len(self._prepared) < self._job.concurrency:
                 self._prepared[trial.node_id] = time.monotonic(), fate.prepared

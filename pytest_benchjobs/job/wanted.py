@@ -1,4 +1,4 @@
-"""Job as it is wanted: configuration, agents and secrets, from the layers of settings. Knows no pytest."""
+"""Job as requested: configuration, agents and secrets, from the layers of settings. Knows no pytest."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class Said:
     """Settings as they were given, and the places they are from."""
 
     layers: Sequence[Layer]
-    """From the weakest to the strongest."""
+    """Layers, from the weakest to the strongest."""
     line: Mapping[str, Any]
     """Settings on the command line, by name, as they are written."""
     ini: Mapping[str, Any]
     """Settings in the ini file that are no value of a layer."""
     place: Callable[[str], str]
-    """Return the name of the place in the ini file that says a setting."""
+    """Return the place of a setting in the ini file, for messages."""
     directory: Path
     """Working directory of the call: paths on the command line are from there."""
     root: Path
@@ -71,14 +71,14 @@ class FromJob:
     """`--bench-from`: trials of an earlier job."""
 
     job: str
-    """As it is written: an id, the beginning of one, a name, `last`."""
+    """Id, beginning of an id, name, or `last`."""
     states: tuple[Outcome, ...] = ()
     """Only those that ended so; empty: all."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ForBenchmark:
-    """Job as it is wanted for one benchmark."""
+    """Job as requested for one benchmark."""
 
     job: JobConfig
     agents: tuple[AgentSpec, ...]
@@ -89,20 +89,20 @@ class ForBenchmark:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
-    """A job that is wanted, and how to tell of it."""
+    """A requested job, and the options of its output."""
 
     job: JobConfig
     benchmarks: tuple[str, ...]
-    """As written: names, names with versions, paths, or `EVERY`."""
+    """Names, names with versions, paths, or `EVERY`, as written."""
     usual: tuple[AgentSpec, ...]
-    """The agents of benchmarks of which nothing else is said."""
+    """Agents of benchmarks without agents of their own."""
     filters: tuple[tuple[str, str], ...]
     secrets: Mapping[str, str] = dataclasses.field(repr=False)
     places: Mapping[str, str]
     """Variable of a secret -> where its value is from."""
     matrix: Matrix = dataclasses.field(default_factory=Matrix)
     known: KnownFailures | None = None
-    """None where there is no file of them."""
+    """Known failures. None: there is no file of them."""
     show_incompatible: bool = False
     ci: str = "auto"
     """The CI system to write for; `auto`: the one this runs in."""
@@ -112,21 +112,21 @@ class Wanted:
     plan: bool = False
     from_job: FromJob | None = None
     job_id: str | None = None
-    """The job that was announced by a detached start."""
+    """Id that a detached start announced."""
     resume: str | None = None
-    """The job to take up again."""
+    """Job to resume."""
     rescore: str | None = None
-    """The job whose kept trials are graded anew."""
+    """Job whose kept trials are graded anew."""
     parent: str | None = None
     """The job this one was made from."""
     baseline_origin: str = "--bench-baseline"
     """Name of the place that names the baseline."""
     seen: set[str] = dataclasses.field(default_factory=set)
-    """Ids of all scenarios met, selected or not; for suggestions."""
+    """Ids of all collected scenarios, selected or not; for suggestions."""
     _benchmarks: dict[str, ForBenchmark] = dataclasses.field(default_factory=dict)
 
     def of(self, benchmark: str) -> ForBenchmark:
-        """Return what is wanted of one benchmark."""
+        """Return the job as requested for one benchmark."""
         if benchmark not in self._benchmarks:
             changes = self.job.per_benchmark.get(benchmark)
             agents = self.usual if changes is None or changes.agents is None else changes.agents
@@ -150,7 +150,7 @@ def matches(scenario: str, pattern: str) -> bool:
 
 
 def wanted(said: Said) -> Wanted:
-    """Return what is wanted.
+    """Return the requested job.
 
     Raises:
         InputError: something that was said is wrong, or contradicts something else.
@@ -197,7 +197,7 @@ def wanted(said: Said) -> Wanted:
 def _of_benchmark(
     merged: Merged, matrix: Matrix, agents: Iterable[AgentSpec], changes: Mapping[str, Any]
 ) -> Overrides:
-    """Return what is otherwise for one benchmark; a provider or model of its own makes agents of its own."""
+    """Return the overrides for one benchmark. A provider or model of its own makes agents of its own."""
     own = {key: value for key, value in changes.items() if key not in ("provider", "model")}
     if len(own) < len(changes):
         own["agents"] = _cells(merged, matrix, agents, changes)
@@ -280,7 +280,7 @@ def _secrets(merged: Merged) -> dict[str, Variable]:
 
 
 def _refuse_secrets(job: JobConfig, secrets: Mapping[str, Variable], merged: Merged) -> None:
-    """See that nothing which is kept of a job holds a secret. Of agents and parameters, `_agents` has said so."""
+    """Refuse secrets in the stored parts of a job. `_agents` has refused those in agents and parameters."""
     given = {variable: found.value for variable, found in secrets.items()}
     hidden = {
         name: value for name, value in together(given, others_of_host()).items() if is_unmistakable(value)
@@ -410,7 +410,7 @@ def _gate(said: Said, merged: Merged) -> GateConfig:
 
 
 def _look_at_baseline(spec: str, root: Path, blame: str) -> None:
-    """See that a baseline can be one, and read the file it may be in: whether there is another is known later.
+    """Validate the name of a baseline, and the file if it names one. Other baselines are resolved later.
 
     Raises:
         InputError: it cannot.
@@ -428,7 +428,7 @@ def _look_at_baseline(spec: str, root: Path, blame: str) -> None:
 
 
 def _known(said: Said) -> KnownFailures | None:
-    """Return what the file of known failures says: one that is named, or one that is in the root."""
+    """Return the entries of the file of known failures: the named one, or the one in the root."""
     text = said.line.get("known", said.ini["known"])
     path = said.root / KNOWN_FILE
     if text is not None:

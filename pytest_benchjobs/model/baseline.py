@@ -13,7 +13,7 @@ from .base import Model, Name
 DEFAULT_NAME = "default"
 """Of the baseline that is meant where none is named."""
 RESERVED = frozenset({"last", "none", "job", "branch", "file"})
-"""Words that mean something else where a baseline is asked for."""
+"""Words with another meaning in place of a baseline's name."""
 
 _Text = Annotated[str, Field(max_length=2000)]
 _Id = Annotated[str, Field(min_length=1, max_length=1000)]
@@ -91,5 +91,5 @@ class BaselineFile(Model, defer_build=True):
 
 
 def rounded(value: float | None, digits: int) -> float | None:
-    """As it is kept in a file; None for what is no finite number."""
+    """Round a number for a file; None for one that is not finite."""
     return None if value is None or not math.isfinite(value) else round(value, digits)

@@ -30,7 +30,7 @@ class ComparedSide(Model):
     """One of the two."""
 
     spec: str
-    """As it was asked for."""
+    """As requested."""
     jobs: tuple[str, ...] = ()
     """Ids, the newest first; empty for a file."""
     agents: tuple[str, ...] = ()

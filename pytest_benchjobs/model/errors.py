@@ -99,7 +99,7 @@ class ContainerStartFailed(Retryable):
 
 
 class ContainerLost(Retryable):
-    """The container was killed or removed by somebody else while a trial ran in it."""
+    """The container was killed or removed by another process while a trial ran in it."""
 
     code = "container_lost"
 
@@ -195,7 +195,7 @@ class ResultsUnwritable(InfrastructureError):
 
 
 class ScorerCrashed(InfrastructureError):
-    """A scorer ended in a way that says nothing about the agent."""
+    """A scorer ended without a result on the agent."""
 
     code = "scorer_crashed"
 

@@ -14,7 +14,7 @@ _SEPARATOR = re.compile(r":(?=:)")
 
 
 def escaped(path: str) -> str:
-    r"""A path on one line, which no terminal or CI system obeys: what is odd in it becomes `\n` or `\x1b`."""
+    r"""Escape a path to one line without commands to terminals or CI systems: `\n` or `\x1b` for odd characters."""
     return path if path.isascii() and path.isprintable() and _plain(path) else _ODD.sub(_code, path)
 
 

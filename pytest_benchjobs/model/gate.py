@@ -1,4 +1,4 @@
-"""Gates: what is asked of a job beside a baseline, and what was found.
+"""Gates: their configuration, and their reports.
 
 Most sessions judge nothing: what is found is described to pydantic when it is needed first.
 """
@@ -25,7 +25,7 @@ class GateVerdict(enum.StrEnum):
 
     OK = "ok"
     NO_BASELINE = "no baseline"
-    """Nothing to compare with, and the user said so: a first run."""
+    """Nothing to compare with, which the user allows: a first run."""
     REGRESSED = "regressed"
     INCONCLUSIVE = "inconclusive"
     """The evidence is for neither; only `strict` makes a build fail of it."""
@@ -154,7 +154,7 @@ class GateConfig(Model):
     warn: float | None = None
     """Drop, in points of score, that is worth a warning though the gate holds."""
     noise: dict[str, float] = {}
-    """Benchmark -> least tolerance, in points of score, whatever a rule says."""
+    """Benchmark -> least tolerance, in points of score. It overrides smaller tolerances of rules."""
     allow_missing: tuple[Absence, ...] = ()
     """Scenarios of the baseline that the job may lack. Any other missing scenario makes it `invalid`."""
     confirm: FreshAttempts = 0
@@ -298,7 +298,7 @@ class GateReport(Model, defer_build=True):
     job: str
     at: datetime.datetime
     baseline: str | None = None
-    """As it was asked for."""
+    """As requested."""
     baseline_jobs: tuple[str, ...] = ()
     policy: GatePolicy
     verdict: GateVerdict

@@ -32,7 +32,7 @@ class JobStatus(enum.StrEnum):
     CANCELLED = "cancelled"
     TIMEOUT = "timeout"
     BUDGET = "budget"
-    """A limit on money, tokens or calls ended it; it can be taken up again with a higher one."""
+    """A limit on money, tokens or calls ended it; it can be resumed with a higher one."""
 
     @property
     def ended(self) -> bool:
@@ -121,7 +121,7 @@ class JobConfig(Model):
     trial_max_tokens: Positive | None = None
     trial_max_calls: Positive | None = None
     allow_model: tuple[str, ...] = ()
-    """Models that agents may call besides the one they are asked for; `*` stands for anything."""
+    """Models that agents may call besides their own; `*` stands for anything."""
     allow_key: tuple[str, ...] = ()
     """Variables with keys of models that scorers may have in the container."""
     rpm: dict[str, Positive] = {}
@@ -149,7 +149,7 @@ class JobConfig(Model):
     grading: Grading | None = None
     """For all scenarios; default: each one's own."""
     keep_processes: tuple[str, ...] = ()
-    """Patterns of scenario ids that are graded by contract whatever else is said."""
+    """Patterns of scenario ids that are always graded by contract."""
     sandbox: str = "docker"
     gate: GateConfig = GateConfig()
     """Gates that judge the job, at its end and by `benchjobs gate`."""
@@ -165,7 +165,7 @@ class JobConfig(Model):
         return self.grading or own
 
     def of(self, benchmark: str) -> JobConfig:
-        """As it is for one benchmark: what `per_benchmark` says of it wins."""
+        """Configuration for one benchmark, with the overrides of `per_benchmark`."""
         overrides = self.per_benchmark.get(benchmark)
         if overrides is None:
             return self
@@ -197,7 +197,7 @@ class Totals(Model):
     skipped: int = 0
     mean_score: float | None = None
     reused: int = 0
-    """Those of `trials` that were taken over from an earlier job. They cost nothing in this one."""
+    """Those of `trials` that are reused from an earlier job. They cost nothing in this one."""
     cost_usd: float | None = None
     """Cost of the trials that ran. None: unknown for all of them."""
 
@@ -257,7 +257,7 @@ class JobRecord(Model):
     """True if its benchmarks were named one by one, so that others are not missing."""
     totals: Totals = Totals()
     spent: Usage = Usage()
-    """On models, by all its trials so far, also those whose results were replaced when it was taken up again."""
+    """Usage of models by all its trials so far, also by those whose results a resume replaced."""
     invocation: Invocation | None = None
     parent: str | None = None
     """The job this one was made from, by `rescore`, `rerun` or `merge`."""

@@ -136,7 +136,7 @@ class Signature(Model):
 
 
 class Origin(Model):
-    """The trial of an earlier job that a result was taken over from."""
+    """Trial of an earlier job that a result is reused from."""
 
     job: str
     path: str
@@ -195,7 +195,7 @@ class TrialResult(Model):
     cluster: str | None = None
     """Scenarios of one cluster, such as tasks on one repository, are not independent of each other."""
     known: Known | None = None
-    """A failure the team knows of, as the job that this result belongs to was told."""
+    """Known failure of the trial, as given to the job of this result."""
     ran_because: str | None = None
     """With `--bench-reuse`: why nothing could be reused."""
     kept: str | None = None

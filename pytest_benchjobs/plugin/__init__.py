@@ -55,7 +55,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say no early: a mistake on the command line ends the run before anything is collected."""
+    """Validate the options early: a mistake on the command line ends the run before anything is collected."""
     config.addinivalue_line(
         "markers", "bench_trial: every trial of a benchmark has it, so `-m 'not bench_trial'` leaves them out"
     )
@@ -84,7 +84,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 
 
 def _outside_tasks(start: Path, arguments: list[str]) -> list[str]:
-    """The same paths, but where one is in a task directory, the directory that holds the task.
+    """Return the paths; one in a task directory is replaced by the directory that holds the task.
 
     pytest only looks for conftest.py files there; what to collect, it reads once more from the command line.
     """
@@ -173,14 +173,14 @@ def pytest_report_header(config: pytest.Config) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Node) -> None:
-    """A worker of xdist starts: have the controller ready, should the worker meet a benchmark."""
+    """Prepare the controller for a worker of xdist, which may collect a benchmark."""
     from .controller import prepare_node
 
     prepare_node(node)
 
 
 def _activate(config: pytest.Config) -> None:
-    """Register the hooks that trials need: a benchmark was met."""
+    """Register the hooks that trials need: a benchmark was collected."""
     from .hooks import activate
 
     activate(config)

@@ -28,7 +28,7 @@ class _Entry:
     """Several manifests may say that they are of one benchmark."""
     version: str | None = None
     name: str | None = None
-    """Of the benchmark that task directories at or directly under the paths are."""
+    """Benchmark of the task directories at or directly under the paths."""
     given: tuple[Source, ...] = ()
     """Sources that a hook made itself."""
 

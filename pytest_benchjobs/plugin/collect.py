@@ -1,4 +1,4 @@
-"""From manifests, task directories and `--bench` to items. Reads what selection needs, and no content."""
+"""Collection: from manifests, task directories and `--bench` to items. Reads what selection needs, and no content."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Benchmark:
 
 
 class _File(_Benchmark, pytest.File):
-    """Something on the disk, whose path is shown so that it stays on one line."""
+    """A file or directory, whose path is escaped to stay on one line."""
 
     @classmethod
     def from_parent(cls, parent: Any, *, fspath: None = None, path: Path | None = None, **more: Any) -> Self:
@@ -79,7 +79,7 @@ class BenchFile(_File):
 
     @gc_paused()
     def collect(self) -> Iterable[TrialItem]:
-        """Its trials."""
+        """Trials of the file."""
         source = open_source(self.path)
         return self._trials([source] if source else [])
 
@@ -89,7 +89,7 @@ class TaskDirectory(_File):
 
     @gc_paused()
     def collect(self) -> Iterable[TrialItem]:
-        """Its trials; nothing else in it is for pytest."""
+        """Trials of the directory; nothing else in it is for pytest."""
         from .catalogue import name_of
 
         source = open_source(self.path, name_of(self.config, self.path))
@@ -116,7 +116,7 @@ def _named(parent: pytest.Collector, path: Path) -> dict[str, str]:
 
 
 def node_path(config: pytest.Config, path: Path) -> str:
-    """The path in the node ids of what is in a file or directory."""
+    """Return the path that node ids below a file or directory begin with."""
     return address(_from_root(config, path))
 
 
@@ -138,7 +138,7 @@ def is_task(path: Path) -> bool:
 
 
 def refuse_to_start_inside_a_task(config: pytest.Config) -> None:
-    """Say no: pytest looks no higher than its rootdir, and would take the tests of a task around it for ordinary.
+    """Refuse a rootdir inside a task: pytest looks no higher, and would collect the task's tests as ordinary ones.
 
     Raises:
         pytest.UsageError: rootdir is among the tests or the solution of a task.
@@ -241,7 +241,7 @@ def problem(session: pytest.Session) -> str | None:
 
 
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out trials that are archived, were collected twice, or are not asked for."""
+    """Leave out trials that are archived, collected twice, or not requested."""
     if state_of(config).problem is not None or not any(isinstance(item, TrialItem) for item in items):
         return
     found = selection.select(config, items)
@@ -264,7 +264,7 @@ def check(session: pytest.Session) -> None:
 
 
 def _tell_controller(config: pytest.Config, problem: str) -> None:
-    """Have the controller of xdist end the run with a usage error."""
+    """Make the controller of xdist end the run with a usage error."""
     report = pytest.CollectReport(nodeid="", outcome="failed", longrepr=problem, result=[])
     vars(report)["bench_usage"] = problem
     config.hook.pytest_collectreport(report=report)
@@ -334,7 +334,7 @@ def _items(collector: pytest.Collector, sources: Sequence[Source], asked: Wanted
 
 
 def _refs(source: Source, asked: Wanted) -> tuple[list[ScenarioRef], Unsupported | None]:
-    """Its scenarios; one that cannot be run here is a trial that says so, and keeps no other from running."""
+    """Scenarios of a source. An unsupported one becomes a trial that reports that, and the others run."""
     from ..sources.protocol import Unsupported
 
     try:
@@ -344,7 +344,7 @@ def _refs(source: Source, asked: Wanted) -> tuple[list[ScenarioRef], Unsupported
 
 
 def _mark(collector: pytest.Collector) -> None:
-    """Marks of all trials, on their parent: what is marked closer, by a user, wins."""
+    """Put the marks of all trials on their parent: a user's mark on the trial itself overrides them."""
     collector.add_marker(pytest.mark.bench_trial)
     plugins = collector.config.pluginmanager
     # A trial has time limits and retries of its own; those of a whole test run would cut a report short or run a

@@ -1,4 +1,4 @@
-"""The same loop in every worker of pytest-xdist, and what the controller does about it.
+"""Distribution by pytest-xdist: the run loop in every worker, and the controller's part in it.
 
     worker      collects; if it met trials, leaves word in the meeting place before it tells xdist what it collected
     controller  finds the word when the first collection is in: begins the job, takes over the scheduling

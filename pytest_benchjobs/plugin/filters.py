@@ -8,7 +8,7 @@ from ..sources import did_you_mean
 
 
 class Filters:
-    """`--bench-filter`, and what it met."""
+    """Filters of `--bench-filter`, and their matches."""
 
     def __init__(self, filters: Sequence[tuple[str, str]]) -> None:
         self._filters = filters
@@ -26,7 +26,7 @@ class Filters:
         return all(fits)
 
     def nothing(self) -> str | None:
-        """That nothing was what was asked for, with a hint; None if something was."""
+        """Message that no scenario matched, with a hint; None if one did."""
         if self._any or not self._filters:
             return None
         missed = next((pair for pair, met in self._met.items() if not met), None)

@@ -39,14 +39,14 @@ class FailedTrials:
         self.count = 0
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Count one. A trial that passed against a strict `xfail` is none: somebody wants to know."""
+        """Count the failure of a trial. A pass against a strict `xfail` is not counted, and fails the session."""
         bench = getattr(report, "bench", None)
         if bench is not None and report.failed and not hasattr(report, "wasxfail"):
             self.count += bench["outcome"] != "passed"
 
 
 def set_exit_status(job: Job, session: pytest.Session) -> None:
-    """Have the session end with the status that its results deserve."""
+    """Set the exit status of the session to that of its results."""
     session.exitstatus = state_of(session.config).exit_status = _exit_status(job, session)
 
 

@@ -41,7 +41,7 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is archived or was collected twice."""
+    """Leave out trials that are archived or collected twice."""
     collect.choose(config, items)
 
 

@@ -21,7 +21,7 @@ _TAKEN = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
-    """Those of a session."""
+    """Signal handlers of a session."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -41,7 +41,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Let the first one wait until what is inside is done."""
+        """Defer the first signal to the end of the block."""
         self._put_off, self._noted = True, None
         try:
             yield
@@ -51,12 +51,12 @@ class Interrupts:
             raise _interrupt(self._noted)
 
     def closing(self) -> None:
-        """Let the first one pass without effect: what there was to stop has ended."""
+        """Ignore the first signal: everything that it could stop has ended."""
         self._put_off, self._noted = True, None
 
     @contextlib.contextmanager
     def deaf(self) -> Iterator[None]:
-        """Let all pass without effect."""
+        """Ignore all signals."""
         self._put_off = self._deaf = True
         try:
             yield

@@ -36,7 +36,7 @@ class TrialError(Failed):
 
 
 class ItemTicket(NamedTuple):
-    """One trial of an item."""
+    """Ticket of one trial of an item."""
 
     item: TrialItem
     attempt: int
@@ -81,7 +81,7 @@ class ItemTicket(NamedTuple):
         return self.item.trial(self.attempt)
 
     def unwanted(self) -> str | None:
-        """Return why the trial is not to run, where a mark says so."""
+        """Return the reason why the trial is not to run, if a mark gives one."""
         return self.item.unwanted()
 
     def another(self, attempts: int, number: int) -> ItemTicket:
@@ -140,7 +140,7 @@ class TrialItem(pytest.Item):
         self.landed: Sequence[TrialResult] = ()
         """Results of its attempts so far."""
         self.result: TrialResult | None = None
-        """The one that pytest is told."""
+        """Result that pytest reports."""
         self.properties: Sequence[tuple[str, str | int | float]] = ()
 
     @functools.cached_property
@@ -154,7 +154,7 @@ class TrialItem(pytest.Item):
         return []
 
     def tickets(self) -> list[ItemTicket]:
-        """Its trials."""
+        """Tickets of its trials."""
         return [ItemTicket(self, self.attempt + number) for number in range(self.attempts)]
 
     def trial_id(self, attempt: int) -> str:
@@ -162,7 +162,7 @@ class TrialItem(pytest.Item):
         return self.nodeid if self.attempts == 1 else f"{self.nodeid[:-1]}-{attempt}]"
 
     def trial(self, attempt: int) -> Trial:
-        """All of one of its attempts. Reads the scenario.
+        """Trial of one of its attempts. Reads the scenario.
 
         Raises:
             InputError: the scenario has changed since it was collected, and not for the better.
@@ -231,6 +231,6 @@ def _shown_path(path: Path) -> Path:
 
 
 class FreshTrial(TrialItem):
-    """Another attempt at a scenario, of which pytest is told nothing."""
+    """A further attempt at a scenario, without a report of pytest."""
 
     fresh = True

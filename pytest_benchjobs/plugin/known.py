@@ -58,7 +58,7 @@ def mark(item: TrialItem, entries: Iterable[Entry]) -> None:
 
 
 def apply(session: pytest.Session) -> str | None:
-    """Put `xfail` and `skip` marks on trials with the marker `bench_known`; returns what is wrong with one.
+    """Put `xfail` and `skip` marks on trials with the marker `bench_known`; returns a problem of a marker.
 
     An `xfail` expects `Unsolved` alone, so an infrastructure error stays one. A closer marker wins, and of those on
     the item itself the last: what conftest.py files add comes after what the file says.

@@ -22,7 +22,7 @@ class KnownMarkers:
     def __init__(self) -> None:
         self._of_entries: dict[int, pytest.MarkDecorator] = {}
         self._said: dict[int, tuple[pytest.Mark, Known]] = {}
-        """By the id of a mark, which is its own as long as the mark is kept."""
+        """Marks and their contents, by `id()` of the mark, which is kept to keep the id unique."""
 
     def of(self, entry: Entry) -> pytest.MarkDecorator:
         """Return the marker of an entry."""

@@ -20,7 +20,7 @@ from .state import is_worker
 
 
 def said(config: pytest.Config) -> Said:
-    """Return everything that is said, and where.
+    """Return all given settings, and their places.
 
     Raises:
         pytest.UsageError: any of it is wrong.
@@ -38,7 +38,7 @@ def said(config: pytest.Config) -> Said:
 
 
 def _layers(config: pytest.Config) -> list[Layer]:
-    """Return what each place says, the weakest first.
+    """Return a layer for each place of settings, the weakest first.
 
     Raises:
         pytest.UsageError: any of it is wrong.

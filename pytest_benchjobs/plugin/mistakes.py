@@ -1,4 +1,4 @@
-"""Mistakes in files, as whoever made them is told."""
+"""Mistakes in files, as their authors see them."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def _how(setting: Setting) -> dict[str, Any]:
 
 
 def flag(name: str) -> str:
-    """The option that says the setting called `name`."""
+    """Return the option of the setting called `name`."""
     return BY_NAME[name].flag
 
 

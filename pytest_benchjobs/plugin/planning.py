@@ -1,4 +1,4 @@
-"""`--bench-plan`: what would run, and what would be taken over from earlier jobs. Runs nothing, and writes nothing."""
+"""Dry run of `--bench-plan`: trials that would run, and reused results. Runs nothing, and writes nothing."""
 
 from __future__ import annotations
 

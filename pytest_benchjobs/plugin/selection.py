@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
-    """Leave out what is not to run; returns what is wrong with the selection, if anything is."""
+    """Deselect items; returns the problem of the selection, if there is one."""
     kept, deselected = _without_copies(config, items)
     asked = read(config)
     try:
@@ -51,7 +51,7 @@ _Split = tuple[list[pytest.Item], list[pytest.Item]]
 
 
 def _without_copies(config: pytest.Config, items: Sequence[pytest.Item]) -> _Split:
-    """Without what is archived, was collected twice, or is a neighbour of what was asked for by its node id."""
+    """Split off trials that are archived; drop copies, and neighbours of trials requested by node id."""
     kept: list[pytest.Item] = []
     archived: list[pytest.Item] = []
     chosen = state_of(config).chosen
@@ -99,7 +99,7 @@ def _is_chosen(chosen: dict[str, set[str]], item: TrialItem) -> bool:
 
 
 def _from_job(asked: Wanted, items: list[pytest.Item]) -> _Split:
-    """Those that an earlier job had, in the states asked for."""
+    """Split off trials that `--bench-from` does not select."""
     if asked.from_job is None:
         return items, []
     from ..store.layout import Layout
@@ -154,7 +154,7 @@ def _of_shard(asked: Wanted, items: list[pytest.Item]) -> _Split:
 
 
 def _parted(items: Iterable[pytest.Item], wanted: Callable[[TrialItem], bool]) -> _Split:
-    """Ordinary tests and trials that are wanted, and the others."""
+    """Split off the trials that are not `wanted`; ordinary tests stay."""
     kept: list[pytest.Item] = []
     rest: list[pytest.Item] = []
     for item in items:
@@ -208,7 +208,7 @@ def is_task_file(argument: str) -> bool:
 
 
 def not_found(session: pytest.Session) -> str | None:
-    """A trial that was asked for by its node id, and is not there."""
+    """Return a message about a trial that was requested by its node id, and does not exist."""
     state, option = state_of(session.config), session.config.option
     chosen = state.chosen
     if (
@@ -277,7 +277,7 @@ def leave_out(config: pytest.Config, benchmark: str, labels: Iterable[str]) -> N
 
 
 def all_left_out(config: pytest.Config) -> str | None:
-    """That the matrix left nothing to run, if so."""
+    """Message if the matrix left nothing to run."""
     asked = read(config)
     left_out = state_of(config).left_out
     if not left_out or any(asked.of(benchmark).agents for benchmark, _ in left_out):

@@ -90,7 +90,7 @@ def run_now(item: TrialItem) -> None:
 
 
 def finish_job(config: pytest.Config, job: Job, planned: int, stopped: str | None) -> None:
-    """End the job of the session. Never raises. `stopped` says why not everything was run, where pytest knows."""
+    """End the job of the session. Never raises. `stopped` is the reason why pytest stopped early, if it did."""
     from .ci import host_of  # with it come reports, which no trial waits for
 
     interrupts = interrupts_of(config)

@@ -29,7 +29,7 @@ _SHOWN = 20
 
 
 def announce(config: pytest.Config, job: Job, items: Sequence[TrialItem]) -> None:
-    """One line before the first trial."""
+    """Print one line before the first trial."""
     announce_counts(
         config,
         job,
@@ -40,7 +40,7 @@ def announce(config: pytest.Config, job: Job, items: Sequence[TrialItem]) -> Non
 
 
 def announce_counts(config: pytest.Config, job: Job, *, trials: int, scenarios: int, agents: int) -> None:
-    """As `announce`, from counts."""
+    """Print the line of `announce`, from counts."""
     state_of(config).planned = trials
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is None or config.option.verbose < 0:

@@ -111,7 +111,7 @@ class _Loop:
         while not (session.shouldfail or session.shouldstop):
             taken = self._take()
             if taken is not None and not isinstance(taken, int):
-                # The controller, which schedules, ends the loop: all is done, or has to stop. Or the controller is gone.
+                # The controller, which schedules, ends the loop: all is done, or has to stop. Or it is gone.
                 break
             if taken is not None:
                 self._accept(taken, flight)

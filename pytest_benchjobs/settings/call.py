@@ -49,7 +49,7 @@ def split(words: Sequence[str]) -> Said:
 def words(
     settings: Mapping[str, Written], rest: Iterable[str] = (), last: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """The command line that says so: what is for pytest itself, then settings in the order of the table.
+    """Command line of these settings: the arguments of pytest itself, then settings in the order of the table.
 
     `last` stands before the directory of results. An option and its value are one word: a path of its own pytest takes
     for a place where tests are, and its rootdir from there, before it knows our options.

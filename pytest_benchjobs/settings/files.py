@@ -84,7 +84,7 @@ def _profile(name: str, rootdir: Path, directory: Path) -> tuple[Document, Place
 
 
 def _listed(pyproject: Path) -> list[str]:
-    """Names of the profiles in a pyproject.toml; a broken one has none, and pytest says why."""
+    """Names of the profiles in a pyproject.toml; a broken file has none, and pytest reports it."""
     try:
         data: Any = tomllib.loads(pyproject.read_text("utf-8"))
     except (OSError, ValueError):

@@ -30,7 +30,7 @@ _POINTS = re.compile(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>pp|%)?")
 def gate_config(
     values: Mapping[str, Any], blame: Callable[[str], str] = str, asked: GateConfig | None = None
 ) -> GateConfig:
-    """Gates from what settings say of `KEYS`, laid over what was asked for before.
+    """Gates from the settings of `KEYS`, which override earlier ones.
 
     `blame` names the place that said something of a key.
 

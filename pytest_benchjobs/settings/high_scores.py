@@ -1,4 +1,4 @@
-"""Files of high scores: what is known of a benchmark from elsewhere, to show a score beside it."""
+"""Files of high scores: the best published score of a benchmark, to show beside a job's."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class WrittenReason(Written):
     reason: Annotated[str, _text(1000)]
     """Reason of the failure."""
     until: _Day
-    """The last day it holds. After that it is an error, so that somebody looks at it again."""
+    """Last day of the entry. After that the entry is an error, so that it is reviewed."""
     issue: Annotated[str, _text(500)] | None = None
     """A link to where it is worked on."""
     mode: KnownMode = KnownMode.EXPECTED_FAIL
@@ -101,12 +101,12 @@ class Entry:
 
 
 class KnownFailures:
-    """Entries, and which of them were about anything that was met."""
+    """Entries, and those that matched a collected scenario."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.entries = tuple(entries)
         self.benchmarks: set[str] = set()
-        """Those of which a scenario was met."""
+        """Benchmarks that were collected."""
         self._met: set[int] = set()
         self._named: dict[str, list[int]] = {}
         self._patterns: list[tuple[int, Callable[[str], object]]] = []
@@ -135,7 +135,7 @@ class KnownFailures:
         return [self.entries[number] for number in fitting]
 
     def unmatched(self) -> list[Entry]:
-        """Entries about no scenario that was met, although they are about one of the benchmarks met, or about any."""
+        """Entries that match no scenario, though they are for a collected benchmark, or for any."""
         return [
             entry
             for number, entry in enumerate(self.entries)

@@ -1,4 +1,4 @@
-"""Layers of settings, one over the other, and who said what.
+"""Layers of settings, merged in order, and the origin of each value.
 
 Below are the defaults, then the ini file, profiles, the job file, `--bench-extra`, and on top the options of the
 command line. A later layer wins. Within a layer, what is said of one benchmark wins over what is said of all.
@@ -58,7 +58,7 @@ def merge(layers: Iterable[Layer]) -> Merged:
 
 
 def as_one(layers: Sequence[Layer]) -> Layer:
-    """Several layers as a single one: in it, what any of them says of one benchmark wins over what any says of all."""
+    """Merge several layers into one. Values for one benchmark override values for all, from whatever layer."""
     values: dict[str, Any] = {}
     benchmarks: dict[str, dict[str, Any]] = {}
     for layer in layers:
@@ -74,7 +74,7 @@ def as_one(layers: Sequence[Layer]) -> Layer:
 
 
 def _forget(changes: dict[str, Any], said: Mapping[str, Any]) -> None:
-    """Take out what was said of one benchmark, and is now said of all."""
+    """Remove values of one benchmark that a stronger layer overrides for all."""
     for key in PER_BENCHMARK:
         if key in said:
             changes.pop(key, None)

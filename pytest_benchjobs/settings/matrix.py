@@ -21,7 +21,7 @@ MAX_CELLS = 10_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Matrix:
-    """Parameters with their values, and what is left out."""
+    """Parameters with their values, and the excluded cells."""
 
     parameters: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     exclude: Sequence[Mapping[str, Any]] = ()

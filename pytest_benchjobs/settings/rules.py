@@ -28,7 +28,7 @@ FLOORS = {
 _KEYS = ("benchmark", "agent", "tag", "alone")
 _YES = {"yes": True, "no": False}
 _ABSENT = ("benchmark", "scenario", "agent")
-"""By what is named that a baseline has and a job need not have."""
+"""Keys of a scenario of the baseline that the job may lack."""
 _LONGEST = 1000
 _MOST_ATTEMPTS = 10_000
 _LOWEST, _HIGHEST = 50.0, 99.99  # more than 99.99 could not be told from 20,000 random signs

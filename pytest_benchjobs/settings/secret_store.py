@@ -232,7 +232,7 @@ class SecretStore:
 
 
 def find(name: str) -> Variable | None:
-    """A value and where it is from: the environment, an env file, or else what is kept. An empty one is none.
+    """Look up a value and its place: the environment, an env file, or the store. An empty one is none.
 
     Raises:
         InputError: as `SecretStore.get`.

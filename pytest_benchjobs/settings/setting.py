@@ -81,17 +81,17 @@ class Setting:
     apart: bool = False
     """Read where it is needed, and no value of a layer."""
     per_benchmark: bool = False
-    """It may be otherwise for one benchmark."""
+    """True if it may differ for one benchmark."""
     signed: str | None = None
-    """The part of a trial's signature it is in: a change of it keeps earlier results from being reused."""
+    """Part of a trial's signature that it is in: a change of it prevents the reuse of earlier results."""
     resumable: bool = False
-    """It may be said anew when a job is resumed, and its record says so: how trials run, not what they are."""
+    """True if a resume may override it, and record that: it decides how trials run, not what they are."""
     gate: bool = False
-    """The job is judged by it."""
+    """True if gates depend on it."""
     afterwards: bool = False
-    """It may be said anew of a job that has ended, by `benchjobs gate`."""
+    """True if `benchjobs gate` may give it anew for a job that has ended."""
     variable: str | None = None
-    """Variable of the environment that says it, too."""
+    """Variable of the environment that sets it, too."""
     example: tuple[str, ...] = ()
     """A value, as on a command line; several for a setting that may be repeated."""
 

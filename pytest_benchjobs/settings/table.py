@@ -1,4 +1,4 @@
-"""The table of settings: everything that can be said of a job, once. Add a setting by a row here and a typed field.
+"""Table of all settings of a job. Add a setting by a row here and a typed field.
 
 From it are made pytest's options and ini keys, the options of `benchjobs run` and its like, the keys of profiles and
 job files with their JSON Schema, how layers merge, the words a job is called with again, and the groups of `--help`.

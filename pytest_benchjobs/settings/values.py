@@ -73,7 +73,7 @@ def parse_shard(value: object) -> object:
 
 
 def parse_job_name(value: object) -> object:
-    """A name for a job, by which it can be found: without blanks around it, which whoever looks for it may leave out.
+    """Name of a job, to look it up by: without blanks around it, which a search may leave out.
 
     Raises:
         ValueError: it could not be found by it.
@@ -138,7 +138,7 @@ def read_value(text: str) -> Any:
 
 
 def read_json(text: str) -> Any:
-    """JSON as data that says the same to everybody.
+    """Read JSON that every parser reads alike.
 
     Raises:
         ValueError: it is not JSON, or has a key twice, NaN, a number too large, or is nested too deeply.

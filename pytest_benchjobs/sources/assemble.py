@@ -1,4 +1,4 @@
-"""From what a manifest says of one scenario to the `Scenario`: rules across keys, then paths and contents."""
+"""Conversion of a written scenario to a `Scenario`: rules across keys, then paths and contents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collect what is wrong or odd in one document, in words for the person who wrote it."""
+"""Problems of one document, collected, in words for its author."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def _how_to(kind: str, found: object) -> str:
 
 
 def misspelt(wanted: str, given: Iterable[str]) -> str:
-    """` did you mean it by ...?` when one of the given keys is like the wanted one."""
+    """Hint ` did you mean it by ...?`, if one of the given keys is like the wanted one."""
     near = difflib.get_close_matches(wanted, list(given), n=1, cutoff=0.75)
     return f" did you mean it by {near[0]!r}?" if near and near[0] != wanted else ""
 

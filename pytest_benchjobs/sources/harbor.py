@@ -80,7 +80,7 @@ class HarborTask:
         return self._benchmark or self.path.parent.name or "tasks"
 
     def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
-        """Validate the task if it is wanted. Reads `task.toml` and looks whether the other files are there.
+        """Validate the task if its id is `wanted`. Reads `task.toml`, and checks that the other files exist.
 
         Raises:
             Unsupported: the task cannot be run here.

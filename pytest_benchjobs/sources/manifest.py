@@ -145,12 +145,12 @@ class Manifest:
 
 
 class _Reading:
-    """One reading of a manifest: what it says, and what is wrong with it."""
+    """Parsed contents of a manifest, and its problems."""
 
     def __init__(self, path: Path, text: str) -> None:
         self.small = len(text) <= _MEMORY
         self.listed = False
-        """Its scenarios were asked for."""
+        """True if its scenarios were listed."""
         self.document: Document = parse_document(path, text, keys="manifest.md")
         self.complaints = Complaints(self.document)
         self.directory = path.parent

@@ -20,7 +20,7 @@ class ScenarioRef:
     line: int | None = None
     archived: bool = False
     scorers: tuple[str, ...] = ()
-    """Kinds of its scorers: only whoever knows all plugins can say whether they exist."""
+    """Kinds of its scorers. Only the plugin's registry can validate them."""
 
 
 class Unsupported(InputErrors):

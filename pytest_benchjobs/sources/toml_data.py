@@ -1,4 +1,4 @@
-"""Read TOML that somebody else wrote, within bounds: `tomllib` takes a minute for one dotted key of 100 KB."""
+"""Read foreign TOML, within bounds: `tomllib` takes a minute for one dotted key of 100 KB."""
 
 from __future__ import annotations
 
