@@ -113,8 +113,8 @@ def begin(request: Request) -> Begun:
             planned = sum(request.planned.values()) + begun.unselected
             decisions = Decisions(unselected=begun.unselected)
             record = record.model_copy(update={"planned": planned, "decisions": decisions})
-            # In this order: killed at any point, it is a job that lacks reports, or one that died, and is seen to.
-            for path in bundle.layout.reports:  # which would tell of a job that has ended
+            # This order leaves, after a kill at any point, a job without reports or a dead job; `recover` closes both.
+            for path in bundle.layout.reports:  # reports of a job that has ended
                 path.unlink(missing_ok=True)
             history.save_job(record)
             bundle.write(record)
@@ -152,7 +152,7 @@ def _resumed(request: Request, history: History, undo: contextlib.ExitStack) -> 
     bundle = find_bundle(history, request.resume)
     interrupted = bundle.read()
     had, now = interrupted.config.gate, request.config.gate
-    # What is said now, else what was said when the job began.
+    # Gates given now override those that the job began with.
     gate = now if now.any else had.model_copy(update={"exit": now.exit or had.exit})
     rounds.check(request.config, gate, distributed=request.distributed)
     baseline = _baseline(request, gate, history, interrupted)
@@ -264,7 +264,7 @@ def _resumed_record(bundle: JobBundle, now: JobConfig, gate: GateConfig) -> JobR
     if _is_run(bundle, record):  # where there are no locks
         raise InputError(f"job {bundle.id} is running; see `benchjobs watch {bundle.id}`")
     if _attempts(record.config) != _attempts(now):
-        # Half of its results would be attempts of one kind of verdict, half of another.
+        # Two policies would mix two kinds of verdict in one job.
         raise InputError(
             f"job {bundle.id} has {_attempts(record.config)}, and can only be finished so; here it is {_attempts(now)}"
         )
@@ -274,7 +274,7 @@ def _resumed_record(bundle: JobBundle, now: JobConfig, gate: GateConfig) -> JobR
             "owner": current_owner(),
             "finished_at": None,
             "message": None,
-            # How trials run may be said anew, and is in force now; what they are may not.
+            # A resume may override how trials run, not what they are.
             "config": record.config.model_copy(update={**_in_force(now), "gate": gate}),
             "totals": Totals(),
             "resumed_at": (*record.resumed_at, datetime.datetime.now(datetime.UTC)),

@@ -36,13 +36,13 @@ def cancel(directory: Path, bundle: JobBundle, timeout: float) -> JobRecord:
         record = bundle.read()
         if record.status.ended:
             if requested:
-                # The job may have removed the request just before it was made once more.
+                # The job may have removed the first request just before this process repeated it.
                 remove_tree(bundle.layout.flight)
             return record
         if is_dead(bundle.root, record, _SILENCE):
             with History.of(directory) as history:
                 recover(directory, history, _SILENCE, only=bundle.id, cancel=True)
-            # Another process may be ending it, or its workers are not gone yet: then the next turn looks again.
+            # Another process may be ending the job, or its workers are still alive: the next turn looks again.
             if (record := bundle.read()).status.ended:
                 return record
         else:
@@ -73,10 +73,10 @@ def finish(directory: Path, bundle: JobBundle) -> None:
     with writing(bundle.root):
         lock = hold(bundle.root)
     if lock is None:
-        return  # its process is about to
+        return  # another process is about to end it
     try:
         if not indexed:
-            bundle.layout.junit.unlink(missing_ok=True)  # it may be of what the job was before
+            bundle.layout.junit.unlink(missing_ok=True)  # it may be a report of an earlier state
         with History.of(directory) as history:
             end(bundle, history)
     finally:

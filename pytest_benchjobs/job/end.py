@@ -104,7 +104,7 @@ def settle(
         again = f"finish it with `benchjobs resume {job}` and a higher limit"
         return JobStatus.BUDGET, f"{spent}; {again}"
     if missing <= 0:
-        return JobStatus.COMPLETED, None  # even if it was the last one that pytest stopped after
+        return JobStatus.COMPLETED, None  # also if pytest stopped after the last one
     full = full or next(
         (one.failure.message for one in results if one.failure and one.failure.class_ in NO_ROOM), None
     )
@@ -167,7 +167,7 @@ def end(
             with noting("gate"):
                 keep(bundle, history, ended.judged and ended.judged.shown)
         with noting("reports"):
-            if not is_file(bundle.layout.junit):  # else they are of this very record
+            if not is_file(bundle.layout.junit):  # an existing report is of this very record
                 report = ended.judged and ended.judged.shown if gate else last_verdict(bundle, record)
                 write_reports(bundle, record, results, report, host)
     _remove_signs_of_life(bundle)
@@ -205,7 +205,7 @@ def _ended(
             "finished_at": ending.finished_at or max(last, record.created_at),
             "planned": record.planned if ending.planned is None else ending.planned,
             "totals": totals(results),
-            # Of trials that were stopped in flight only the ledger knows.
+            # Only the ledger has the trials that were stopped in flight.
             "spent": most(spent, ledger.noted(bundle.root)),
             "rounds": record.rounds if ending.rounds is None else ending.rounds,
             "decisions": ending.decisions or record.decisions,

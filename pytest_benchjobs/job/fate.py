@@ -98,7 +98,7 @@ class Fates:
         """Decide about a trial."""
         own = self._own(ticket, trial)
         if own is not None:
-            known = trial.known  # what was known when it ended is a line in a file that has changed since
+            known = trial.known  # the entry in the file may have changed since the trial ended
             return (
                 Take(own.model_copy(update={"known": known}), is_stale=True)
                 if own.known != known
@@ -115,7 +115,7 @@ class Fates:
             prepared = prepare(trial, self._services)
             key = self.image_key(trial)
             decision = self._reuse.decide(trial, prepared.parts, key)
-        except Exception as error:  # which running it will say, as an error of its own
+        except Exception as error:  # the trial reports it as an error when it runs
             problem = clean(str(error) or type(error).__name__, 2000)
             return Run("nobody knows what decides its result", prepared, key, problem)
         if decision.result is None:
@@ -131,11 +131,11 @@ class Fates:
         if decided is not None and not ticket.is_fresh:
             return _skip("decided", decided)
         if self._rescored:
-            return None  # its agent has worked already
+            return None  # its agent ran in the earlier job
         here = self._job.of(scenario.benchmark)
         provider = None if self._services is None else self._services.provider
         lacks = None if provider is None else provider.incompatible(scenario, here)
-        if lacks is None and not here.strict_capabilities:  # which make it an error, as preparing it says
+        if lacks is None and not here.strict_capabilities:  # strict: an error, raised by preparing
             agent = self._agents.get(trial.agent.name)
             lacks = None if agent is None else incompatibility(scenario, agent)
         return None if lacks is None else _skip(INCOMPATIBLE, lacks)

@@ -82,7 +82,7 @@ class Following:
         if self.record.planned is not None:
             self.live.all.planned = self.record.planned
         if not self.record.status.ended and self._is_gone():
-            self._read()  # it may have ended properly just before
+            self._read()  # it may have ended properly in the meantime
             self.died = not self.record.status.ended
         return landed + self._close() if self.record.status.ended else landed
 

@@ -163,7 +163,7 @@ class Merge:
                 self._mend(bundle, here)
                 return MergeResult(bundle.id, here.record.name, "unchanged", len(here.trials))
             with writing(bundle.root):
-                bundle.layout.junit.unlink(missing_ok=True)  # until its end is written anew
+                bundle.layout.junit.unlink(missing_ok=True)  # marks the end as unfinished
             for trial in new:
                 self._take(bundle.root, trial, job)
             base, other = here.record, job.record
@@ -309,7 +309,7 @@ def _lost_shards(records: Sequence[JobRecord]) -> str:
     there: dict[int, set[int]] = {}
     for number, total in shards:
         there.setdefault(int(total), set()).add(int(number))
-    # Of shards into unlike numbers of parts those of one number have to be a whole.
+    # Shards may have different numbers of parts. Judge by the number with the fewest missing.
     parts = min(there, key=lambda parts: parts - len(there[parts]))
     lost = [f"{number}/{parts}" for number in range(1, parts + 1) if number not in there[parts]]
     return f"; shard {', '.join(lost)} is missing" if lost else ""

@@ -105,7 +105,7 @@ def _recover_job(
     with writing(bundle.root):
         lock = hold(bundle.root)
     if lock is None:
-        return None  # just now it is resumed
+        return None  # another process is resuming it
     try:
         lost = not is_file(bundle.layout.record)
         record = _record(bundle, history)
@@ -117,7 +117,7 @@ def _recover_job(
             return dataclasses.replace(found, message=found.message + more)
         if dead:
             return _finish(bundle, history)
-        # Its process lives on, to run others or, where there are no locks, to write the reports of this one.
+        # Its process is alive: it runs other jobs or, on a file system without locks, writes the reports of this one.
         if record.id not in history.ended_jobs():
             index_job(bundle, history)
         return None
@@ -137,7 +137,7 @@ def _record(bundle: JobBundle, history: History) -> JobRecord:
         return bundle.read()
     known = history.job(bundle.id)
     here = known is not None and known.owner.host == current_owner().host
-    # A part of a job that had ended is no job, nor is one of another machine which may be about to beat.
+    # Refuse a bundle of an ended job, and one of another machine without a heartbeat.
     if known is None or known.status.ended or not (here or math.isfinite(last_beat(bundle.root))):
         raise InputError(f"is missing; remove {bundle.root}, or put a copy of the file back", path=path)
     return known

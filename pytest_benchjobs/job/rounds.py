@@ -111,7 +111,7 @@ class Rounds(Generic[T]):
             number=number,
             rounds=lambda benchmark: self._job.of(benchmark).attempts,
         )
-        # What was decided in an earlier round has no attempts since, and stays as it was.
+        # Pairs that an earlier round decided have no new attempts. Their reports stay.
         fresh = [one for one in found if (one.benchmark, one.agent) not in self._decided]
         keys = {(one.rule, one.benchmark, one.agent) for one in fresh}
         kept = [one for one in self._reports if (one.rule, one.benchmark, one.agent) not in keys]

@@ -188,9 +188,7 @@ class RunningJob(Generic[T]):
         decisions = self._decisions()
         if decisions != self._kept:
             self._kept = decisions
-            with contextlib.suppress(
-                BenchError
-            ):  # what cannot be written now is written, or said, at the end
+            with contextlib.suppress(BenchError):  # written, or reported, at the end instead
                 self.bundle.write(self.bundle.read().model_copy(update={"decisions": decisions}))
 
     def _decisions(self, stopped: str | None = None) -> Decisions:

@@ -142,9 +142,9 @@ class Trials(Generic[T]):
         Looked up in the caller's thread. Among the threads of trials it would take three times as long: at every
         system call they and pytest wait for each other's turn at the interpreter.
         """
-        # Where a plugin runs failures again, an earlier result is none.
+        # A rerun by a plugin never reuses an earlier result.
         if self.fates.may_take(ticket) and ticket.node_id not in self._flown:
-            with contextlib.suppress(Exception):  # the trial will say it, as an error of its own
+            with contextlib.suppress(Exception):  # the trial reports it as an error of its own
                 trial = ticket.trial()
                 fate = self.fates.decide(ticket, trial)
                 if isinstance(fate, Take):
@@ -198,14 +198,14 @@ class Trials(Generic[T]):
             result = self._unwritable(ticket, trial, clock, why)
         if self.full is None and result.failure is not None and result.failure.class_ in NO_ROOM:
             self.full = result.failure.message
-        self.taken.pop(result.path, None)  # where a plugin runs a test again, this is in its place now
+        self.taken.pop(result.path, None)  # a rerun by a plugin replaces it
         self.events.ended(result, now=result.reused is None)
         return result
 
     def _run(self, trial: Trial, fate: Run, cancellation: Cancellation) -> TrialResult:
         services = self._services
         assert services is not None  # noqa: S101  made by `open`, which comes before any trial
-        # With it comes the gateway: what has a result already does not need that.
+        # It imports the gateway, which reused results do not need.
         from ..trial.run import run_trial
 
         if self._rescore is None:

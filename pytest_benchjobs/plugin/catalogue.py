@@ -52,7 +52,7 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
             raise pytest.UsageError(
                 "--bench: no benchmark is registered; give a PATH, or see ini key bench_benchmarks"
             )
-        # Whoever wants everything is told by the collector what is wrong with the broken ones.
+        # The collector reports the mistakes of the broken ones.
         every = [source for entry in known.values() for source in entry.sources()]
         return None, [*every, *(source for source, _ in broken)]
     name, at, version = text.partition("@")
@@ -159,7 +159,7 @@ def _add_manifest(known: dict[str, _Entry], broken: _Broken, source: Source) -> 
     try:
         before = known.get(source.benchmark, _Entry(()))
     except InputError as error:
-        # It must not keep those from theirs who want another one.
+        # A broken source fails only a request for it, not for other benchmarks.
         broken.append((source, error))
         return
     if path not in before.paths:

@@ -34,7 +34,7 @@ class _Benchmark:
 
     def _trials(self: pytest.Collector, sources: Sequence[Source]) -> list[TrialItem]:  # type: ignore[misc]
         if state_of(self.config).problem is not None:
-            return []  # said once is enough
+            return []  # reported already
         if not self.own_markers:
             _mark(self)
         try:

@@ -60,7 +60,7 @@ def _exit_status(job: Job, session: pytest.Session) -> int:
         return status
     gated = is_gated(job.gate)
     asked = job.gate.exit or (GateExit.GATE if gated else GateExit.TESTS)
-    # A job whose results could not be written is not judged, and must not pass for a good one.
+    # A job whose results could not be written has no verdict, and counts as invalid.
     found = _INVALID if job.judged is None else job.judged.status
     gates = found if gated and asked is not GateExit.TESTS else 0
     if gates == _INVALID:

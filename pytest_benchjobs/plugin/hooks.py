@@ -54,7 +54,7 @@ def pytest_deselected(items: Sequence[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Look for contradictions between the options and what was collected."""
     collect.check(session)
-    # Stable, and after every plugin that shuffles: ordinary tests first, whose fixtures live from one to the next.
+    # A stable sort after every plugin that shuffles. Ordinary tests go first, so that they can share fixtures.
     session.items.sort(key=lambda item: isinstance(item, TrialItem))
     if any(isinstance(item, TrialItem) for item in session.items) and read(session.config).job.interleave:
         selection.interleave(session.items)
@@ -121,7 +121,7 @@ def _finish(session: pytest.Session) -> None:
         ci.write_files(config, job)
         state_of(config).session = session
     if all(isinstance(item, TrialItem) for item in session.items):
-        # pytest and Python look for garbage once more before they end, and there is nothing that it would close.
+        # Spare the last collections of pytest and Python: there is nothing that they would close.
         gc.freeze()
 
 

@@ -127,7 +127,7 @@ class TrialItem(pytest.Item):
         # The id is given as a str: an id that pytest 9.2 derives from a name with `[` in it is not equal to the same
         # id read back from the cache, and `--lf` finds nothing (pytest#15045).
         super().__init__(name, parent, nodeid=f"{parent.nodeid}::{name}")
-        # Empty, and a sixth of an item's weight: made anew when somebody asks.
+        # Both are empty, and a sixth of an item's size. They are made again on access.
         del self.__dict__["extra_keyword_matches"], self.__dict__["user_properties"]
         self.source = source
         self.ref = ref

@@ -69,7 +69,7 @@ def apply(session: pytest.Session) -> str | None:
     for item in session.items:
         if not isinstance(item, TrialItem):
             continue
-        own = item.own_markers  # of 100,000 items, mostly empty
+        own = item.own_markers  # mostly empty, and there may be 100,000 items
         found = next((one for one in reversed(own) if one.name == MARK), None) if own else None
         if found is None:
             parent = item.parent
@@ -105,7 +105,7 @@ def note_unmatched(session: pytest.Session) -> None:
     seen = read(session.config).seen
     unmatched = failures.unmatched()
     for entry in unmatched[:_SHOWN]:
-        # Looking for one that is alike takes a second among 100,000.
+        # The search for a similar id takes a second among 100,000.
         hint = did_you_mean(entry.id, seen) if len(seen) <= _LIKE else ""
         if not hint and entry.benchmark is None and "/" not in entry.scenario:
             hint = " if it is about another benchmark, name that"

@@ -76,7 +76,7 @@ def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[dict[str, A
                     yield _unsupported(ticket, error)
                     continue
                 except InputError as error:
-                    # It was right when it was collected, so somebody writes it just now.
+                    # It was valid when it was collected, so the file has changed since.
                     raise pytest.UsageError(f"--bench-plan: {error}") from None
                 seen = look(ticket, trial)
                 scenario = trial.scenario
@@ -160,7 +160,7 @@ def _look(config: pytest.Config) -> Iterator[Callable[[ItemTicket, Trial], _Seen
     job = asked.job
     provider = provider_of(config, job.sandbox)
     reuse: Reuse | None = None
-    bundle = JobBundle(job.directory, new_job_id())  # of a job that never begins: nothing is written
+    bundle = JobBundle(job.directory, new_job_id())  # never written
     agents = agents_of(config)
     services = Services(
         config=job,

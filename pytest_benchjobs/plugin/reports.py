@@ -58,7 +58,7 @@ def _dress(item: TrialItem, report: pytest.TestReport) -> None:
         if tells or report.when == "teardown":
             report.user_properties = [*report.user_properties, *item.properties]
         if report.when == "teardown":
-            # Light again; and a plugin that runs the item once more gets a new trial.
+            # Release the memory. A plugin that reruns the item gets a new trial.
             item.result = None
             item.landed = ()
             item.properties = ()

@@ -47,7 +47,7 @@ def begin_job(config: pytest.Config, planned: Mapping[str, int], chosen: Collect
         if models.needed(asked.job, supplies.agents, supplies.secrets):
             models.make_ready(asked.job, supplies.agents, supplies.secrets, lambda line: _show(config, line))
         with interrupts_of(config).held():
-            sandbox_of(config, asked.job.sandbox)  # before a directory is made for a job that cannot be
+            sandbox_of(config, asked.job.sandbox)  # fails before the directory of the job is made
             begun = begin(_request(config, planned, chosen))
             job = _enter(config, begun.bundle, supplies, begun)
         job.start(planned)
@@ -91,12 +91,12 @@ def run_now(item: TrialItem) -> None:
 
 def finish_job(config: pytest.Config, job: Job, planned: int, stopped: str | None) -> None:
     """End the job of the session. Never raises. `stopped` is the reason why pytest stopped early, if it did."""
-    from .ci import host_of  # with it come reports, which no trial waits for
+    from .ci import host_of  # imports reports, which no trial needs
 
     interrupts = interrupts_of(config)
     interrupts.take()
     interrupts.closing()
-    with contextlib.suppress(KeyboardInterrupt):  # the user cannot wait: what is left is removed by others
+    with contextlib.suppress(KeyboardInterrupt):  # the next job removes what is left
         job.trials.close()
     with interrupts.deaf():
         job.finish(planned, stopped, host_of(config))

@@ -101,7 +101,7 @@ def _layer(document: Document, place: Place) -> Layer:
         raise InputError("a table of keys is expected", path=document.path, line=document.line(place))
     _refuse_unknown(complaints, data, place)
     for key, setting in IN_FILES.items():
-        # Anything else may be left open; gates that say nothing would let everything pass.
+        # Other keys may be empty. Empty gates would let everything pass.
         if setting.gate and data.get(key, "") is None:
             complaints.wrong((*place, key), "is empty; give a value, or leave it out")
     known, written = canonical(complaints, Settings, data, place)

@@ -106,7 +106,7 @@ def _config(values: Mapping[str, Any], blame: Callable[[str], str], asked: GateC
         fields["allow_missing"] = tuple(dict.fromkeys((*asked.allow_missing, *said["allow_missing"])))
     fields |= {key: True for key in ("require_baseline", "until_decided") if said.get(key)}
     if "baseline" in said or said.get("first_run"):
-        # Another baseline than the one that was missing then has to be there.
+        # A new baseline has to exist: `first_run` was given for the earlier one.
         fields["first_run"] = bool(said.get("first_run"))
     if baseline == NO_BASELINE:
         # Set for every call in an ini file, and not for this one.

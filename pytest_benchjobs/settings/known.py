@@ -115,7 +115,7 @@ class KnownFailures:
                 self._named.setdefault(entry.id, []).append(number)
             else:
                 self._patterns.append((number, re.compile(fnmatch.translate(entry.id)).match))
-        # One look tells most scenarios, of which no pattern is about any, apart: there may be 100,000.
+        # One pattern of all: most of up to 100,000 scenarios match none.
         every = "|".join(fnmatch.translate(self.entries[number].id) for number, _ in self._patterns)
         self._any_pattern = re.compile(every).match if every else None
 

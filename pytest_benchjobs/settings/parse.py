@@ -26,7 +26,7 @@ def parse(setting: Setting, written: Any, blame: str, directory: Path | None = N
     if any(not str(one).strip() for one in texts_of(written)):
         raise InputError(f"{blame}: it is empty; give a value, or leave it out")
     if setting.kind == "extra":
-        from .extra import extra_layer  # which has the models of whole files
+        from .extra import extra_layer  # it imports the models of whole files
 
         return [extra_layer(text, directory or Path(), blame) for text in written]
     try:

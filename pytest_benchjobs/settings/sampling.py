@@ -18,7 +18,7 @@ def sampled(benchmark: str, tags: Mapping[str, tuple[str, ...]], sample: str, se
         groups.setdefault(tuple(sorted(set(of_scenario))), []).append(scenario)
     exact = {group: count * len(ids) / len(tags) for group, ids in groups.items()}
     quotas = {group: math.floor(share) for group, share in exact.items()}
-    # The largest remainders get what rounding left over; who of equals, the seed says.
+    # The largest remainders get what rounding left over. The seed breaks ties.
     by_remainder = sorted(
         groups,
         key=lambda group: (round(quotas[group] - exact[group], 9), _hash(seed, benchmark, "\0".join(group))),

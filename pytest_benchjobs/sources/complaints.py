@@ -84,7 +84,7 @@ class Complaints:
         self._errors: dict[tuple[int | None, str], InputError] = {
             (error.line, error.message): error for error in document.errors
         }
-        # What could not be read was given a value of some sort: what is wrong with that is no news.
+        # Unreadable lines have a placeholder for a value. Its problems are not reported again.
         self._unreadable = {error.line for error in document.errors} - {None}
         self.warnings: list[SourceWarning] = []
 

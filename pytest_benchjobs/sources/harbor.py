@@ -56,7 +56,7 @@ def is_task_directory(path: Path) -> bool:
         return True
     if environment and ((path / "solution").is_dir() or (path / "steps").is_dir()):
         return True
-    # Little beside it: ask the file.
+    # The directory alone does not decide it: read the file.
     try:
         data = load_toml(read_text(task))
     except (InputError, ValueError):

@@ -210,7 +210,7 @@ class _Reading:
         try:
             scenario_id = _name.validate_python(written_id)
         except ValidationError:
-            if self.scenario(index) is not None:  # says what is wrong with the id, and with the rest
+            if self.scenario(index) is not None:  # reports the id, and all other problems
                 raise AssertionError("unreachable: an id is left out without a word") from None
             return
         first = self.ids.setdefault(scenario_id, index)
