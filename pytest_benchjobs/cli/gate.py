@@ -192,10 +192,10 @@ def _tell(
     metrics: Path | None,
 ) -> None:
     """Write for people and the CI system. Lines it obeys go to stderr, which it reads as well."""
-    from ..report import junit_of
     from ..report.ci import Host, Places, comment, metrics_text, publish
     from ..report.gate_markdown import gate_markdown
     from ..report.markdown import summary_markdown
+    from ..report.write import junit_of
     from ..store.bundle import JobBundle
     from ..store.files import write_atomically
 

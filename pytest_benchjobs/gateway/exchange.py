@@ -14,6 +14,7 @@ from ..model.ending import Ending
 from ..model.endpoint import Wire
 from ..store.text import one_line
 from . import failures
+from .accounting import TrialState
 from .budget import Doubt
 from .connections import Connections
 from .failures import Failure
@@ -22,7 +23,6 @@ from .meter import Meter, Reading, UsageRemover
 from .outgoing import Outgoing, headers
 from .prices import at_rate
 from .record import NOBODY_WAITED, Recorded, Recording, Replay
-from .state import TrialState
 from .tokens import Tokens
 from .upstream import Answer, Asking, Cut, Target
 from .wires import Call, error_body

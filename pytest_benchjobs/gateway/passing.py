@@ -12,6 +12,7 @@ from aiohttp import web
 from ..model.ending import Ending
 from ..model.endpoint import Wire
 from ..store.text import one_line
+from .accounting import TrialState
 from .allowed import Allowed
 from .connections import Connections
 from .exchange import NO_RETRY, Exchange, error
@@ -19,7 +20,6 @@ from .failures import Failure
 from .job import Job
 from .outgoing import Outgoing, Unsendable
 from .record import Recording, Replay
-from .state import TrialState
 from .upstream import Target
 from .wires import Call, recognise, wire_of
 

@@ -16,6 +16,7 @@ from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 
 from ..model.endpoint import Endpoint, Wire
+from .accounting import TrialState
 from .allowed import Allowed
 from .client import SpendingLimits
 from .connections import Connections
@@ -24,7 +25,6 @@ from .job import Job
 from .passing import LARGEST_REQUEST, Passing
 from .public_prices import warm_up
 from .record import Recording, Replay
-from .state import TrialState
 from .upstream import Target
 
 _CONNECTIONS = 32

@@ -19,7 +19,7 @@ from ..model.gate import RoundReport
 from ..model.job import Decisions, JobConfig, JobRecord, JobStatus
 from ..model.result import TrialResult
 from ..model.usage import Usage
-from ..report import write_reports
+from ..report.write import write_reports
 from ..store import ledger
 from ..store.bundle import BundleWarning, JobBundle, stored
 from ..store.files import is_file, remove_leftovers, remove_tree, writing

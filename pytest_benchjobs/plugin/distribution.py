@@ -9,8 +9,9 @@ How many trials run at once is a property of the job: workers share token files 
 with all trials of a `--dist loadfile` file to itself may use all of them. A worker leaves a *will* for each trial in
 flight, the trial itself as JSON, from which the controller writes the result if the worker cannot.
 
-This is the only module that knows xdist. It relies on the hooks of xdist, on `DSession.sched`, on `LoadScheduling`, and
-on `WorkerInteractor` (found by its name) with `channel`, `torun`, `item_index`, `handle_command` and `sendevent`.
+These four modules alone know xdist (its scheduler: `scheduling`). They rely on the hooks of xdist, on `DSession.sched`,
+on `LoadScheduling`, and on `WorkerInteractor` (found by its name) with `channel`, `torun`, `item_index`,
+`handle_command` and `sendevent`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Sources of scenarios: manifests and Harbor task directories."""
+"""Sources of scenarios: native manifests and Harbor task directories. Imports `system` and `model`.
+
+Start reading with `protocol.py`, what a source is; then `manifest.py`, or `harbor.py` (keys: `harbor_keys.py`).
+A source lists references cheaply, and makes a whole scenario when a trial of it runs.
+"""
 
 from __future__ import annotations
 

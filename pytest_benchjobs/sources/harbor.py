@@ -30,7 +30,7 @@ from ..model.scenario import (
 )
 from .complaints import Complaints
 from .documents import Document, has_windows_line_ends, read_document, read_text
-from .harbor_task import AgentTable, EnvironmentTable, TaskFile, VerifierTable
+from .harbor_keys import AgentTable, EnvironmentTable, TaskFile, VerifierTable
 from .harbor_verifier import brings_tests, fresh_container, has_own_dockerfile
 from .plain import Place
 from .protocol import ScenarioRef, SourceWarning, Unsupported

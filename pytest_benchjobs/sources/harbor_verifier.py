@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..model.scenario import CarriedPath, Environment, FreshContainer
-from .harbor_task import EnvironmentTable, TaskFile
+from .harbor_keys import EnvironmentTable, TaskFile
 
 ARTIFACTS = "/logs/artifacts"
 """Comes along whatever a task lists."""

@@ -1,10 +1,10 @@
-"""From how an agent ended, and its score, to an outcome. Pure; the table is in `model.ending`."""
+"""Outcome of a trial: from its score, its threshold and how its agent ended. The table is in `model.ending`."""
 
 from __future__ import annotations
 
 import math
 
-from ..agents.protocol import AgentReading
+from ..agents.protocol import Agent, AgentReading
 from ..gateway.client import RouteReport
 from ..model.ending import Ending
 from ..model.errors import (
@@ -14,9 +14,12 @@ from ..model.errors import (
     ModelAuthFailed,
     ModelUnknown,
     RateLimited,
+    ScorerCrashed,
 )
-from ..model.result import AgentEnd, FailureClass
+from ..model.result import AgentEnd, Failure, FailureClass, Outcome
 from ..sandbox.protocol import ExecResult
+from ..scoring.grade import failure
+from .context import TrialContext
 
 _KILLED = 137
 _LEAST_SILENCE, _LONG_SILENCE = 10.0, 120.0
@@ -124,3 +127,33 @@ def failing(
         return None
     found = _FAILURES.get(end.ending)
     return None if found is None else (found[0], end.message or found[1])
+
+
+def decide(context: TrialContext, agent: Agent) -> Outcome:
+    """Return the outcome that follows from score and ending; why it is no pass is in the findings."""
+    findings, limits = context.findings, context.limits
+    broken = next((score.error for score in findings.scorers if score.error is not None), None)
+    if broken is None and findings.score is None:
+        broken = failure(ScorerCrashed("no scorer ran"), None)
+    if broken is not None or findings.score is None:
+        findings.failure = broken
+        return Outcome.ERROR
+    score, threshold = findings.score, limits.threshold
+    verdict = failing(
+        findings.agent_end,
+        passed=score >= threshold,
+        trusted=agent.trusted,
+        agent_timeout=limits.agent_timeout,
+        silent_timeout=limits.silent_timeout,
+        memory=context.scenario.environment.memory,
+    )
+    if verdict is None and context.spoiled is not None:
+        verdict = FailureClass.UNGRADABLE, context.spoiled
+    if verdict is None and score < threshold:
+        verdict = FailureClass.BELOW_THRESHOLD, f"score {score:g} is below the threshold {threshold:g}"
+    if verdict is None:
+        return Outcome.PASSED
+    loss = None if context.ended is None else context.ended.loss
+    message = "; ".join(filter(None, (verdict[1], loss)))
+    findings.failure = Failure(class_=verdict[0], message=message, phase="agent")
+    return Outcome.FAILED

@@ -21,20 +21,17 @@ import dataclasses
 import hashlib
 
 from ..agents.builtin import shell
-from ..agents.protocol import Agent
 from ..model.errors import (
     EngineError,
     EngineLost,
     EnvironmentFailed,
     InfrastructureError,
-    ScorerCrashed,
     Ungradable,
 )
 from ..model.job import Keep
-from ..model.result import Failure, FailureClass, Outcome
+from ..model.result import Outcome
 from ..model.scenario import Grading
 from ..sandbox.protocol import Sandbox
-from ..scoring.grade import failure
 from ..scoring.needs import collecting
 from ..scoring.output import Tail
 from ..store.text import clean, one_line
@@ -44,7 +41,7 @@ from .context import TrialContext
 from .ending import end_agent
 from .fresh import Carried, collect
 from .grading import grade, grade_afresh, grade_untouched
-from .outcome import failing
+from .outcome import decide
 from .prepare import Prepared, prepare
 from .setup import Setup
 from .signature import graded_anew, signature
@@ -82,7 +79,7 @@ def run_steps(context: TrialContext) -> Outcome:
             carried = _end_and_grade_again(context, sandbox, setup, error)
         if carried is not None:
             grade_afresh(context, sandbox, carried)
-        outcome = _decide(context, prepared.agent)
+        outcome = decide(context, prepared.agent)
         if outcome is Outcome.PASSED and context.config.keep is Keep.FAILED:
             context.drop_kept()
         return outcome
@@ -203,33 +200,3 @@ def _collect(context: TrialContext, sandbox: Sandbox) -> None:
     )
     context.findings.artifacts += kept
     context.findings.notes += notes
-
-
-def _decide(context: TrialContext, agent: Agent) -> Outcome:
-    """Return the outcome that follows from score and ending; why it is no pass is in the findings."""
-    findings, limits = context.findings, context.limits
-    broken = next((score.error for score in findings.scorers if score.error is not None), None)
-    if broken is None and findings.score is None:
-        broken = failure(ScorerCrashed("no scorer ran"), None)
-    if broken is not None or findings.score is None:
-        findings.failure = broken
-        return Outcome.ERROR
-    score, threshold = findings.score, limits.threshold
-    verdict = failing(
-        findings.agent_end,
-        passed=score >= threshold,
-        trusted=agent.trusted,
-        agent_timeout=limits.agent_timeout,
-        silent_timeout=limits.silent_timeout,
-        memory=context.scenario.environment.memory,
-    )
-    if verdict is None and context.spoiled is not None:
-        verdict = FailureClass.UNGRADABLE, context.spoiled
-    if verdict is None and score < threshold:
-        verdict = FailureClass.BELOW_THRESHOLD, f"score {score:g} is below the threshold {threshold:g}"
-    if verdict is None:
-        return Outcome.PASSED
-    loss = None if context.ended is None else context.ended.loss
-    message = "; ".join(filter(None, (verdict[1], loss)))
-    findings.failure = Failure(class_=verdict[0], message=message, phase="agent")
-    return Outcome.FAILED

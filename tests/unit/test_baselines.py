@@ -24,7 +24,7 @@ from pytest_benchjobs.model.errors import InputError, InputErrors
 from pytest_benchjobs.model.gate import GateConfig
 from pytest_benchjobs.model.job import JobRecord, JobStatus, Totals
 from pytest_benchjobs.model.result import Signature
-from pytest_benchjobs.report import write_reports
+from pytest_benchjobs.report.write import write_reports
 from pytest_benchjobs.store.baseline_file import JsonFile, baseline_json, baseline_of
 from pytest_benchjobs.store.baselines import restore_baselines, set_baseline
 from pytest_benchjobs.store.bundle import JobBundle

@@ -25,7 +25,7 @@ from pytest_benchjobs.model.job import Invocation
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Failure as Why
 from pytest_benchjobs.model.result import Outcome, TrialResult, Usage
-from pytest_benchjobs.report import junit, junit_short, write_reports
+from pytest_benchjobs.report import junit, junit_short
 from pytest_benchjobs.report.ci import (
     ANNOTATIONS,
     STEP_SUMMARY_LIMIT,
@@ -44,6 +44,7 @@ from pytest_benchjobs.report.gate_console import gate_lines
 from pytest_benchjobs.report.gate_markdown import gate_markdown, shown_change, shown_value
 from pytest_benchjobs.report.junit import FULL_CASES, junit_xml
 from pytest_benchjobs.report.markdown import summary_markdown
+from pytest_benchjobs.report.write import write_reports
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.text import harmless, inert
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import ast
 import functools
+import re
+import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest_benchjobs
 
 PACKAGE = "pytest_benchjobs"
+PACKAGE_DIRECTORY = Path(pytest_benchjobs.__file__).parent
+ROOT = Path(__file__).parents[2]
 LARGEST_CIRCLE = 2
 LONGEST_FUNCTION = 80
 
@@ -36,6 +40,28 @@ def test_no_function_is_long() -> None:
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and lines(function) > LONGEST_FUNCTION
     ]
     assert long == []
+
+
+def test_every_file_that_the_page_of_architecture_names_is_there() -> None:
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    named = set(re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|toml|md))`", page))
+    assert len(named) > 40
+    assert [
+        name for name in sorted(named) if not any((at / name).exists() for at in (PACKAGE_DIRECTORY, ROOT))
+    ] == []
+
+
+def test_the_page_of_architecture_and_the_layers_name_every_room() -> None:
+    rooms = {path.parent.name for path in PACKAGE_DIRECTORY.glob("*/__init__.py")}
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    drawn = set(re.findall(r"^  ([a-z]+)/ ", page, re.MULTILINE))
+    assert drawn == rooms
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"][
+        "contracts"
+    ]
+    layers = [layer.replace(f"{PACKAGE}.", "").split(" | ") for layer in contracts[0]["layers"]]
+    assert {room for layer in layers for room in layer} == rooms
+    assert "\n".join(" · ".join(layer) for layer in layers) in page
 
 
 def test_circles_are_found() -> None:

@@ -20,8 +20,8 @@ from pytest_benchjobs.model.job import JobConfig, JobStatus, Owner
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, Signature, TrialResult
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.report.documents import schema_of
+from pytest_benchjobs.report.write import write_reports
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.imports import take_in

@@ -20,10 +20,10 @@ from pytest_benchjobs.model.result import (
     TrialResult,
 )
 from pytest_benchjobs.model.usage import Usage
-from pytest_benchjobs.report import write_reports
 from pytest_benchjobs.report.ci import metrics_text
 from pytest_benchjobs.report.json import report_json
 from pytest_benchjobs.report.junit import FULL_CASES
+from pytest_benchjobs.report.write import write_reports
 from pytest_benchjobs.store import outline
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.outline import WHOLE, Outline, whole

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pytest_benchjobs.gateway.accounting import TrialState
 from pytest_benchjobs.gateway.client import SpendingLimits
 from pytest_benchjobs.gateway.failures import Failure
 from pytest_benchjobs.gateway.job import Job
-from pytest_benchjobs.gateway.state import TrialState
 from pytest_benchjobs.gateway.tokens import Tokens
 from pytest_benchjobs.model.ending import Ending
 
