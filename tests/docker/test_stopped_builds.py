@@ -22,10 +22,10 @@ pytestmark = pytest.mark.docker
 
 # Nothing but the trial itself ends its wait: whoever waits for trials to clean up would wait for ever.
 FOR_EVER = """
-from pytest_benchjobs.plugin import loop, xdist
-from pytest_benchjobs.sandbox import pulling
+from pytest_benchjobs.plugin import loop, worker
+from pytest_benchjobs.sandbox.docker import pulling
 
-loop._CLEANUP_SECONDS = 100_000.0
+loop._CLEANUP_SECONDS = worker._CLEANUP_SECONDS = 100_000.0
 pulling._FIRST_WORD = 100_000.0
 """
 

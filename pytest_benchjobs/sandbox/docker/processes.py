@@ -18,7 +18,8 @@ from . import first
 
 _COLUMNS = "-eo pid,ppid,stat,comm,args"
 # The second and third while it ends.
-_ENDED = ("is not running", "ttrpc: closed", "process does not exist")
+_ENDED = ("is not running", "ttrpc: closed", "process does not exist", "container does not exist")
+"""Words of the engine and its runtime for a container that has ended, or is about to."""
 _PATIENCE, _LOOKING = 15.0, 6.0
 _SIGNAL_AGAIN = 3.0
 _POLL = (0.005, 0.25)
