@@ -160,6 +160,7 @@ def end(
         ended.record = record = _ended(bundle, record, ending, results)
         ended.trials = len(results)
         _write(bundle, record)
+        ledger.close(bundle.root)  # what it knew is in the record now, and not before
         with noting("history"):
             _index(bundle, history, record, results, saved, event)
         if gate is not None:
@@ -244,6 +245,5 @@ def _remove_signs_of_life(bundle: JobBundle) -> None:
     """Remove the files that only a running job has. The heartbeat goes last: it marks an unfinished end."""
     for path in (bundle.layout.record, bundle.layout.gates, *bundle.layout.reports):
         remove_leftovers(path)
-    ledger.close(bundle.root)
     remove_tree(bundle.layout.flight)
     clear_heartbeat(bundle.root)

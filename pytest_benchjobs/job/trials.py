@@ -180,7 +180,10 @@ class Trials(Generic[T]):
         try:
             trial = ticket.trial()
             self._flown.add(trial.node_id)
+            at, prepared = self._prepared.pop(trial.node_id, (0.0, None))
             fate = self._fates.pop(trial.node_id, None) or self.fates.skip(ticket, trial) or Run()
+            if isinstance(fate, Run) and time.monotonic() - at <= _PREPARED_SECONDS:
+                fate = dataclasses.replace(fate, prepared=prepared)
             if isinstance(fate, Skip):
                 result = self._committed(trial, fate.why, Outcome.SKIPPED, clock)
             elif self.engine_problem is not None:
@@ -209,10 +212,7 @@ class Trials(Generic[T]):
         from ..trial.run import run_trial
 
         if self._rescore is None:
-            at, prepared = self._prepared.pop(trial.node_id, (0.0, None))
-            if time.monotonic() - at > _PREPARED_SECONDS:
-                prepared = None
-            return run_trial(trial, services, cancellation, ran_because=fate.why, prepared=prepared)
+            return run_trial(trial, services, cancellation, ran_because=fate.why, prepared=fate.prepared)
         original = JobBundle.open(self._job.directory, self._rescore).find(trial)
         if original is not None and original.kept is not None:
             return run_trial(trial, services, cancellation, original=original)

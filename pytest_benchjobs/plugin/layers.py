@@ -98,7 +98,8 @@ def env_files(config: pytest.Config) -> dict[str, Variable]:
 def call_arguments(config: pytest.Config) -> list[str]:
     """Return the arguments of pytest, with variables from the environment as if they had been typed."""
     arguments = [str(argument) for argument in config.invocation_params.args]
-    return [*arguments, *(f"--bench-env={name}={value}" for name, value in _from_environment().items())]
+    # First: behind a `--` they would be paths.
+    return [*(f"--bench-env={name}={value}" for name, value in _from_environment().items()), *arguments]
 
 
 def _layer(config: pytest.Config, *, from_line: bool) -> Layer:

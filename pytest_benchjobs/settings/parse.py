@@ -57,6 +57,12 @@ def _number(_setting: Setting, written: object) -> object:
     return read_number(written) if isinstance(written, str) else written
 
 
+def _whole(_setting: Setting, written: object) -> object:
+    """Read a whole number; `1e6` is one."""
+    number = _number(_setting, written)
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
 def _pairs(setting: Setting, texts: Iterable[str]) -> list[tuple[str, str]]:
     pairs = []
     for text in texts:
@@ -102,11 +108,12 @@ def _by_name(setting: Setting, texts: Iterable[str]) -> dict[str, str]:
 
 
 def _rates(setting: Setting, texts: Iterable[str]) -> dict[str, object]:
-    return {name: read_number(value) for name, value in _by_name(setting, texts).items()}
+    return {name: _whole(setting, value) for name, value in _by_name(setting, texts).items()}
 
 
 _READ: dict[str, Callable[[Setting, Any], Any]] = {
-    **dict.fromkeys(("whole", "number", "most"), _number),
+    **dict.fromkeys(("whole", "most"), _whole),
+    "number": _number,
     **dict.fromkeys(("table", "map", "variables", "secrets", "noise"), _table),
     "scenarios": _scenarios,
     "names": _names,

@@ -464,6 +464,10 @@ def test_variables_from_the_environment_are_as_if_typed(
     assert "MY_ONE=1\nMY_TWO=2\n" in log
     record = json.loads((bench.bundle() / "job.json").read_text())
     assert "--bench-env=MY_ONE=[redacted]" in record["invocation"]["arguments"]
+    assert bench.run("--bench-agent", "mini", "-m", "easy", "--", "toy.bench.yaml").ret == 1
+    invocation = json.loads((bench.bundle() / "job.json").read_text())["invocation"]
+    assert [one.partition("=")[0] for one in invocation["settings"]["env"]] == ["MY_ONE", "MY_TWO"]
+    assert invocation["rest"][-4:] == ["-m", "easy", "--", "toy.bench.yaml"]
     monkeypatch.setenv("BENCHJOBS_ENV", "{")
     assert bench.run().ret == pytest.ExitCode.USAGE_ERROR
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import datetime
 import os
 import shutil
@@ -13,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_benchjobs.job.end import Ending, end
 from pytest_benchjobs.job.recover import recover as recover_jobs
-from pytest_benchjobs.model.errors import InputError
-from pytest_benchjobs.model.job import JobStatus, Owner, Totals
+from pytest_benchjobs.model.errors import DiskFull, InputError
+from pytest_benchjobs.model.job import JobRecord, JobStatus, Owner, Totals
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Failure, Outcome
 from pytest_benchjobs.model.usage import Usage
@@ -512,3 +514,28 @@ def test_rebuild_reads_bundles_of_version_1(tmp_path: Path, history_of: str) -> 
             ("oracle", 1, 0.625), ("nop", 0, 0.0),
         ]  # fmt: skip
         assert [row.signature for row in history.trials(job.id)] == [None] * 6
+
+
+def test_an_end_that_cannot_be_written_keeps_what_was_paid_for(
+    tmp_path: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = JobBundle.create(tmp_path, record(tmp_path, planned=1))
+    ledger.note(bundle.layout.spent, Usage(calls=7, cost_usd=2.5))
+    with monkeypatch.context() as full:
+
+        def write(_bundle: JobBundle, _record: JobRecord) -> None:
+            raise DiskFull("no space left")
+
+        full.setattr(JobBundle, "write", write)
+        ended = end(
+            bundle,
+            history,
+            Ending(JobStatus.CANCELLED, "full"),
+            noting=lambda _: contextlib.suppress(DiskFull),
+        )
+    assert bundle.read().status is JobStatus.RUNNING
+    assert ledger.noted(bundle.root).cost_usd == 2.5
+    end(bundle, history, Ending(JobStatus.CANCELLED, "full"))
+    assert bundle.read().spent.cost_usd == 2.5
+    assert ledger.noted(bundle.root) == Usage()
+    assert ended.judged is None

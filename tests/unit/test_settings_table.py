@@ -16,9 +16,11 @@ import yaml
 from pytest_benchjobs.cli._run_options import run_request
 from pytest_benchjobs.cli.run import run
 from pytest_benchjobs.job.wanted import Wanted
+from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.plugin.wanted import asked
 from pytest_benchjobs.settings.call import split, words
+from pytest_benchjobs.settings.parse import parse
 from pytest_benchjobs.settings.setting import KINDS, Setting
 from pytest_benchjobs.settings.table import ALIASES, BY_NAME, GROUPS, IN_FILES, SETTINGS
 
@@ -218,3 +220,11 @@ def _row(setting: Setting) -> str:
     ini = f"`{setting.option}`" if setting.has_ini else ""
     console = ", ".join(f"`{flag}`" for flags in setting.flags for flag in flags.split("/"))
     return f"{option} | {console} | {ini}"
+
+
+def test_a_whole_number_may_be_written_with_an_exponent() -> None:
+    assert parse(BY_NAME["max_tokens"], "1e6", "--bench-max-tokens") == 1_000_000
+    assert parse(BY_NAME["tpm"], ["groq=2e5", "3e4"], "--bench-tpm") == {"groq": 200_000, "*": 30_000}
+    for written in ("1.5", "1e-3"):
+        with pytest.raises(InputError, match="--bench-max-tokens"):
+            parse(BY_NAME["max_tokens"], written, "--bench-max-tokens")
