@@ -187,6 +187,8 @@ class _Connector(aiohttp.TCPConnector):
         if (
             clean
             and line.transport is not None
+            # TLS has read ahead: what waits behind an answer would be taken for the next one.
+            and line.transport.get_extra_info("ssl_object") is None
             and sum(kept.is_connected() for kept in self._kept) < _MOST_IDLE
         ):
             self._kept.add(line)

@@ -74,6 +74,8 @@ class TrialContext:
         """The agent is asked to report what it used, because no gateway counts it."""
         self.ended: Ended | None = None
         """Processes and programs that were found when the agent was ended, once it was."""
+        self.is_ended = False
+        """True once the step that ends the agent is done as a whole, services of the set-up included."""
         self.put_back: tuple[str, ...] = ()
         """Programs that were put back so far."""
         self.spoiled: str | None = None

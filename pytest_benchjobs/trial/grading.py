@@ -49,6 +49,7 @@ def grade_afresh(context: TrialContext, sandbox: Sandbox, carried: Carried) -> N
             context.phases.enter_unless_cancelled("carry")
             try:
                 deliver(carried, grader)
+                grader.settle()  # what was carried is not undone between scorers
             except EngineError as error:
                 if not context.suspects_agent:
                     raise

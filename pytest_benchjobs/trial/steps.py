@@ -109,8 +109,9 @@ def _work(
 def _end_and_grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> Carried | None:
     """End the agent, and grade what it left; returns what is to be graded elsewhere."""
     if context.original is None:
-        if context.ended is None:
+        if not context.is_ended:
             _end(context, sandbox, setup)
+            context.is_ended = True
         read_usage(context, sandbox)
         _keep(context, sandbox)
     _collect(context, sandbox)

@@ -76,3 +76,28 @@ def test_the_separate_verifier_of_a_harbor_task(tmp_path: Path) -> None:
     done = run(tmp_path, "tasks", "--bench-agent=oracle", "--bench-agent=nop")
     found = {result["agent"]["name"]: (result["outcome"], result["score"]) for result in results(tmp_path)}
     assert found == {"oracle": ("passed", 1.0), "nop": ("failed", 0.0)}, done.stdout
+
+
+CARRIED = f"""\
+benchmark: carried
+scenarios:
+  - id: program
+    image: {IMAGE}
+    workdir: /app
+    problem_statement: Make factor say mine.
+    fresh_container: {{paths: [/usr/bin/factor]}}
+    keep_changes: [/usr/bin/factor]
+    scorers:
+      - {{name: first, type: command, command: "factor 7 | grep -qx mine"}}
+      - {{name: second, type: command, command: "factor 7 | grep -qx mine"}}
+"""
+
+
+def test_what_was_carried_is_there_for_each_scorer(tmp_path: Path) -> None:
+    (tmp_path / "carried.bench.yaml").write_text(CARRIED)
+    make = r"printf \'#!/bin/sh\necho mine\n\' > /usr/bin/factor; chmod 755 /usr/bin/factor".replace(
+        "\\'", "'"
+    )
+    done = run(tmp_path, "carried.bench.yaml", f"--bench-agent=command:{make}")
+    (found,) = results(tmp_path)
+    assert (found["outcome"], found["score"]) == ("passed", 1.0), done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import json
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from pytest_benchjobs.gateway.client import Gateway
+from pytest_benchjobs.gateway.connections import _Connector
 from pytest_benchjobs.model.ending import Ending
 from tests.unit.gateways import Agent, Wire, agent, running, wait_until
 
@@ -379,3 +381,39 @@ def test_calls_at_once_have_a_connection_each(gateway: Gateway, lines: Lines) ->
             at_once(one, lines, 3)
         assert one.route.close().usage.calls == 12
     assert {frozenset(lines.lines[at : at + 3]) for at in range(0, 12, 3)} == {frozenset({0, 1, 2})}
+
+
+class Line:
+    """A connection after a whole answer, as far as it is asked whether it may be kept."""
+
+    should_close = False
+
+    def __init__(self, tls: object) -> None:
+        self.transport = self
+        self.open, self.paused, self._tls = True, False, tls
+
+    def data_received(self, data: bytes) -> None: ...
+
+    def is_connected(self) -> bool:
+        return self.open
+
+    def get_extra_info(self, name: str) -> object:
+        return self._tls if name == "ssl_object" else None
+
+    def pause_reading(self) -> None:
+        self.paused = True
+
+    def close(self) -> None:
+        self.open = False
+
+
+@pytest.mark.parametrize(("tls", "kept"), [(None, True), (object(), False)], ids=["plain", "TLS"])
+def test_a_connection_that_has_read_ahead_is_not_kept(tls: object, kept: bool) -> None:
+    async def keep() -> Line:
+        connector, line = _Connector(), Line(tls)
+        connector.keep(line)  # type: ignore[arg-type]
+        await connector.close()
+        return line
+
+    line = asyncio.run(keep())
+    assert (line.open, line.paused) == (kept, kept)

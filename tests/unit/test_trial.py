@@ -743,6 +743,18 @@ def test_what_the_engine_handles_in_an_untouched_sandbox_and_not_in_the_agents_i
     assert "symbolic links" in result.failure.message
 
 
+def test_an_end_that_broke_after_the_agent_was_killed_is_done_again_as_a_whole(bench: Bench) -> None:
+    running = [("server",)]
+    bench.provider.faults["adopt_processes"] = lambda inner: running.pop(0) if running else ()
+    bench.provider.faults["exec true start"] = [None, LOOP]
+    result = bench.run("command:echo right > out.txt", environment={"setup": ("true start",)})
+    assert _kind(result) == ("passed", None, 1.0)
+    calls = [call for call in bench.provider.calls if call.startswith(("exec", "end_"))]
+    service = "exec true start"
+    assert calls[-3:] == ["end_processes", service, f"exec {RIGHT.script}"], calls
+    assert calls.count(service) == 4, "the set-up, the end that broke, an untouched container, and again"
+
+
 def test_what_the_engine_handles_when_tried_again_is_graded(bench: Bench) -> None:
     bench.provider.faults["restore_programs"] = [LOOP, None, None]
     result = bench.run("command:echo right > out.txt")
