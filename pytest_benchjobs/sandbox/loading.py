@@ -12,7 +12,7 @@ import fnmatch
 import functools
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 LOADER_CACHE = "/etc/ld.so.cache"
 ACCOUNTS = ("/etc/passwd", "/etc/group")
@@ -427,3 +427,14 @@ def _library_counterparts(path: str) -> Iterator[str]:
     roots = ["/lib", "/usr/lib", "/usr/local/lib", "/lib64", "/usr/lib64"]
     roots += [f"{root}/{machine}-linux-gnu" for root in roots[:3] for machine in _MACHINES]
     yield from (candidate for root in roots if (candidate := f"{root}/{name}") != path)
+
+
+def directories_above(path: str) -> Iterator[str]:
+    """Yield the directories that a path is in, but for the root, the nearest first."""
+    while (path := posixpath.dirname(path)).strip("/"):
+        yield path
+
+
+def is_below(path: str, tops: Collection[str]) -> bool:
+    """Return True if a path is one of `tops`, or in one of them."""
+    return bool(tops) and (path in tops or any(above in tops for above in directories_above(path)))

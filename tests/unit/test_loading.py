@@ -8,7 +8,7 @@ import pytest
 
 from pytest_benchjobs.sandbox.docker.loader_cache import leads_elsewhere, libraries
 from pytest_benchjobs.sandbox.docker.programs import _without_plugins
-from pytest_benchjobs.sandbox.loading import Fate, Places, Restoring
+from pytest_benchjobs.sandbox.loading import Fate, Places, Restoring, is_below
 
 LIB = "/usr/lib/python3.11"
 LOCAL = "/usr/local/lib/python3.11/dist-packages"
@@ -273,3 +273,20 @@ def test_the_cache_of_the_loader_may_get_new_libraries_but_not_new_places() -> N
 )
 def test_a_cache_that_cannot_be_read_leads_elsewhere(content: bytes) -> None:
     assert leads_elsewhere(content, None)
+
+
+@pytest.mark.parametrize(
+    ("path", "below"),
+    [
+        ("/app", True),
+        ("/app/x/y", True),
+        ("/apples", False),
+        ("/", False),
+        ("", False),
+        ("app/x", False),
+        ("//x", False),
+    ],
+)
+def test_a_path_is_below_a_directory_however_odd_it_is(path: str, below: bool) -> None:
+    assert is_below(path, ("/app",)) is below
+    assert not is_below(path, ())

@@ -19,19 +19,28 @@ import re
 import tarfile
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import IO
 
 import docker
 import docker.errors
 
-from ..loading import ACCOUNTS, DEFAULT_PATH, LOADER_CACHE, Fate, Places, python_root
+from ..loading import (
+    ACCOUNTS,
+    DEFAULT_PATH,
+    LOADER_CACHE,
+    Fate,
+    Places,
+    directories_above,
+    is_below,
+    python_root,
+)
 from ..protocol import Changed
 from .images import ResolvedImage
 from .loader_cache import leads_elsewhere
 from .original import DIRECTORY, LINK, Original, kind_of, stat_of
 
-__all__ = ["DEFAULT_PATH", "changed_below", "changes_of", "is_below", "outside", "restore"]
+__all__ = ["DEFAULT_PATH", "changed_below", "changes_of", "outside", "restore"]
 
 _CHANGED, _ADDED, _DELETED = 0, 1, 2
 _SPOOL = 8 * 1024 * 1024
@@ -54,7 +63,7 @@ def changes_of(client: docker.APIClient, container: str) -> dict[str, int]:
 def changed_below(changes: Mapping[str, int], directory: str) -> Changed:
     """Return what of `changes` is below a directory: of what is new or gone as a whole, only the top."""
     below = {path: kind for path, kind in changes.items() if path.startswith(f"{directory.rstrip('/')}/")}
-    inner = {parent for path in below for parent in _above(path)}
+    inner = {parent for path in below for parent in directories_above(path)}
     new = {path for path, kind in below.items() if kind == _ADDED}
     there = {path for path in new if posixpath.dirname(path) not in new}
     there |= {path for path, kind in below.items() if kind == _CHANGED and path not in inner}
@@ -76,7 +85,7 @@ def outside(changes: Mapping[str, int], directory: str) -> tuple[str, ...] | Non
         for path in changes
         if not (path.startswith(below) and "/.git" not in path) and not _TRACE.match(path)
     ]
-    inner = {parent for path in changes for parent in _above(path)}
+    inner = {parent for path in changes for parent in directories_above(path)}
     found = (path for path in sorted(outer) if path not in inner and path != directory)
     return tuple(itertools.islice(found, _SHOWN))
 
@@ -133,7 +142,7 @@ class _Restoring:
         self.removed: list[str] = []
         self.emptied: list[str] = []
         self._inner = {
-            parent for path, kind in changes.items() if kind != _DELETED for parent in _above(path)
+            parent for path, kind in changes.items() if kind != _DELETED for parent in directories_above(path)
         }
         self._added_directories = {path for path in self._inner if changes.get(path) == _ADDED}
 
@@ -364,16 +373,6 @@ def _root(accounts: bytes) -> list[bytes]:
 def _group(path: str) -> str:
     """The directory of the third level that a path is in."""
     return "/".join(path.split("/")[:4]) if path.count("/") > 3 else posixpath.dirname(path)
-
-
-def _above(path: str) -> Iterable[str]:
-    while (path := posixpath.dirname(path)) != "/":
-        yield path
-
-
-def is_below(path: str, tops: Collection[str]) -> bool:
-    """Return True if a path is one of `tops`, or in one of them."""
-    return bool(tops) and (path in tops or any(above in tops for above in _above(path)))
 
 
 def _file(path: str) -> tarfile.TarInfo:

@@ -16,7 +16,7 @@ import dataclasses
 import posixpath
 from collections.abc import Iterable
 
-from ..loading import Places
+from ..loading import Places, directories_above, is_below
 
 _DRIVERS = frozenset({"overlay2", "overlayfs"})
 """As the engine calls file systems that copy directories up: of others nothing is known."""
@@ -46,23 +46,14 @@ def watched(driver: str, places: Places, paths: Iterable[str]) -> Watched:
     """
     workdir = places.workdir
     free = tuple(dict.fromkeys((*_FREE, workdir) if workdir else _FREE))
-    homes = (home for home in places.homes if not workdir or not _is_below(home, (workdir,)))
+    homes = (home for home in places.homes if not workdir or not is_below(home, (workdir,)))
     loading = (*places.programs, *places.prefixes, *places.ways, *homes)
-    if driver not in _DRIVERS or any(_is_below(place, free) for place in loading):
+    if driver not in _DRIVERS or any(is_below(place, free) for place in loading):
         return NOTHING
     found = dict.fromkeys(["/"])
     for path in (*paths, *map(posixpath.dirname, free)):
-        found |= dict.fromkeys(one for one in (path, *_above(path)) if not _is_below(one, free))
+        found |= dict.fromkeys(one for one in (path, *directories_above(path)) if not is_below(one, free))
     if workdir:
         # A history is part of the answer, as `outside` has it.
         found[f"{workdir}/.git"] = None
     return Watched(tuple(found), free) if len(found) + len(free) <= _MOST else NOTHING
-
-
-def _is_below(path: str, tops: Iterable[str]) -> bool:
-    return any(path == top or path.startswith(f"{top}/") for top in tops)
-
-
-def _above(path: str) -> Iterable[str]:
-    while (path := posixpath.dirname(path)) != "/":
-        yield path
