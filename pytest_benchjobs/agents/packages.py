@@ -10,18 +10,16 @@ import dataclasses
 import datetime
 import functools
 import hashlib
-import os
 import platform as host
 from collections.abc import Iterator
 from pathlib import Path
 
-import platformdirs
 from pydantic import ValidationError
 
 from ..model.base import Model
 from ..sandbox.protocol import Mount
+from ..system.cache import cache_directory
 
-CACHE_VARIABLE = "BENCHJOBS_CACHE"
 PROGRAMS = "/opt/benchjobs"
 """Directory of programs in a sandbox."""
 _CHUNK = 1 << 20
@@ -34,12 +32,6 @@ def platform() -> str:
     """Platform of containers on this machine: `linux-x64` or `linux-arm64`."""
     machine = host.machine().lower()
     return f"linux-{_MACHINES.get(machine, machine)}"
-
-
-def cache_directory() -> Path:
-    """Cache of programs: `$BENCHJOBS_CACHE`, else the user's cache directory."""
-    named = os.environ.get(CACHE_VARIABLE)
-    return (Path(named).absolute() if named else platformdirs.user_cache_path("benchjobs")) / "agents"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +61,7 @@ class Package:
     @property
     def directory(self) -> Path:
         """Its place in the cache."""
-        return cache_directory() / self.name / f"{self.version}-{self.platform}"
+        return cache_directory("agents") / self.name / f"{self.version}-{self.platform}"
 
     @property
     def files(self) -> Path:

@@ -139,6 +139,21 @@ class FreshContainer(Model):
     """Environment of the container; default: as the agent's, set up the same way."""
 
 
+class Answer(Model):
+    """The whole of the work is one short text: a number, a letter, a grid.
+
+    An agent that is a bare model is asked the problem statement alone; its reply is the answer, and there is no
+    container. Any other agent is told, below the problem statement, where to write the answer.
+    """
+
+    file: str = "answer.txt"
+    """Path in the container; a relative one starts at the workdir."""
+    instruction: str = "Write your final answer to the file `{file}`, and nothing else into that file."
+    """Addition to the problem statement for an agent that works in a container; `{file}` stands for the path."""
+    reference: str | None = None
+    """The right answer, as `oracle` writes it."""
+
+
 class Requires(Model):
     """Requirements, checked before anything is spent."""
 
@@ -174,6 +189,10 @@ class Scenario(Model):
     files: dict[str, Path] = {}
     """Path in the container (relative to the workdir, or absolute) -> absolute path of a host file or directory."""
     reference: Reference | None = None
+    answer: Answer | None = None
+    """Where a short answer is expected instead of work on files."""
+    confidential: bool = False
+    """True if its problem statement, tests and reference are kept out of reports, exports and views."""
     threshold: Score | None = None
     """Pass mark; default: the job's."""
     agent_timeout: Seconds | None = None

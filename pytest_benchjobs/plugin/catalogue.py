@@ -13,12 +13,15 @@ import pytest
 from ..model.errors import InputError
 from ..settings.table import EVERY
 from ..sources import did_you_mean, find_sources, open_source
+from ..sources.catalogue import entries
+from ..sources.catalogue import find as entry_of
 from . import options
 from .mistakes import in_words
 from .registry import is_path, named
 from .state import state_of
 
 if TYPE_CHECKING:
+    from ..sources.catalogue.entry import Entry
     from ..sources.protocol import Source
 
 
@@ -72,9 +75,11 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
         if not sources:
             raise pytest.UsageError(f"--bench: {text} holds no *.bench.yaml, *.bench.toml or task directory")
         return None, sources
+    if (listed := entry_of(text)) is not None:
+        return listed.name, _fetched(listed)
     if "/" in text or text.endswith((".yaml", ".yml", ".toml")):
         raise pytest.UsageError(f"--bench: no such file or directory: {text}")
-    hint = did_you_mean(name, known).strip() or (
+    hint = did_you_mean(name, {**known, **entries()}).strip() or (
         f"there are: {', '.join(sorted(known))}"
         if known
         else "none is registered: give a PATH, put its manifest into benchmarks/, or see ini key bench_benchmarks"
@@ -181,6 +186,23 @@ def _versions(entry: _Entry, sources: list[Source]) -> set[str]:
         return {entry.version}
     try:
         return {version for source in sources if (version := getattr(source, "version", None)) is not None}
+    except InputError as error:
+        raise pytest.UsageError(f"--bench: {error}") from None
+
+
+def _fetched(entry: Entry) -> list[Source]:
+    """Open a benchmark of the catalogue.
+
+    Raises:
+        pytest.UsageError: it was not fetched, or its files are damaged.
+    """
+    if not entry.directory.is_dir():
+        raise pytest.UsageError(
+            f"--bench: {entry.name}@{entry.version} is not on this machine; "
+            f"run: benchjobs benchmarks fetch {entry.name}"
+        )
+    try:
+        return list(entry.sources())
     except InputError as error:
         raise pytest.UsageError(f"--bench: {error}") from None
 

@@ -1,6 +1,7 @@
-"""Sources of scenarios: native manifests and Harbor task directories. Imports `system` and `model`.
+"""Sources of scenarios: native manifests, Harbor task directories, and datasets. Imports `system` and `model`.
 
-Start reading with `protocol.py`, what a source is; then `manifest.py`, or `harbor.py` (keys: `harbor_keys.py`).
+Start reading with `protocol.py`, what a source is; then `manifest.py`, `harbor.py` (keys: `harbor_keys.py`), or
+`rows.py`. `catalogue/` knows benchmarks by name, and `datasets/` has a file for each.
 A source lists references cheaply, and makes a whole scenario when a trial of it runs.
 """
 

@@ -275,7 +275,7 @@ def test_a_cache_that_refuses_says_where_else(tmp_path: Path, monkeypatch: pytes
 def test_the_cache_is_the_users_unless_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("BENCHJOBS_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert packages.cache_directory() == tmp_path / "benchjobs" / "agents"
+    assert packages.cache_directory("agents") == tmp_path / "benchjobs" / "agents"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,169 @@
+"""Benchmarks that are rows of a file: JSON Lines with an index beside them, so that collection parses no row.
+
+A benchmark of rows is one class: `RowSource` with `ref`, which says what collection needs to know of a row, and
+`scenario`, which makes the whole scenario of it.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import hashlib
+import inspect
+import json
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from ..model.errors import InputError
+from ..model.scenario import Scenario
+from .complaints import did_you_mean
+from .protocol import ScenarioRef, SourceWarning
+
+Row = Mapping[str, Any]
+_Made = TypeVar("_Made")
+_INDEX = 1
+"""Version of the index. Another one makes it anew."""
+
+
+class RowSource(abc.ABC):
+    """A source of scenarios in a file of JSON Lines, one object a line."""
+
+    def __init__(self, path: Path, benchmark: str, version: str | None = None) -> None:
+        self.path = Path(os.path.abspath(path))  # noqa: PTH100  `resolve` follows links
+        self.benchmark = benchmark
+        self.version = version
+        self.warnings: Sequence[SourceWarning] = ()
+        self._places: dict[str, tuple[int, int, int]] | None = None
+        self._refs: list[ScenarioRef] = []
+        self._lock = threading.Lock()
+
+    @abc.abstractmethod
+    def ref(self, row: Row) -> ScenarioRef:
+        """Id and tags of a row. Called once for each row of a file, when its index is made.
+
+        Raises:
+            KeyError, TypeError, ValueError: the row is wrong; the message says how.
+        """
+
+    @abc.abstractmethod
+    def scenario(self, row: Row, ref: ScenarioRef) -> Scenario:
+        """The whole scenario of a row. Called when a trial of it runs.
+
+        Raises:
+            KeyError, TypeError, ValueError: the row is wrong; the message says how.
+        """
+
+    def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
+        """List the wanted scenarios in the order of the file.
+
+        Raises:
+            InputError: the file cannot be read, or a row of it is wrong.
+        """
+        self._indexed()
+        return [ref for ref in self._refs if wanted is None or wanted(ref.id)]
+
+    def load(self, scenario_id: str) -> Scenario:
+        """The whole scenario; reads its row alone.
+
+        Raises:
+            InputError: there is no such scenario, or its row is wrong.
+        """
+        place = self._indexed().get(scenario_id)
+        if place is None:
+            raise InputError(
+                f"no scenario {scenario_id!r}.{did_you_mean(scenario_id, self._indexed())}", path=self.path
+            )
+        offset, size, number = place
+        with self._reading(), self.path.open("rb") as file:
+            file.seek(offset)
+            line = file.read(size)
+        ref = self._refs[number]
+        return self._told(ref.line, lambda: self.scenario(_row(line), ref))
+
+    def _indexed(self) -> dict[str, tuple[int, int, int]]:
+        """Offset, size and number of each row, by the id of its scenario; from the index, else from the rows."""
+        with self._lock:
+            if self._places is None:
+                index = self._kept_index() or self._make_index()
+                self._refs = [
+                    ScenarioRef(name, tuple(tags), line, archived, tuple(kinds))
+                    for name, tags, line, archived, kinds, _, _ in index
+                ]
+                self._places = {entry[0]: (entry[5], entry[6], at) for at, entry in enumerate(index)}
+            return self._places
+
+    @property
+    def _index(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.index.json")
+
+    def _stamp(self) -> list[Any]:
+        """State of the file, and of the code that reads it: another one makes another index."""
+        with self._reading():
+            state = self.path.stat()
+        code = hashlib.sha256(inspect.getsource(type(self)).encode()).hexdigest()[:16]
+        return [_INDEX, state.st_size, state.st_mtime_ns, code]
+
+    def _kept_index(self) -> list[Any] | None:
+        try:
+            kept = json.loads(self._index.read_bytes())
+        except (OSError, ValueError):
+            return None
+        return kept["rows"] if isinstance(kept, dict) and kept.get("of") == self._stamp() else None
+
+    def _make_index(self) -> list[Any]:
+        stamp = self._stamp()
+        index: list[Any] = []
+        seen: dict[str, int] = {}
+        for number, offset, line in self._lines():
+            ref = self._told(number, lambda line=line: self.ref(_row(line)))  # type: ignore[misc]
+            if (first := seen.setdefault(ref.id, number)) != number:
+                raise InputError(f"{ref.id!r} is the id of line {first}, too", path=self.path, line=number)
+            index.append([ref.id, ref.tags, number, ref.archived, ref.scorers, offset, len(line)])
+        # Whoever may not write there reads all rows each time.
+        with contextlib.suppress(OSError):
+            beside = self._index.with_name(f"{self._index.name}.{secrets.token_hex(4)}")
+            beside.write_text(json.dumps({"of": stamp, "rows": index}), "utf-8")
+            beside.replace(self._index)
+        return index
+
+    def _lines(self) -> Iterator[tuple[int, int, bytes]]:
+        """Yield number, offset and text of each line that is not empty."""
+        offset = 0
+        with self._reading(), self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield number, offset, line
+                offset += len(line)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror or error}", path=self.path) from None
+
+    def _told(self, line: int | None, make: Callable[[], _Made]) -> _Made:
+        """Return what `make` does; an error of it names the line."""
+        try:
+            return make()
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+            raise InputError(f"the row is wrong: {why}", path=self.path, line=line) from None
+        except KeyError as error:
+            raise InputError(f"the row has no {error}", path=self.path, line=line) from None
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(f"the row is wrong: {str(error)[:500]}", path=self.path, line=line) from None
+
+
+def _row(line: bytes) -> Row:
+    row = json.loads(line)
+    if not isinstance(row, dict):
+        raise TypeError("an object is expected")
+    return row

@@ -1,0 +1,90 @@
+"""The catalogue: its entries, and the names people type."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.sources.catalogue import entries, find
+from pytest_benchjobs.sources.catalogue.entry import Entry, load, read_entry
+
+TEXT = """
+name = "ours"
+version = "1"
+title = "Ours"
+source = "pytest_benchjobs.sources.datasets.aime:sources"
+scenarios = 1
+licence = "MIT"
+environment = "none"
+scoring = "exact"
+
+[[files]]
+name = "rows.jsonl"
+"""
+
+
+def test_every_entry_can_be_opened_and_no_two_share_a_name() -> None:
+    names = [name.lower() for entry in entries().values() for name in (entry.name, *entry.aliases)]
+    assert len(names) == len(set(names))
+    for entry in entries().values():
+        assert find(entry.name) == entry
+        assert all(find(alias) == entry for alias in entry.aliases)
+        assert callable(load(entry.source))
+
+
+@pytest.mark.parametrize("typed", ["aime", "AIME", "aime@2024-2025", "aime_2024_2025", "AIME 2024-2025"])
+def test_people_find_an_entry_by_what_they_type(typed: str) -> None:
+    entry = find(typed)
+    assert entry is not None
+    assert entry.name == "aime"
+
+
+@pytest.mark.parametrize("typed", ["aim", "aime@2023", "", "@"])
+def test_another_name_or_version_is_none(typed: str) -> None:
+    assert find(typed) is None
+
+
+def test_an_entry_of_a_user_is_read() -> None:
+    entry = read_entry(TEXT, "ours.toml")
+    assert (entry.name, entry.attempts, entry.files[0].url) == ("ours", 1, None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("[[files]]", "[[files]", "not valid TOML"),
+        ("scenarios = 1", "scenarios = 'many'", "scenarios: "),
+        ("scenarios = 1", "scenarios = 1\nscenario = 2", "scenario: Extra inputs"),
+        ('[[files]]\nname = "rows.jsonl"', "", "where does it come from"),
+        ("datasets.aime:sources", "datasets.aime", "source: String should match"),
+    ],
+)
+def test_a_wrong_entry_says_what_and_where(old: str, new: str, message: str) -> None:
+    with pytest.raises(InputError, match=r"ours\.toml: ") as caught:
+        read_entry(TEXT.replace(old, new), "ours.toml")
+    assert message in str(caught.value)
+
+
+def test_an_entry_whose_module_is_gone_says_so() -> None:
+    entry = read_entry(TEXT.replace("datasets.aime:sources", "datasets.gone:sources"), "ours.toml")
+    with pytest.raises(InputError, match=r"datasets\.gone:sources cannot be loaded"):
+        entry.sources(Path())
+
+
+def test_rows_of_aime_become_scenarios(tmp_path: Path) -> None:
+    entry = find("aime")
+    assert isinstance(entry, Entry)
+    rows = [{"id": 60, "problem": "1+1?", "answer": "2"}, {"id": 61, "problem": "1+2?", "answer": "003"}]
+    (tmp_path / "test2024.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    (source,) = entry.sources(tmp_path)
+    assert [(ref.id, ref.tags) for ref in source.refs()] == [
+        ("aime-2024-60", ("2024",)),
+        ("aime-2024-61", ("2024",)),
+    ]
+    scenario = source.load("aime-2024-61")
+    assert scenario.problem_statement.endswith("\n\n1+2?")
+    assert scenario.answer is not None
+    assert (scenario.answer.reference, scenario.scorers[0].params["expected"]) == ("3", 3)
