@@ -33,12 +33,7 @@ class _Model:
 class TrialState:
     """Of one route.
 
-    Args:
-        job: What it shares with others.
-        limits: Its own.
-        carried: What an earlier try of the trial left, as `report` says it.
-        on_stop: Called once, when the agent has to be ended.
-
+    `on_stop` is called once, when the agent has to end. `carried` is what an earlier try left, as `report` says it.
     """
 
     def __init__(
@@ -89,7 +84,6 @@ class TrialState:
             asked: As the agent named it.
             tokens: What was reported.
             most: What it can have used at most, if it was not answered to the end.
-
         """
         names = [name[:_LONGEST_MODEL] for name in (model, asked) if name]
         cost = next(
@@ -150,7 +144,6 @@ class TrialState:
         Args:
             failure: How.
             for_good: Whether the agent has nothing to hope for. An answer that broke off may be asked for again.
-
         """
         if self.ending in _FOR_GOOD:
             return
@@ -181,14 +174,16 @@ class TrialState:
         """All of it, as `client.RouteReport` reads it."""
         self._calm()
         stopped, why = self._job.stopped() or (None, None)
+        spent, doubtful = self.spending, self.spending.doubtful
         return {
-            "usage": self.spending.usage().model_dump(),
+            "usage": {**spent.usage().model_dump(), "source": "gateway"},
             "ending": self.ending,
             "message": self.message,
             "models": {name: model.calls for name, model in self._models.items()},
             "unpriced": [name for name, model in self._models.items() if not model.priced],
             "refused": list(self._refused),
-            "doubtful": dataclasses.asdict(self.spending.doubtful),
+            "unfinished": doubtful.calls,
+            "at_most": round(spent.cost + doubtful.cost, 12) if doubtful.bounded else None,
             "changed": self.changed,
             "carried": {
                 "spending": self.spending.carried(),

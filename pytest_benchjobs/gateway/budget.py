@@ -37,14 +37,7 @@ class Doubt:
 
 
 class Spending:
-    """Of a trial, or of a whole job.
-
-    Args:
-        whose: For messages.
-        limits: What may be spent.
-        spent: Before, by a job that is resumed.
-
-    """
+    """Of a trial, or of a whole job, as `whose` says. `spent` was before, by a job that is resumed."""
 
     def __init__(self, whose: str, limits: SpendingLimits, spent: Usage | None = None) -> None:
         self._whose = whose
@@ -75,7 +68,6 @@ class Spending:
             tokens: What was reported.
             cost: None if that is unknown.
             most: All it can have used, if it was not answered to the end: then what was reported is not all there is.
-
         """
         self.calls += 1
         for name in _COUNTS:
@@ -141,7 +133,6 @@ class Spending:
         Args:
             ours: Calls of the same trial that are under way. What one call costs is known when it is over, so a
                 trial near its limit makes one at a time.
-
         """
         limits = self.limits
         if limits.max_calls is not None and self.calls + self.running >= limits.max_calls:

@@ -96,39 +96,23 @@ class Gateway:
 
         Raises:
             InputError: the price table is wrong, there is nothing to replay, or no place to record.
-
+            GatewayLost: this machine gives no process or directory for it.
         """
         _check(settings)
-        directory = _directory()
+        directory: Path | None = None
         try:
-            with (
-                socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control,
-                (directory / _LOG).open("wb") as log,
-            ):
-                control.bind(str(directory / "control"))
-                control.listen(_BACKLOG)
-                process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "pytest_benchjobs.gateway", str(control.fileno())],
-                    stdin=subprocess.PIPE,
-                    stdout=subprocess.DEVNULL,
-                    stderr=log,
-                    pass_fds=[control.fileno()],
-                    cwd="/",
-                    env=_environment(),
-                    # Ctrl-C is for the session, which ends the gateway when the last agent has been stopped.
-                    start_new_session=True,
-                )
-        except OSError:
-            shutil.rmtree(directory, ignore_errors=True)
-            raise
-        gateway = cls(directory, process)
-        assert process.stdin is not None  # noqa: S101  asked for above
+            directory = _directory()
+            process = _process(directory)
+        except OSError as error:
+            if directory is not None:
+                shutil.rmtree(directory, ignore_errors=True)
+            raise GatewayLost(f"the gateway to the models could not be started: {error}") from None
+        assert process.stdin is not None  # noqa: S101  asked for
+        order = {"directory": str(directory), **dataclasses.asdict(settings)}
         with contextlib.suppress(BrokenPipeError):  # it died at once: the first route says so
-            process.stdin.write(
-                json.dumps({"directory": str(directory), **_written(settings)}).encode() + b"\n"
-            )
+            process.stdin.write(json.dumps(order, default=_written).encode() + b"\n")
             process.stdin.flush()
-        return gateway
+        return cls(directory, process)
 
     @property
     def address(self) -> str:
@@ -159,6 +143,11 @@ class Upstream:
 
     endpoint: Endpoint
     key: str | None = dataclasses.field(repr=False)
+
+    def scrub(self, data: bytes) -> bytes:
+        """Copy without the key, which some endpoints quote when they refuse it. As long as it was."""
+        key = (self.key or "").encode()
+        return data.replace(key, b"*" * len(key)) if key and key in data else data
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -191,6 +180,15 @@ class RouteReport:
     """Files of recorded calls whose answers another request got."""
     carried: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
     """For the route of the next try: usage and limits are of all tries."""
+    fault: str | None = None
+    """Error that kept traffic from being recorded."""
+
+    @classmethod
+    def read(cls, said: Mapping[str, Any]) -> RouteReport:
+        """Read the report of a gateway, which `accounting` wrote."""
+        endings = {name: said[name] and Ending(said[name]) for name in ("ending", "job_stopped")}
+        names = {name: tuple(said[name]) for name in ("unpriced", "refused", "changed")}
+        return cls(**{**said, **endings, **names, "usage": Usage.model_validate(said["usage"])})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -221,21 +219,14 @@ def open_route(
 
     Raises:
         GatewayLost: it is not there, or did not answer.
-
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(timeout)
         connection.connect(address)
-        request = {
-            "trial": trial,
-            "upstreams": [{"endpoint": one.endpoint.model_dump(), "key": one.key} for one in upstreams],
-            "limits": dataclasses.asdict(terms.limits),
-            "models": list(terms.models),
-            "secrets": dict(terms.secrets),
-            "carried": terms.carried,
-        }
-        connection.sendall(json.dumps(request).encode() + b"\n")
+        endpoints = [dataclasses.asdict(one) for one in upstreams]
+        request = {"trial": trial, "upstreams": endpoints, **dataclasses.asdict(terms)}
+        connection.sendall(json.dumps(request, default=_written).encode() + b"\n")
         return Route(address, connection, timeout)
     except OSError as error:
         connection.close()
@@ -289,25 +280,19 @@ class Route:
     ) -> tuple[int, Any]:
         """POST JSON from this machine, to what containers reach under the same `GATEWAY_URL`.
 
-        Args:
-            url: Where to.
-            body: What.
-            timeout: Seconds until the last byte of the answer is here.
-            stopped: Whether to give up at once; asked several times a second.
-
-        Returns:
-            Status and the answer's JSON, or its text where that is none.
+        Returns status and the answer's JSON, or its text where that is none. `timeout` is in seconds until its last
+        byte is here; `stopped` is called several times a second, and says whether to give up at once.
 
         Raises:
             GatewayLost: the gateway is gone.
             ConnectionError: the answer broke off, as it did for the gateway.
             TimeoutError: no whole answer within `timeout` seconds, or `stopped`.
-
         """
         parts = urllib.parse.urlsplit(url)
         path = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        connection = _UnixConnection(self._said["host"], timeout, stopped)
+        connection = http.client.HTTPConnection("localhost")
         try:
+            connection.sock = _Patient(self._said["host"], timeout, stopped)
             connection.request("POST", path, json.dumps(body).encode(), {"Content-Type": "application/json"})
             response = connection.getresponse()
             content = response.read()
@@ -330,7 +315,6 @@ class Route:
         Raises:
             GatewayLost: the gateway is gone, and what it knew with it.
             ResultsUnwritable: the traffic could not be recorded. Said once; then there is a report.
-
         """
         if self._report is None:
             with contextlib.suppress(OSError):
@@ -338,9 +322,9 @@ class Route:
             # The connection stays: with it goes the socket, without which no container that has it mounted is started
             # again, nor takes any file.
             self._wait_for("report", _CLOSE_TIMEOUT)
-            self._report = _report(self._said["report"])
-            if fault := self._said["report"]["fault"]:
-                raise ResultsUnwritable(fault)
+            self._report = RouteReport.read(self._said["report"])
+            if self._report.fault:
+                raise ResultsUnwritable(self._report.fault)
         return self._report
 
     def _listen(self) -> None:
@@ -380,20 +364,8 @@ class Route:
             poll.poll(left * 1000)
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    """A connection that takes no longer than `timeout` seconds altogether, however slowly an answer drips."""
-
-    def __init__(self, path: str, timeout: float, stopped: Callable[[], bool]) -> None:
-        super().__init__("localhost", timeout=timeout)
-        self._path = path
-        self._stopped = stopped
-
-    def connect(self) -> None:
-        self.sock = _Patient(self._path, float(self.timeout or 0), self._stopped)
-
-
 class _Patient(socket.socket):
-    """A socket with a time for all that is read from it."""
+    """A unix socket with a time for all that is read from it, however slowly that drips."""
 
     def __init__(self, path: str, timeout: float, stopped: Callable[[], bool]) -> None:
         super().__init__(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -445,6 +417,26 @@ def _directory() -> Path:
     return Path(directory)
 
 
+def _process(directory: Path) -> subprocess.Popen[bytes]:
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as control,
+        (directory / _LOG).open("wb") as log,
+    ):
+        control.bind(str(directory / "control"))
+        control.listen(_BACKLOG)
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "pytest_benchjobs.gateway", str(control.fileno())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            pass_fds=[control.fileno()],
+            cwd="/",
+            env=_environment(),
+            # Ctrl-C is for the session, which ends the gateway when the last agent has been stopped.
+            start_new_session=True,
+        )
+
+
 def _environment() -> dict[str, str]:
     # Keys, which may be in the environment too, come by the control socket, and only those of its routes.
     kept = program_environment(network=True)
@@ -453,41 +445,9 @@ def _environment() -> dict[str, str]:
     return kept
 
 
-def _written(settings: GatewaySettings) -> dict[str, Any]:
-    return {
-        "limits": dataclasses.asdict(settings.limits),
-        "spent": settings.spent.model_dump(),
-        "ledger": settings.ledger and str(settings.ledger.absolute()),
-        "prices": settings.prices and str(settings.prices.absolute()),
-        "rates": {provider: list(rate) for provider, rate in settings.rates.items()},
-        "record": settings.record and str(settings.record.absolute()),
-        "replay": settings.replay and str(settings.replay.absolute()),
-        "replay_exact": settings.replay_exact,
-        "patience": settings.patience,
-        "grace": settings.grace,
-        "silence": settings.silence,
-        "longest": settings.longest,
-        "secrets": dict(settings.secrets),
-    }
-
-
-def _report(said: Mapping[str, Any]) -> RouteReport:
-    doubtful, spent = said["doubtful"], said["carried"]["spending"]
-    return RouteReport(
-        usage=Usage.model_validate({**said["usage"], "source": "gateway"}),
-        ending=said["ending"] and Ending(said["ending"]),
-        message=said["message"],
-        models=said["models"],
-        unpriced=tuple(said["unpriced"]),
-        job_stopped=said["job_stopped"] and Ending(said["job_stopped"]),
-        job_message=said["job_message"],
-        waited=said["waited"],
-        refused=tuple(said["refused"]),
-        unfinished=doubtful["calls"],
-        at_most=round(spent["cost"] + doubtful["cost"], 12) if doubtful["bounded"] else None,
-        changed=tuple(said["changed"]),
-        carried=said["carried"],
-    )
+def _written(value: Path | Endpoint | Usage) -> object:
+    """What JSON has in place of a value: the gateway runs in another directory."""
+    return str(value.absolute()) if isinstance(value, Path) else value.model_dump()
 
 
 def _lost(address: str, error: Exception | None) -> GatewayLost:

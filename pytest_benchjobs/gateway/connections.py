@@ -6,6 +6,7 @@ Trials do not share any: whatever an endpoint makes of what a trial sends, it ca
 from __future__ import annotations
 
 import asyncio
+import functools
 import select
 import time
 import weakref
@@ -29,15 +30,33 @@ _LOST = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
 _END_OF_HEAD = b"\r\n\r\n"
 
 
+class BrokenOff(aiohttp.ClientConnectionError):
+    """The connection ended when the endpoint had begun to answer."""
+
+
+class _Line(ResponseHandler):
+    """A connection."""
+
+    used = False
+    """It was given to a request before this one."""
+    heard = False
+    """The endpoint has said something since the request."""
+
+    def data_received(self, data: bytes) -> None:
+        """As the transport calls it."""
+        self.heard = True
+        super().data_received(data)
+
+
 class Response(aiohttp.ClientResponse):
     """An answer. Its connection ends with it, unless `keep` finds that it can be used again."""
 
-    _line: ResponseHandler | None = None
+    _line: _Line | None = None
     _connector: _Connector | None = None
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
         """As `aiohttp` calls it, which forgets the connection when the answer has come."""
-        self._line = connection.protocol
+        self._line = cast("_Line", connection.protocol)
         return await super().start(connection)
 
     def began(self, connector: _Connector, body: _Body | None) -> None:
@@ -95,7 +114,7 @@ class Connections:
         url: yarl.URL,
         content: bytes,
         headers: Mapping[str, str],
-        on_sent: Callable[[], None],
+        on_sent: Callable[[bool], None],
         proxy: str | None,
     ) -> Response:
         """The beginning of an answer.
@@ -108,9 +127,11 @@ class Connections:
             url: Whom to ask.
             content: The body; without any, there is none.
             headers: All that are needed, but for those that frame the body.
-            on_sent: Called when the endpoint begins to get a body.
+            on_sent: Called with True when the endpoint begins to get a body, with False when it turns out not to have.
             proxy: To ask through.
 
+        Raises:
+            BrokenOff: the connection ended in the beginning of the answer.
         """
         anew = False
         while True:
@@ -125,9 +146,14 @@ class Connections:
                     proxy=proxy,
                     skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
                 )
-            except _LOST:
-                if body is None or not body.on_kept or body.seconds > AT_WORK:
+            except _LOST as error:
+                if body is None or body.line is None:
                     raise
+                if body.line.heard:
+                    raise BrokenOff(str(error)) from error
+                if not body.on_kept or body.seconds > AT_WORK:
+                    raise
+                on_sent(False)
                 anew = True
             else:
                 response = cast("Response", response)
@@ -140,22 +166,17 @@ class Connections:
 
 
 class _Body(aiohttp.BytesPayload):
-    """Of a request. Notes how far that got.
+    """Of a request. Notes how far that got. `anew`: not on a connection that was kept."""
 
-    Args:
-        content: To be sent.
-        on_sent: Called when the endpoint begins to get it.
-        anew: Not on a connection that was kept.
-
-    """
-
-    def __init__(self, content: bytes, on_sent: Callable[[], None], anew: bool) -> None:
+    def __init__(self, content: bytes, on_sent: Callable[[bool], None], anew: bool) -> None:
         super().__init__(content)
         self._on_sent = on_sent
         self._sent_at: float | None = None
         self.anew = anew
+        self.line: _Line | None = None
+        """The connection it went over."""
         self.on_kept = False
-        """True if the request went over a kept connection."""
+        """True if that was a kept one."""
         self.written = False
 
     @property
@@ -166,7 +187,7 @@ class _Body(aiohttp.BytesPayload):
     async def write_with_length(self, writer: Any, content_length: int | None) -> None:
         """As `aiohttp` calls it."""
         self._sent_at = time.monotonic()
-        self._on_sent()
+        self._on_sent(True)
         await super().write_with_length(writer, content_length)
         self.written = True
 
@@ -176,10 +197,10 @@ class _Connector(aiohttp.TCPConnector):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self._seen: weakref.WeakSet[ResponseHandler] = weakref.WeakSet()
-        self._kept: weakref.WeakSet[ResponseHandler] = weakref.WeakSet()
+        self._factory = functools.partial(cast("type[ResponseHandler]", _Line), loop=self._loop)
+        self._kept: weakref.WeakSet[_Line] = weakref.WeakSet()
 
-    def keep(self, line: ResponseHandler) -> None:
+    def keep(self, line: _Line) -> None:
         """It may be used again, unless the endpoint has said more than its answer."""
         # To a parser this is nothing before an answer. Of half a head it makes a whole one, or an error.
         line.data_received(_END_OF_HEAD)
@@ -204,19 +225,18 @@ class _Connector(aiohttp.TCPConnector):
         body = req.body if isinstance(req.body, _Body) else None
         while True:
             connection = await super().connect(req, traces, timeout)
-            line = connection.protocol
-            assert line is not None  # noqa: S101
-            if line not in self._seen:
-                self._seen.add(line)
-                return connection
-            kept = line in self._kept
-            self._kept.discard(line)
-            if kept and not (body is not None and body.anew) and line.transport and _is_quiet(line.transport):
+            line = cast("_Line", connection.protocol)
+            if line.used:
+                wanted = line in self._kept and not (body is not None and body.anew)
+                self._kept.discard(line)
+                if not (wanted and line.transport and _is_quiet(line.transport)):
+                    connection.close()
+                    continue
                 line.transport.resume_reading()
-                if body is not None:
-                    body.on_kept = True
-                return connection
-            connection.close()
+            if body is not None:
+                body.line, body.on_kept = line, line.used
+            line.used, line.heard = True, False
+            return connection
 
 
 def _is_quiet(transport: asyncio.Transport) -> bool:

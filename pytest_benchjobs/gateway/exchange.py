@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import functools
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from aiohttp import web
 from aiohttp.http import HttpVersion11
@@ -16,6 +16,7 @@ from ..store.text import one_line
 from . import failures
 from .accounting import TrialState
 from .budget import Doubt
+from .client import Upstream
 from .connections import Connections
 from .failures import Failure
 from .job import Job
@@ -24,7 +25,7 @@ from .outgoing import Outgoing, headers
 from .prices import at_rate
 from .record import NOBODY_WAITED, Recorded, Recording, Replay
 from .tokens import Tokens
-from .upstream import Answer, Asking, Cut, Target
+from .upstream import Answer, Asking, Cut, pieces
 from .wires import Call, error_body
 
 NO_RETRY = {"x-should-retry": "false"}
@@ -32,25 +33,14 @@ _LONGEST_MODEL = 200
 
 
 class Exchange:
-    """One request and its answer.
-
-    Args:
-        job: What all share.
-        state: Of the trial.
-        connections: Of the trial.
-        target: Whom to ask.
-        call: What for.
-        outgoing: What is asked.
-        request: Of the agent, whose body was read.
-
-    """
+    """One request of an agent, whose body was read, and its answer."""
 
     def __init__(
         self,
         job: Job,
         state: TrialState,
         connections: Connections,
-        target: Target,
+        target: Upstream,
         call: Call,
         outgoing: Outgoing,
         request: web.BaseRequest,
@@ -61,9 +51,7 @@ class Exchange:
         self._call = call
         self._outgoing = outgoing
         self._request = request
-        self._keep: Callable[[Recorded], None] = lambda recorded: None  # noqa: ARG005
-        self._recorded = False
-        self._number = 0
+        self._keep: Callable[[Recorded], None] | None = None
         self._model = outgoing.model and outgoing.model[:_LONGEST_MODEL]
         self._body = outgoing.content
         self._adds_usage = outgoing.with_usage is not None
@@ -80,7 +68,6 @@ class Exchange:
             self._keep = functools.partial(
                 recording.write, number, self._call.method, self._call.path, self._body
             )
-            self._recorded = True
         if not self._call.metered:
             return await self._exchange(replay)
         if (refusal := await self._enter()) is not None:
@@ -136,7 +123,7 @@ class Exchange:
         if replay is not None:
             return self._replayed(replay)
         if said := self._job.exhausted.get(self._target.endpoint.provider):
-            return Answer(402, {}, _pieces(()), Failure(Ending.QUOTA, said))
+            return Answer(402, {}, pieces(), Failure(Ending.QUOTA, said))
         return await self._asked()
 
     async def _asked(self) -> Answer:
@@ -155,18 +142,19 @@ class Exchange:
         except ValueError as problem:
             found, lack = None, str(problem)
         if found is None:
-            return Answer(410, {}, _pieces(()), Failure(Ending.ENDPOINT_DOWN, one_line(lack, 300)))
+            return Answer(410, {}, pieces(), Failure(Ending.ENDPOINT_DOWN, one_line(lack, 300)))
         recorded, changed = found
         if changed is not None:
             self._state.changed.append(changed)
             if self._job.replay_exact:
                 what = f"this is not what was asked when {changed} was recorded"
-                return Answer(409, {}, _pieces(()), Failure(Ending.ENDPOINT_DOWN, what))
+                return Answer(409, {}, pieces(), Failure(Ending.ENDPOINT_DOWN, what))
         self._asking.sent = recorded.status == NOBODY_WAITED and recorded.cut
         failure = None
         if recorded.status >= 300:
             failure = failures.of_response(recorded.status, recorded.headers, b"".join(recorded.chunks), 0.0)
-        return Answer(recorded.status, recorded.headers, _pieces(recorded.chunks, recorded.cut), failure)
+        cut = "as it was recorded" if recorded.cut else None
+        return Answer(recorded.status, recorded.headers, pieces(*recorded.chunks, cut=cut), failure)
 
     async def _fail(self, answer: Answer, failure: Failure) -> web.Response:
         """Tell the agent that its call failed."""
@@ -215,7 +203,7 @@ class Exchange:
                 async for chunk in answer.chunks:
                     if meter is not None:
                         meter.feed(chunk)
-                    if self._recorded:
+                    if self._keep is not None:
                         chunks.append(chunk)
                     out = chunk if remover is None else remover.feed(chunk)
                     if out:
@@ -285,6 +273,8 @@ class Exchange:
             self._request.transport.close()
 
     def _record(self, status: int, headers: Mapping[str, str], chunks: list[bytes], *, cut: bool) -> None:
+        if self._keep is None:
+            return
         try:
             self._keep(Recorded(status, headers, tuple(chunks), cut))
         except OSError as problem:
@@ -297,10 +287,3 @@ def error(
     """An answer of our own."""
     body = error_body(wire, status, message)
     return web.Response(status=status, body=body, content_type="application/json", headers=headers)
-
-
-async def _pieces(chunks: Iterable[bytes], cut: bool = False) -> AsyncIterator[bytes]:
-    for chunk in chunks:
-        yield chunk
-    if cut:
-        raise Cut("as it was recorded")

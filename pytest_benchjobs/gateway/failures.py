@@ -12,6 +12,7 @@ from typing import Any
 
 from ..model.ending import Ending
 from ..store.text import one_line
+from .wires import tables
 
 _MESSAGE_LENGTH = 300
 _QUOTA_CODES = frozenset(
@@ -36,15 +37,7 @@ class Failure:
 
 
 def of_response(status: int, headers: Mapping[str, str], body: bytes, now: float) -> Failure:
-    """Of an answer whose status is not 2xx.
-
-    Args:
-        status: Of the answer.
-        headers: With lower-case names.
-        body: As much of it as is worth reading.
-        now: Seconds since the epoch.
-
-    """
+    """Of an answer whose status is not 2xx. `headers` have lower-case names; `now` is in seconds since the epoch."""
     error = _error(body)
     text = body[:4096].decode("utf-8", "replace")
     message = f"{status}: {one_line(_message(error) or text, _MESSAGE_LENGTH)}"
@@ -109,9 +102,8 @@ def _day_is_over(error: Mapping[str, Any]) -> bool:
     """True if a daily quota is used up, as one wire reports it; its quotas of a minute look much the same."""
     return any(
         "PerDay" in str(violation.get("quotaId", ""))
-        for detail in _details(error)
-        for violation in detail.get("violations", ())
-        if isinstance(violation, dict)
+        for detail in tables(error, "details")
+        for violation in tables(detail, "violations")
     )
 
 
@@ -127,7 +119,7 @@ def _wait(headers: Mapping[str, str], error: Mapping[str, Any], now: float) -> f
             except ValueError:
                 seconds = None
     else:
-        for detail in _details(error):
+        for detail in tables(error, "details"):
             if match := _SECONDS.fullmatch(str(detail.get("retryDelay", ""))):
                 seconds = float(match[1])
     return None if seconds is None else min(max(seconds, 0.0), _LONGEST_WAIT)
@@ -164,11 +156,6 @@ def _words(error: Mapping[str, Any]) -> Iterator[str]:
     for name in ("type", "code", "status", "reason"):
         if isinstance(word := error.get(name), str):
             yield word
-    for detail in _details(error):
+    for detail in tables(error, "details"):
         if isinstance(word := detail.get("reason"), str):
             yield word
-
-
-def _details(error: Mapping[str, Any]) -> list[dict[str, Any]]:
-    details = error.get("details")
-    return [detail for detail in details if isinstance(detail, dict)] if isinstance(details, list) else []

@@ -19,7 +19,6 @@ async def take(door: socket.socket) -> tuple[socket.socket, int]:
 
     Args:
         door: A listening unix socket, which does not block.
-
     """
     loop = asyncio.get_running_loop()
     while True:

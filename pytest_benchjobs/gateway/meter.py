@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from .tokens import Tokens
-from .wires import Kind
+from .wires import Kind, tables
 
 LONGEST_ANSWER = 64 << 20
 """Bytes of one event, or of an answer in one piece."""
@@ -55,7 +55,7 @@ class Reading:
 
     def tokens(self, kind: Kind) -> Tokens:
         """Usage in our words."""
-        return _TOKENS[kind](self.raw)
+        return _FORMS[kind].tokens(self.raw)
 
 
 class Meter:
@@ -120,23 +120,7 @@ class Meter:
 
     def _event(self, event: Any) -> None:
         if isinstance(event, dict):
-            _READERS[self._kind](event, self.reading)
-
-
-_LISTS = {
-    Kind.MESSAGES: "content",
-    Kind.CHAT: "choices",
-    Kind.RESPONSES: "output",
-    Kind.GENERATE: "candidates",
-}
-
-
-_USAGES = {
-    Kind.MESSAGES: "usage",
-    Kind.CHAT: "usage",
-    Kind.RESPONSES: "usage",
-    Kind.GENERATE: "usageMetadata",
-}
+            _FORMS[self._kind].read(event, self.reading)
 
 
 def flaw(kind: Kind, answer: bytes) -> str | None:
@@ -153,8 +137,9 @@ def flaw(kind: Kind, answer: bytes) -> str | None:
     if said is None:
         return f"the answer is not JSON: {start}"
     for event in said if isinstance(said, list) and said else [said]:
-        if not isinstance(event, dict) or (_hollow(kind, event) and not _part(event, _USAGES[kind])):
-            return f"the answer has no `{_LISTS[kind]}`: {start}"
+        form = _FORMS[kind]
+        if not isinstance(event, dict) or (_hollow(kind, event) and not _part(event, form.usage)):
+            return f"the answer has no `{form.answers}`: {start}"
     return None
 
 
@@ -162,7 +147,7 @@ def _hollow(kind: Kind, answer: Mapping[str, Any]) -> bool:
     """True if there is neither an answer, nor an error, nor a refusal by a filter."""
     if isinstance(answer.get("error"), dict) or "promptFeedback" in answer:
         return False
-    found = answer.get(_LISTS[kind])
+    found = answer.get(_FORMS[kind].answers)
     return not isinstance(found, list) or (kind is Kind.CHAT and not found)
 
 
@@ -178,7 +163,7 @@ def _part(event: Mapping[str, Any], name: str) -> dict[str, Any]:
     return part if isinstance(part, dict) else {}
 
 
-def _note(reading: Reading, source: Mapping[str, Any], model: str, usage: str) -> None:
+def _note(reading: Reading, source: Mapping[str, Any], model: str = "model", usage: str = "usage") -> None:
     name = source.get(model)
     if reading.model is None and isinstance(name, str) and name:
         reading.model = name
@@ -208,27 +193,25 @@ def _refuse(reading: Reading, why: object) -> None:
 
 def _read_messages(event: dict[str, Any], reading: Reading) -> None:
     kind = event.get("type")
-    _note(reading, _part(event, "message") if kind == "message_start" else event, "model", "usage")
+    _note(reading, _part(event, "message") if kind == "message_start" else event)
     reading.finished |= kind == "message_stop"
     for part in (event, _part(event, "delta"), _part(event, "message")):
         _refuse(reading, part.get("stop_reason"))
 
 
 def _read_chat(event: dict[str, Any], reading: Reading) -> None:
-    _note(reading, event, "model", "usage")
-    choices = event.get("choices")
-    for choice in choices if isinstance(choices, list) else []:
-        reading.ended |= isinstance(choice, dict) and bool(choice.get("finish_reason"))
-        if isinstance(choice, dict):
-            said = _part(choice, "delta").get("refusal") or _part(choice, "message").get("refusal")
-            _refuse(reading, "refusal" if said else choice.get("finish_reason"))
+    _note(reading, event)
+    for choice in tables(event, "choices"):
+        reading.ended |= bool(choice.get("finish_reason"))
+        said = _part(choice, "delta").get("refusal") or _part(choice, "message").get("refusal")
+        _refuse(reading, "refusal" if said else choice.get("finish_reason"))
     if "usage" not in event:
-        _note(reading, _part(event, "x_groq"), "model", "usage")
+        _note(reading, _part(event, "x_groq"))
 
 
 def _read_responses(event: dict[str, Any], reading: Reading) -> None:
     kind = event.get("type")
-    _note(reading, _part(event, "response") if "response" in event else event, "model", "usage")
+    _note(reading, _part(event, "response") if "response" in event else event)
     reading.finished |= kind in _ENDS
     response = _part(event, "response") or event
     _refuse(reading, _part(response, "incomplete_details").get("reason"))
@@ -240,20 +223,11 @@ def _read_responses(event: dict[str, Any], reading: Reading) -> None:
 
 def _read_generate(event: dict[str, Any], reading: Reading) -> None:
     _note(reading, event, "modelVersion", "usageMetadata")
-    candidates = event.get("candidates")
-    for candidate in candidates if isinstance(candidates, list) else []:
-        reading.finished |= isinstance(candidate, dict) and bool(candidate.get("finishReason"))
-        _refuse(reading, candidate.get("finishReason") if isinstance(candidate, dict) else None)
+    for candidate in tables(event, "candidates"):
+        reading.finished |= bool(candidate.get("finishReason"))
+        _refuse(reading, candidate.get("finishReason"))
     if blocked := _part(event, "promptFeedback").get("blockReason"):
         reading.finished, reading.refused = True, str(blocked)[:50]
-
-
-_READERS = {
-    Kind.MESSAGES: _read_messages,
-    Kind.CHAT: _read_chat,
-    Kind.RESPONSES: _read_responses,
-    Kind.GENERATE: _read_generate,
-}
 
 
 def _count(raw: Mapping[str, Any], *names: str) -> int | None:
@@ -306,11 +280,22 @@ def _generate_tokens(raw: Mapping[str, Any]) -> Tokens:
     )
 
 
-_TOKENS = {
-    Kind.MESSAGES: _messages_tokens,
-    Kind.CHAT: _openai_tokens,
-    Kind.RESPONSES: _openai_tokens,
-    Kind.GENERATE: _generate_tokens,
+class _Form(NamedTuple):
+    """Form of the answers to one kind of calls."""
+
+    answers: str
+    """Key of the list of what is answered."""
+    usage: str
+    """Key of the usage, in an answer in one piece."""
+    read: Callable[[dict[str, Any], Reading], None]
+    tokens: Callable[[Mapping[str, Any]], Tokens]
+
+
+_FORMS = {
+    Kind.MESSAGES: _Form("content", "usage", _read_messages, _messages_tokens),
+    Kind.CHAT: _Form("choices", "usage", _read_chat, _openai_tokens),
+    Kind.RESPONSES: _Form("output", "usage", _read_responses, _openai_tokens),
+    Kind.GENERATE: _Form("candidates", "usageMetadata", _read_generate, _generate_tokens),
 }
 
 

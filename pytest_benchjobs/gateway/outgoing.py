@@ -16,7 +16,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from .allowed import Allowed
 from .prices import Prices, at_rate
 from .tokens import Tokens
-from .wires import Call, Kind
+from .wires import Call, Kind, tables
 
 _HEADERS = frozenset(
     [
@@ -31,15 +31,8 @@ _HEADER_BEGINNINGS = ("x-stainless-", "x-claude-code-", "x-codex-", "x-openroute
 _LOOKED_AT = ("model", "models", "stream", "stream_options", "background")
 _FREE = frozenset(
     [
-        *(
-            "messages",
-            "input",
-            "contents",
-            "system",
-            "systemInstruction",
-            "system_instruction",
-            "instructions",
-        ),
+        *("messages", "input", "contents", "instructions"),
+        *("system", "systemInstruction", "system_instruction"),
         *("prompt", "function", "functions", "functionDeclarations", "function_declarations", "parameters"),
         *("input_schema", "schema", "json_schema", "responseSchema", "responseJsonSchema", "metadata"),
         *("client_metadata", "labels", "input_examples", "documents", "chat_template_kwargs"),
@@ -51,7 +44,7 @@ _DEARER = ("priority", "fast")
 _MOST_MODELS = 100
 _MOST_VALUES = 1_000_000
 """Of a body. Each takes up to two hundred bytes when it is parsed, however few it has in JSON."""
-_LIMITS_OF_OUTPUT = ("max_completion_tokens", "max_tokens", "max_output_tokens")
+_LIMITS_OF_OUTPUT = ("max_completion_tokens", "max_tokens", "max_output_tokens", "maxOutputTokens")
 _LONGEST_OUTPUT = 128_000
 """Tokens of an answer whose length was not limited."""
 _LONGEST_PROMPT = 1_000_000
@@ -69,14 +62,10 @@ class Unsendable(ValueError):
 class Outgoing:
     """The body of one call, of which only bytes are kept: parsed, a small one may fill a memory.
 
-    Args:
-        call: What it is for.
-        body: As the agent sent it.
-        allowed: Models of the trial; a call that names none is of the one it is about.
+    A call that names no model is of the one the trial is about.
 
     Raises:
         Unsendable: it cannot be passed on.
-
     """
 
     def __init__(self, call: Call, body: bytes, allowed: Allowed) -> None:
@@ -146,15 +135,8 @@ def _refers_elsewhere(asked: Mapping[str, Any]) -> bool:
 def _longest_answer(asked: Mapping[str, Any]) -> int:
     settings = asked.get("generationConfig")
     places = (asked, settings if isinstance(settings, dict) else {})
-    length = next(
-        (
-            n
-            for place in places
-            for name in (*_LIMITS_OF_OUTPUT, "maxOutputTokens")
-            if (n := _count(place, name))
-        ),
-        _LONGEST_OUTPUT,
-    )
+    lengths = (_count(place, name) for place in places for name in _LIMITS_OF_OUTPUT)
+    length = next(filter(None, lengths), _LONGEST_OUTPUT)
     times = [_count(place, name) or 1 for place in places for name in ("n", "best_of", "candidateCount")]
     return length * max(times)
 
@@ -180,16 +162,16 @@ def _written(asked: Mapping[str, Any]) -> bytes:
 
 def headers(given: CIMultiDictProxy[str], *, body: bool) -> CIMultiDict[str]:
     """The headers of an agent's request that say something to an endpoint of models; no others are passed on."""
-    kept = CIMultiDict((name, value) for name, value in given.items() if _passes(name.lower()))
+    kept = CIMultiDict(
+        (name, value)
+        for name, value in given.items()
+        if (lower := name.lower()) in _HEADERS or lower.startswith(_HEADER_BEGINNINGS)
+    )
     # What is metered, recorded and replayed has to be readable.
     kept["Accept-Encoding"] = "identity"
     if body:
         kept["Content-Type"] = "application/json"
     return kept
-
-
-def _passes(name: str) -> bool:
-    return name in _HEADERS or name.startswith(_HEADER_BEGINNINGS)
 
 
 def _parsed(body: bytes) -> dict[str, Any]:
@@ -208,30 +190,24 @@ def _parsed(body: bytes) -> dict[str, Any]:
         raise Unsendable("the body is no JSON") from None
     if not isinstance(asked, dict):
         raise Unsendable("the body is no JSON object")
-    for part in (asked, *_tools(asked)):
+    for part in (asked, *tables(asked, "tools")):
         for key in part:
             if key not in _LOOKED_AT and (meant := key.casefold()) in _LOOKED_AT:
                 raise Unsendable(f"{key[:20]!r} can be read as `{meant}`; write it in lower case")
     return asked
 
 
-def _tools(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    tools = asked.get("tools")
-    return [tool for tool in tools if isinstance(tool, dict)] if isinstance(tools, list) else []
-
-
 def _models(call: Call, asked: Mapping[str, Any]) -> Iterator[str]:
     """All models a call names, wherever that is not free to mean something else."""
     if call.model is not None:
         yield call.model
-    for part in (asked, *_tools(asked)):
+    for part in (asked, *tables(asked, "tools")):
         if not isinstance(part.get("model"), str | None):
             raise Unsendable("a model is no text")
         if not isinstance(part.get("models"), list | None):
             raise Unsendable("`models` is no list")
-    if (
-        asked.get("preset") is not None
-    ):  # of OpenRouter: settings that are kept there, models to fall back to among them
+    if asked.get("preset") is not None:
+        # Of OpenRouter: settings that are kept there, models to fall back to among them.
         yield f"@preset/{asked['preset']}"
     parts: list[Any] = [asked]
     while parts:
@@ -243,9 +219,8 @@ def _models(call: Call, asked: Mapping[str, Any]) -> Iterator[str]:
                 if key in _FREE:
                     continue
                 if "model" in (name := key.casefold()) or name.startswith("fallback"):
-                    yield from (
-                        one for one in (value if isinstance(value, list) else [value]) if isinstance(one, str)
-                    )
+                    named = value if isinstance(value, list) else [value]
+                    yield from (one for one in named if isinstance(one, str))
                 parts.append(value)
 
 

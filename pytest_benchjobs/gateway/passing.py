@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import functools
 import shlex
 from collections.abc import Mapping
 
@@ -14,13 +16,13 @@ from ..model.endpoint import Wire
 from ..store.text import one_line
 from .accounting import TrialState
 from .allowed import Allowed
+from .client import Upstream
 from .connections import Connections
 from .exchange import NO_RETRY, Exchange, error
 from .failures import Failure
 from .job import Job
 from .outgoing import Outgoing, Unsendable
 from .record import Recording, Replay
-from .upstream import Target
 from .wires import Call, recognise, wire_of
 
 LARGEST_REQUEST = 32 << 20
@@ -28,33 +30,26 @@ _LARGE = 1 << 20
 _LARGE_AT_ONCE = 4
 
 
+@dataclasses.dataclass(slots=True)
 class Passing:
     """Request handler of one route."""
 
-    def __init__(
-        self,
-        job: Job,
-        state: TrialState,
-        connections: Connections,
-        targets: Mapping[Wire, Target],
-        allowed: Allowed,
-        recording: Recording | None,
-        replay: Replay | None,
-    ) -> None:
-        self._job = job
-        self._state = state
-        self._connections = connections
-        self._targets = targets
-        self._allowed = allowed
-        self._recording = recording
-        self._replay = replay
-        # A request is kept until it is answered, so that it can be made again.
-        self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
+    job: Job
+    state: TrialState
+    connections: Connections
+    targets: Mapping[Wire, Upstream]
+    allowed: Allowed
+    recording: Recording | None
+    replay: Replay | None
+    # A request is kept until it is answered, so that it can be made again.
+    _large: asyncio.Semaphore = dataclasses.field(
+        default_factory=functools.partial(asyncio.Semaphore, _LARGE_AT_ONCE)
+    )
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         call = recognise(request.method, request.raw_path)
-        target = None if call is None else self._targets.get(call.wire)
+        target = None if call is None else self.targets.get(call.wire)
         if call is None or target is None or "Upgrade" in request.headers:
             return _nothing_here(request, call)
         if request.headers.get("Expect", "").lower() == "100-continue":
@@ -62,22 +57,22 @@ class Passing:
         async with self._large if _may_be_large(request) else contextlib.nullcontext():
             try:
                 body = await request.read()
-                outgoing = Outgoing(call, body, self._allowed)
-                others = [model for model in outgoing.models if not self._allowed.permits(model)]
+                outgoing = Outgoing(call, body, self.allowed)
+                others = [model for model in outgoing.models if not self.allowed.permits(model)]
             except web.HTTPRequestEntityTooLarge:
                 return error(call.wire, 413, f"the request is larger than {LARGEST_REQUEST >> 20} MiB")
             except Unsendable as problem:
                 return self._refused(call, 400, f"this is not passed on: {problem}")
             if others and call.metered:
-                self._state.refused(others[0])
+                self.state.refused(others[0])
                 return self._refused(call, 403, _not_asked_for(others[0]))
-            exchange = Exchange(self._job, self._state, self._connections, target, call, outgoing, request)
-            return await exchange.run(self._recording, self._replay)
+            exchange = Exchange(self.job, self.state, self.connections, target, call, outgoing, request)
+            return await exchange.run(self.recording, self.replay)
 
     def _refused(self, call: Call, status: int, message: str) -> web.Response:
         """Answer what no endpoint will be asked. That is the agent's doing."""
         if call.metered:
-            self._state.failed(Failure(Ending.REFUSED, message))
+            self.state.failed(Failure(Ending.REFUSED, message))
         return error(call.wire, status, message, NO_RETRY)
 
 

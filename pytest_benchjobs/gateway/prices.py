@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..model.errors import InputError
-from ..sources.toml_data import load_toml
-from ..sources.toml_lines import toml_lines
+from ..sources.toml_data import load_toml, toml_lines
 from . import public_prices
 from .tokens import Tokens
 
@@ -107,7 +106,6 @@ def load_prices(path: Path | None = None) -> Prices:
 
     Raises:
         InputError: with the line of what is wrong in it.
-
     """
     if path is None:
         packaged = (resources.files(__package__) / "prices.toml").read_text("utf-8")

@@ -24,11 +24,6 @@ def warm_up(provider: str) -> None:
         threading.Thread(target=_providers, name="prices", daemon=True).start()
 
 
-def known(provider: str, model: str) -> bool:
-    """True if there is a price for a model."""
-    return cost(provider, model, Tokens(input=1, output=1)) is not None
-
-
 def cost(provider: str, model: str, tokens: Tokens) -> float | None:
     """USD of a call at standard rates of today; None: the provider or its model is not in the table."""
     if not model or provider in _OWN_SERVERS or provider not in _providers():

@@ -13,7 +13,6 @@ class Rate:
         requests: A minute, at most. None: no limit.
         tokens: A minute, at most. What a call takes is known afterwards, so the next ones make up for it.
         clock: Seconds, steadily growing.
-
     """
 
     def __init__(

@@ -45,7 +45,6 @@ class Recording:
 
     Raises:
         OSError: from every method, when the disk does not take it.
-
     """
 
     def __init__(self, directory: Path, trial: str, secrets: Mapping[str, str]) -> None:
@@ -63,11 +62,9 @@ class Recording:
 
     def write(self, number: int, method: str, path: str, body: bytes, answer: Recorded) -> None:
         """Keep one call and its answer."""
-        chunks = [chunk.decode("utf-8", "surrogateescape") for chunk in answer.chunks]
-        whole = "".join(chunks)
-        redacted = self._redactor.redact(whole.encode("utf-8", "surrogateescape"))
-        if redacted != whole.encode("utf-8", "surrogateescape"):
-            chunks = [redacted.decode("utf-8", "surrogateescape")]
+        whole = b"".join(answer.chunks)
+        redacted = self._redactor.redact(whole)
+        chunks = answer.chunks if redacted == whole else (redacted,)
         request = {
             "method": method,
             "path": self._redactor.redact_text(path),
@@ -78,7 +75,7 @@ class Recording:
             "response": {
                 "status": answer.status,
                 "headers": {name: answer.headers[name] for name in _HEADERS if name in answer.headers},
-                "chunks": chunks,
+                "chunks": [chunk.decode("utf-8", "surrogateescape") for chunk in chunks],
                 "cut": answer.cut,
             },
         }
@@ -86,7 +83,7 @@ class Recording:
             text = json.dumps(record, indent=1)
         except (
             RecursionError
-        ):  # what is read in C may be too deep to be written in lines, which is done in Python
+        ):  # read in C, it may be too deep to be written in lines, which is done in Python
             request["body"] = self._redactor.redact(body).decode("utf-8", "replace")
             text = json.dumps(record, indent=1)
         file = self._directory / f"{number:04}.json"
@@ -120,7 +117,6 @@ class Replay:
 
         Raises:
             ValueError: what is on disk was not written by `Recording`.
-
         """
         if self._files is None:
             self._files = _by_call(sorted(self._directory.glob("*.json")))

@@ -18,14 +18,13 @@ from aiohttp.web_protocol import RequestHandler
 from ..model.endpoint import Endpoint, Wire
 from .accounting import TrialState
 from .allowed import Allowed
-from .client import SpendingLimits
+from .client import SpendingLimits, Upstream
 from .connections import Connections
 from .handoff import take
 from .job import Job
 from .passing import LARGEST_REQUEST, Passing
 from .public_prices import warm_up
 from .record import Recording, Replay
-from .upstream import Target
 
 _CONNECTIONS = 32
 _FULL_PAUSE = 0.02
@@ -34,14 +33,9 @@ _SHUTDOWN = 2.0
 
 
 class ServedRoute:
-    """Open from its making to `close`.
+    """Open from its making to `close`. Its sockets go into `directory`, which is not there yet.
 
-    Args:
-        job: What it is part of.
-        request: As `client.open_route` wrote it.
-        directory: Where its sockets go; a path without anything there.
-        say: Tells the client something.
-
+    `request` is as `client.open_route` wrote it; `say` tells the client something.
     """
 
     def __init__(
@@ -52,11 +46,11 @@ class ServedRoute:
         self._state = TrialState(
             job, SpendingLimits(**request["limits"]), lambda: say({"stop": True}), request["carried"]
         )
-        targets: dict[Wire, Target] = {}
+        targets: dict[Wire, Upstream] = {}
         for one in request["upstreams"]:
             endpoint = Endpoint(**one["endpoint"])
             warm_up(endpoint.provider)
-            targets.setdefault(endpoint.wire, Target(endpoint, (one["key"] or "").strip() or None))
+            targets.setdefault(endpoint.wire, Upstream(endpoint, (one["key"] or "").strip() or None))
         keys = {target.endpoint.provider: target.key for target in targets.values() if target.key}
         trial = request["trial"]
         secrets = {**job.secrets, **request["secrets"], **keys}

@@ -16,9 +16,9 @@ import aiohttp
 import yarl
 from multidict import CIMultiDict
 
-from ..model.endpoint import Endpoint
 from . import failures
-from .connections import AT_WORK, Connections, Response
+from .client import Upstream
+from .connections import AT_WORK, BrokenOff, Connections, Response
 from .failures import Failure
 from .job import Job
 from .meter import LONGEST_ANSWER, flaw
@@ -42,19 +42,6 @@ _DROPPED = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Target:
-    """A real endpoint and its key."""
-
-    endpoint: Endpoint
-    key: str | None = dataclasses.field(repr=False)
-
-    def scrub(self, data: bytes) -> bytes:
-        """Copy without the key, which some endpoints quote when they refuse it. As long as it was."""
-        key = (self.key or "").encode()
-        return data.replace(key, b"*" * len(key)) if key and key in data else data
-
-
 class Cut(Exception):
     """The answer broke off."""
 
@@ -67,7 +54,6 @@ class Pulse:
     Args:
         silence: Seconds without a sign of life that end a call.
         longest: Seconds that a call may take.
-
     """
 
     def __init__(self, silence: float, longest: float) -> None:
@@ -100,7 +86,6 @@ class Pulse:
 
         Raises:
             TimeoutError: it did; says how long.
-
         """
         self._wait()
         try:
@@ -122,7 +107,6 @@ class Pulse:
 
         Raises:
             TimeoutError: it took too long; says how long.
-
         """
         assert self._content is not None  # noqa: S101
         self._wait()
@@ -199,19 +183,10 @@ class Answer:
 
 
 class Asking:
-    """One call of an endpoint, as often as it takes.
-
-    Args:
-        job: Its patience and its rates.
-        connections: Of the trial.
-        target: Whom to ask.
-        call: What.
-        headers: To be sent, without the key.
-
-    """
+    """One call of an endpoint, as often as it takes. `headers` are to be sent, and get the key."""
 
     def __init__(
-        self, job: Job, connections: Connections, target: Target, call: Call, headers: CIMultiDict[str]
+        self, job: Job, connections: Connections, target: Upstream, call: Call, headers: CIMultiDict[str]
     ) -> None:
         self._job = job
         self._connections = connections
@@ -234,13 +209,7 @@ class Asking:
         return 0.0 if self._pulse is None else self._pulse.silent()
 
     async def answer(self, body: bytes, patient: bool) -> Answer:
-        """Answer for the agent, after all retries.
-
-        Args:
-            body: Of the request.
-            patient: Whether to try again when that may help.
-
-        """
+        """Answer for the agent, after all retries; if not `patient`, there are none."""
         loop = asyncio.get_running_loop()
         rate = self._job.rates.of(self._target.endpoint.provider)
         deadline: float | None = None
@@ -277,9 +246,9 @@ class Asking:
             pulse.watch(response.content)
             answer = await (self._refusal if response.status >= 300 else self._begun)(response, pulse)
         except (*_BROKEN, ValueError) as error:
-            worked = isinstance(error, TimeoutError) or time.monotonic() - self._sent_at > AT_WORK
+            worked = isinstance(error, TimeoutError | BrokenOff) or time.monotonic() - self._sent_at > AT_WORK
             self.unanswered += self.sent and worked
-            answer = _no_answer(error)
+            answer = Answer(502, {}, pieces(), failures.of_connection(error))
         finally:
             if answer is None or answer.failure is not None:
                 pulse.stop()
@@ -289,8 +258,8 @@ class Asking:
             self._pulse, self.sent = None, False
         return answer
 
-    def _note_sent(self) -> None:
-        self.sent, self._sent_at = True, time.monotonic()
+    def _note_sent(self, sent: bool) -> None:
+        self.sent, self._sent_at = sent, time.monotonic()
 
     async def _begun(self, response: Response, pulse: Pulse) -> Answer:
         """An answer that the agent may be given: nothing has been promised to it until now, and we may try again.
@@ -300,27 +269,27 @@ class Asking:
         headers = self._incoming(response)
         encoded = response.headers.get("Content-Encoding", "identity") != "identity"
         first = await pulse.read()
+        chunks = _chunks(first, self._target, pulse)
+        answer = Answer(response.status, headers, chunks, response=response, pulse=pulse)
         if not self._call.metered:
-            length = None if encoded else response.content_length
-            chunks = _chunks(first, self._target, pulse)
-            return Answer(response.status, headers, chunks, None, length, response, pulse)
-        stream = headers.get("content-type", "").startswith(_EVENT_STREAM)
-        if not stream and first.lstrip().startswith(_EVENTS):
-            stream, headers["content-type"] = True, _EVENT_STREAM
-        if stream and first:
-            chunks = _chunks(first, self._target, pulse)
-            return Answer(response.status, headers, chunks, response=response, pulse=pulse)
+            answer.length = None if encoded else response.content_length
+            return answer
+        if not answer.streamed and first.lstrip().startswith(_EVENTS):
+            headers["content-type"] = _EVENT_STREAM
+        if answer.streamed and first:
+            return answer
         whole = bytearray(first)
         try:
             while first and len(whole) <= LONGEST_ANSWER and (more := await pulse.read()):
                 whole += more
         except _BROKEN as error:
-            chunks = _once(self._target.scrub(bytes(whole)), _reason(error))
-            return Answer(response.status, headers, chunks, response=response, pulse=pulse)
+            answer.chunks = pieces(self._target.scrub(bytes(whole)), cut=str(error) or type(error).__name__)
+            return answer
         content = self._target.scrub(bytes(whole))
-        what = flaw(self._call.kind, content)
-        failure = None if what is None else failures.of_rubbish(response.status, what)
-        return Answer(response.status, headers, _once(content), failure, len(content), response, pulse)
+        answer.chunks, answer.length = pieces(content), len(content)
+        if (what := flaw(self._call.kind, content)) is not None:
+            answer.failure = failures.of_rubbish(response.status, what)
+        return answer
 
     async def _refusal(self, response: Response, pulse: Pulse) -> Answer:
         content = bytearray()
@@ -329,7 +298,7 @@ class Asking:
         body = self._target.scrub(bytes(content[:_ERROR_LENGTH]))
         headers = self._incoming(response)
         failure = failures.of_response(response.status, headers, body, time.time())
-        return Answer(response.status, headers, _once(body), failure, length=len(body))
+        return Answer(response.status, headers, pieces(body), failure, length=len(body))
 
     def _incoming(self, response: Response) -> dict[str, str]:
         named = {word.strip().lower() for word in response.headers.get("Connection", "").split(",")}
@@ -348,26 +317,19 @@ def _proxy_for(scheme: str, host: str) -> str | None:
     return urllib.request.getproxies().get(scheme)
 
 
-def _no_answer(error: BaseException) -> Answer:
-    return Answer(502, {}, _once(b""), failures.of_connection(error))
-
-
-async def _once(body: bytes, cut: str | None = None) -> AsyncIterator[bytes]:
-    if body:
-        yield body
+async def pieces(*chunks: bytes, cut: str | None = None) -> AsyncIterator[bytes]:
+    """What is there already, as `Answer.chunks` has it. `cut`: why there is no more."""
+    for chunk in filter(None, chunks):
+        yield chunk
     if cut is not None:
         raise Cut(cut)
 
 
-async def _chunks(first: bytes, target: Target, pulse: Pulse) -> AsyncIterator[bytes]:
+async def _chunks(first: bytes, target: Upstream, pulse: Pulse) -> AsyncIterator[bytes]:
     chunk = first
     while chunk:
         yield target.scrub(chunk)
         try:
             chunk = await pulse.read()
         except _BROKEN as error:
-            raise Cut(_reason(error)) from None
-
-
-def _reason(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+            raise Cut(str(error) or type(error).__name__) from None

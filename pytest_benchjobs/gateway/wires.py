@@ -91,6 +91,12 @@ def recognise(method: str, target: str) -> Call | None:
     return None
 
 
+def tables(said: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """The tables in the list of this name, of JSON that may be anything."""
+    listed = said.get(name)
+    return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+
+
 def wire_of(target: str) -> Wire | None:
     """Wire whose error format a request understands."""
     return next((wire for prefix, wire in _PREFIXES.items() if target.startswith(prefix)), None)

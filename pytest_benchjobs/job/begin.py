@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..model.errors import BenchError, InputError
 from ..model.gate import GateConfig
-from ..model.job import Decisions, Invocation, JobConfig, JobRecord, JobStatus, Totals
+from ..model.job import Decisions, Invocation, JobConfig, JobRecord, JobStatus, Overrides, Totals
 from ..model.owner import current_owner
 from ..settings.call import split
 from ..settings.table import SETTINGS
@@ -29,6 +29,7 @@ from .recover import recover
 
 if TYPE_CHECKING:
     from ..analysis.baseline.resolve import Resolved
+    from .wanted import Wanted
 
 _WAIT_SECONDS = 30.0
 """Longest wait for workers of a killed process to notice its death. xdist ends them after some ten seconds."""
@@ -39,7 +40,7 @@ _POLL_SECONDS = 0.1
 class Request:
     """Request for a job: all that its start depends on."""
 
-    config: JobConfig
+    wanted: Wanted
     planned: Mapping[str, int]
     """Number of trials, by label of the agent."""
     arguments: tuple[str, ...]
@@ -55,18 +56,8 @@ class Request:
     named: bool = False
     distributed: bool = False
     """Trials run in several processes."""
-    job_id: str | None = None
-    """A job that was announced."""
-    resume: str | None = None
-    """A job to resume."""
     chosen: Collection[str] = ()
     """Node ids of the trials, for a job that is resumed."""
-    rescore: str | None = None
-    """A job whose kept trials are graded anew."""
-    parent: str | None = None
-    """A job this one was made from."""
-    baseline_origin: str = "--bench-baseline"
-    """Name of the place that names the baseline."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,13 +66,13 @@ class Begun:
 
     bundle: JobBundle
     history: History
-    recovered: tuple[str, ...]
-    """A line for each job whose process had died."""
+    record: JobRecord
+    """The record with which it began. A resumed job keeps its gates, unless rules are given anew."""
     lock: int | None
+    recovered: tuple[str, ...] = ()
+    """A line for each job whose process had died."""
     unselected: int = 0
     """Number of results, in a resumed job, of trials that are not selected now. They stay."""
-    gate: GateConfig = dataclasses.field(default_factory=GateConfig)
-    """Rules of the job. A resumed job keeps its own, unless rules are given anew."""
     baseline: Resolved | None = None
     """Baseline of the job, as it was when the job began. None: no baseline was requested."""
 
@@ -98,81 +89,74 @@ def begin(request: Request) -> Begun:
     Raises:
         InputError: there is no such job; the results directory refuses, or belongs to a newer version; another
             process runs the job.
-
     """
-    directory = request.config.directory
+    directory = request.wanted.job.directory
     with contextlib.ExitStack() as undo:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             history = History.of(directory)
             undo.callback(history.close)
             recovered = tuple(one.message for one in recover(directory, history))
-            begun = _resumed(request, history, undo) if request.resume else _new(request, history, undo)
-            bundle, record = begun.bundle, begun.record
+            begun = (
+                _resumed(request, history, undo) if request.wanted.resume else _new(request, history, undo)
+            )
+            bundle = begun.bundle
             shutil.rmtree(bundle.layout.flight, ignore_errors=True)
             planned = sum(request.planned.values()) + begun.unselected
             decisions = Decisions(unselected=begun.unselected)
-            record = record.model_copy(update={"planned": planned, "decisions": decisions})
+            record = begun.record.model_copy(update={"planned": planned, "decisions": decisions})
             # This order leaves, after a kill at any point, a job without reports or a dead job; `recover` closes both.
             for path in bundle.layout.reports:  # reports of a job that has ended
                 path.unlink(missing_ok=True)
             history.save_job(record)
             bundle.write(record)
-            kind = "created" if request.resume is None else "resumed"
+            kind = "created" if request.wanted.resume is None else "resumed"
             history.add_event(record.id, kind, f"process {record.owner.pid}")
         except InputError:
             raise
         except (BenchError, OSError) as error:
             raise InputError(f"no job can be kept in {directory}: {error}") from None
         undo.pop_all()
-    return Begun(
-        bundle,
-        history,
-        recovered,
-        begun.lock,
-        begun.unselected,
-        record.config.gate,
-        begun.baseline,
-    )
+    return dataclasses.replace(begun, record=record, recovered=recovered)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Locked:
-    """A job whose lock this process has, and whose record is not written yet."""
-
-    bundle: JobBundle
-    record: JobRecord
-    lock: int
-    baseline: Resolved | None
-    unselected: int = 0
-
-
-def _resumed(request: Request, history: History, undo: contextlib.ExitStack) -> _Locked:
-    assert request.resume is not None  # noqa: S101  callers have looked
-    bundle = find_bundle(history, request.resume)
+def _resumed(request: Request, history: History, undo: contextlib.ExitStack) -> Begun:
+    """Lock an earlier job; its record is not written yet."""
+    assert request.wanted.resume is not None  # noqa: S101  callers have looked
+    bundle = find_bundle(history, request.wanted.resume)
     interrupted = bundle.read()
-    had, now = interrupted.config.gate, request.config.gate
+    had, now = interrupted.config.gate, request.wanted.job.gate
     # Gates given now override those that the job began with.
     gate = now if now.any else had.model_copy(update={"exit": now.exit or had.exit})
-    rounds.check(request.config, gate, distributed=request.distributed)
+    rounds.check(request.wanted.job, gate, distributed=request.distributed)
     baseline = _baseline(request, gate, history, interrupted)
     lock = _held(bundle)
     undo.callback(os.close, lock)
-    record = _resumed_record(bundle, request.config, gate)
+    record = _resumed_record(bundle, request.wanted.job, gate)
     bundle.sweep()
     unselected = sum(result.node_id not in request.chosen for result in bundle.results())
-    return _Locked(bundle, record, lock, baseline, unselected)
+    return Begun(bundle, history, record, lock, unselected=unselected, baseline=baseline)
 
 
-def _new(request: Request, history: History, undo: contextlib.ExitStack) -> _Locked:
-    wanted = _new_record(request)
-    baseline = _baseline(request, request.config.gate, history, wanted)
-    bundle, record, is_new = _made(request.config.directory, wanted)
-    if is_new:
+def _new(request: Request, history: History, undo: contextlib.ExitStack) -> Begun:
+    """Make the bundle of a job, and lock it. One that was announced gets this process as its owner."""
+    record, directory = _new_record(request), request.wanted.job.directory
+    baseline = _baseline(request, request.wanted.job.gate, history, record)
+    try:
+        announced = JobBundle.open(directory, record.id).read()
+    except InputError:
+        bundle = JobBundle.create(directory, record)
         undo.callback(remove_tree, bundle.root)
+    else:
+        if announced.status is not JobStatus.INITIALIZING:
+            raise InputError(
+                f"job {record.id} is there already; take it up again with --bench-resume {record.id}"
+            )
+        bundle = JobBundle(directory, record.id)
+        record = record.model_copy(update={"created_at": announced.created_at})
     lock = _held(bundle)
     undo.callback(os.close, lock)
-    return _Locked(bundle, record, lock, baseline)
+    return Begun(bundle, history, record, lock, baseline=baseline)
 
 
 def _baseline(request: Request, gate: GateConfig, history: History, job: JobRecord) -> Resolved | None:
@@ -180,7 +164,6 @@ def _baseline(request: Request, gate: GateConfig, history: History, job: JobReco
 
     Raises:
         InputError: there is no such baseline, and the user did not say that this is a first run; it cannot be read.
-
     """
     if gate.baseline is None:
         return None
@@ -190,15 +173,15 @@ def _baseline(request: Request, gate: GateConfig, history: History, job: JobReco
         found = resolve(
             gate.baseline,
             history=history,
-            directory=request.config.directory,
+            directory=request.wanted.job.directory,
             root=request.root,
             job=job,
             benchmarks=request.benchmarks,
         )
         return usable(found, gate)
     except InputError as error:
-        said = gate.baseline == request.config.gate.baseline
-        blame = request.baseline_origin if said else f"the baseline job {job.id} was asked for"
+        said = gate.baseline == request.wanted.job.gate.baseline
+        blame = request.wanted.baseline_origin if said else f"the baseline job {job.id} was asked for"
         raise InputError(f"{blame}: {error}") from None
 
 
@@ -222,12 +205,12 @@ def _new_record(request: Request) -> JobRecord:
     arguments = redact_arguments(request.arguments)
     said = split(arguments)
     return JobRecord(
-        id=request.job_id or new_job_id(now),
-        name=request.config.name,
+        id=request.wanted.job_id or new_job_id(now),
+        name=request.wanted.job.name,
         status=JobStatus.RUNNING,
         created_at=now,
         owner=current_owner(),
-        config=request.config,
+        config=request.wanted.job,
         planned=sum(request.planned.values()),
         partial=request.partial,
         narrowed=request.narrowed,
@@ -239,23 +222,9 @@ def _new_record(request: Request) -> JobRecord:
             directory=request.directory,
             rootdir=request.root,
         ),
-        parent=request.parent or request.rescore,
+        parent=request.wanted.parent or request.wanted.rescore,
         reproducibility=reproducibility(["pytest", *request.arguments], request.root),
     )
-
-
-def _made(directory: Path, record: JobRecord) -> tuple[JobBundle, JobRecord, bool]:
-    """Return the bundle of a new job, and whether it was made: an announced one gets this process as its owner."""
-    try:
-        announced = JobBundle.open(directory, record.id).read()
-    except InputError:
-        return JobBundle.create(directory, record), record, True
-    if announced.status is not JobStatus.INITIALIZING:
-        raise InputError(
-            f"job {record.id} is there already; take it up again with --bench-resume {record.id}"
-        )
-    record = record.model_copy(update={"created_at": announced.created_at})
-    return JobBundle.open(directory, record.id), record, False
 
 
 def _resumed_record(bundle: JobBundle, now: JobConfig, gate: GateConfig) -> JobRecord:
@@ -275,17 +244,23 @@ def _resumed_record(bundle: JobBundle, now: JobConfig, gate: GateConfig) -> JobR
             "finished_at": None,
             "message": None,
             # A resume may override how trials run, not what they are.
-            "config": record.config.model_copy(update={**_in_force(now), "gate": gate}),
+            "config": record.config.model_copy(update={**_in_force(record.config, now), "gate": gate}),
             "totals": Totals(),
             "resumed_at": (*record.resumed_at, datetime.datetime.now(datetime.UTC)),
         }
     )
 
 
-def _in_force(now: JobConfig) -> dict[str, Any]:
-    """Return the settings that a resumed job takes from the call that resumes it."""
-    names = (setting.name for setting in SETTINGS if setting.resumable)
-    return {name: getattr(now, name) for name in names if name in JobConfig.model_fields}
+def _in_force(had: JobConfig, now: JobConfig) -> dict[str, Any]:
+    """Return the settings that a resumed job takes from the call that resumes it, for all and for one benchmark."""
+    names = {setting.name for setting in SETTINGS if setting.resumable}
+    own, none = names & Overrides.model_fields.keys(), Overrides()
+    per_benchmark = {}
+    for benchmark in had.per_benchmark | now.per_benchmark:
+        taken = now.per_benchmark.get(benchmark, none).model_dump(include=own)
+        per_benchmark[benchmark] = had.per_benchmark.get(benchmark, none).model_copy(update=taken)
+    values = {name: getattr(now, name) for name in names & JobConfig.model_fields.keys()}
+    return {**values, "per_benchmark": per_benchmark}
 
 
 def _attempts(config: JobConfig) -> str:

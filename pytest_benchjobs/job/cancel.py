@@ -28,7 +28,6 @@ def cancel(directory: Path, bundle: JobBundle, timeout: float) -> JobRecord:
     Raises:
         InputError: `job.json` is missing or damaged.
         DiskFull, ResultsUnwritable, OSError: the directory refuses.
-
     """
     started = time.monotonic()
     requested = False
@@ -62,7 +61,6 @@ def finish(directory: Path, bundle: JobBundle) -> None:
     Raises:
         InputError: `job.json` is missing or damaged.
         DiskFull, ResultsUnwritable: the directory refuses.
-
     """
     record = bundle.read()
     with HistoryReader.of(directory) as history:

@@ -96,7 +96,6 @@ def settle(
         stopped_by: The status for which the heartbeat stopped the job, if it did.
         stopped: Why not everything was run, where pytest knows.
         timeout: The seconds the job was given.
-
     """
     missing = planned - len(results)
     cut = any(one.failure is not None and one.failure.class_ == BudgetSpent.code for one in results)
@@ -149,7 +148,6 @@ def end(
     Raises:
         InputError: `job.json` is missing or damaged.
         DiskFull, ResultsUnwritable: the directory refuses.
-
     """
     ended = Ended()
     with noting("results"):
@@ -180,7 +178,6 @@ def is_complete(layout: JobLayout) -> bool:
 
     Raises:
         InputError: the files of the job belong to another user.
-
     """
     return is_file(layout.junit) and not layout.flight.exists() and not has_beaten(layout.root)
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..agents.capabilities import incompatibility
-from ..model.result import Failure, Outcome
+from ..model.result import INCOMPATIBLE, Failure, Outcome
 from ..store.text import clean
 from ..trial.prepare import Prepared, Services, prepare
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from .reuse import Reuse
     from .ticket import Ticket
 
-INCOMPATIBLE = "incompatible"
-"""Class of trials that are skipped because their agent or the sandboxes lack what the scenario requires."""
 _REAL = (Outcome.PASSED, Outcome.FAILED)
 
 
@@ -60,67 +58,51 @@ class Skip:
 Fate = Run | Take | Skip
 
 
+@dataclasses.dataclass(slots=True)
 class Fates:
     """Decides about trials of one job."""
 
-    def __init__(
-        self,
-        job: JobConfig,
-        bundle: JobBundle,
-        agents: Mapping[str, Agent],
-        *,
-        resumed: bool = False,
-        rescored: bool = False,
-    ) -> None:
-        self.decided: dict[tuple[str, str], str] = {}
-        """Benchmark and agent -> why no further attempt of it runs."""
-        self.changed: dict[str, str] = {}
-        """Trials that had ended before the job was resumed, and the parts of their signature that changed."""
-        self._job = job
-        self._bundle = bundle
-        self._agents = agents
-        self._services: Services | None = None
-        self._reuse: Reuse | None = None
-        self._resumed = resumed
-        self._rescored = rescored
-
-    def equip(self, services: Services, reuse: Reuse | None) -> None:
-        """Give it what it looks at trials with; without, it knows only what needs no sandboxes."""
-        self._services = services
-        self._reuse = None if self._rescored else reuse
+    job: JobConfig
+    bundle: JobBundle
+    agents: Mapping[str, Agent]
+    resumed: bool = False
+    rescored: bool = False
+    decided: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+    """Benchmark and agent -> why no further attempt of it runs."""
+    changed: dict[str, str] = dataclasses.field(default_factory=dict)
+    """Trials that had ended before the job was resumed, and the parts of their signature that changed."""
+    services: Services | None = None
+    """Where it looks at trials; without, it knows only what needs no sandboxes."""
+    reuse: Reuse | None = None
 
     def may_take(self, ticket: Ticket) -> bool:
         """Tell whether a trial may have a result before it runs. Cheap."""
         # A worker that died may have left results of a group of attempts.
-        return self._resumed or self._reuse is not None or ticket.shares_verdict
+        return self.resumed or self.reuse is not None or ticket.shares_verdict
 
     def decide(self, ticket: Ticket, trial: Trial) -> Fate:
         """Decide about a trial."""
         own = self._own(ticket, trial)
         if own is not None:
-            known = trial.known  # the entry in the file may have changed since the trial ended
-            return (
-                Take(own.model_copy(update={"known": known}), is_stale=True)
-                if own.known != known
-                else Take(own)
-            )
+            if own.known == trial.known:
+                return Take(own)
+            # The entry in the file has changed since the trial ended.
+            return Take(own.model_copy(update={"known": trial.known}), is_stale=True)
         skip = self.skip(ticket, trial)
         if skip is not None:
             return skip
-        if self._reuse is None or self._services is None:
+        if self.reuse is None or self.services is None:
             return Run()
         prepared: Prepared | None = None
         key: str | None = None
         try:
-            prepared = prepare(trial, self._services)
+            prepared = prepare(trial, self.services)
             key = self.image_key(trial)
-            decision = self._reuse.decide(trial, prepared.parts, key)
+            result, why = self.reuse.decide(trial, prepared.parts, key)
         except Exception as error:  # the trial reports it as an error when it runs
             problem = clean(str(error) or type(error).__name__, 2000)
             return Run("nobody knows what decides its result", prepared, key, problem)
-        if decision.result is None:
-            return Run(decision.why, prepared, key)
-        return Take(decision.result, decision.why, key)
+        return Run(why, prepared, key) if result is None else Take(result, why, key)
 
     def skip(self, ticket: Ticket, trial: Trial) -> Skip | None:
         """Decide whether a trial is skipped: by a mark, by its gate, or as something it requires is missing."""
@@ -130,27 +112,27 @@ class Fates:
         decided = self.decided.get((scenario.benchmark, trial.agent.label))
         if decided is not None and not ticket.is_fresh:
             return _skip("decided", decided)
-        if self._rescored:
+        if self.rescored:
             return None  # its agent ran in the earlier job
-        here = self._job.of(scenario.benchmark)
-        provider = None if self._services is None else self._services.provider
+        here = self.job.of(scenario.benchmark)
+        provider = None if self.services is None else self.services.provider
         lacks = None if provider is None else provider.incompatible(scenario, here)
         if lacks is None and not here.strict_capabilities:  # strict: an error, raised by preparing
-            agent = self._agents.get(trial.agent.name)
+            agent = self.agents.get(trial.agent.name)
             lacks = None if agent is None else incompatibility(scenario, agent)
         return None if lacks is None else _skip(INCOMPATIBLE, lacks)
 
     def image_key(self, trial: Trial) -> str | None:
         """Return what identifies the image of a trial; None: the image is not here."""
-        assert self._services is not None  # noqa: S101  whoever asks has sandboxes
-        provider = self._services.provider
-        return provider.identify(trial.scenario.environment, self._job.image_map, self._job.build_args)
+        assert self.services is not None  # noqa: S101  whoever asks has sandboxes
+        provider = self.services.provider
+        return provider.identify(trial.scenario.environment, self.job.image_map, self.job.build_args)
 
     def _own(self, ticket: Ticket, trial: Trial) -> TrialResult | None:
         """Return the result a trial of this very job has: of before it was resumed, or from a worker that died."""
-        if not (self._resumed or ticket.shares_verdict):
+        if not (self.resumed or ticket.shares_verdict):
             return None
-        result = self._bundle.find(trial)
+        result = self.bundle.find(trial)
         if result is None or result.outcome not in _REAL:
             return None
         self._note_change(trial, result)
@@ -158,11 +140,11 @@ class Fates:
 
     def _note_change(self, trial: Trial, result: TrialResult) -> None:
         """Note what decides the result of a trial and is no longer as it was. It was paid for, so it stays."""
-        if self._services is None or result.signature is None or result.rescored is not None:
+        if self.services is None or result.signature is None or result.rescored is not None:
             return
         with contextlib.suppress(Exception):  # whatever an agent raises, the result is there and was paid for
             before = result.signature.parts
-            now = prepare(trial, self._services).parts
+            now = prepare(trial, self.services).parts
             if changed := [name for name, digest in now.items() if before.get(name) != digest]:
                 self.changed[trial.node_id] = ", ".join(changed)
 

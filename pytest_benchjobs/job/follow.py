@@ -41,7 +41,6 @@ class Following:
 
     Raises:
         InputError: there is no such job, or its `job.json` is damaged.
-
     """
 
     def __init__(self, directory: Path, job_id: str) -> None:
@@ -70,7 +69,6 @@ class Following:
 
         Raises:
             InputError: `job.json` is gone or damaged.
-
         """
         self._read()
         landed = [

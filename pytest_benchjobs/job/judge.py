@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..model.errors import InputError
-from ..model.gate import GateConfig, GateExit, GateReport
+from ..model.gate import GateReport
 from ..model.job import JobRecord
 from ..model.result import TrialResult
 from ..store.bundle import JobBundle
@@ -19,15 +19,10 @@ if TYPE_CHECKING:
     from ..analysis.gate.job import Judged
 
 
-def is_gated(config: GateConfig) -> bool:
-    """Return whether a job is judged at its end."""
-    return config.any or config.exit in (GateExit.GATE, GateExit.BOTH)
-
-
 def judge(record: JobRecord, results: Sequence[TrialResult], baseline: Resolved | None) -> Judged | None:
     """Judge a job by its own gates; None where there are none. Never raises: what breaks makes the job invalid."""
     config = record.config.gate
-    if not is_gated(config):
+    if not config.judges:
         return None
     from ..analysis.gate.job import broken_gate, judge_job
     from ..store.rows import pair_row
@@ -44,7 +39,6 @@ def keep(bundle: JobBundle, history: History, report: GateReport | None) -> None
 
     Raises:
         DiskFull, ResultsUnwritable: the directory refuses.
-
     """
     if report is None:
         return

@@ -64,7 +64,6 @@ class Merge:
         Raises:
             InputError: it is none.
             DiskFull, ResultsUnwritable: the results directory refuses.
-
         """
         job = self._read(root)
         whole = self._parts.get(job.record.id)
@@ -81,7 +80,6 @@ class Merge:
         Raises:
             InputError: one is none, has not ended, or they cannot be one.
             DiskFull, ResultsUnwritable: the results directory refuses.
-
         """
         parts: dict[str, IncomingJob] = {}
         for root in roots:

@@ -36,7 +36,6 @@ def check_prices(job: JobConfig) -> None:
 
     Raises:
         InputError: with the line of what is wrong in it.
-
     """
     if job.prices is not None:
         from ..gateway.prices import load_prices
@@ -51,7 +50,6 @@ def make_ready(
 
     Raises:
         BenchError: an agent cannot be had, or lacks a key.
-
     """
     from ..agents.readiness import ensure, missing_keys
     from ..model.errors import InputError
@@ -76,7 +74,6 @@ def start_gateway(job: JobConfig, secrets: Mapping[str, str], spent: Usage, ledg
 
     Raises:
         InputError: the prices or the recorded traffic cannot be read.
-
     """
     from ..gateway.client import Gateway, GatewaySettings, SpendingLimits
     from ..trial.secrets import env_file_secrets, together

@@ -1,4 +1,4 @@
-"""Recorder: writes results into the history while a job runs.
+"""Recorder: writes results into the history while a job runs; and the problems of a job.
 
 The thread that reports trials only hands results over: the heartbeat writes what came in, twice a second. What a killed
 process has not written is in the bundle, and recovered from there.
@@ -6,19 +6,41 @@ process has not written is in the bundle, and recovered from there.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import threading
 import time
 from collections import deque
+from collections.abc import Iterable, Iterator
 
 from ..model.result import Outcome, TrialResult
 from ..model.usage import Usage
 from ..store.history import History
+from ..store.text import clean
 from ..store.totals import added, spent_by
-from .problems import Problems
 
 _SPACING = 4
 """Pause after a save, as a multiple of its duration: saving takes at most a fifth of the time."""
+
+
+class Problems:
+    """Problems of a job itself: lines for the user, so that trials which have ended are not lost to an exception."""
+
+    def __init__(self, lines: Iterable[str] = ()) -> None:
+        self.lines = list(lines)
+
+    def add(self, line: str) -> None:
+        """Add a line, unless it is there."""
+        if line not in self.lines:
+            self.lines.append(line)
+
+    @contextlib.contextmanager
+    def noting(self, step: str) -> Iterator[None]:
+        """Swallow what goes wrong inside, and add a line about it."""
+        try:
+            yield
+        except Exception as error:
+            self.add(f"{step}: {clean(str(error) or type(error).__name__, 500)}")
 
 
 class Recorder:

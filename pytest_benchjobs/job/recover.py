@@ -70,7 +70,6 @@ def recover(
 
     Raises:
         DiskFull, ResultsUnwritable: the directory refuses.
-
     """
     if not Layout(directory).jobs.is_dir():
         return []
@@ -130,7 +129,6 @@ def _record(bundle: JobBundle, history: History) -> JobRecord:
 
     Raises:
         InputError: it is missing or damaged, and the history cannot stand in for it.
-
     """
     path = bundle.layout.record
     if is_file(path):

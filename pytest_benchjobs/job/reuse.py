@@ -6,7 +6,6 @@ failed. One that ended in an error, was cancelled or was itself taken over is no
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,22 +21,11 @@ from ..trial.signature import signature
 _REAL = (Outcome.PASSED.value, Outcome.FAILED.value)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Decision:
-    """Decision about a trial: reuse an earlier result, or run."""
-
-    result: TrialResult | None
-    """The result to take over, as it would be in this job; None: it has to run."""
-    why: str
-    """Reason, in a line."""
-
-
 class Reuse:
     """Looks for results in the history of a results directory. Thread-safe.
 
     Raises:
         InputError: another version wrote the history.
-
     """
 
     def __init__(self, directory: Path, job_id: str, config: JobConfig) -> None:
@@ -53,34 +41,33 @@ class Reuse:
         """Close the history."""
         self._history.close()
 
-    def decide(self, trial: Trial, parts: Mapping[str, str], image_key: str | None) -> Decision:
-        """Decide whether a trial reuses an earlier result. `image_key` is None while its image is unknown.
+    def decide(
+        self, trial: Trial, parts: Mapping[str, str], image_key: str | None
+    ) -> tuple[TrialResult | None, str]:
+        """Return the result to take over, as it would be in this job, and the reason in a line; None: it has to run.
+
+        `image_key` is None while the trial's image is unknown.
 
         Raises:
             InputError, InfrastructureError: the history cannot be read.
-
         """
         if image_key is None:
-            return Decision(
-                None, "its image is not on this machine yet, so nobody knows whether it is the same"
-            )
+            return None, "its image is not on this machine yet, so nobody knows whether it is the same"
         own = signature(parts, image_key)
         with self._lock:
             rows = [row for row in self._history.samples(own.value, trial.attempt) if row.job != self._job_id]
         real = [row for row in rows if row.outcome in _REAL]
         if self._config.rerun_errors and rows and rows[0].outcome == Outcome.ERROR:
-            return Decision(
-                None, f"its latest run, in job {rows[0].job}, ended in an error ({rows[0].class_})"
-            )
+            return None, f"its latest run, in job {rows[0].job}, ended in an error ({rows[0].class_})"
         if not real:
-            return Decision(None, self._why_none(trial, own, rows))
+            return None, self._why_none(trial, own, rows)
         if self._config.rerun_failed and real[0].outcome == Outcome.FAILED:
-            return Decision(None, f"it failed in job {real[0].job} ({real[0].class_})")
+            return None, f"it failed in job {real[0].job} ({real[0].class_})"
         for row in real:
             result = self._take_over(trial, row, own)
             if result is not None:
-                return Decision(result, f"{row.outcome} in job {row.job}")
-        return Decision(None, f"its files of job {real[0].job} are gone")
+                return result, f"{row.outcome} in job {row.job}"
+        return None, f"its files of job {real[0].job} are gone"
 
     def _take_over(self, trial: Trial, row: TrialRow, own: Signature) -> TrialResult | None:
         try:

@@ -6,6 +6,7 @@ looks worse is.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -27,7 +28,6 @@ def check(job: JobConfig, gate: GateConfig, *, distributed: bool) -> None:
 
     Raises:
         InputError: they do not.
-
     """
     if not (gate.until_decided or gate.confirm):
         return
@@ -55,51 +55,46 @@ def check(job: JobConfig, gate: GateConfig, *, distributed: bool) -> None:
         raise InputError(f"--bench-until-decided: {why}")
 
 
+@dataclasses.dataclass(slots=True)
 class Rounds(Generic[T]):
-    """Trials of a job, batch by batch: each batch waits until the one before has landed.
+    """Trials of a job, batch by batch: each batch waits until the one before has landed."""
 
-    `decided` (benchmark and agent -> why no further attempt of it runs) and `reports` are the job's, and are filled
-    here. `say` shows a line to the user.
-    """
+    job_id: str
+    job: JobConfig
+    gate: GateConfig
+    before: Side | None
+    """The baseline, if there is one."""
+    decided: dict[tuple[str, str], str]
+    """The job's: benchmark and agent -> why no further attempt of it runs. Filled here."""
+    reports: list[RoundReport]
+    """The job's. Filled here."""
+    say: Callable[[str], None]
+    """Shows a line to the user."""
+    _rows: list[PairRow] = dataclasses.field(default_factory=list)
 
-    def __init__(
-        self,
-        job_id: str,
-        job: JobConfig,
-        gate: GateConfig,
-        before: Side | None,
-        *,
-        decided: dict[tuple[str, str], str],
-        reports: list[RoundReport],
-        say: Callable[[str], None],
-    ) -> None:
-        self._job_id = job_id
-        self._job = job
-        self._gate = gate
-        self._before = before if gate.until_decided or gate.confirm > 0 else None
-        self._decided = decided
-        self._reports = reports
-        self._say = say
-        self._rows: list[PairRow] = []
+    def __post_init__(self) -> None:
+        """Forget the baseline where there are neither rounds nor fresh attempts."""
+        if not (self.gate.until_decided or self.gate.confirm > 0):
+            self.before = None
 
     def saw(self, result: TrialResult) -> None:
         """Note a result that has landed."""
-        if self._before is not None:
+        if self.before is not None:
             from ..store.rows import pair_row
 
             self._rows.append(pair_row(result))
 
     def batches(self, tickets: list[T]) -> Iterator[list[T]]:
         """Yield trials that may run at once."""
-        if self._before is None or not self._gate.until_decided:
+        if self.before is None or not self.gate.until_decided:
             yield tickets
             return
         cells = {(ticket.benchmark, ticket.agent.label) for ticket in tickets}
         numbers = sorted({ticket.attempt for ticket in tickets})
         for number in numbers:
             yield [ticket for ticket in tickets if ticket.attempt == number]
-            if not self._decided.keys() >= cells:
-                self._look(number, self._before)
+            if not self.decided.keys() >= cells:
+                self._look(number, self.before)
 
     def _look(self, number: int, before: Side) -> None:
         from ..analysis.gate.rounds import decided, looks
@@ -107,16 +102,16 @@ class Rounds(Generic[T]):
         found = looks(
             self._now(),
             before,
-            self._gate,
+            self.gate,
             number=number,
-            rounds=lambda benchmark: self._job.of(benchmark).attempts,
+            rounds=lambda benchmark: self.job.of(benchmark).attempts,
         )
         # Pairs that an earlier round decided have no new attempts. Their reports stay.
-        fresh = [one for one in found if (one.benchmark, one.agent) not in self._decided]
+        fresh = [one for one in found if (one.benchmark, one.agent) not in self.decided]
         keys = {(one.rule, one.benchmark, one.agent) for one in fresh}
-        kept = [one for one in self._reports if (one.rule, one.benchmark, one.agent) not in keys]
-        self._reports[:] = [*kept, *fresh]
-        self._decided.update(decided(fresh))
+        kept = [one for one in self.reports if (one.rule, one.benchmark, one.agent) not in keys]
+        self.reports[:] = [*kept, *fresh]
+        self.decided.update(decided(fresh))
         self._tell(fresh)
 
     def fresh(self, tickets: Iterable[T], another: Callable[[T, int, int], T]) -> list[T]:
@@ -124,20 +119,20 @@ class Rounds(Generic[T]):
 
         `another` makes one from a ticket, given how many attempts there are and the number of the new one.
         """
-        if self._before is None or not self._gate.confirm:
+        if self.before is None or not self.gate.confirm:
             return []
         from ..analysis.gate.rounds import to_confirm
 
         latest = {(ticket.benchmark, ticket.scenario, ticket.agent.label): ticket for ticket in tickets}
         fresh: list[T] = []
-        for key in to_confirm(self._now(), self._before):
+        for key in to_confirm(self._now(), self.before):
             if key in latest:
-                attempts = self._job.of(key[0]).attempts
-                numbers = range(attempts + 1, attempts + 1 + self._gate.confirm)
+                attempts = self.job.of(key[0]).attempts
+                numbers = range(attempts + 1, attempts + 1 + self.gate.confirm)
                 fresh += [another(latest[key], attempts, number) for number in numbers]
         if fresh:
             scenarios = len({ticket.scenario for ticket in fresh})
-            self._say(
+            self.say(
                 f"bench: {scenarios} {'scenario looks' if scenarios == 1 else 'scenarios look'} worse than in the "
                 f"baseline: {len(fresh)} fresh attempts"
             )
@@ -146,11 +141,11 @@ class Rounds(Generic[T]):
     def _now(self) -> Side:
         from ..analysis.sides import side
 
-        return side(self._job_id, [(self._job_id, self._rows)])
+        return side(self.job_id, [(self.job_id, self._rows)])
 
     def _tell(self, found: Sequence[RoundReport]) -> None:
         for one in found:
             where = f"{one.benchmark}, {one.agent}, {one.rule}"
-            self._say(
+            self.say(
                 f"bench: round {one.round} of {one.rounds}: {where}: {one.stop or 'undecided'}: {one.why}"
             )

@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ..model.errors import BenchError
+from ..model.errors import BenchError, InfrastructureError
 from ..model.job import Decisions, JobConfig, JobRecord, JobStatus
 from ..model.result import Failure, TrialResult
 from ..model.usage import Usage
@@ -21,8 +21,7 @@ from . import models
 from .end import Ending, end, in_order, settle
 from .heartbeat import Heartbeat
 from .judge import judge
-from .problems import Problems
-from .recorder import Recorder
+from .recorder import Problems, Recorder
 from .ticket import Ticket
 from .trials import Supplies, Trials
 
@@ -57,7 +56,7 @@ class RunningJob(Generic[T]):
     ) -> None:
         self.config = config
         self.bundle = bundle
-        self.gate = config.gate if begun is None else begun.gate
+        self.gate = config.gate if begun is None else begun.record.config.gate
         """Rules by which the job is judged."""
         self.resumed = resumed
         self.unselected = 0 if begun is None else begun.unselected
@@ -89,7 +88,6 @@ class RunningJob(Generic[T]):
 
         Raises:
             InputError: the prices or the recorded traffic cannot be read.
-
         """
         assert self.recorder is not None  # noqa: S101  it writes the history
         root, supplies = self.bundle.root, self._supplies
@@ -98,10 +96,13 @@ class RunningJob(Generic[T]):
         spent = most(self.bundle.read().spent, spent_by(self.bundle.results()))
         self._spent_before = most(spent, ledger.noted(root))
         if models.needed(self.config, supplies.agents, supplies.secrets):
-            self._gateway = models.start_gateway(
-                self.config, supplies.secrets, self._spent_before, self.bundle.layout.spent
-            )
-            self.gateway_address = self._gateway.address
+            try:
+                self._gateway = models.start_gateway(
+                    self.config, supplies.secrets, self._spent_before, self.bundle.layout.spent
+                )
+                self.gateway_address = self._gateway.address
+            except InfrastructureError as error:
+                self.trials.cannot_run(error)
         self.trials.open(self.gateway_address)
         sweep()
         self.trials.sweep()

@@ -50,7 +50,6 @@ class Ticket(Protocol):
 
         Raises:
             InputError: the scenario has changed since it was collected, and not for the better.
-
         """
 
     def unwanted(self) -> str | None:

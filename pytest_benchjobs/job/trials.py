@@ -21,7 +21,7 @@ from ..trial.prepare import Prepared, Services
 from .end import NO_ROOM
 from .fate import Fates, Run, Skip, Take
 from .models import models_of
-from .problems import Problems
+from .recorder import Problems
 from .reuse import Reuse
 from .ticket import Ticket
 
@@ -64,7 +64,7 @@ class Trials(Generic[T]):
         rescore: str | None,
     ) -> None:
         self.events = EventLog(bundle.root)
-        self.fates = Fates(job, bundle, supplies.agents, resumed=resumed, rescored=rescore is not None)
+        self.fates = Fates(job, bundle, supplies.agents, resumed, rescored=rescore is not None)
         self.before: Callable[[T, Trial], None] = lambda _ticket, _trial: None
         """Called in the thread of a trial before it starts."""
         self.engine_problem: Failure | None = None
@@ -81,7 +81,6 @@ class Trials(Generic[T]):
         self._rescore = rescore
         self._provider: SandboxProvider | None = None
         self._services: Services | None = None
-        self._reuse: Reuse | None = None
         self._flown: set[str] = set()
         self._fates: dict[str, Run | Skip] = {}
         """Fates that are decided, of trials that wait."""
@@ -96,7 +95,7 @@ class Trials(Generic[T]):
             self._provider = self._supplies.provider()
             self._provider.check()
         except InfrastructureError as error:
-            self.engine_problem = Failure(class_=error.code, message=clean(str(error), 2000), phase="start")
+            self.cannot_run(error)
             return
         secrets = self._supplies.secrets
         self._services = Services(
@@ -111,9 +110,13 @@ class Trials(Generic[T]):
             on_spent=self.note_spent,
             check_room=self._check_room,
         )
-        if self._job.reuse:
-            self._reuse = Reuse(self._job.directory, self._bundle.id, self._job)
-        self.fates.equip(self._services, self._reuse)
+        self.fates.services = self._services
+        if self._job.reuse and self._rescore is None:
+            self.fates.reuse = Reuse(self._job.directory, self._bundle.id, self._job)
+
+    def cannot_run(self, error: InfrastructureError) -> None:
+        """Run nothing: this error is that of every trial."""
+        self.engine_problem = Failure(class_=error.code, message=clean(str(error), 2000), phase="start")
 
     def sweep(self) -> None:
         """Remove what earlier jobs have left in the engine."""
@@ -123,9 +126,9 @@ class Trials(Generic[T]):
 
     def close(self) -> None:
         """Close the engine, with everything that this process still has there."""
-        if self._reuse is not None:
-            self._reuse.close()
-            self._reuse = None
+        if self.fates.reuse is not None:
+            self.fates.reuse.close()
+            self.fates.reuse = None
         if self._provider is not None:
             with self._problems.noting("engine"):
                 self._provider.close()
@@ -251,7 +254,6 @@ class Trials(Generic[T]):
 
         Raises:
             DiskFull: it cannot, or could not a moment ago: then nothing more is paid for.
-
         """
         if self.full is not None:
             raise DiskFull(self.full)

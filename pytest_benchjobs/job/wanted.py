@@ -26,7 +26,6 @@ from ..settings.layers import Layer, Merged, merge
 from ..settings.matrix import Matrix
 from ..settings.table import BY_NAME
 from ..sources import did_you_mean
-from ..store.bundle import stored_config
 from ..store.text import clean
 from ..trial.secrets import is_unmistakable, others_of_host, together
 
@@ -154,13 +153,13 @@ def wanted(said: Said) -> Wanted:
 
     Raises:
         InputError: something that was said is wrong, or contradicts something else.
-
     """
-    given = {name: _job_named(said, name) for name in ("job_id", "resume", "rescore", "parent", "from")}
+    jobs = {name: _job_named(said, name) for name in ("job_id", "resume", "rescore", "parent", "from")}
     _refuse_contradictions(said)
     merged = merge(said.layers)
     values = merged.values
-    secrets = _secrets(merged)
+    found = _secrets(merged)
+    secrets = {variable: one.value for variable, one in found.items()}
     base = _agents(merged, secrets)
     matrix = _matrix(merged, base)
     usual = _cells(merged, matrix, base, {})
@@ -175,8 +174,8 @@ def wanted(said: Said) -> Wanted:
         benchmarks=job.benchmarks,
         usual=usual,
         filters=tuple(values.get("filters", ())),
-        secrets={variable: found.value for variable, found in secrets.items()},
-        places={variable: found.place for variable, found in secrets.items()},
+        secrets=secrets,
+        places={variable: one.place for variable, one in found.items()},
         matrix=matrix,
         known=_known(said),
         show_incompatible=values.get("show_incompatible", False),
@@ -185,11 +184,11 @@ def wanted(said: Said) -> Wanted:
         metrics=files.get("metrics"),
         explain_reuse="explain_reuse" in said.line,
         plan="plan" in said.line,
-        from_job=_from_job(given["from"]),
-        job_id=given["job_id"],
-        resume=given["resume"],
-        rescore=given["rescore"],
-        parent=given["parent"],
+        from_job=_from_job(jobs["from"]),
+        job_id=jobs["job_id"],
+        resume=jobs["resume"],
+        rescore=jobs["rescore"],
+        parent=jobs["parent"],
         baseline_origin=merged.origin("baseline"),
     )
 
@@ -279,14 +278,15 @@ def _secrets(merged: Merged) -> dict[str, Variable]:
     return {variable: found for variable, found in looked_up.items() if found is not None}
 
 
-def _refuse_secrets(job: JobConfig, secrets: Mapping[str, Variable], merged: Merged) -> None:
+def _refuse_secrets(job: JobConfig, secrets: Mapping[str, str], merged: Merged) -> None:
     """Refuse secrets in the stored parts of a job. `_agents` has refused those in agents and parameters."""
-    given = {variable: found.value for variable, found in secrets.items()}
     hidden = {
-        name: value for name, value in together(given, others_of_host()).items() if is_unmistakable(value)
+        name: value for name, value in together(secrets, others_of_host()).items() if is_unmistakable(value)
     }
     if not hidden:
         return
+    from ..store.bundle import stored_config
+
     kept = {key: json.dumps(value) for key, value in stored_config(job).model_dump(mode="json").items()}
     for name, value in hidden.items():
         for key, text in kept.items():
@@ -296,7 +296,7 @@ def _refuse_secrets(job: JobConfig, secrets: Mapping[str, Variable], merged: Mer
                 )
 
 
-def _agents(merged: Merged, secrets: Mapping[str, Variable]) -> tuple[AgentSpec, ...]:
+def _agents(merged: Merged, secrets: Mapping[str, str]) -> tuple[AgentSpec, ...]:
     """The agents as they are written, without the defaults."""
     blame = merged.origin("agents")
     agents = tuple(merged.values.get("agents") or (AgentSpec(name="oracle"),))
@@ -304,10 +304,9 @@ def _agents(merged: Merged, secrets: Mapping[str, Variable]) -> tuple[AgentSpec,
         merged.values.get("params"),
         *(changes.get("params") for changes in merged.per_benchmark.values()),
     ]
-    given = {variable: found.value for variable, found in secrets.items()}
-    for variable, value in together(given, others_of_host()).items():
+    for variable, value in together(secrets, others_of_host()).items():
         if any(json.dumps(value, ensure_ascii=False)[1:-1] in agent.model_dump_json() for agent in agents):
-            instead = f"write ${variable} instead" if variable in given else "leave it out"
+            instead = f"write ${variable} instead" if variable in secrets else "leave it out"
             raise InputError(
                 f"{blame}: it holds the value of the secret {variable}, and would be in every report; {instead}"
             )
@@ -373,13 +372,12 @@ def _from_job(text: str | None) -> FromJob | None:
 
 
 def _paths(said: Said, merged: Merged, names: Iterable[str]) -> dict[str, Path]:
-    """Files and directories. On the command line from here, else from the rootdir."""
+    """Files and directories."""
     found = {}
     for name in names:
         text = merged.values.get(name)
         if text is not None:
-            base = said.directory if name in said.line else said.root
-            found[name] = Path(os.path.abspath(base / os.path.expanduser(text)))  # noqa: PTH100, PTH111
+            found[name] = _path(said, name, text)
     for name, is_there in (("prices", Path.is_file), ("replay", Path.is_dir)):
         if name in found and not is_there(found[name]):
             raise InputError(f"{merged.origin(name)}: {found[name]} is not there")
@@ -393,12 +391,18 @@ def _paths(said: Said, merged: Merged, names: Iterable[str]) -> dict[str, Path]:
     return found
 
 
+def _path(said: Said, name: str, text: str) -> Path:
+    """A path that is a setting: on the command line from here, else from the rootdir."""
+    base = said.directory if name in said.line else said.root
+    return Path(os.path.abspath(base / os.path.expanduser(text)))  # noqa: PTH100, PTH111
+
+
 def _gate(said: Said, merged: Merged) -> GateConfig:
     """Return what the job is judged by. A baseline in a file is from here on the command line, else from the root."""
     values = {key: merged.values[key] for key in GATE_KEYS if key in merged.values}
     kind, _, path = str(values.get("baseline", "")).partition(":")
     if kind == "file" and path.strip() and "baseline" in said.line:
-        place = os.path.abspath(said.directory / os.path.expanduser(path))  # noqa: PTH100, PTH111
+        place = str(_path(said, "baseline", path))
         values["baseline"] = "file:" + place.removeprefix(f"{said.root}{os.sep}")
     try:
         gate = gate_config(values, merged.origin)
@@ -437,8 +441,7 @@ def _known(said: Said) -> KnownFailures | None:
             raise InputError(f"{blame}: it is empty; name a file, or leave it out")
         if text == "none":
             return None
-        base = said.directory if "known" in said.line else said.root
-        path = Path(os.path.abspath(base / os.path.expanduser(text)))  # noqa: PTH100, PTH111
+        path = _path(said, "known", text)
         if not path.is_file():
             raise InputError(f"{blame}: {path} is not there")
     elif not os.path.lexists(path):

@@ -168,6 +168,11 @@ class GateConfig(Model):
         return bool(self.rules) or self.names_baseline
 
     @property
+    def judges(self) -> bool:
+        """True if a job is judged at its end."""
+        return self.any or self.exit in (GateExit.GATE, GateExit.BOTH)
+
+    @property
     def names_baseline(self) -> bool:
         """True if a baseline is named: the job is compared with it, or has to be."""
         return self.baseline not in (None, NO_BASELINE)

@@ -42,6 +42,10 @@ class FailureClass(enum.StrEnum):
     UNGRADABLE = "ungradable"
 
 
+INCOMPATIBLE = "incompatible"
+"""Class of a trial that was skipped, since its agent or sandbox lacks what the scenario requires."""
+
+
 class Failure(Model):
     """Reason why a trial is not `passed`: a class for programs and a message for people."""
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..job.judge import is_gated
 from ..model.gate import GateExit
 from ..store.text import harmless
 from .state import state_of
@@ -58,7 +57,7 @@ def _exit_status(job: Job, session: pytest.Session) -> int:
     status = int(session.exitstatus)
     if status in _FIRST:
         return status
-    gated = is_gated(job.gate)
+    gated = job.gate.judges
     asked = job.gate.exit or (GateExit.GATE if gated else GateExit.TESTS)
     # A job whose results could not be written has no verdict, and counts as invalid.
     found = _INVALID if job.judged is None else job.judged.status
@@ -77,7 +76,7 @@ def _exit_status(job: Job, session: pytest.Session) -> int:
 
 def summarise(job: Job, terminal: TerminalReporter) -> None:
     """The section of the terminal summary that is about gates. pytest's own last line knows nothing of them."""
-    if not is_gated(job.gate) or (job.judged is not None and job.judged.shown is None):
+    if not job.gate.judges or (job.judged is not None and job.judged.shown is None):
         return
     from ..report.gate_console import gate_lines
 

@@ -173,8 +173,7 @@ def _look(config: pytest.Config) -> Iterator[Callable[[ItemTicket, Trial], _Seen
     try:
         if job.reuse and Layout(job.directory).history.is_file():
             reuse = Reuse(job.directory, bundle.id, job)
-        fates = Fates(job, bundle, agents)
-        fates.equip(services, reuse)
+        fates = Fates(job, bundle, agents, services=services, reuse=reuse)
 
         def look(ticket: ItemTicket, trial: Trial) -> _Seen:
             fate = fates.decide(ticket, trial)

@@ -289,7 +289,7 @@ def tell_left_out(
     terminal: TerminalReporter, config: pytest.Config, results: Iterable[TrialResult] = ()
 ) -> None:
     """Print trials left out by the matrix or by capabilities: counts, or all with `--bench-show-incompatible`."""
-    from ..job.fate import INCOMPATIBLE
+    from ..model.result import INCOMPATIBLE
 
     cells = state_of(config).left_out
     trials = {

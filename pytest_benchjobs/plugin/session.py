@@ -114,9 +114,8 @@ def supplies_of(config: pytest.Config) -> Supplies:
 
 
 def _request(config: pytest.Config, planned: Mapping[str, int], chosen: Collection[str]) -> Request:
-    asked = read(config)
     return Request(
-        config=asked.job,
+        wanted=read(config),
         planned=planned,
         arguments=tuple(call_arguments(config)),
         directory=Path(config.invocation_params.dir),
@@ -126,12 +125,7 @@ def _request(config: pytest.Config, planned: Mapping[str, int], chosen: Collecti
         narrowed=is_narrowed(config),
         named=is_named(config),
         distributed=_is_distributed(config),
-        job_id=asked.job_id,
-        resume=asked.resume,
         chosen=chosen,
-        rescore=asked.rescore,
-        parent=asked.parent,
-        baseline_origin=asked.baseline_origin,
     )
 
 

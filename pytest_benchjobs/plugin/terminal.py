@@ -165,10 +165,10 @@ def _list_errors(job: Job, terminal: TerminalReporter, errors: Sequence[TrialRes
     terminal.write_line(
         f"{_count(len(errors), 'infrastructure error')} (no score): {one_line(counts, 300)}", red=True
     )
-    if job.trials.engine_problem is not None:
-        terminal.write_line(f"  {harmless(one_line(job.trials.engine_problem.message, 500))}")
+    if (problem := job.trials.engine_problem) is not None:
+        terminal.write_line(f"  {harmless(one_line(problem.message, 500))}")
         errors = [
-            error for error in errors if error.failure is None or error.failure.class_ != "engine_unavailable"
+            error for error in errors if error.failure is None or error.failure.class_ != problem.class_
         ]
     for result in errors[: _SHOWN // 2]:
         message = harmless(one_line(result.failure.message, 200)) if result.failure else ""

@@ -20,7 +20,6 @@ def read_agent(written: str | WrittenAgent) -> AgentSpec:
 
     Raises:
         InputError: it is no such thing.
-
     """
     if isinstance(written, str):
         return AgentSpec.parse(written)

@@ -29,7 +29,6 @@ def read_env_file(path: Path, shown: str | None = None) -> dict[str, Variable]:
     Raises:
         InputError: it cannot be read.
         InputErrors: every mistake in it, with file and line, and without the value.
-
     """
     shown = shown or str(path)
     try:
@@ -63,7 +62,6 @@ def _variable(text: str, position: int) -> tuple[str, str, int]:
 
     Raises:
         ValueError: no variable is there.
-
     """
     start = _START.match(text, position)
     if start is None:

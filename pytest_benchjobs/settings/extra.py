@@ -23,7 +23,6 @@ def extra_layer(text: str, directory: Path, flag: str = "--bench-extra") -> Laye
 
     Raises:
         InputErrors: every mistake in it.
-
     """
     if text.startswith("@"):
         path = directory / text[1:]
@@ -42,7 +41,6 @@ def read_file(path: Path) -> Document:
 
     Raises:
         InputError: it cannot be read, or is not a table of keys.
-
     """
     if path.suffix != ".json":
         return read_document(path, keys="profiles.md")

@@ -30,7 +30,6 @@ def read_job_file(path: Path) -> Layer:
 
     Raises:
         InputErrors: every mistake in it, with file and line.
-
     """
     return _layer(read_file(path), ())
 
@@ -40,7 +39,6 @@ def read_profile(name: str, rootdir: Path, directory: Path) -> Layer:
 
     Raises:
         InputErrors: there is none; every mistake in it, with file and line.
-
     """
     return _layer(*_profile(name, rootdir, directory))
 
@@ -52,7 +50,6 @@ def names_benchmarks(
 
     Raises:
         InputError: one is not there, or cannot be read.
-
     """
     found = [_profile(name, rootdir, directory) for name in profiles]
     found += [(read_file(path), ()) for path in job_files]
@@ -139,21 +136,11 @@ def _refuse_unknown(complaints: Complaints, data: Mapping[str, Any], place: Plac
         if ALIASES.get(key, key) not in Settings.model_fields:
             hint = did_you_mean(key, known) or " what is for agents or scorers belongs under `extra`"
             complaints.wrong((*place, key), f"unknown key;{hint}")
-    _unknown_in(complaints, WrittenMatrix, data.get("matrix"), (*place, "matrix"))
+    complaints.refuse_unknown(WrittenMatrix, data.get("matrix"), (*place, "matrix"))
     for key in ("agents", "agent"):
         listed = data.get(key)
         for index, agent in enumerate(listed if isinstance(listed, list) else []):
-            _unknown_in(complaints, WrittenAgent, agent, (*place, key, index))
-
-
-def _unknown_in(
-    complaints: Complaints, model: type[WrittenAgent | WrittenMatrix], data: object, place: Place
-) -> None:
-    for key in data if isinstance(data, dict) else ():
-        if key not in model.model_fields:
-            complaints.wrong(
-                (*place, key), f"unknown key;{did_you_mean(key, model.model_fields)}".rstrip(";")
-            )
+            complaints.refuse_unknown(WrittenAgent, agent, (*place, key, index))
 
 
 def _values(

@@ -36,60 +36,15 @@ def gate_config(
 
     Raises:
         InputError: any of it is wrong, or contradicts something else.
-
     """
-    try:
-        return _config(values, blame, asked or GateConfig())
-    except _WrongError as error:
-        raise InputError(f"{blame(error.key)}: {error}") from None
-
-
-class _WrongError(Exception):
-    def __init__(self, key: str, message: str) -> None:
-        super().__init__(message)
-        self.key = key
-
-
-def gate_value(key: str, value: Any) -> Any:
-    """Parse the value of a setting of gates, as files have it: rules, absences, points, floors by name.
-
-    Raises:
-        ValueError: it is wrong.
-
-    """
-    try:
-        match BY_NAME[key].kind:
-            case "rules":
-                return [parse_rule(text) for text in value]
-            case "absences":
-                return [parse_absence(text) for text in value]
-            case "floors":
-                return {name: _floor(key, name, amount) for name, amount in value.items()}
-            case "noise":
-                return {name: _points(points) for name, points in value.items()}
-            case "points":
-                return _points(value)
-            case "gate choice":
-                return _one_of(CHOICES[key], value)
-    except InputError as error:
-        raise ValueError(str(error)) from None
-    return value
-
-
-def _config(values: Mapping[str, Any], blame: Callable[[str], str], asked: GateConfig) -> GateConfig:
-    said: dict[str, Any] = {}
-    for key in KEYS:
-        if key in values:
-            try:
-                said[key] = gate_value(key, values[key])
-            except ValueError as error:
-                raise _WrongError(key, str(error)) from None
+    asked = asked or GateConfig()
+    said = _read(values, blame)
     baseline = said.get("baseline", asked.baseline)
     needy = ("fail_on_regression", "require_baseline", "first_run")
     needs = next((key for key in needy if said.get(key)), None)
     if baseline is None and needs is not None:
         name = _sibling(blame, needs, "baseline")
-        raise _WrongError(needs, f"there is nothing to compare with; name a baseline with {name}")
+        raise InputError(f"{blame(needs)}: there is nothing to compare with; name a baseline with {name}")
     fields = {_FIELDS.get(key, key): said[key] for key in _AS_THEY_ARE if key in said}
     rules = said.get("fail_on_regression") or [rule for rule in asked.rules if not rule.floor]
     if baseline not in (None, NO_BASELINE) and not rules:
@@ -112,6 +67,42 @@ def _config(values: Mapping[str, Any], blame: Callable[[str], str], asked: GateC
         # Set for every call in an ini file, and not for this one.
         fields |= {"require_baseline": False, "first_run": False}
     return asked.model_copy(update={"baseline": baseline, "rules": tuple(rules), **fields})
+
+
+def _read(values: Mapping[str, Any], blame: Callable[[str], str]) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    for key in KEYS:
+        if key in values:
+            try:
+                said[key] = gate_value(key, values[key])
+            except ValueError as error:
+                raise InputError(f"{blame(key)}: {error}") from None
+    return said
+
+
+def gate_value(key: str, value: Any) -> Any:
+    """Parse the value of a setting of gates, as files have it: rules, absences, points, floors by name.
+
+    Raises:
+        ValueError: it is wrong.
+    """
+    try:
+        match BY_NAME[key].kind:
+            case "rules":
+                return [parse_rule(text) for text in value]
+            case "absences":
+                return [parse_absence(text) for text in value]
+            case "floors":
+                return {name: _floor(key, name, amount) for name, amount in value.items()}
+            case "noise":
+                return {name: _points(points) for name, points in value.items()}
+            case "points":
+                return _points(value)
+            case "gate choice":
+                return _one_of(CHOICES[key], value)
+    except InputError as error:
+        raise ValueError(str(error)) from None
+    return value
 
 
 def _sibling(blame: Callable[[str], str], key: str, other: str) -> str:

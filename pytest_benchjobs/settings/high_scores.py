@@ -25,7 +25,6 @@ def read_high_scores(path: Path) -> dict[str, HighScore]:
 
     Raises:
         InputError: the file cannot be read, or says something else.
-
     """
     try:
         content = path.read_bytes()
@@ -51,11 +50,8 @@ def _high_score(path: Path, benchmark: str, entry: Any) -> HighScore:
         if key not in _KEYS:
             hint = did_you_mean(str(key), _KEYS).strip()
             raise InputError(f"{where}: unknown key {key!r}; {hint or 'known are ' + ', '.join(_KEYS)}")
-    unit, direction, source = (
-        entry.get("unit", "score"),
-        entry.get("direction", "higher"),
-        entry.get("source"),
-    )
+    unit, direction = entry.get("unit", "score"), entry.get("direction", "higher")
+    source = entry.get("source")
     if unit not in ("score", "%"):
         raise InputError(f"{where}: unit {unit!r}; `score` (from 0 to 1) or `%` is expected")
     if direction != "higher":

@@ -152,11 +152,10 @@ def read_known(path: Path, shown: str, today: datetime.date) -> KnownFailures:
 
     Raises:
         InputErrors: every mistake in it, with file and line; an entry whose last day was before `today` is one.
-
     """
     document = read_document(path, keys="known-failures.md")
     complaints = Complaints(document)
-    _refuse_unknown(complaints, WrittenKnownFile, document.data, ())
+    complaints.refuse_unknown(WrittenKnownFile, document.data, (), _there_are(WrittenKnownFile))
     written = document.data.get("known", [])
     if not isinstance(written, list):
         complaints.wrong(("known",), "a list of tables is expected; write [[known]] above each entry")
@@ -165,7 +164,7 @@ def read_known(path: Path, shown: str, today: datetime.date) -> KnownFailures:
     seen: dict[tuple[str | None, str, str | None], int | None] = {}
     for index, table in enumerate(written):
         place: Place = ("known", index)
-        _refuse_unknown(complaints, WrittenKnown, table, place)
+        complaints.refuse_unknown(WrittenKnown, table, place, _there_are(WrittenKnown))
         found = complaints.check(WrittenKnown, table, lambda at, place=place: (*place, *at))  # type: ignore[misc]
         if found is None:
             continue
@@ -188,11 +187,11 @@ def read_marker(keywords: Mapping[str, object], today: datetime.date, place: str
 
     Raises:
         InputError: the first thing that is wrong with them.
-
     """
     for key in keywords:
         if key not in WrittenReason.model_fields:
-            raise InputError(f"there is no keyword {key!r};{_instead(key, WrittenReason)}")
+            hint = did_you_mean(key, WrittenReason.model_fields) or _there_are(WrittenReason)
+            raise InputError(f"there is no keyword {key!r};{hint}")
     try:
         found = WrittenReason.model_validate(dict(keywords))
     except ValidationError as error:
@@ -205,14 +204,7 @@ def read_marker(keywords: Mapping[str, object], today: datetime.date, place: str
 
 def as_known(written: WrittenReason, place: str | None) -> Known:
     """Known failure as results have it."""
-    return Known(
-        mode=written.mode,
-        reason=written.reason,
-        issue=written.issue,
-        until=written.until,
-        place=place,
-        strict=written.strict,
-    )
+    return Known(**written.model_dump(include=set(WrittenReason.model_fields)), place=place)
 
 
 def what_is_wrong(written: WrittenReason, today: datetime.date) -> tuple[str, str] | None:
@@ -233,11 +225,5 @@ def known_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
 
 
-def _refuse_unknown(complaints: Complaints, model: type[Written], data: object, place: Place) -> None:
-    for key in data if isinstance(data, dict) else ():
-        if key not in model.model_fields:
-            complaints.wrong((*place, key), f"unknown key;{_instead(key, model)}")
-
-
-def _instead(key: str, model: type[Written]) -> str:
-    return did_you_mean(key, model.model_fields) or f" there are: {', '.join(model.model_fields)}"
+def _there_are(model: type[Written]) -> str:
+    return f" there are: {', '.join(model.model_fields)}"

@@ -47,7 +47,6 @@ class Matrix:
 
         Raises:
             InputError: a value twice, no values, an exclusion that can never match, or far too many cells.
-
         """
         count = len(agents)
         for name, values in self.parameters.items():
@@ -88,7 +87,6 @@ def parse_parameter(text: str) -> tuple[str, list[Any]]:
 
     Raises:
         InputError: no such form, or no value.
-
     """
     key, equals, rest = text.partition("=")
     if not equals or not key.strip():
@@ -107,7 +105,6 @@ def parse_parameters(texts: Iterable[str]) -> dict[str, list[Any]]:
 
     Raises:
         InputError: one is not of that form, or two have the same key.
-
     """
     found: dict[str, list[Any]] = {}
     for text in texts:

@@ -45,7 +45,6 @@ def parse_rule(text: str) -> Rule:
 
     Raises:
         InputError: it is none; a line that says what is wrong, at which column, and what may stand there.
-
     """
     return _Reader(text.strip()).rule()
 
@@ -57,7 +56,6 @@ def floor(metric: str, value: str | float, text: str) -> Rule:
 
     Raises:
         InputError: it is no such limit.
-
     """
     only, _, number = str(value).strip().rpartition("=")
     only, number = only.strip(), number.strip()
@@ -90,7 +88,6 @@ def parse_absence(text: str) -> Absence:
 
     Raises:
         InputError: it names nothing, or by something else.
-
     """
     text = text.strip()
     if not text or not text.isprintable() or len(text) > _LONGEST:

@@ -20,7 +20,7 @@ import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 import platformdirs
 from pydantic import Field, ValidationError
@@ -37,16 +37,6 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 _SERVICE = "benchjobs"
 _USABLE = 1.0
 """Least priority that keyring gives to backends with real protection."""
-
-
-class Keyring(Protocol):
-    """Part of a backend of the package `keyring` that is used here."""
-
-    def get_password(self, service: str, username: str) -> str | None: ...  # noqa: D102
-
-    def set_password(self, service: str, username: str, password: str) -> None: ...  # noqa: D102
-
-    def delete_password(self, service: str, username: str) -> None: ...  # noqa: D102
 
 
 class _Entry(Model, defer_build=True):
@@ -84,7 +74,7 @@ class SecretStore:
         self._service = _SERVICE if directory == usual else f"{_SERVICE} {directory}"
 
     @functools.cached_property
-    def _keyring(self) -> Keyring | None:
+    def _keyring(self) -> Any:
         return usable_keyring()  # once it is needed: the package takes its time
 
     def get(self, name: str) -> Variable | None:
@@ -92,7 +82,6 @@ class SecretStore:
 
         Raises:
             InputError: others can read the file, it is damaged, or the keyring refuses.
-
         """
         entry = self._read().secrets.get(name)
         if entry is None:
@@ -105,7 +94,6 @@ class SecretStore:
 
         Raises:
             InputError: as `get`.
-
         """
         stored = self._read()
         return [
@@ -123,19 +111,15 @@ class SecretStore:
 
         Raises:
             InputError: the name or the value cannot be one; as `get`; or the directory refuses.
-
         """
         check_name(name)
         _check_value(value)
         with self._changing() as stored:
-            now = datetime.datetime.now(datetime.UTC)
-            if self._keyring is None:
-                entry = _Entry(value=value, set_at=now)
-            else:
+            if self._keyring is not None:
                 with _asking_keyring():
                     self._keyring.set_password(self._service, name, value)
-                entry = _Entry(set_at=now)
-            stored[name] = entry
+            kept_here = value if self._keyring is None else None
+            stored[name] = _Entry(value=kept_here, set_at=datetime.datetime.now(datetime.UTC))
         return next(kept for kept in self.kept() if kept.name == name)
 
     def delete(self, name: str) -> bool:
@@ -143,7 +127,6 @@ class SecretStore:
 
         Raises:
             InputError: as `set`.
-
         """
         with self._changing() as stored:
             entry = stored.pop(name, None)
@@ -160,9 +143,10 @@ class SecretStore:
         if entry.value is not None:
             return entry.value
         with _asking_keyring():
-            return self._needed_keyring(name).get_password(self._service, name)
+            kept: str | None = self._needed_keyring(name).get_password(self._service, name)
+            return kept
 
-    def _needed_keyring(self, name: str) -> Keyring:
+    def _needed_keyring(self, name: str) -> Any:
         if self._keyring is None:
             raise InputError(
                 f"the secret {name} is in the keyring of this system, which cannot be used now; install the package "
@@ -236,7 +220,6 @@ def find(name: str) -> Variable | None:
 
     Raises:
         InputError: as `SecretStore.get`.
-
     """
     found = HOST.find(name)
     return SecretStore().get(name) if found is None else found
@@ -247,7 +230,6 @@ def lookup(name: str) -> str | None:
 
     Raises:
         InputError: as `SecretStore.get`.
-
     """
     found = find(name)
     return None if found is None else found.value
@@ -258,7 +240,6 @@ def check_name(name: str) -> None:
 
     Raises:
         InputError: it cannot.
-
     """
     if not _NAME.fullmatch(name):
         raise InputError(
@@ -266,14 +247,14 @@ def check_name(name: str) -> None:
         )
 
 
-def usable_keyring() -> Keyring | None:
-    """The keyring of this system, if there is one that is worth the name."""
+def usable_keyring() -> Any:
+    """The keyring of this system, as the package `keyring` has it, if there is one that is worth the name."""
     try:
-        package: Any = importlib.import_module("keyring")
-        backend = package.get_keyring()
-        return cast("Keyring", backend) if backend.priority >= _USABLE else None
+        backend = importlib.import_module("keyring").get_keyring()
+        usable = backend.priority >= _USABLE
     except Exception:  # missing, or a backend that fails in its own way
         return None
+    return backend if usable else None
 
 
 def _check_value(value: str) -> None:

@@ -146,14 +146,9 @@ def _gate_value(name: str, value: object) -> object:
 
 @functools.cache
 def _adapter(setting: Setting) -> TypeAdapter[Any]:
-    kind = type_of(setting)
-    if setting.kind in (
-        "policy",
-        "agents",
-        "matrix",
-    ):  # made of models, which have a configuration of their own
-        return TypeAdapter(kind)
-    return TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False))
+    # These are made of models, which have a configuration of their own.
+    of_models = setting.kind in ("policy", "agents", "matrix")
+    return TypeAdapter(type_of(setting), config=None if of_models else ConfigDict(allow_inf_nan=False))
 
 
 def validated(setting: Setting, value: Any) -> Any:
@@ -166,9 +161,8 @@ def validated(setting: Setting, value: Any) -> Any:
         return _adapter(setting).validate_python(value)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
-        if (
-            problem["type"] == "string_pattern_mismatch"
-        ):  # of all that settings have, only variables have a pattern
+        # Of all that settings have, only variables have a pattern.
+        if problem["type"] == "string_pattern_mismatch":
             raise ValueError(
                 f"{problem['input']!r} is not a name for a variable (letters, digits and '_')"
             ) from None

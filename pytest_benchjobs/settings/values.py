@@ -26,37 +26,23 @@ def parse_sample(value: object) -> object:
 
     Raises:
         ValueError: it is none.
-
     """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("a share such as 10% or a number of scenarios is expected")
+    number: object = value
+    whole = isinstance(value, int)
     if isinstance(value, str):
         text = value.strip()
         match = _SHARE.fullmatch(text)
-        if match is not None:
-            value = float(match["number"]) / 100
-            if _is_share(value):
-                return _percent(value)
-        elif text.isdecimal() and int(text) > 0:
-            return str(int(text))
-        else:
-            value = read_number(text)
-            if isinstance(value, float) and _is_share(value):
-                return _percent(value)
-    elif isinstance(value, int) and value >= 1:
-        return str(value)
-    elif isinstance(value, float) and _is_share(value):
-        return _percent(value)
-    raise ValueError(f"{value!r} is no sample; write a share such as 10%, or a number of scenarios")
-
-
-def _is_share(number: float) -> bool:
-    return 0.999e-9 <= number <= 1  # what is written as 0.0000001% is no longer quite that
-
-
-def _percent(share: float) -> str:
-    # Never in powers of ten, which `_SHARE` does not read.
-    return f"{share * 100:.9f}".rstrip("0").rstrip(".") + "%"
+        number = read_number(text) if match is None else float(match["number"]) / 100
+        whole = text.isdecimal()
+    if whole and isinstance(number, int) and number >= 1:
+        return str(number)
+    # What is written as 0.0000001% is no longer quite that.
+    if isinstance(number, float) and 0.999e-9 <= number <= 1:
+        # Never in powers of ten, which `_SHARE` does not read.
+        return f"{number * 100:.9f}".rstrip("0").rstrip(".") + "%"
+    raise ValueError(f"{number!r} is no sample; write a share such as 10%, or a number of scenarios")
 
 
 def parse_shard(value: object) -> object:
@@ -64,7 +50,6 @@ def parse_shard(value: object) -> object:
 
     Raises:
         ValueError: it is none.
-
     """
     match = _SHARD.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or not 1 <= int(match["part"]) <= int(match["parts"]):
@@ -77,7 +62,6 @@ def parse_job_name(value: object) -> object:
 
     Raises:
         ValueError: it could not be found by it.
-
     """
     if not isinstance(value, str):
         return value
@@ -96,7 +80,6 @@ def parse_ci(value: object) -> object:
 
     Raises:
         ValueError: there is no such one.
-
     """
     if value not in CI_SYSTEMS:
         raise ValueError(f"{value!r} is no CI system we know; there are: {', '.join(CI_SYSTEMS)}")
@@ -128,7 +111,6 @@ def read_value(text: str) -> Any:
 
     Raises:
         ValueError: it has something no file could have, such as NaN.
-
     """
     try:
         return read_json(text)
@@ -142,7 +124,6 @@ def read_json(text: str) -> Any:
 
     Raises:
         ValueError: it is not JSON, or has a key twice, NaN, a number too large, or is nested too deeply.
-
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -166,7 +147,6 @@ def check_plain(data: object) -> None:
 
     Raises:
         ValueError: NaN, a number too large, NUL, or nested too deeply.
-
     """
     left: list[tuple[tuple[str | int, ...], object]] = [((), data)]
     while left:

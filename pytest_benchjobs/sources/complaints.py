@@ -116,6 +116,13 @@ class Complaints:
             errors = [*errors[:MAX_SHOWN], InputError(f"... and {rest} more", path=self._document.path)]
         raise InputErrors(errors)
 
+    def refuse_unknown(self, model: type[BaseModel], data: object, place: Place, otherwise: str = "") -> None:
+        """Note as mistakes the keys that `model` does not know; `otherwise` is the hint where none is like one."""
+        for key in data if isinstance(data, dict) else ():
+            if key not in model.model_fields:
+                hint = did_you_mean(key, model.model_fields) or otherwise
+                self.wrong((*place, key), f"unknown key;{hint}".rstrip(";"))
+
     def unknown_keys(self, model: type[BaseModel], data: object, place: Place = ()) -> None:
         """Note keys `model` does not know, here and in the tables within."""
         if not isinstance(data, dict):

@@ -11,8 +11,6 @@ from typing import Any
 
 from ..model.errors import InputError
 from .plain import MAX_DEPTH, Place, dotted, unfit
-from .toml_data import load_toml
-from .toml_lines import toml_lines
 from .yaml_data import YamlBuilder
 
 MAX_BYTES = 16 << 20
@@ -94,17 +92,12 @@ def has_windows_line_ends(path: Path) -> bool:
         return False
 
 
-def _table_expected(path: Path, data: object) -> InputError:
-    found = "a list" if isinstance(data, list) else "a single value"
-    return InputError(
-        f"a table of keys (`key: value`) is expected at the top of the file, not {found}", path=path, line=1
-    )
-
-
 # --- TOML
 
 
 def _read_toml(path: Path, text: str) -> Document:
+    from .toml_data import load_toml, toml_lines  # most manifests are YAML
+
     try:
         data = load_toml(text)
     except ValueError as error:
@@ -169,7 +162,12 @@ def _read_yaml(path: Path, text: str, keys: str) -> Document:
     if data is None:
         raise InputError(f"is empty; see docs/{keys} for the keys it may have", path=path)
     if not isinstance(data, dict):
-        raise _table_expected(path, data)
+        found = "a list" if isinstance(data, list) else "a single value"
+        raise InputError(
+            f"a table of keys (`key: value`) is expected at the top of the file, not {found}",
+            path=path,
+            line=1,
+        )
     return Document(path, data, lambda place: builder.line(data, place), builder.errors)
 
 

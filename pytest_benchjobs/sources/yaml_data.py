@@ -41,9 +41,8 @@ class YamlBuilder:
         self.path = path
         self.errors: list[InputError] = []
         self._lines: dict[int, dict[str | int, int]] = {}
-        self._keep: list[
-            dict[str, Any] | list[Any]
-        ] = []  # an `id` stays that of one container as long as the container lives
+        # An `id` stays that of one container as long as the container lives.
+        self._keep: list[dict[str, Any] | list[Any]] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._values = 0
         self._plain: dict[str, Any] = {}

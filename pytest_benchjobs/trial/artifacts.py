@@ -7,6 +7,7 @@ believed only if it matches the pattern and is harmless on the host.
 
 from __future__ import annotations
 
+import dataclasses
 import fnmatch
 import os
 import posixpath
@@ -44,7 +45,6 @@ def keep_artifacts(
     Raises:
         InfrastructureError: the engine failed.
         OSError: the disk is full.
-
     """
     keeping = _Keeping(sandbox, directory, before_each)
     for spec in specs:
@@ -53,15 +53,15 @@ def keep_artifacts(
     return keeping.kept, keeping.notes
 
 
+@dataclasses.dataclass(slots=True)
 class _Keeping:
-    def __init__(self, sandbox: Sandbox, directory: Path, before_each: Callable[[], None]) -> None:
-        self.kept: list[str] = []
-        self.notes: list[str] = []
-        self._sandbox = sandbox
-        self._directory = directory
-        self._before_each = before_each
-        self._entries = 0
-        """Files and directories that patterns have brought."""
+    sandbox: Sandbox
+    directory: Path
+    before_each: Callable[[], None]
+    kept: list[str] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    entries: int = 0
+    """Files and directories that patterns have brought."""
 
     def keep(self, spec: ArtifactSpec) -> None:
         """Fetch one artifact, which may be a pattern."""
@@ -71,20 +71,20 @@ class _Keeping:
             wanted = [(source, spec.destination or _inside(source))]
         else:
             place = spec.destination or _inside(fixed)
-            top = posixpath.join(self._sandbox.workdir, fixed)
-            names = _matches(self._sandbox, top, pattern, self.notes)
+            top = posixpath.join(self.sandbox.workdir, fixed)
+            names = _matches(self.sandbox, top, pattern, self.notes)
             wanted = [(posixpath.join(fixed, name), posixpath.join(place, name)) for name in names]
         room = ARTIFACT_LIMIT
         found = False
         said: list[str] = []
         for number, (path, relative) in enumerate(wanted):
-            if pattern is not None and self._entries >= FILE_LIMIT:
+            if pattern is not None and self.entries >= FILE_LIMIT:
                 # First of all that is said of it: the names that follow are the agent's.
                 left_out = f"{len(wanted) - number} of {len(wanted)} paths are left out"
                 said.insert(0, f"artifact {pattern}: patterns have brought {FILE_LIMIT} files: {left_out}")
                 found = True
                 break
-            self._before_each()
+            self.before_each()
             try:
                 fetched = self._fetch(path, relative, room, spec)
             except OSError as error:
@@ -98,7 +98,7 @@ class _Keeping:
             found = True
             room -= fetched.bytes
             if pattern is not None:
-                self._entries += _entries(self._directory / relative)
+                self.entries += _entries(self.directory / relative)
             said += [clean(note, 300) for note in fetched.notes]
         self.notes += said[:_NOTES]
         if not found:
@@ -106,9 +106,9 @@ class _Keeping:
 
     def _fetch(self, path: str, relative: str, room: int, spec: ArtifactSpec) -> Fetched | None:
         """Fetch one path of an artifact; None: it is not there."""
-        target = self._directory / relative
-        source = posixpath.join(self._sandbox.workdir, path)
-        fetched = self._sandbox.fetch(source, target, limit=room, exclude=spec.exclude)
+        target = self.directory / relative
+        source = posixpath.join(self.sandbox.workdir, path)
+        fetched = self.sandbox.fetch(source, target, limit=room, exclude=spec.exclude)
         if fetched is not None:
             single = target.is_file()
             self.kept += [relative if single else posixpath.join(relative, name) for name in fetched.files]

@@ -37,22 +37,18 @@ class Models:
     """Variable -> key, of every provider that has one here. Redacted wherever we write."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
 class Connection:
     """The route of one trial, open while its agent works."""
 
-    def __init__(self, route: Route, keys: Mapping[str, str]) -> None:
-        self.route = route
-        self.keys = keys
-        """Variable -> key, of its endpoints: an answer may repeat one."""
-        self.mount = Mount(route.socket, SOCKET)
-        self.report: RouteReport | None = None
-        """Counts of the gateway, once it is closed."""
+    route: Route
+    keys: Mapping[str, str]
+    """Variable -> key, of its endpoints: an answer may repeat one."""
 
-    def close(self) -> RouteReport:
-        """Close the route: the agent can make no more calls; returns what the gateway counted."""
-        if self.report is None:
-            self.report = self.route.close()
-        return self.report
+    @property
+    def mount(self) -> Mount:
+        """The way to the route for the door in the container."""
+        return Mount(self.route.socket, SOCKET)
 
 
 def key_of(endpoint: Endpoint, models: Models, given: Mapping[str, str]) -> str | None:
@@ -60,7 +56,6 @@ def key_of(endpoint: Endpoint, models: Models, given: Mapping[str, str]) -> str 
 
     Raises:
         AgentSetupFailed: it is missing.
-
     """
     for variable in endpoint.key_variables:
         if value := given.get(variable) or models.key_of(variable):
@@ -86,18 +81,12 @@ def connected(
 ) -> Iterator[Connection | None]:
     """Open a connection for a command that needs models; None for any other.
 
-    Args:
-        command: Of the agent.
-        models: How to reach them.
-        trial: Whose connection it is.
-        given: Keys that were given to the agent.
-        secrets: Of the trial: they are not recorded.
-        carried: Of the report of its last try: limits and usage are of all tries.
+    `given` are keys that were given to the agent. `secrets` are not recorded. `carried` is of the report of the trial's
+    last try: limits and usage are of all tries.
 
     Raises:
         AgentSetupFailed: a key is missing.
         GatewayLost: the gateway is not there.
-
     """
     if command is None or not command.endpoints:
         yield None
@@ -108,12 +97,11 @@ def connected(
     keys = {one.endpoint.key_variables[0]: one.key for one in upstreams if one.key is not None}
     terms = Terms(models.limits, _callable_models(command, models, trial), secrets or {}, carried)
     with open_route(models.address, trial_name(trial), upstreams, terms) as route:
-        connection = Connection(route, keys)
         try:
-            yield connection
+            yield Connection(route, keys)
         finally:
             with contextlib.suppress(GatewayLost):
-                connection.close()
+                route.close()
 
 
 def usage_notes(report: RouteReport) -> list[str]:

@@ -24,15 +24,8 @@ from .secrets import env_file_secrets, secrets_of, together
 class TrialContext:
     """One try of a trial: what it is about, what it has found out, what must not be let out.
 
-    Args:
-        trial: What to run.
-        services: What all trials of the process share.
-        cancellation: How the trial is told to stop.
-        directory: Where it writes.
-        clock: When the trial began.
-        original: The result of a trial that was kept and is graded anew; None: an agent works.
-        before: The try before this one.
-
+    `original` is the result of a trial that was kept and is graded anew; None: an agent works. `before` is the try
+    before this one, of the trial that began with `clock`.
     """
 
     def __init__(

@@ -66,7 +66,6 @@ def end_agent(sandbox: Sandbox, grading: Grading, *, carried: bool = False, most
     Raises:
         Ungradable: it left nothing that can be graded.
         InfrastructureError: the engine failed.
-
     """
     running = sandbox.processes()
     leftovers = _listed(running)

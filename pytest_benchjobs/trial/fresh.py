@@ -32,7 +32,6 @@ def collect(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
     Raises:
         ImageMissing: a patch is wanted of a container that was kept: how it began is unknown.
         InfrastructureError: the engine failed.
-
     """
     if not fresh.patch:
         paths = {
@@ -59,7 +58,6 @@ def deliver(carried: Carried, sandbox: Sandbox) -> None:
     Raises:
         EnvironmentFailed: what is gone cannot be removed there.
         InfrastructureError: the engine failed.
-
     """
     for paths in _batches(carried.gone):
         tail = Tail()

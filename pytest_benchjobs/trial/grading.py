@@ -64,7 +64,6 @@ def grade_untouched(context: TrialContext) -> None:
 
     Raises:
         InfrastructureError: that fails, too.
-
     """
     with untouched_sandbox(context, "control") as (control, _):
         end_agent(control, context.limits.grading)

@@ -81,11 +81,9 @@ def ending_of(
         return Ending.CRASHED, reading.message
     if said is not None and reading is not None:
         return said, reading.message
-    return (
-        (Ending.CRASHED, f"the agent exited with status {result.exit_status}")
-        if result.exit_status
-        else (None, None)
-    )
+    if result.exit_status:
+        return Ending.CRASHED, f"the agent exited with status {result.exit_status}"
+    return None, None
 
 
 def _kept_waiting(result: ExecResult, report: RouteReport, agent_timeout: float) -> bool:

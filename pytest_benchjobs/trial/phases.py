@@ -24,13 +24,9 @@ _BEFORE_THE_AGENT = (_FIRST, "image", "start")
 
 
 class Phases:
-    """The phases of one try, which follow each other without a gap.
+    """The phases of one try, which follow each other without a gap. Times are seconds since the trial began.
 
-    Args:
-        clock: Of the trial; times are seconds since it began.
-        cancellation: What `enter_unless_cancelled` looks at.
-        on_phase: Called with the name of each phase that begins.
-
+    `on_phase` is called with the name of each phase that begins.
     """
 
     def __init__(self, clock: Clock, cancellation: Cancellation, on_phase: Callable[[str], None]) -> None:

@@ -19,7 +19,7 @@ from ..scoring.protocol import Scorer
 from ..sources.template import fill
 from ..store.bundle import JobBundle
 from .limits import Limits
-from .secrets import keys_taken, model_keys, secrets_of, split, without_keys
+from .secrets import keys_taken, model_keys, secrets_of, split, tables_after_agent, without_keys
 from .signature import parts_of
 
 if TYPE_CHECKING:
@@ -74,7 +74,6 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         InputError: there is no such agent or kind of scorer, or a variable of the host is missing.
         AgentSetupFailed: a requirement of the scenario, or something the agent needs, is missing.
         OSError: a file of the scenario cannot be read.
-
     """
     scenario, spec = trial.scenario, trial.agent
     config = services.config.of(scenario.benchmark)
@@ -133,12 +132,7 @@ def _check_keys(trial: Trial, config: JobConfig) -> None:
     What the agent left there could read it.
     """
     scenario = trial.scenario
-    tables = [(f"scorer {scorer.name!r}", scorer.env) for scorer in scenario.scorers]
-    if (fresh := scenario.fresh_container) is not None and fresh.environment is not None:
-        tables.append(("the container for grading", fresh.environment.env))
-    if scenario.reference is not None:
-        tables.append(("the reference solution", scenario.reference.env))
-    for whose, table in tables:
+    for whose, table in tables_after_agent(scenario):
         taken = sorted(set(keys_taken(table, model_keys(config)).values()) - set(config.allow_key))
         if taken:
             raise InputError(

@@ -6,7 +6,7 @@ import contextlib
 import enum
 import itertools
 import secrets
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -80,7 +80,6 @@ def without_keys(table: Mapping[str, str], keys: Container[str] = MODEL_KEYS) ->
 
     Raises:
         InputError: variables of the host are missing.
-
     """
     return {**fill(table, HOST), **dict.fromkeys(keys_taken(table, keys), PLACEHOLDER_KEY)}
 
@@ -126,12 +125,8 @@ def secrets_of(scenario: Scenario, config: JobConfig, given: Mapping[str, str]) 
     What a manifest says itself is none. What it takes from the host, or the job is given, under such a name is one.
     """
     pairs = [*given.items()]
-    reference = scenario.reference
-    tables = [config.env, scenario.environment.env, scenario.agent_env]
-    if (fresh := scenario.fresh_container) is not None and fresh.environment is not None:
-        tables.append(fresh.environment.env)
-    tables += [*(scorer.env for scorer in scenario.scorers), reference.env if reference is not None else {}]
-    for table in tables:
+    tables = (table for _, table in tables_after_agent(scenario))
+    for table in (config.env, scenario.environment.env, scenario.agent_env, *tables):
         for name, value in table.items():
             filled = value
             with contextlib.suppress(InputError):  # which `fill` will say again where it matters
@@ -144,6 +139,16 @@ def secrets_of(scenario: Scenario, config: JobConfig, given: Mapping[str, str]) 
             if secret:
                 pairs.append((name, filled))
     return _by_name(pairs)
+
+
+def tables_after_agent(scenario: Scenario) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Variables of what runs in a container that an agent has been in, or instead of one: whose, and the table."""
+    for scorer in scenario.scorers:
+        yield f"scorer {scorer.name!r}", scorer.env
+    if (fresh := scenario.fresh_container) is not None and fresh.environment is not None:
+        yield "the container for grading", fresh.environment.env
+    if scenario.reference is not None:
+        yield "the reference solution", scenario.reference.env
 
 
 def together(*tables: Mapping[str, str]) -> dict[str, str]:
@@ -176,19 +181,11 @@ def redacted(fact: Any, redactor: Redactor) -> Any:
 def redact_files(directory: Path, redactor: Redactor, names: Redactor) -> dict[str, str]:
     """Rewrite the files below `directory` without secrets, and rename those whose names hold one.
 
-    A link whose name or target holds one is removed.
-
-    Args:
-        directory: Where they are.
-        redactor: For what is in them.
-        names: For their names, and for what links lead to.
-
-    Returns:
-        Path below `directory` -> the one it has now, of those whose name held a secret.
+    A link whose name or target holds one is removed: `names` redacts these, `redactor` what is in files. Returns path
+    below `directory` -> the one it has now, of those whose name held a secret.
 
     Raises:
         OSError: one cannot be rewritten.
-
     """
     moved: dict[str, str] = {}
     for path in sorted(directory.rglob("*")):
@@ -229,7 +226,6 @@ def redact_file(path: Path, redactor: Redactor) -> None:
 
     Raises:
         OSError: it cannot be rewritten.
-
     """
     temporary = path.with_name(f".{secrets.token_hex(4)}")
     try:

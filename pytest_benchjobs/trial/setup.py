@@ -11,36 +11,26 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from ..agents.builtin import shell
 from ..model.errors import EnvironmentFailed
 from ..model.scenario import Scenario
 from ..sandbox.protocol import Sandbox
 from ..scoring.output import Tail
-from .cancellation import Cancellation
-from .limits import Limits
+from .context import TrialContext
 
 _SHOWN = 200
 _OUTPUT = 1000
 
 
 class Setup:
-    """The set-up of one sandbox. `enter` begins a phase of the trial."""
+    """The set-up of one sandbox, for a scenario that is the trial's, or has another environment."""
 
-    def __init__(
-        self,
-        sandbox: Sandbox,
-        scenario: Scenario,
-        limits: Limits,
-        cancellation: Cancellation,
-        enter: Callable[[str], None],
-    ) -> None:
+    def __init__(self, context: TrialContext, sandbox: Sandbox, scenario: Scenario) -> None:
+        self._context = context
         self._sandbox = sandbox
         self._scenario = scenario
-        self._limits = limits
-        self._cancellation = cancellation
-        self._enter = enter
         self._services: list[str] = []
 
     def begin(self) -> None:
@@ -49,7 +39,6 @@ class Setup:
         Raises:
             EnvironmentFailed: a step or the health check failed.
             InfrastructureError: the engine failed.
-
         """
         environment = self._scenario.environment
         for step in self._ownership():
@@ -82,10 +71,10 @@ class Setup:
             yield f"chown -R {owner} -- " + " ".join(shlex.quote(path) for path in self._scenario.files)
 
     def _step(self, step: str, user: str | None) -> None:
-        self._enter("setup")
-        self._cancellation.check()
+        self._context.phases.enter("setup")
+        self._context.cancellation.check()
         tail = Tail()
-        timeout = self._limits.setup_timeout
+        timeout = self._context.limits.setup_timeout
         result = self._sandbox.exec(shell(step), timeout=timeout, sink=tail, user=user)
         if result.timed_out:
             raise EnvironmentFailed(f"set-up step did not end within {timeout:g} s: {step[:_SHOWN]}")
@@ -98,12 +87,12 @@ class Setup:
         check = self._scenario.environment.healthcheck
         if check is None:
             return
-        self._enter("healthcheck")
+        self._context.phases.enter("healthcheck")
         started = time.monotonic()
         failures = 0
-        multiplier = self._limits.config.timeout_multiplier
+        multiplier = self._context.config.timeout_multiplier
         while True:
-            self._cancellation.check()
+            self._context.cancellation.check()
             tail = Tail()
             timeout = check.timeout * multiplier
             result = self._sandbox.exec(shell(check.command), timeout=timeout, sink=tail)
@@ -115,4 +104,4 @@ class Setup:
                 raise EnvironmentFailed(
                     f"health check failed {failures} times: {check.command[:_SHOWN]}\n{tail.text()[-_OUTPUT:]}"
                 )
-            self._cancellation.wait(check.start_interval if starting else check.interval)
+            self._context.cancellation.wait(check.start_interval if starting else check.interval)

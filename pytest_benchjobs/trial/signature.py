@@ -36,6 +36,7 @@ from .limits import Limits
 _VERSION = 2
 """Counted up when the same content is graded in another way: nothing from before is reused then."""
 _CHUNK = 1 << 20
+_LIMITS = ("cpus", "memory", "storage", "pids", "gpus")
 _IMAGE_OR_LIMIT = {
     "image",
     "dockerfile",
@@ -43,13 +44,8 @@ _IMAGE_OR_LIMIT = {
     "build_args",
     "build_timeout",
     "setup_timeout",
-    "cpus",
-    "memory",
-    "storage",
-    "pids",
-    "gpus",
+    *_LIMITS,
 }
-_LIMITS = ("cpus", "memory", "storage", "pids", "gpus")
 _SPENDING = tuple(setting.name for setting in MODELS if setting.signed)
 _OF_BOTH = ("environment", "parameters", "limits")
 """Parts that decide what the agent does, and what its scorers do as well."""
@@ -72,7 +68,6 @@ def parts_of(
 
     Raises:
         OSError: a file of the scenario cannot be read.
-
     """
     config = limits.config
     return {
@@ -124,7 +119,6 @@ def content_of(path: Path) -> str:
 
     Raises:
         OSError: it cannot be read.
-
     """
     if not path.is_dir():
         return _file(path)

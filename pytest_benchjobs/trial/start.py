@@ -31,11 +31,7 @@ def agent_sandbox(
 ) -> Iterator[Sandbox]:
     """Start the sandbox that the agent works in, and remove it at the end, whatever happened.
 
-    Args:
-        context: Of the try. One that grades anew starts from what was kept.
-        command: Of the agent; None: no agent works.
-        connection: Of the agent with its models.
-
+    A try that grades anew starts from what was kept. `command` is None where no agent works.
     """
     original, environment = context.original, context.scenario.environment
     files = () if original is not None else _files(context, command, connection)
@@ -77,7 +73,7 @@ def untouched_sandbox(context: TrialContext, phase: str) -> Iterator[tuple[Sandb
     try:
         with context.cancellation.interrupting(grader.kill):
             context.cancellation.check()
-            setup = Setup(grader, scenario, context.limits, context.cancellation, context.phases.enter)
+            setup = Setup(context, grader, scenario)
             setup.begin()
             yield grader, setup
     finally:

@@ -57,7 +57,6 @@ def run_steps(context: TrialContext) -> Outcome:
         Ungradable: it is the agent's doing that nothing can be graded.
         InfrastructureError: something of ours, or of the world, failed.
         Exception: agents and scorers of others may raise anything.
-
     """
     prepared = context.prepared or prepare(context.trial, context.services)
     command = None if context.original is not None else prepared.command
@@ -71,7 +70,7 @@ def run_steps(context: TrialContext) -> Outcome:
         connection_of(context, command, prepared.keys) as connection,
         agent_sandbox(context, command, connection) as sandbox,
     ):
-        setup = Setup(sandbox, context.scenario, context.limits, context.cancellation, context.phases.enter)
+        setup = Setup(context, sandbox, context.scenario)
         _work(context, sandbox, setup, prepared, connection)
         try:
             carried = _end_and_grade(context, sandbox, setup)
@@ -111,8 +110,8 @@ def _end_and_grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> Car
     if context.original is None:
         if not context.is_ended:
             _end(context, sandbox, setup)
+            read_usage(context, sandbox)
             context.is_ended = True
-        read_usage(context, sandbox)
         _keep(context, sandbox)
     _collect(context, sandbox)
     end = context.findings.agent_end

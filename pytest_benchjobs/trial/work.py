@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-from ..agents.protocol import PROBLEM_FILE, PROBLEM_VARIABLE, AgentCommand, AgentReading
+from ..agents.builtin import shell
+from ..agents.protocol import PROBLEM_FILE, PROBLEM_VARIABLE, AgentCommand, AgentReading, Shell
 from ..agents.usage import USAGE_FILE, USAGE_LIMIT, USAGE_VARIABLE, said_usage
+from ..gateway.client import Route
 from ..model.agent import COMMAND
 from ..model.endpoint import GATEWAY_URL
 from ..model.errors import AgentSetupFailed, EnvironmentFailed, GatewayLost, InfrastructureError
 from ..model.result import AgentEnd
 from ..sandbox.door import DOOR_FAILED, through_door
-from ..sandbox.protocol import ExecResult, Sandbox, Stopping
+from ..sandbox.protocol import ExecResult, File, Sandbox, Stopping
+from ..scoring.output import Tail
 from ..store.log import CappedLog
 from ..store.text import clean, one_line
 from ..store.totals import added
 from .connection import Connection, connected, usage_notes
 from .context import TrialContext
-from .host_agent import HostShell
 from .outcome import ending_of, infrastructure_error
 from .prepare import Prepared
 from .secrets import model_keys, redact_file, split
@@ -32,21 +36,13 @@ def connection_of(
 ) -> Iterator[Connection | None]:
     """Connect the agent with its models, and count at the end what it used; None where it needs no connection.
 
-    Args:
-        context: Of the try.
-        command: Of the agent; None: no agent works.
-        keys: Of models, which were given to the agent.
-
+    `command` is None where no agent works; `keys` of models were given to the agent.
     """
     connection: Connection | None = None
+    models, trial = context.services.models, context.trial
     try:
         with connected(
-            command,
-            context.services.models,
-            context.trial,
-            keys,
-            secrets=context.secrets,
-            carried=context.counted,
+            command, models, trial, keys, secrets=context.secrets, carried=context.counted
         ) as connection:
             yield connection
     finally:
@@ -61,7 +57,6 @@ def run_agent(
 
     Raises:
         InfrastructureError: it could not be run, or ended for what is not its own doing.
-
     """
     command = prepared.command
     context.switch_network(sandbox, context.scenario.agent_network)
@@ -70,13 +65,13 @@ def run_agent(
     context.phases.enter_unless_cancelled("agent")
     if (limit := sandbox.limit_hit()) is not None:
         raise EnvironmentFailed(f"the set-up exceeded the {limit} limit before the agent began")
+    route = None if connection is None else connection.route
     with CappedLog(context.layout.agent_log, redactor=context.redactor) as log:
-        work = _in_sandbox if command.host is None else _on_this_machine
-        result = work(context, sandbox, command, connection, log, _variables(context, prepared, command))
+        work = _Work(context, sandbox, command, route, log, _variables(context, prepared, command))
+        result = work.in_sandbox() if command.host is None else work.on_this_machine(command.host)
     if not result.started:
         raise AgentSetupFailed(f"the agent could not be started: {log.tail(500).strip()}")
-    end = _end(context, sandbox, command, connection, log, result)
-    context.findings.agent_end = end
+    end = context.findings.agent_end = work.end(result)
     error = infrastructure_error(end.ending, end.message)
     if error is not None:
         raise error
@@ -102,11 +97,11 @@ def _count(context: TrialContext, connection: Connection) -> None:
     """Take what the gateway has counted into the findings."""
     findings = context.findings
     try:
-        report = connection.close()
+        report = connection.route.close()
     except GatewayLost as error:
         context.note(f"nobody knows what the agent used: {clean(str(error), 300)}")
         return
-    findings.usage = report.usage.model_copy(update={"source": "gateway"})
+    findings.usage = report.usage
     findings.models = {clean(name, 200): calls for name, calls in report.models.items()}
     findings.notes += usage_notes(report)
     context.counted = report.carried
@@ -142,96 +137,125 @@ def _about_the_job(context: TrialContext, agent: str, command: AgentCommand) -> 
     return {PROBLEM_VARIABLE: PROBLEM_FILE, **given}
 
 
-def _user(context: TrialContext, command: AgentCommand) -> str | None:
-    return command.user or context.scenario.agent_user or context.scenario.environment.user
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Work:
+    """An agent at work."""
+
+    context: TrialContext
+    sandbox: Sandbox
+    command: AgentCommand
+    route: Route | None
+    log: CappedLog
+    env: Mapping[str, str]
+
+    @property
+    def user(self) -> str | None:
+        scenario = self.context.scenario
+        return self.command.user or scenario.agent_user or scenario.environment.user
+
+    def in_sandbox(self) -> ExecResult:
+        """Run the command of an agent."""
+        route, limits = self.route, self.context.limits
+
+        def signal(name: str) -> None:
+            if route is not None and (pid := route.pid()) is not None:
+                self.sandbox.signal(pid, name)
+
+        return self.sandbox.exec(
+            self.command.argv if route is None else through_door(self.command.argv),
+            timeout=limits.agent_timeout,
+            silent=limits.silent_timeout,
+            stopping=None if route is None else Stopping(route.stop_asked, signal),
+            sink=self.log.write,
+            user=self.user,
+            env=self.env,
+        )
+
+    def on_this_machine(self, agent: Callable[[Shell], int]) -> ExecResult:
+        """Run the function of an agent that works from here."""
+        started = time.monotonic()
+        host = _HostShell(self)
+        status = agent(host)
+        self.context.cancellation.check()
+        stopped = host.told_to_stop
+        timed_out = stopped or host.late
+        return ExecResult(
+            None if timed_out else status,
+            timed_out=timed_out,
+            seconds=time.monotonic() - started,
+            stopped=stopped,
+        )
+
+    def end(self, result: ExecResult) -> AgentEnd:
+        """Find out how the agent ended: from its command, its own words, and the gateway."""
+        limit = self.sandbox.limit_hit()
+        reading = _read(self.context, self.command)
+        pid, report = (None, None) if self.route is None else (self.route.pid(), self.route.close())
+        if report is not None and result.exit_status == DOOR_FAILED and pid is None:
+            raise GatewayLost(self.log.tail(500).strip() or "the agent could not reach the gateway")
+        ending, message = ending_of(result, reading, report, self.context.limits.agent_timeout)
+        if limit is None and result.oom_kills and result.exit_status != 0:
+            limit = "memory"
+        return AgentEnd(
+            exit_status=result.exit_status,
+            timed_out=result.timed_out and not result.stopped,
+            silent=result.silent,
+            limit=limit,
+            ending=ending,
+            message=None if message is None else clean(one_line(message, 500)),
+            oom_kills=result.oom_kills,
+            output_bytes=self.log.received,
+        )
 
 
-def _in_sandbox(
-    context: TrialContext,
-    sandbox: Sandbox,
-    command: AgentCommand,
-    connection: Connection | None,
-    log: CappedLog,
-    env: Mapping[str, str],
-) -> ExecResult:
-    """Run the command of an agent."""
-    route = None if connection is None else connection.route
+class _HostShell:
+    """The sandbox and the gateway, for an agent that works from this machine: see `agents.protocol.Shell`."""
 
-    def signal(name: str) -> None:
-        if route is not None and (pid := route.pid()) is not None:
-            sandbox.signal(pid, name)
+    def __init__(self, work: _Work) -> None:
+        self._work = work
+        self._deadline = time.monotonic() + work.context.limits.agent_timeout
 
-    return sandbox.exec(
-        command.argv if route is None else through_door(command.argv),
-        timeout=context.limits.agent_timeout,
-        silent=context.limits.silent_timeout,
-        stopping=None if route is None else Stopping(route.stop_asked, signal),
-        sink=log.write,
-        user=_user(context, command),
-        env=env,
-    )
+    @property
+    def late(self) -> bool:
+        """True once its time is up."""
+        return time.monotonic() >= self._deadline
 
+    @property
+    def told_to_stop(self) -> bool:
+        """True once the gateway wants it to end."""
+        return self._work.route is not None and self._work.route.stop_asked()
 
-def _on_this_machine(
-    context: TrialContext,
-    sandbox: Sandbox,
-    command: AgentCommand,
-    connection: Connection | None,
-    log: CappedLog,
-    env: Mapping[str, str],
-) -> ExecResult:
-    """Run the function of an agent that works from here."""
-    started = time.monotonic()
-    shell = HostShell(
-        sandbox,
-        None if connection is None else connection.route,
-        log,
-        deadline=started + context.limits.agent_timeout,
-        user=_user(context, command),
-        env=env,
-        cancelled=lambda: context.cancellation.requested,
-    )
-    assert command.host is not None  # noqa: S101  callers have looked
-    status = command.host(shell)
-    context.cancellation.check()
-    stopped = shell.told_to_stop
-    timed_out = stopped or shell.late
-    return ExecResult(
-        None if timed_out else status,
-        timed_out=timed_out,
-        seconds=time.monotonic() - started,
-        stopped=stopped,
-    )
+    @property
+    def stopped(self) -> bool:
+        """True once it has to end."""
+        return self.late or self.told_to_stop or self._work.context.cancellation.requested
 
+    def run(self, command: str, timeout: float) -> tuple[int | None, str]:
+        """Run a shell command as the agent's user in the workdir: exit status (None: timed out), and its output."""
+        work, tail = self._work, Tail()
+        timeout = max(0.1, min(timeout, self._left()))
+        result = work.sandbox.exec(shell(command), timeout=timeout, sink=tail, user=work.user, env=work.env)
+        if result.timed_out:
+            # It runs on, and would be in the way of what comes next.
+            work.sandbox.end_commands(PROBLEM_VARIABLE)
+        return result.exit_status, tail.text()
 
-def _end(
-    context: TrialContext,
-    sandbox: Sandbox,
-    command: AgentCommand,
-    connection: Connection | None,
-    log: CappedLog,
-    result: ExecResult,
-) -> AgentEnd:
-    """Find out how an agent ended: from its command, its own words, and the gateway."""
-    limit = sandbox.limit_hit()
-    reading = _read(context, command)
-    pid = None if connection is None else connection.route.pid()
-    report = None if connection is None else connection.close()
-    if report is not None and result.exit_status == DOOR_FAILED and pid is None:
-        raise GatewayLost(log.tail(500).strip() or "the agent could not reach the gateway")
-    ending, message = ending_of(result, reading, report, context.limits.agent_timeout)
-    if limit is None and result.oom_kills and result.exit_status != 0:
-        limit = "memory"
-    return AgentEnd(
-        exit_status=result.exit_status,
-        timed_out=result.timed_out and not result.stopped,
-        silent=result.silent,
-        limit=limit,
-        ending=ending,
-        message=None if message is None else clean(one_line(message, 500)),
-        oom_kills=result.oom_kills,
-        output_bytes=log.received,
-    )
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file; a relative path starts at the workdir."""
+        self._work.sandbox.put([File(path, content=content)])
+
+    def post(self, url: str, body: Mapping[str, Any]) -> tuple[int, Any]:
+        """POST JSON to a URL of the gateway: status and JSON of the answer."""
+        if self._work.route is None:
+            raise GatewayLost("the agent has no route to a model; its `prepare` names no endpoints")
+        return self._work.route.post(url, body, max(0.1, self._left()), lambda: self.stopped)
+
+    def log(self, line: str) -> None:
+        """Add a line to the agent's log."""
+        self._work.log.write(line.encode("utf-8", "replace") + b"\n")
+
+    def _left(self) -> float:
+        return self._deadline - time.monotonic()
 
 
 def _read(context: TrialContext, command: AgentCommand) -> AgentReading | None:

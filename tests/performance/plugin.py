@@ -90,6 +90,10 @@ def pytest_benchjobs_sandboxes(config):
 """
 
 
+# Plugins that came with a dependency, and look at every item: what they cost is not ours.
+_WITHOUT = ("-p", "no:hypothesispytest", "-p", "no:anyio")
+
+
 class Cost(NamedTuple):
     """What one pytest run cost."""
 
@@ -108,7 +112,7 @@ def child(directory: Path, *args: str) -> Cost:
     # As installed, modules have their byte code beside them; only its absence would make every start slow.
     env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     done = subprocess.run(
-        [sys.executable, "-c", _CHILD, "-p", "no:cacheprovider", "-p", "no:hypothesispytest", *args],
+        [sys.executable, "-c", _CHILD, "-p", "no:cacheprovider", *_WITHOUT, *args],
         cwd=directory,
         env=env,
         capture_output=True,

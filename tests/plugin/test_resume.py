@@ -282,6 +282,21 @@ def test_what_changed_meanwhile_is_told(bench: Bench, workers: tuple[str, ...]) 
     assert job(bench)["decisions"]["changed"] == {"many.bench.yaml::a[oracle]": "scorers"}
 
 
+def test_timeouts_of_one_benchmark_are_those_of_the_call_that_resumes(bench: Bench) -> None:
+    bench.manifest({"a": "echo score=1"})
+    extra = '{"per_benchmark": {"many": {"agent_timeout": 50, "threshold": 0.5}}}'
+    bench.run("many.bench.yaml", f"--bench-extra={extra}")
+    assert job(bench)["config"]["per_benchmark"]["many"]["agent_timeout"] == 50
+    bench.run("many.bench.yaml", "--bench-resume=last", f"--bench-extra={extra}", "--bench-agent-timeout=70")
+    config = job(bench)["config"]
+    own = config["per_benchmark"]["many"]
+    assert (config["agent_timeout"], own["agent_timeout"], own["threshold"]) == (70, None, 0.5)
+    closer = '{"per_benchmark": {"many": {"scorer_timeout": 60, "threshold": 0.7}}}'
+    bench.run("many.bench.yaml", "--bench-resume=last", f"--bench-extra={closer}")
+    own = job(bench)["config"]["per_benchmark"]["many"]
+    assert (own["scorer_timeout"], own["threshold"]) == (60, 0.5)
+
+
 def test_only_with_the_same_attempts(bench: Bench) -> None:
     bench.manifest({"a": "echo score=1"})
     bench.run("many.bench.yaml", "--bench-attempts", "2")

@@ -201,6 +201,34 @@ def test_no_engine_is_one_line_and_an_error_of_every_trial(bench: Bench) -> None
         assert bench.job()["job"]["decisions"]["engine_problem"]["class"] == "engine_unavailable"
 
 
+def test_a_gateway_that_cannot_be_started_is_an_error_of_every_trial(bench: Bench) -> None:
+    bench.conftest(
+        """
+        from unittest import mock
+
+        def pytest_configure(config):
+            full = OSError(28, "No space left on device")
+            patch = mock.patch("pytest_benchjobs.gateway.client._directory", side_effect=full)
+            patch.start()
+            config.add_cleanup(patch.stop)
+        """
+    )
+    bench.toy()
+    for workers in ("0", "2"):
+        result = bench.run("-n", workers, "--bench-secret=OPENAI_API_KEY=PATH")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        result.stdout.fnmatch_lines(
+            [
+                "3 infrastructure errors (no score): 3 gateway",
+                "  the gateway to the models could not be started: *No space left on device",
+                "results: *",
+            ],
+            consecutive=True,
+        )
+        assert {trial["failure"]["class"] for trial in bench.results()} == {"gateway"}
+        assert bench.job()["job"]["decisions"]["engine_problem"]["class"] == "gateway"
+
+
 def test_a_scenario_that_vanished_since_collection_is_an_error_of_that_trial(bench: Bench) -> None:
     bench.toy()
     bench.conftest(

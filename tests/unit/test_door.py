@@ -18,7 +18,7 @@ import pytest
 
 from pytest_benchjobs.model.errors import AgentSetupFailed
 from pytest_benchjobs.sandbox.assembly import MACHINES as ASSEMBLIES
-from pytest_benchjobs.sandbox.assembly import Arm, Register
+from pytest_benchjobs.sandbox.assembly import Arm, Complaint, Register
 from pytest_benchjobs.sandbox.door import (
     DOOR,
     DOOR_FAILED,
@@ -288,6 +288,18 @@ ARM: dict[str, tuple[Callable[[Arm, int], object], str]] = {
     "arguments": (
         lambda arm, _: arm.become_arguments(),
         "d28f0cb5 f2ac6cb5 f2ccaed5 f2e40415 f9400be0 910043e1 f94003e2 8b226fe2 91004042 d2801ba8 d4000001",
+    ),
+    # neg x10, x0; mov x9, 10; for each digit, the last first: udiv x11, x10, x9; msub x10, x11, x9, x10;
+    # add x10, x10, '0'; x12: its place; strb w10, [x12]; mov x10, x11. Then str x21, [name]; write(2, text, 25); exit(5)
+    "complaint": (
+        lambda arm, at: arm.give_up(Complaint(at, 25, at + 9, at + 16), 5),
+        (
+            "cb0003ea d2800149 9ac9094b 9b09a96a 9100c14a d2801e6c f2a00c0c 3900018a "
+            "aa0b03ea 9ac9094b 9b09a96a 9100c14a d2801e4c f2a00c0c 3900018a "
+            "aa0b03ea 9ac9094b 9b09a96a 9100c14a d2801e2c f2a00c0c 3900018a "
+            "aa0b03ea d2801f0c f2a00c0c f9000195 "
+            "d2800040 d2801d01 f2a00c01 d2800322 d2800808 d4000001 d28000a0 d2800bc8 d4000001"
+        ),
     ),
 }
 

@@ -79,9 +79,9 @@ def runs(directory: Path) -> None:
 def session(directory: Path) -> None:
     """End the job as the process does that runs it."""
     bundle = JobBundle.open(directory / "here", JOB)
-    config = bundle.read().config
-    begun = Begun(bundle, History.of(directory / "here"), recovered=(), lock=None, gate=config.gate)
-    job: RunningJob[Ticket] = RunningJob(config, bundle, Supplies({}, {}, no_sandboxes), begun)
+    record = bundle.read()
+    begun = Begun(bundle, History.of(directory / "here"), record, lock=None)
+    job: RunningJob[Ticket] = RunningJob(record.config, bundle, Supplies({}, {}, no_sandboxes), begun)
     for each in bundle.results():
         job.record(each)
     job.finish(planned=2, stopped=None, host=None)

@@ -297,3 +297,28 @@ def test_memory_does_not_grow_with_the_number_of_trials(tmp_path: Path, form: An
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 2 * peaks[0] + 50_000
+
+
+def test_a_row_that_names_no_place_has_no_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
+    with History.of(tmp_path) as history:
+        history.connection.execute("UPDATE trials SET path = ''")
+        history.connection.commit()
+    (row,) = exported(capsys, tmp_path, JOB)
+    assert (row["log"], row["trajectory"]) == (None, None)
+
+
+def test_files_of_a_trial_that_was_reused_twice_or_rescored_are_those_of_where_it_ran(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    first = make_job(tmp_path, "first", {"oracle": {"count": "P"}}, hours_ago=9)
+    (JobBundle(tmp_path, "first").root / "trials/oracle/count/1/trajectory.jsonl").write_text("{}\n")
+    where = Origin(job=first.id, path="trials/oracle/count/1", finished_at=NOW)
+    make_job(tmp_path, "second", [ended("P", rescored=where)], hours_ago=8)
+    again = Origin(job="second", path="trials/oracle/count/1", finished_at=NOW)
+    make_job(tmp_path, "third", [ended("P", reused=again)], hours_ago=7)
+    (JobBundle(tmp_path, "second").root / "trials/oracle/count/1/agent.log").unlink()
+    there = "../first/trials/oracle/count/1"
+    for job in ("second", "third"):
+        (row,) = exported(capsys, tmp_path, job)
+        assert (row["log"], row["trajectory"]) == (f"{there}/agent.log", f"{there}/trajectory.jsonl")

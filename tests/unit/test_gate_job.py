@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_benchjobs.analysis import sides
 from pytest_benchjobs.analysis.baseline.resolve import Resolved
 from pytest_benchjobs.analysis.gate.job import broken_gate, judge_job
 from pytest_benchjobs.analysis.publish import CODES, reasons_against, with_publishing
@@ -413,3 +414,25 @@ def test_attempts_at_another_task_than_the_latest_are_left_out() -> None:
     assert _scores(("now", [ran]), ("before", [other])) == [(1.0,)]
     assert _scores(("now", [other]), ("before", [ran])) == [(0.0,)]
     assert _scores(("now", [ran]), ("before", [other._replace(comparable="same")])) == [(1.0, 0.0)]
+
+
+@pytest.mark.parametrize("outcome", ["passed", "failed", "error"])
+@pytest.mark.parametrize("score", [None, 0.25])
+@pytest.mark.parametrize(("reused", "rescored"), [(None, None), ("r", None), (None, "o"), ("r", "o")])
+@pytest.mark.parametrize(
+    ("cost", "into", "out"), [(None, None, None), (0.5, 3, 4), (None, 3, None), (0.0, None, 4)]
+)
+def test_a_single_attempt_counts_as_it_does_among_several(
+    outcome: str,
+    score: float | None,
+    reused: str | None,
+    rescored: str | None,
+    cost: float | None,
+    into: int | None,
+    out: int | None,
+) -> None:
+    row = PairRow(
+        "b", "s", "a", 1, outcome, score, None, 2.0, cost, into, out, "digest", reused, rescored, "strict", '["x", 1]', "c"
+    )  # fmt: skip
+    assert sides._only(row) == sides._cell(row[:3], [row])
+    assert sides._only(row).tags == ("x", "1")

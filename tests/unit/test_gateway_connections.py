@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+import yarl
 
 from pytest_benchjobs.gateway.client import Gateway
-from pytest_benchjobs.gateway.connections import _Connector
+from pytest_benchjobs.gateway.connections import Connections, _Connector
 from pytest_benchjobs.model.ending import Ending
 from tests.unit.gateways import Agent, Wire, agent, running, wait_until
 
@@ -357,6 +358,43 @@ def test_what_an_endpoint_has_begun_to_answer_is_not_asked_again(tmp_path: Path,
         report = one.route.close()
     assert lines.lines == [0, 0]
     assert (report.usage.calls, report.unfinished, report.usage.cost_usd) == (2, 1, None)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("begun", [b"HTTP/1.1 200 OK\r\nContent-Ty", b"HTTP/1.1 103 Early Hints\r\n\r\n"])
+def test_what_ends_in_the_beginning_of_its_answer_is_counted_and_not_asked_again(
+    tmp_path: Path, lines: Lines, begun: bytes, kept: bool
+) -> None:
+    def begin(line: socket.socket, name: str) -> bool:
+        line.sendall(begun)
+        return True
+
+    with running(tmp_path, patience=0) as gateway, agent(gateway, lines) as one:
+        if kept:
+            ask(one, "m-1")
+        lines.says = [begin]
+        assert one.chat("m-2").status == 502
+        report = one.route.close()
+    assert lines.lines == [0] * (1 + kept)
+    assert (report.usage.calls, report.unfinished, report.usage.cost_usd) == (1 + kept, 1, None)
+
+
+def test_what_a_kept_connection_did_not_get_is_not_sent(lines: Lines) -> None:
+    noted: list[bool] = []
+
+    async def twice() -> None:
+        connections = Connections()
+        url, body = yarl.URL(f"{lines.url}/v1/chat/completions"), b'{"model": "m-1"}'
+        for says in ([], [drop]):
+            lines.says = list(says)
+            response = await connections.request("POST", url, body, {}, noted.append, None)
+            await response.read()
+            response.keep()
+        await connections.close()
+
+    asyncio.run(twice())
+    assert lines.lines == [0, 0, 1]
+    assert noted == [True, True, False, True]
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_benchjobs.job.judge import is_gated, judge
+from pytest_benchjobs.job.judge import judge
 from pytest_benchjobs.model.gate import GateConfig, GateExit, GateVerdict
 from pytest_benchjobs.model.job import JobConfig, JobStatus
 from pytest_benchjobs.settings.rules import floor
@@ -32,8 +32,8 @@ def test_a_job_whose_judgement_breaks_is_invalid_and_never_good(
 
 
 def test_a_job_without_gates_is_not_judged(tmp_path: Path) -> None:
-    assert not is_gated(GateConfig())
+    assert not GateConfig().judges
     assert judge(record(tmp_path, status=JobStatus.COMPLETED), [result()], None) is None
-    assert is_gated(GateConfig(exit=GateExit.GATE))
-    assert is_gated(GateConfig(exit=GateExit.BOTH))
-    assert not is_gated(GateConfig(exit=GateExit.TESTS))
+    assert GateConfig(exit=GateExit.GATE).judges
+    assert GateConfig(exit=GateExit.BOTH).judges
+    assert not GateConfig(exit=GateExit.TESTS).judges

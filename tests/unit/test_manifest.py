@@ -32,7 +32,7 @@ from pytest_benchjobs.sources import benchmark_schema, find_sources, open_source
 from pytest_benchjobs.sources.manifest import Manifest
 from pytest_benchjobs.sources.protocol import ScenarioRef, Source
 from pytest_benchjobs.sources.template import fill
-from pytest_benchjobs.sources.toml_lines import toml_lines
+from pytest_benchjobs.sources.toml_data import toml_lines
 
 EVERYTHING = """\
 benchmark: text-tools

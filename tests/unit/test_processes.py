@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import docker
 import pytest
 
+from pytest_benchjobs.sandbox.docker import processes as module
 from pytest_benchjobs.sandbox.docker.processes import Processes
 
 
@@ -39,3 +41,140 @@ def test_a_container_that_has_ended_has_no_processes(explanation: str) -> None:
 def test_another_refusal_is_the_engines() -> None:
     with pytest.raises(docker.errors.APIError):
         Processes(Refusing("no space left on device"), "4f").listed()  # type: ignore[arg-type]
+
+
+class Engine:
+    """Lists what it is told to; a signal to the first process changes its name as `obeys` says."""
+
+    base_url, api_version, timeout = "http://x", "1.47", 5
+
+    def __init__(
+        self, *rows: tuple[int, int, str, str, str], first: int = 10, obeys: str | None = None
+    ) -> None:
+        self.rows = [list(map(str, row)) for row in rows]
+        self.first = first
+        self.obeys = obeys
+        self.signals: list[str] = []
+        self.listings = 0
+        self.ended_by: str | None = None
+
+    def top(self, container: str, ps_args: str) -> Any:
+        self.listings += 1
+        return {"Processes": self.rows}
+
+    def inspect_container(self, container: str) -> Any:
+        return {"State": {"Pid": self.first}}
+
+    def kill(self, container: str, signal: str) -> None:
+        self.signals.append(signal)
+        if self.ended_by is not None:
+            raise docker.errors.APIError("409", explanation=self.ended_by)
+        if self.obeys is not None:
+            self.rows[-1][3] = self.obeys
+
+
+OURS = (10, 1, "Ss", "bench-0-0", "/bench/first")
+
+
+def _of(engine: Engine) -> Processes:
+    return Processes(engine, "4f")  # type: ignore[arg-type]
+
+
+def test_the_first_process_is_known_by_the_engines_number_and_not_by_what_it_says() -> None:
+    forged = (4, 10, "S", "bench-0-0", "/bench/first")
+    processes = _of(Engine(forged, (7, 10, "S", "sh", "sh -c x"), OURS))
+    assert [row.pid for row in processes.listed()] == [10, 4, 7]
+    assert [row.command for row in processes.others() or ()] == ["/bench/first", "sh -c x"]
+
+
+def test_what_has_died_and_was_not_buried_does_not_run() -> None:
+    rows = [(5, 10, "Z", "a", "a"), (6, 10, "Zl", "b", "b"), (7, 10, "S", "c", "c"), (8, 10, "Z+", "d", "d")]
+    assert [row.name for row in _of(Engine(*rows, OURS)).others() or ()] == ["b", "c"]
+
+
+def test_the_sleep_that_an_init_waits_for_is_no_command() -> None:
+    init = (10, 1, "Ss", "docker-init", "/sbin/docker-init -- sleep 60")
+    waiting, other, nested = (
+        (11, 10, "S", "sleep", "sleep 60"),
+        (12, 10, "S", "sleep", "sleep 5"),
+        (13, 12, "S", "x", "x"),
+    )
+    assert [row.pid for row in _of(Engine(init, waiting, other, nested)).others() or ()] == [12, 13]
+    assert [row.pid for row in _of(Engine(OURS, (11, 10, "S", "sleep", "sleep 60"))).others() or ()] == [11]
+    assert _of(Engine(init)).others() == []
+
+
+def test_what_was_listed_last_will_do_until_a_command_runs() -> None:
+    engine = Engine(OURS, (11, 10, "S", "x", "x"))
+    processes = _of(engine)
+    processes.others(seen=True)
+    assert [row.pid for row in processes.others(seen=True) or ()] == [11]
+    assert engine.listings == 1
+    processes.others()
+    processes.forget_seen()
+    processes.others(seen=True)
+    assert engine.listings == 3
+
+
+def test_a_container_that_was_started_anew_has_another_first_process() -> None:
+    engine = Engine(OURS, (11, 10, "S", "x", "x"))
+    processes = _of(engine)
+    processes.listed()
+    engine.first, engine.rows[0][0], engine.rows[1][0] = 30, "30", "10"
+    processes.forget_first()
+    assert [row.pid for row in processes.others(seen=True) or ()] == [10]
+
+
+@pytest.mark.parametrize(
+    ("name", "untouched"),
+    [("bench-1-0", True), ("bench-1-1", True), ("bench-1-4", False), ("bench-1-5", False)],
+)
+def test_the_first_process_says_that_it_ended_all_others_and_whether_anything_was_touched(
+    name: str, untouched: bool
+) -> None:
+    engine = Engine(OURS, obeys=name)
+    assert _of(engine).end_all() is untouched
+    assert engine.signals == ["USR1"]
+
+
+@pytest.mark.parametrize(("name", "untouched"), [("bench-0-1", True), ("bench-0-5", False)])
+def test_the_first_process_says_whether_anything_was_touched(name: str, untouched: bool) -> None:
+    engine = Engine(OURS, obeys=name)
+    assert _of(engine).is_untouched() is untouched
+    assert engine.signals == ["USR2"]
+
+
+def test_a_first_process_that_is_none_of_ours_is_told_nothing() -> None:
+    engine = Engine((10, 1, "Ss", "bench-0-0", "/usr/bin/other"))
+    assert _of(engine).end_all() is None
+    assert not _of(engine).is_untouched()
+    assert engine.signals == []
+
+
+def test_a_first_process_that_does_not_obey_is_told_again_and_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "_PATIENCE", 0.3)
+    monkeypatch.setattr(module, "_SIGNAL_AGAIN", 0.1)
+    for obeys in (None, "bench-0-1", "nonsense"):  # its other digit, or none at all
+        engine = Engine(OURS, obeys=obeys)
+        assert _of(engine).end_all() is None
+        assert 2 <= len(engine.signals) <= 4
+
+
+def test_a_container_that_ends_meanwhile_needs_a_new_start() -> None:
+    engine = Engine(OURS, obeys="bench-1-0")
+    engine.ended_by = "container 4f is not running"
+    assert _of(engine).end_all() is None
+    engine.ended_by = "disk quota exceeded"
+    with pytest.raises(docker.errors.APIError):
+        _of(engine).end_all()
+
+
+def test_time_of_processors_is_in_seconds_and_none_where_nobody_says() -> None:
+    engine: Any = Engine(OURS)
+    used = {"cpu_stats": {"cpu_usage": {"total_usage": 2_500_000_000}}}
+    engine.get = lambda url, params, timeout: SimpleNamespace(ok=True, json=lambda: used)
+    assert _of(engine).cpu_seconds() == 2.5
+    engine.get = lambda url, params, timeout: SimpleNamespace(ok=False)
+    assert _of(engine).cpu_seconds() == 0

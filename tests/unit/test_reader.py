@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from pytest_benchjobs.model.agent import AgentSpec
+from pytest_benchjobs.model.baseline import BaselineEntry
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Origin, Outcome, Signature, TrialResult
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.store import reader
+from pytest_benchjobs.store.baselines import set_baseline
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.reader import HistoryReader
 from pytest_benchjobs.store.rows import EventRow, PairRow
@@ -555,3 +557,83 @@ def test_a_job_is_found_by_its_id_whatever_else_there_is(history: History) -> No
     assert history.job("20260104-000000-dddddd") is None
     assert sorted(history.names()) == ["first", "second"]
     assert len(history.jobs(2)) == 2
+
+
+def test_each_run_comes_page_by_page_over_all_jobs(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    many_runs(history)
+    monkeypatch.setattr(reader, "_PAGE", 5)
+    expected = [f"{job}.{number}" for job in ("j1", "j2", "j3") for number in range(1, 14)]
+    assert [run.id for run in history.each_run()] == expected
+    assert [run.id for run in history.each_run(job="j2")] == expected[13:26]
+    assert [run.id for run in history.each_run(agent="nop")] == ["j1.13", "j2.13", "j3.13"]
+    assert [run.id for run in history.each_run(statuses=("completed",))] == expected[:13]
+    assert [*history.each_run(benchmark="numbers")] == []
+    # A page that is full to the last row is not the end.
+    assert len([*history.each_run(job="j1", agent=None)]) == 13
+    monkeypatch.setattr(reader, "_PAGE", 13)
+    assert [run.id for run in history.each_run()] == expected
+
+
+def test_completed_jobs_come_page_by_page_the_newest_first(
+    history: History, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(reader, "_RECORDS", 2)
+    for number in range(7):
+        status = JobStatus.FAILED if number == 3 else JobStatus.COMPLETED
+        # Pairs began at the same moment.
+        save(history, f"j{number}", status=status, created_at=NOW + number // 2 * SECOND)
+        save(history, f"j{number}", made(), status=status, created_at=NOW + number // 2 * SECOND)
+    assert [job.id for job in history.completed()] == ["j6", "j5", "j4", "j2", "j1", "j0"]
+    assert [*history.completed("main")] == []
+
+
+def test_completed_jobs_of_a_branch_are_those_that_ran_on_it(history: History, tmp_path: Path) -> None:
+    for number, branch in enumerate(("main", "other", "main", None)):
+        git = None if branch is None else {"commit": "c" * 40, "branch": branch}
+        save(
+            history,
+            f"j{number}",
+            status=JobStatus.COMPLETED,
+            created_at=NOW + number * SECOND,
+            reproducibility={"git": git},
+        )
+    assert [job.id for job in history.completed("main")] == ["j2", "j0"]
+    assert [job.id for job in history.completed("none")] == []
+    assert len([*history.completed()]) == 4
+
+
+def test_jobs_are_found_by_age_by_name_and_by_the_beginning_of_their_id(history: History) -> None:
+    assert history.newest() is None
+    for number, job_id in enumerate(("2026-a", "2026-b", "2027-a")):
+        save(history, job_id, created_at=NOW - number * SECOND, name="nightly" if number else None)
+    assert [history.newest(back) for back in range(4)] == ["2026-a", "2026-b", "2027-a", None]
+    assert history.named("nightly") == "2026-b"
+    assert history.named("other") is None
+    assert history.beginning_with("2026", 9) == ["2026-b", "2026-a"]
+    assert history.beginning_with("2026", 1) == ["2026-b"]
+    assert history.beginning_with("", 9) == ["2027-a", "2026-b", "2026-a"]
+    assert history.beginning_with("2028", 9) == history.beginning_with("2026_", 9) == []
+
+
+def test_durations_are_those_of_trials_that_ran_here_and_were_graded(history: History) -> None:
+    save(
+        history,
+        JOB,
+        made("a", seconds=1.0),
+        made("b", seconds=2.0, outcome=Outcome.FAILED),
+        made("c", seconds=4.0, outcome=Outcome.ERROR),
+        made("d", seconds=8.0, reused=origin()),
+        made("a", "nop", seconds=16.0),
+    )
+    found = {run: sorted(seconds) for run, seconds in history.durations(JOB).items()}
+    assert found == {f"{JOB}.1": [1.0, 2.0], f"{JOB}.2": [16.0]}
+    assert history.durations("other") == {}
+
+
+def test_a_baseline_that_is_set_is_found_by_its_name(history: History) -> None:
+    entry = BaselineEntry(
+        name="a", jobs=("x", "y"), set_at=NOW, branch="main", commit="c" * 40, reason="why", set_by="me"
+    )
+    set_baseline(history, entry)
+    assert history.baseline("a") == entry
+    assert history.baseline("b") is None

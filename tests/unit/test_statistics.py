@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis import attempts as attempts_of
 from pytest_benchjobs.analysis import statistics as ours
-from pytest_benchjobs.analysis.statistics import paired, shuffling
+from pytest_benchjobs.analysis.statistics import intervals, paired, shuffling
 from pytest_benchjobs.analysis.statistics.student import t_cdf, t_quantile
 
 from .examples import at_most
@@ -660,3 +660,110 @@ def test_what_is_not_a_number_is_refused(use: Callable[[Any], object], bad: floa
 def test_what_makes_no_sense_is_refused(use: Callable[[], object], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         use()
+
+
+@pytest.mark.parametrize("shape", [100.0, 400.0, 2500.0])
+@pytest.mark.parametrize("share", [0.005, 0.025, 0.25, 0.5, 0.9, 0.975, 0.999])
+def test_the_expansion_has_the_quantiles_of_a_skewed_distribution(shape: float, share: float) -> None:
+    # A gamma distribution has this skewness and excess; what is left is of the next order, 1 / shape^1.5.
+    moments = intervals._Moments(3.0, 2.0, 2 / math.sqrt(shape), 6 / shape)
+    theirs = (scipy.stats.gamma.ppf(share, shape) - shape) / math.sqrt(shape)
+    assert moments.quantile(share) == pytest.approx(3.0 + 2.0 * theirs, abs=2 * 0.6 / shape**1.5)
+
+
+@SOME
+@given(some(3, 80), st.integers(1, 4))
+def test_moments_of_a_mean_are_those_of_scipy(values: list[float], size: int) -> None:
+    found = intervals._Moments.of([(one * size, size) for one in values])
+    n = len(values)
+    assert found.mean == pytest.approx(numpy.mean(values))
+    deviation = numpy.std(values)
+    assert found.deviation == pytest.approx(deviation / math.sqrt(n), abs=1e-12)
+    assume(deviation > 1e-6)
+    assert found.skew == pytest.approx(scipy.stats.skew(values) / math.sqrt(n), abs=1e-6)
+    assert found.excess == pytest.approx(scipy.stats.kurtosis(values) / n, abs=1e-6)
+
+
+def test_moments_of_a_ratio_are_those_of_its_resamples() -> None:
+    chance = random.Random(4)
+    units = [(chance.random() * size, size) for size in (chance.choice([1, 2, 5]) for _ in range(150))]
+    found = intervals._Moments.of(units)
+    sums, sizes = (numpy.array(one, dtype=float) for one in zip(*units, strict=True))
+    drawn = numpy.random.default_rng(1).integers(0, len(units), (20_000, len(units)))
+    means = sums[drawn].sum(1) / sizes[drawn].sum(1)
+    assert found.mean == pytest.approx(sums.sum() / sizes.sum())
+    assert found.deviation == pytest.approx(means.std(), rel=0.05)
+
+
+@pytest.mark.parametrize("scores", [True, False])
+@at_most(60)
+@given(st.integers(5, 40), st.sampled_from(["passes", "scores"]), seeds, st.sampled_from([0.01, 0.05, 0.2]))
+def test_the_detectable_drop_is_where_the_test_finds_it_with_the_power_asked_for(
+    scores: bool, n: int, kind: str, seed: int, alpha: float
+) -> None:
+    """By the variances that its docstring describes, written down scenario by scenario."""
+    before, now = attempts(n, kind, seed)
+    drop = ours.detectable_drop(before, now, alpha=alpha, power=0.9, scores=scores)
+    assume(drop is not None)
+    assert drop is not None
+    a, b = (numpy.array([len(some) for some in side]) for side in (before, now))
+    freedom = (a - 1).sum() + (b - 1).sum()
+    if freedom:
+        within = sum(len(some) * numpy.var(some) for side in (before, now) for some in side) / freedom
+    else:
+        differences = [new[0] - old[0] for old, new in zip(before, now, strict=True)]
+        within = numpy.mean(numpy.square(differences)) / 2
+    pooled = numpy.array([numpy.mean([*old, *new]) for old, new in zip(before, now, strict=True)])
+    square = max(0.0, numpy.mean(pooled**2) - within * numpy.mean(1 / (a + b)))
+    mean = numpy.mean([numpy.mean(some) for some in before])
+    plain = within * numpy.mean(1 / a + 1 / b)
+    if scores:
+        share = min(1.0, drop / mean)  # of the scenarios has fallen to 0; the others are as they were
+        deals = (1 - share) * plain + share * (
+            within * numpy.mean(1 / b) + square * numpy.mean(1 / (a + b - 1))
+        )
+        seen = (1 - share) * plain + share * within * numpy.mean(1 / a) + share * (1 - share) * square
+    else:
+        deals, seen = plain + drop**2 * numpy.mean(1 / (a + b - 1)), plain
+    normal = scipy.stats.norm.ppf
+    step = numpy.mean(1 / a + 1 / b) / n / 2 if kind == "passes" else 0.0
+    expected = normal(1 - alpha) * math.sqrt(deals / n) + (normal(0.9) + 0.5 / math.sqrt(n)) * math.sqrt(
+        seen / n
+    )
+    assert drop == pytest.approx(expected + step, rel=1e-6)
+
+
+def test_a_part_of_many_deals_is_counted_only_where_that_is_quick() -> None:
+    # Both ways to the same p: by the counted polynomial and half by half.
+    parts = [
+        part
+        for part in (shuffling.dealt([0.0, 0.5], [1.0, 0.25]), shuffling.dealt([1.0], [0.0, 0.75]))
+        if part
+    ]
+    unit = shuffling._unit(parts)
+    assert unit is not None
+    whole = shuffling._in_units(parts, unit)
+    found = shuffling._counted(whole, 1 << 22)
+    assert found == pytest.approx(shuffling._enumerated(parts))
+    assert shuffling._counted(whole, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("amounts", "unit"),
+    [
+        ((0.5, 1.0), 0.5),
+        ((0.5, 1 / 3), 1 / 6),
+        ((1.0, 3.0), 1.0),
+        ((2.0, 4.0), 2.0),
+        ((0.25, 1.5), 0.25),
+        ((1 / 7, 0.3), 1 / 70),
+        ((math.pi / 4, 0.5), None),
+        ((1 / 9973, 1 / 9967), None),  # two primes, whose product is too fine
+    ],
+)
+def test_the_largest_common_unit_of_all_amounts_is_found(
+    amounts: Sequence[float], unit: float | None
+) -> None:
+    parts = [shuffling.Scored((0.0, amount), 1, amount) for amount in amounts]
+    found = shuffling._unit(parts)
+    assert found is None if unit is None else found == pytest.approx(unit, rel=1e-12)

@@ -1115,6 +1115,14 @@ def test_one_that_is_stopped_has_used_what_it_said(bench: Bench) -> None:
     assert result.usage.cost_usd == 1
 
 
+def test_what_an_agent_used_counts_once_when_its_grading_is_done_again(bench: Bench) -> None:
+    bench.provider.faults["exec"] = [None, LOOP, None, None]
+    result = bench.run(f"{SOLVE}; echo '{{\"cost_usd\": 1}}' > $BENCH_USAGE_FILE")
+    assert _kind(result) == ("passed", None, 1.0)
+    assert any("only when tried again" in note for note in result.notes)
+    assert result.usage.cost_usd == 1
+
+
 @pytest.mark.parametrize(
     ("write", "why"),
     [

@@ -1,0 +1,194 @@
+"""What the engine is told of a container: its limits, its rights, and whose it is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import docker.errors
+import docker.types
+import pytest
+
+from pytest_benchjobs.model.errors import AgentSetupFailed, ImageMissing
+from pytest_benchjobs.model.result import ImageRecord
+from pytest_benchjobs.model.scenario import Environment
+from pytest_benchjobs.sandbox.docker.creating import create
+from pytest_benchjobs.sandbox.docker.images import ResolvedImage
+from pytest_benchjobs.sandbox.docker.network import Joinable
+from pytest_benchjobs.sandbox.docker.untouched import NOTHING, Watched, watched
+from pytest_benchjobs.sandbox.loading import Places, Restoring
+from pytest_benchjobs.sandbox.protocol import Mount, SandboxSpec
+
+from .records import OWNER
+
+
+class Client:
+    def __init__(self) -> None:
+        self.image: object = None
+        self.command: object = None
+        self.given: dict[str, Any] = {}
+        self.error: Exception | None = None
+
+    def create_host_config(self, **config: Any) -> Any:
+        return config
+
+    def create_container(self, image: str, command: list[str], **given: Any) -> Any:
+        self.image, self.command, self.given = image, command, given
+        if self.error is not None:
+            raise self.error
+        return {"Id": "c"}
+
+
+def _created(
+    client: Client, *, machine: str = "x86_64", image: dict[str, Any] | None = None, **spec: Any
+) -> Any:
+    forgotten: list[object] = []
+    services: Any = SimpleNamespace(
+        owner=OWNER,
+        machine=lambda: machine,
+        engine=SimpleNamespace(client=client, host="unix:///x"),
+        network=SimpleNamespace(of=lambda wanted, _: Joinable(f"net-{wanted}", "a note")),
+        images=SimpleNamespace(forget=forgotten.append),
+        forgotten=forgotten,
+    )
+    of = {"workdir": "/img", "user": "", "entrypoint": (), "env": {}, "driver": "overlay2", **(image or {})}
+    resolved = ResolvedImage("sha256:1", ImageRecord(reference="x", id="sha256:1"), **of)
+    environment = Environment(image="x", **spec.pop("environment", {}))
+    deadline = spec.pop("deadline", 90.7)
+    wanted = SandboxSpec(
+        environment=environment, labels={"job": "j"}, network="none", deadline=deadline, **spec
+    )
+    try:
+        return create(services, wanted, resolved, None)  # type: ignore[arg-type]
+    finally:
+        client.given["forgotten"] = forgotten
+
+
+def test_whose_a_container_is_and_until_when_is_written_on_it() -> None:
+    client = Client()
+    before = time.time()
+    sandbox = _created(client)
+    labels = client.given["labels"]
+    assert (labels["benchjobs.job"], labels["benchjobs.owner"], labels["benchjobs.host"]) == (
+        "j",
+        str(OWNER),
+        "here",
+    )
+    assert 89 <= int(labels["benchjobs.deadline"]) - before <= 92
+    assert (sandbox.id, sandbox.notes, sandbox.workdir) == ("c", ("a note",), "/img")
+    assert client.image == "sha256:1"
+
+
+@pytest.mark.parametrize(
+    ("environment", "image", "workdir"),
+    [({"workdir": "/own"}, "/img", "/own"), ({}, "/img", "/img"), ({}, "", "/")],
+)
+def test_commands_run_where_the_scenario_or_else_the_image_says(
+    environment: dict[str, Any], image: str, workdir: str
+) -> None:
+    client = Client()
+    assert _created(client, environment=environment, image={"workdir": image}).workdir == workdir
+    assert client.given["working_dir"] == workdir
+
+
+def test_the_first_process_is_ours_or_where_there_is_none_for_the_machine_a_sleep() -> None:
+    client = Client()
+    assert _created(client).has_first
+    assert (client.command, client.given["entrypoint"]) == ([], ["/bench/first"])
+    assert client.given["host_config"]["init"] is False
+    assert not _created(client, machine="s390x").has_first
+    assert (client.command, client.given["entrypoint"]) == (["90"], ["sleep"])
+    assert client.given["host_config"]["init"] is True
+    _created(client, machine="s390x", deadline=0.5)
+    assert client.command == ["1"]
+
+
+def test_limits_and_rights_are_those_of_the_scenario(tmp_path: Path) -> None:
+    client = Client()
+    _created(client)
+    bare = client.given["host_config"]
+    assert (bare["network_mode"], bare["log_config"]) == ("net-none", {"Type": "none"})
+    assert set(bare) == {
+        "network_mode",
+        "pids_limit",
+        "cap_drop",
+        "log_config",
+        "ulimits",
+        "security_opt",
+        "init",
+    }
+    assert bare["security_opt"] == ["no-new-privileges"]
+    assert {"MKNOD", "NET_RAW", "SETPCAP"} <= set(bare["cap_drop"])
+    (core,) = bare["ulimits"]
+    assert (core["Name"], core["Soft"], core["Hard"]) == ("core", 0, 0)
+    limits = {"memory": 1 << 27, "cpus": 0.5, "pids": 33, "gpus": 2, "allow_sudo": True}
+    _created(client, environment=limits, mounts=(Mount(tmp_path, "/opt/x"),))
+    full = client.given["host_config"]
+    assert "security_opt" not in full
+    assert (full["mem_limit"], full["memswap_limit"], full["nano_cpus"], full["pids_limit"]) == (
+        1 << 27, 1 << 27, 500_000_000, 33,
+    )  # fmt: skip
+    (mount,) = full["mounts"]
+    assert (mount["Target"], mount["Source"], mount["Type"], mount["ReadOnly"]) == (
+        "/opt/x",
+        str(tmp_path),
+        "bind",
+        True,
+    )
+    (devices,) = full["device_requests"]
+    assert (devices["Count"], devices["Capabilities"]) == (2, [["gpu"]])
+
+
+def _refused(text: str, kind: Any = docker.errors.APIError) -> Exception:
+    error: Exception = kind("refused", response=SimpleNamespace(status_code=400), explanation=text)
+    return error
+
+
+def test_why_a_container_cannot_be_created() -> None:
+    client = Client()
+    client.error = _refused("no such image", docker.errors.ImageNotFound)
+    with pytest.raises(ImageMissing, match="image x was removed meanwhile"):
+        _created(client)
+    (image,) = client.given["forgotten"]
+    assert image.id == "sha256:1"
+    client.error = _refused("invalid mount config: bind source path does not exist: /x")
+    with pytest.raises(AgentSetupFailed, match="does not see this machine's files"):
+        _created(client)
+    client.error = _refused("something else")
+    with pytest.raises(docker.errors.APIError):
+        _created(client)
+    assert client.given["forgotten"] == []
+
+
+# Directories that are watched
+
+
+def _watched(
+    driver: str = "overlay2", workdir: str = "/app", *paths: str, env: dict[str, str] | None = None
+) -> Watched:
+    return watched(driver, Places.of(env or {}, workdir, Restoring()), paths)
+
+
+def test_what_is_in_the_layer_at_the_start_is_watched_and_what_every_agent_changes_is_not() -> None:
+    found = _watched("overlay2", "/srv/app", "/opt/tool/bin", "/srv/app/data/x", "/tmp/x")
+    assert found.free == ("/tmp", "/run", "/bench", "/logs", "/srv/app")
+    assert set(found.directories) == {"/", "/opt/tool/bin", "/opt/tool", "/opt", "/srv", "/srv/app/.git"}
+    assert _watched("overlayfs") == _watched("overlay2")
+
+
+def test_in_doubt_nothing_is_watched() -> None:
+    assert _watched("vfs") == NOTHING
+    assert _watched(env={"PATH": "/app/bin:/usr/bin"}) == NOTHING  # programs below what every agent changes
+    assert _watched(workdir="/usr") == NOTHING
+    room = 40 - len(_watched().directories) - len(_watched().free)
+    paths = [f"/p{number}" for number in range(room + 1)]
+    assert len(_watched("overlay2", "/app", *paths[:room]).directories) == 40 - len(_watched().free)
+    assert _watched("overlay2", "/app", *paths) == NOTHING
+
+
+def test_without_a_workdir_of_its_own_no_history_is_watched() -> None:
+    found = _watched(workdir="/")
+    assert found.free == ("/tmp", "/run", "/bench", "/logs")
+    assert found.directories == ("/",)

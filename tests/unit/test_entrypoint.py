@@ -1,0 +1,166 @@
+"""When an image's own ENTRYPOINT is ready, by what runs in its container."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.model.errors import EntrypointEnded, EnvironmentFailed
+from pytest_benchjobs.model.scenario import Environment
+from pytest_benchjobs.sandbox.docker import entrypoint as module
+from pytest_benchjobs.sandbox.docker.entrypoint import Entrypoint
+from pytest_benchjobs.sandbox.docker.processes import Process
+from pytest_benchjobs.sandbox.protocol import ExecResult, Stopping
+
+REACHED = "/bench/first reached"
+
+
+def _process(pid: int, command: str, parent: int = 1) -> Process:
+    return Process(pid, parent, "S", command.split()[0], command)
+
+
+class Container:
+    """Shows one moment after the other, a second apart: its processes, and what they have used by then."""
+
+    has_first = True
+
+    def __init__(self, *moments: tuple[list[Process], float], status: int | None = None) -> None:
+        self.moments = list(moments)
+        self.now = 100.0
+        self.looks = 0
+        self.status = status
+        self.argv: tuple[str, ...] = ()
+        self.printed = b""
+
+    def exec(
+        self, argv: tuple[str, ...], *, timeout: float, sink: Callable[[bytes], None], stopping: Stopping
+    ) -> ExecResult:
+        self.argv = argv
+        assert timeout == 77
+        assert tuple(stopping.graces) == ()
+        sink(self.printed)
+        if self.status is not None:
+            return ExecResult(self.status, timed_out=False, seconds=1.0)
+        while self.moments:
+            self.looks += 1
+            if stopping.asked():
+                return ExecResult(None, timed_out=True, seconds=1.0, stopped=True)
+            self.moments.pop(0)
+            self.now += 1
+        return ExecResult(None, timed_out=True, seconds=77.0)
+
+    def running(self) -> list[Process]:
+        return self.moments[0][0]
+
+    def cpu_seconds(self) -> float:
+        return self.moments[0][1]
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Callable[[Container], Entrypoint]:
+    def start(container: Container) -> Entrypoint:
+        monkeypatch.setattr(module.time, "monotonic", lambda: container.now)
+        made = Entrypoint(container, ["/entry", "-x"], Environment(image="x", setup_timeout=77))
+        made.start(lambda: None)
+        return made
+
+    return start
+
+
+Start = Callable[[Container], Entrypoint]
+
+
+def test_one_that_runs_what_it_is_told_to_is_ready(started: Start) -> None:
+    container = Container(([_process(5, "/bin/sh /entry")], 0.0), ([_process(5, REACHED)], 0.1))
+    assert not started(container).serves
+    assert container.looks == 2
+    assert container.argv == ("/entry", "-x", "/bench/first", "reached")
+
+
+def test_one_without_our_first_process_is_told_to_sleep(started: Start) -> None:
+    container = Container(([_process(5, "sleep 86400")], 0.0))
+    container.has_first = False
+    assert not started(container).serves
+    assert container.argv == ("/entry", "-x", "sleep", "86400")
+
+
+def test_what_only_waits_for_what_it_was_told_to_run_serves_nothing(started: Start) -> None:
+    rows = [_process(4, "tini -- x"), _process(5, "/bin/sh -c x", 4), _process(6, REACHED, 5)]
+    assert not started(Container((rows, 0.0))).serves
+    assert started(Container(([*rows, _process(7, "redis", 4)], 0.0))).serves
+
+
+def test_one_that_serves_is_ready_when_it_is_at_rest(started: Start) -> None:
+    rest = [_process(5, "redis")]
+    container = Container(*[(rest, 0.0)] * 9)
+    assert started(container).serves
+    assert container.looks == 4  # three seconds after it was seen first
+
+
+@pytest.mark.parametrize(
+    ("busy", "looks"),
+    [
+        ([0.0, 0.01, 0.02, 0.03, 0.04, 0.05], 4),
+        # More than a twentieth of a processor is work: it is looked at again for as long.
+        ([0.0, 0.1, 0.2, 0.3, 0.3, 0.3, 0.3, 0.3], 7),
+    ],
+)
+def test_one_that_works_is_not_at_rest(started: Start, busy: list[float], looks: int) -> None:
+    container = Container(*(([_process(5, "x")], used) for used in busy))
+    started(container)
+    assert container.looks == looks
+
+
+def test_one_that_has_started_something_is_not_at_rest(started: Start) -> None:
+    one, two = [_process(5, "x")], [_process(5, "x"), _process(6, "y", 5)]
+    container = Container(*[(one, 0.0)] * 3, *[(two, 0.0)] * 9)
+    started(container)
+    assert container.looks == 3 + 4
+
+
+@pytest.mark.parametrize(
+    ("command", "waits"),
+    [
+        ("sleep 2", True),
+        ("/bin/sleep 0.5", True),
+        ("sleep 10s", True),
+        ("sleep 3600", False),
+        ("sleepy 2", False),
+    ],
+)
+def test_a_short_sleep_is_work(started: Start, command: str, waits: bool) -> None:
+    rows = [_process(5, "/bin/sh x"), _process(6, command, 5)]
+    container = Container(*[(rows, 0.0)] * 4, *[(rows[:1], 0.0)] * 9)
+    started(container)
+    assert container.looks == (8 if waits else 4)
+
+
+def test_one_that_is_never_ready_or_ends_is_an_error_that_quotes_it(started: Start) -> None:
+    container = Container(*(([_process(5, "x")], used) for used in range(20)))
+    container.printed = b"loading\n"
+    with pytest.raises(EnvironmentFailed, match=r"still at work after 77 s: .* ends with: loading"):
+        started(container)
+    container = Container(status=3)
+    with pytest.raises(EntrypointEnded, match=r"ended with status 3 before .* It printed: nothing"):
+        started(container)
+
+
+def test_started_again_what_goes_wrong_is_a_note_but_for_who_gave_up() -> None:
+    environment = Environment(image="x", setup_timeout=77)
+    found = Entrypoint(Container(status=1), ["/entry"], environment).start_again(lambda: None)
+    assert found is not None
+    assert found.startswith("started again for grading: the image's ENTRYPOINT ended with status 1")
+    assert (
+        Entrypoint(Container(([_process(5, REACHED)], 0.0)), ["/entry"], environment).start_again(
+            lambda: None
+        )
+        is None
+    )
+
+    def check() -> Any:
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        Entrypoint(Container(([_process(5, REACHED)], 0.0)), ["/entry"], environment).start_again(check)

@@ -1,0 +1,344 @@
+"""Whether a trial runs, has a result already, or is skipped; and what a job keeps of that until the trial starts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.agents.builtin import builtin_agents
+from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand
+from pytest_benchjobs.job.fate import Fates, Run, Skip, Take
+from pytest_benchjobs.job.recorder import Problems
+from pytest_benchjobs.job.trials import Supplies, Trials
+from pytest_benchjobs.model.agent import AgentSpec
+from pytest_benchjobs.model.job import JobConfig
+from pytest_benchjobs.model.known_failure import Known, KnownMode
+from pytest_benchjobs.model.result import Origin, Outcome, Signature, Trial, TrialResult
+from pytest_benchjobs.model.scenario import Requires
+from pytest_benchjobs.scoring.builtin import builtin_scorers
+from pytest_benchjobs.store.bundle import JobBundle
+from pytest_benchjobs.store.history import History
+from pytest_benchjobs.testing import FakeProvider
+from pytest_benchjobs.trial.cancellation import Cancellation
+from pytest_benchjobs.trial.prepare import Services
+
+from .records import NOW, OWNER, record, result, trial
+
+KNOWN = Known(mode=KnownMode.EXPECTED_FAIL, reason="flaky")
+
+
+@dataclasses.dataclass
+class Ticket:
+    """A ticket of a trial that is known already."""
+
+    of: Trial
+    shares_verdict: bool = False
+    is_fresh: bool = False
+    mark: str | None = None
+
+    @property
+    def node_id(self) -> str:
+        return self.of.node_id
+
+    @property
+    def benchmark(self) -> str:
+        return self.of.scenario.benchmark
+
+    @property
+    def scenario(self) -> str:
+        return self.of.scenario.id
+
+    @property
+    def agent(self) -> AgentSpec:
+        return self.of.agent
+
+    @property
+    def attempt(self) -> int:
+        return self.of.attempt
+
+    @property
+    def known(self) -> Known | None:
+        return self.of.known
+
+    def trial(self) -> Trial:
+        return self.of
+
+    def unwanted(self) -> str | None:
+        return self.mark
+
+
+class Blind:
+    """An agent that can see nothing."""
+
+    name = "blind"
+    trusted = False
+    capabilities = frozenset({"hearing"})
+
+    def prepare(self, call: AgentCall) -> AgentCommand | None:
+        return None
+
+
+class Reuse:
+    """Decides as it is told to."""
+
+    def __init__(self, decision: tuple[TrialResult | None, str] | Exception) -> None:
+        self.decision = decision
+        self.asked: list[tuple[Mapping[str, str], str | None]] = []
+
+    def decide(
+        self, trial: Trial, parts: Mapping[str, str], image_key: str | None
+    ) -> tuple[TrialResult | None, str]:
+        self.asked.append((parts, image_key))
+        if isinstance(self.decision, Exception):
+            raise self.decision
+        return self.decision
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> JobBundle:
+    return JobBundle.create(tmp_path, record(tmp_path))
+
+
+def _fates(
+    bundle: JobBundle, reuse: Reuse | None = None, *, provider: Any = None, bare: bool = False, **how: Any
+) -> Fates:
+    config = JobConfig(directory=bundle.root.parents[1], **how.pop("config", {}))
+    agents: dict[str, Any] = {agent.name: agent for agent in (*builtin_agents(), Blind())}
+    fates = Fates(config, bundle, agents, **how)
+    if not bare:
+        provider = provider or FakeProvider(OWNER)
+        services = Services(
+            config=config, bundle=bundle, provider=provider, agents=agents, scorers=builtin_scorers()
+        )
+        fates.services, fates.reuse = services, reuse  # type: ignore[assignment]
+    return fates
+
+
+def _of(one: Trial, **changes: Any) -> Trial:
+    return one.model_copy(update=changes)
+
+
+def _requiring(one: Trial, *capabilities: str) -> Trial:
+    needs = Requires(capabilities=capabilities)
+    return _of(one, scenario=one.scenario.model_copy(update={"requires": needs}))
+
+
+def _ended(bundle: JobBundle, one: Trial, **changes: Any) -> TrialResult:
+    return bundle.begin(one).commit(result(one, **changes))
+
+
+# Its own result, of before the job was resumed
+
+
+@pytest.mark.parametrize(
+    ("outcome", "resumed", "shares", "taken"),
+    [
+        (Outcome.PASSED, True, False, True),
+        (Outcome.FAILED, True, False, True),
+        (Outcome.PASSED, False, True, True),  # a worker that died has left it
+        (Outcome.PASSED, False, False, False),
+        (Outcome.ERROR, True, False, False),
+        (Outcome.CANCELLED, True, True, False),
+        (Outcome.SKIPPED, True, False, False),
+        (None, True, True, False),
+    ],
+)
+def test_a_trial_of_this_job_that_passed_or_failed_is_not_run_again(
+    bundle: JobBundle, outcome: Outcome | None, resumed: bool, shares: bool, taken: bool
+) -> None:
+    one = trial()
+    own = None if outcome is None else _ended(bundle, one, outcome=outcome)
+    fates, ticket = _fates(bundle, resumed=resumed), Ticket(one, shares_verdict=shares)
+    assert fates.may_take(ticket) is (resumed or shares)
+    fate = fates.decide(ticket, one)
+    if taken:
+        assert own is not None
+        assert isinstance(fate, Take)
+        assert (fate.result.outcome, fate.why, fate.is_stale) == (own.outcome, None, False)
+    else:
+        assert isinstance(fate, Run)
+
+
+@pytest.mark.parametrize(("before", "now"), [(None, KNOWN), (KNOWN, None), (KNOWN, KNOWN)])
+def test_a_known_failure_is_the_one_of_now(
+    bundle: JobBundle, before: Known | None, now: Known | None
+) -> None:
+    one = trial()
+    _ended(bundle, one, outcome=Outcome.FAILED, known=before)
+    fate = _fates(bundle, resumed=True).decide(Ticket(one), _of(one, known=now))
+    assert isinstance(fate, Take)
+    assert (fate.result.known, fate.is_stale) == (now, before != now)
+
+
+def test_what_changed_since_a_trial_ended_is_noted_and_its_result_stays(bundle: JobBundle) -> None:
+    one, same, unsigned, rescored, odd = (
+        trial(name, "nop") for name in ("one", "same", "unsigned", "rescored", "odd")
+    )
+    parts = Reuse((None, "x"))
+    _fates(bundle, parts).decide(Ticket(same), same)
+    ((known, _),) = parts.asked
+    old = Signature(value="0" * 32, parts={**known, "agent": "old", "scenario": "old", "gone": "1"})
+    _ended(bundle, one, signature=old)
+    _ended(bundle, same, signature=Signature(value="0" * 32, parts={**known, "image": "not looked at"}))
+    _ended(bundle, unsigned)
+    origin = Origin(job="earlier", path="trials/x", finished_at=NOW)
+    _ended(bundle, rescored, signature=old, rescored=origin)
+    _ended(bundle, odd, signature=old)
+    odd = _of(odd, agent=AgentSpec.parse("nobody"))
+    fates = _fates(bundle, resumed=True)
+    for each in (one, unsigned, rescored):
+        assert isinstance(fates.decide(Ticket(each), each), Take)
+    assert list(fates.changed) == [one.node_id]
+    assert {"agent", "scenario"} <= set(fates.changed[one.node_id].split(", "))
+    assert "gone" not in fates.changed[one.node_id]
+    bare = _fates(bundle, resumed=True, bare=True)
+    assert isinstance(bare.decide(Ticket(one), one), Take)
+    assert bare.changed == {}
+
+
+# Skipped
+
+
+def test_a_mark_skips_a_trial_whatever_else(bundle: JobBundle) -> None:
+    one = _requiring(trial(agent="blind"), "vision")
+    fate = _fates(bundle).decide(Ticket(one, mark="not \x1b[31mtoday"), one)
+    assert isinstance(fate, Skip)
+    assert (fate.why.class_, fate.why.message) == ("marked", "not today")
+
+
+def test_attempts_of_what_is_decided_are_skipped_but_for_those_that_are_to_confirm_it(
+    bundle: JobBundle,
+) -> None:
+    fates = _fates(bundle)
+    one, other = trial(), trial(agent="nop")
+    fates.decided["texts", "oracle"] = "clear after 2 rounds"
+    fate = fates.decide(Ticket(one), one)
+    assert isinstance(fate, Skip)
+    assert (fate.why.class_, fate.why.message) == ("decided", "clear after 2 rounds")
+    assert isinstance(fates.decide(Ticket(one, is_fresh=True), one), Run)
+    assert isinstance(fates.decide(Ticket(other), other), Run)
+
+
+def test_what_agent_or_sandboxes_lack_skips_a_trial(bundle: JobBundle) -> None:
+    one = _requiring(trial(agent="blind"), "vision", "hearing")
+    fate = _fates(bundle).decide(Ticket(one), one)
+    assert isinstance(fate, Skip)
+    assert (fate.why.class_, fate.why.message) == ("incompatible", "incompatible: blind has no vision")
+    # Strict: it is an error, which preparing raises.
+    assert isinstance(_fates(bundle, config={"strict_capabilities": True}).decide(Ticket(one), one), Run)
+    assert isinstance(_fates(bundle, bare=True).decide(Ticket(one), one), Skip)
+    assert isinstance(_fates(bundle, rescored=True).decide(Ticket(one), one), Run)
+    able = _requiring(trial(agent="blind"), "hearing")
+    assert isinstance(_fates(bundle).decide(Ticket(able), able), Run)
+    stranger = _requiring(trial(agent="nobody"), "vision")
+    assert isinstance(_fates(bundle).decide(Ticket(stranger), stranger), Run)
+
+
+def test_what_the_sandboxes_lack_goes_before_what_the_agent_lacks(bundle: JobBundle) -> None:
+    class Poor(FakeProvider):
+        def incompatible(self, scenario: object, config: object) -> str | None:
+            return "no GPU here"
+
+    for config in ({}, {"strict_capabilities": True}):
+        one = _requiring(trial(agent="blind"), "vision")
+        fate = _fates(bundle, provider=Poor(OWNER), config=config).decide(Ticket(one), one)
+        assert isinstance(fate, Skip)
+        assert fate.why.message == "no GPU here"
+
+
+# Reused
+
+
+def test_a_result_that_is_reused_says_where_it_is_from(bundle: JobBundle) -> None:
+    one = trial(agent="nop")
+    reuse = Reuse((result(one), "passed in job x"))
+    fates = _fates(bundle, reuse)
+    assert fates.may_take(Ticket(one))
+    fate = fates.decide(Ticket(one), one)
+    assert isinstance(fate, Take)
+    assert (fate.why, fate.image_key, fate.is_stale) == ("passed in job x", "debian", False)
+    ((parts, key),) = reuse.asked
+    assert key == "debian"
+    assert "scenario" in parts
+
+
+def test_a_trial_without_an_earlier_result_runs_as_it_was_prepared_and_says_why(bundle: JobBundle) -> None:
+    one = trial(agent="nop")
+    fate = _fates(bundle, Reuse((None, "it has never run here"))).decide(Ticket(one), one)
+    assert isinstance(fate, Run)
+    assert (fate.why, fate.image_key, fate.problem) == ("it has never run here", "debian", None)
+    assert fate.prepared is not None
+    assert fate.prepared.agent.name == "nop"
+
+
+def test_a_trial_that_cannot_be_prepared_runs_into_its_error(bundle: JobBundle) -> None:
+    one = trial(agent="nobody")
+    fate = _fates(bundle, Reuse((None, "x"))).decide(Ticket(one), one)
+    assert isinstance(fate, Run)
+    assert fate.prepared is None
+    assert fate.problem is not None
+    assert fate.problem.startswith("there is no agent 'nobody'")
+    other = trial(agent="nop")
+    fate = _fates(bundle, Reuse(KeyError())).decide(Ticket(other), other)
+    assert isinstance(fate, Run)
+    assert (fate.problem, fate.image_key) == ("KeyError", "debian")
+    assert fate.prepared is not None
+
+
+# Kept until the trial starts
+
+
+def _trials(bundle: JobBundle, rescore: str | None = None) -> Trials[Ticket]:
+    tmp_path = bundle.root.parents[1]
+    agents: dict[str, Any] = {agent.name: agent for agent in builtin_agents()}
+    supplies = Supplies(agents, builtin_scorers(), lambda: FakeProvider(OWNER))
+    config = JobConfig(directory=tmp_path, concurrency=2, reuse=True)
+    trials: Trials[Ticket] = Trials(config, bundle, supplies, Problems(), resumed=False, rescore=rescore)
+    History.of(tmp_path).close()
+    trials.open(None)
+    return trials
+
+
+def test_what_is_graded_anew_is_not_reused(bundle: JobBundle) -> None:
+    one = trial(agent="nop")
+    trials = _trials(bundle, rescore="earlier")
+    assert not trials.fates.may_take(Ticket(one))
+    assert trials.fates.decide(Ticket(one), one) == Run()
+    trials.close()
+
+
+class Flight:
+    """Notes what is submitted, and what lands at once."""
+
+    def __init__(self) -> None:
+        self.submitted: list[str] = []
+        self.landed: list[str] = []
+
+    def submit(self, ticket: Ticket) -> None:
+        self.submitted.append(ticket.scenario)
+
+    def land(self, ticket: Ticket, result: TrialResult) -> None:
+        self.landed.append(ticket.scenario)
+
+
+def test_as_many_prepared_trials_are_kept_as_may_start_at_once_and_each_start_makes_room(
+    bundle: JobBundle,
+) -> None:
+    trials = _trials(bundle)
+    flight: Any = Flight()
+    tickets = [Ticket(trial(f"s{number}", "nop")) for number in range(5)]
+    for ticket in tickets[:4]:
+        trials.submit(flight, ticket)
+    assert flight.submitted == ["s0", "s1", "s2", "s3"]
+    assert list(trials._prepared) == [ticket.node_id for ticket in tickets[:2]]
+    found = [trials.fly(ticket, Cancellation()) for ticket in tickets[:4]]
+    assert [one.ran_because for one in found] == ["it has never run here"] * 4
+    assert trials._prepared == {}
+    assert trials._fates == {}
+    trials.submit(flight, tickets[4])
+    assert list(trials._prepared) == [tickets[4].node_id]
+    trials.close()

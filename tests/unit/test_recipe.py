@@ -1,0 +1,371 @@
+"""What a Dockerfile is built from: the name it gets, what the engine is sent, and what nobody sees of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from pytest_benchjobs.model.errors import DiskFull, ImageBuildFailed
+from pytest_benchjobs.sandbox.docker import build as module
+from pytest_benchjobs.sandbox.docker.build import Recipe, build
+from pytest_benchjobs.sandbox.docker.engine import Engine
+
+TEXT = "FROM base\nCOPY . /app\n"
+NO_ENGINE = Engine()
+
+
+def _read(
+    context: Path,
+    *,
+    dockerfile: Path | None = None,
+    image_map: Mapping[str, str] | None = None,
+    arguments: Mapping[str, str] | None = None,
+    platform: Callable[[], Mapping[str, str]] = dict,
+) -> Recipe:
+    return Recipe.read(
+        dockerfile or context / "Dockerfile", context, image_map or {}, arguments or {}, platform
+    )
+
+
+@pytest.fixture
+def context(tmp_path: Path) -> Path:
+    context = tmp_path / "task"
+    (context / "src").mkdir(parents=True)
+    (context / "Dockerfile").write_text(TEXT)
+    (context / "src" / "main.py").write_text("print(1)\n")
+    (context / "link").symlink_to("src/main.py")
+    return context
+
+
+def _tag(context: Path, arguments: Mapping[str, str] | None = None, **bases: str) -> str:
+    return _read(context, arguments=arguments).tag(bases or {"base": "sha256:1"})
+
+
+# The name
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda context: (context / "Dockerfile").write_text(TEXT + "USER me\n"),
+        lambda context: (context / "src" / "main.py").write_text("print(2)\n"),
+        lambda context: (context / "src" / "main.py").chmod(0o755),
+        lambda context: (context / "src" / "main.py").chmod(0o640),
+        lambda context: (context / "src" / "main.py").rename(context / "src" / "other.py"),
+        lambda context: (context / "more").write_text(""),
+        lambda context: ((context / "link").unlink(), (context / "link").symlink_to("src")),
+        lambda context: ((context / "link").unlink(), (context / "link").write_text("src/main.py")),
+    ],
+    ids=["text", "content", "executable", "mode", "name", "new file", "target", "no link"],
+)
+def test_every_ingredient_is_in_the_name(context: Path, change: Callable[[Path], object]) -> None:
+    (context / "src" / "main.py").chmod(0o644)
+    before = _tag(context)
+    change(context)
+    assert _tag(context) != before
+
+
+def test_arguments_and_bases_are_in_the_name_each_for_itself() -> None:
+    def tag(arguments: Mapping[str, str], bases: Mapping[str, str]) -> str:
+        nothing = Path("/nothing/task")
+        return Recipe(nothing / "Dockerfile", nothing, TEXT, TEXT, {}, arguments, {}, ()).tag(bases)
+
+    made = [
+        tag({}, {}),
+        tag({"a": "b"}, {}),
+        tag({}, {"a": "b"}),
+        tag({"a": "c"}, {}),
+        tag({"ab": ""}, {}),
+        tag({"": "ab"}, {}),
+        tag({"a": "", "b": ""}, {}),
+        tag({"a": "b"}, {"a": "b"}),
+    ]
+    assert len(set(made)) == len(made)
+    assert tag({"a": "1", "b": "2"}, {"c": "3", "d": "4"}) == tag({"b": "2", "a": "1"}, {"d": "4", "c": "3"})
+
+
+def test_the_same_ingredients_have_the_same_name_anywhere(context: Path, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere" / "task"
+    other.parent.mkdir()
+    subprocess.run(["cp", "-a", context, other], check=True)
+    os.utime(other / "src" / "main.py", (1, 1))
+    assert _tag(other) == _tag(context)
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("My Task_2", "my-task-2"),
+        ("fix bug/environment", "fix-bug"),
+        ("fix-bug/docker", "fix-bug"),
+        ("日本語", "image"),
+        ("--x--", "x"),
+    ],
+)
+def test_an_image_is_called_as_the_directory_of_its_task(tmp_path: Path, path: str, name: str) -> None:
+    context = tmp_path / path
+    context.mkdir(parents=True)
+    (context / "Dockerfile").write_text("FROM scratch\n")
+    repository, _, digest = _read(context).tag({}).partition(":")
+    assert repository == f"benchjobs/{name}"
+    assert digest.isalnum()
+
+
+# Reading
+
+
+def test_what_is_ignored_is_no_part_of_it(context: Path) -> None:
+    before = _read(context)
+    (context / "debug.log").write_text("x")
+    (context / "#kept").write_text("y")
+    (context / ".dockerignore").write_text("# comment\n\n   \n  *.log  \n#kept\n")
+    found = _read(context)
+    assert set(found.paths) == {*before.paths, "#kept", ".dockerignore"}
+    tag = found.tag({})
+    (context / "debug.log").write_text("z")
+    assert _read(context).tag({}) == tag
+
+
+@pytest.mark.parametrize("content", [None, b"FROM \xff\n"], ids=["missing", "no text"])
+def test_a_dockerfile_that_cannot_be_read_is_a_failed_build(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        (tmp_path / "Dockerfile").write_bytes(content)
+    with pytest.raises(ImageBuildFailed, match="Dockerfile: cannot be read: "):
+        _read(tmp_path)
+
+
+def test_the_platform_is_looked_up_only_for_those_who_name_it(context: Path) -> None:
+    def platform() -> Mapping[str, str]:
+        asked.append(1)
+        return {"TARGETARCH": "arm64", "BUILDARCH": "arm64"}
+
+    asked: list[int] = []
+    assert _read(context, platform=platform).bases == ("base",)
+    assert asked == []
+    (context / "Dockerfile").write_text("ARG TARGETARCH\nFROM base-$TARGETARCH\n")
+    assert _read(context, platform=platform).bases == ("base-arm64",)
+    assert asked == [1]
+    given = _read(context, platform=platform, arguments={"TARGETARCH": "mine"})
+    assert given.bases == ("base-mine",)
+
+
+def test_each_variable_without_a_value_gets_a_hint_and_those_of_the_builder_none(context: Path) -> None:
+    assert _read(context).hint == ""
+    (context / "Dockerfile").write_text(
+        "ARG A\nARG B\nARG TARGETARCH\nFROM $A\nFROM x:$B\nFROM $TARGETARCH\n"
+    )
+    first, second, *rest = _read(context).hint.splitlines()[1:]
+    assert rest == []
+    assert first.startswith("FROM $A: A has no value")
+    assert first.endswith("--bench-build-arg A=...")
+    assert second.startswith("FROM x:$B: B has no value")
+    assert _read(context, arguments={"A": "debian", "B": "1"}).hint == ""
+
+
+# What the engine is sent
+
+
+def _members(archive: IO[bytes]) -> dict[str, tuple[tarfile.TarInfo, bytes | None]]:
+    with archive, tarfile.open(fileobj=archive) as tar:
+        return {
+            member.name: (member, (tar.extractfile(member) or archive).read() if member.isreg() else None)
+            for member in tar
+        }
+
+
+def test_the_context_goes_to_the_engine_as_files_of_root(context: Path) -> None:
+    os.mkfifo(context / "pipe")
+    recipe = _read(context)
+    assert recipe.name == "Dockerfile"
+    sent = _members(recipe.archive())
+    assert set(sent) == {"Dockerfile", "src", "src/main.py", "link", ".dockerignore"}
+    assert sent["src/main.py"][1] == b"print(1)\n"
+    assert sent["Dockerfile"][1] == TEXT.encode()
+    assert sent["link"][0].linkname == "src/main.py"
+    assert sent["src"][0].isdir()
+    for member, _ in sent.values():
+        assert (member.uid, member.gid, member.uname, member.gname) == (0, 0, "", "")
+    # What we left out must not be looked for, and what we add is not for the image.
+    assert sent[".dockerignore"][1] == b".dockerignore\n"
+    assert sent[".dockerignore"][0].mode == 0o644
+
+
+def test_a_dockerfile_that_was_mapped_or_lies_elsewhere_goes_by_a_name_of_its_own(
+    context: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "Other").write_text(TEXT)
+    for recipe, text in (
+        (_read(context, image_map={"base": "mine"}), TEXT.replace("base", "mine")),
+        (_read(context, dockerfile=tmp_path / "Other"), TEXT),
+    ):
+        assert recipe.name == ".benchjobs.Dockerfile"
+        sent = _members(recipe.archive())
+        assert sent[recipe.name][1] == text.encode()
+        assert sent[".dockerignore"][1] == b".dockerignore\n.benchjobs.Dockerfile\n"
+
+
+def test_an_own_list_of_what_is_ignored_is_kept_and_hides_our_file_too(context: Path) -> None:
+    (context / ".dockerignore").write_text("*.log")
+    sent = _members(_read(context, image_map={"base": "mine"}).archive())
+    assert sent[".dockerignore"][1] == b"*.log\n.benchjobs.Dockerfile\n"
+
+
+def test_what_went_away_meanwhile_is_not_sent(context: Path) -> None:
+    recipe = _read(context)
+    (context / "src" / "main.py").unlink()
+    sent = _members(recipe.archive())
+    assert "src/main.py" not in sent
+    assert sent["link"][0].issym()  # which leads nowhere now
+
+
+def test_a_context_that_cannot_be_read_is_a_failed_build(
+    context: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError("no")
+
+    recipe = _read(context)
+    monkeypatch.setattr(tarfile.TarFile, "add", refuse)
+    with pytest.raises(ImageBuildFailed, match="task: the build context cannot be read: no"):
+        recipe.archive()
+
+
+def test_the_builders_templates_are_not_filled_in(context: Path) -> None:
+    recipe = _read(context, arguments={"A": "${B} %{C} $D 100%"})
+    definition: Any = module._definition(recipe, "benchjobs/x:1")
+    (target,) = definition["target"].values()
+    assert target["args"] == {"A": "$${B} %%{C} $D 100%"}
+    assert (target["dockerfile"], target["tags"]) == ("Dockerfile", ["benchjobs/x:1"])
+    assert target["labels"] == {"benchjobs.image": "1"}
+    assert json.loads(json.dumps(definition)) == definition
+
+
+# What is told of it
+
+
+def test_values_of_arguments_are_hidden_the_longest_first_and_words_of_three_letters_are_not(
+    context: Path,
+) -> None:
+    recipe = _read(context, arguments={"A": "pass", "B": "password", "C": "yes"})
+    assert recipe.redact("password, pass: yes") == "***, ***: yes"
+
+
+@pytest.fixture
+def builder(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., object]], None]:
+    """Make a function the engine's builder."""
+
+    def use(does: Callable[..., object]) -> None:
+        monkeypatch.setattr(module, "_has_buildx", lambda: False)
+        monkeypatch.setattr(module, "_classic", does)
+
+    return use
+
+
+def _built(recipe: Recipe, log: list[str]) -> None:
+    build(NO_ENGINE, recipe, "benchjobs/x:1", 60, log.append)
+
+
+def test_a_build_that_fails_shows_its_last_lines_without_values_colours_and_blanks(
+    context: Path, builder: Callable[[Callable[..., object]], None]
+) -> None:
+    def fail(
+        _engine: Engine, _recipe: Recipe, _tag: str, _archive: object, _end: float, note: Any, _: Any
+    ) -> None:
+        for number in range(40):
+            note(f"\x1b[31mline {number} of hunter2\x1b[0m\n\n")
+        raise module._Failed("exit 1 with hunter2")
+
+    builder(fail)
+    log: list[str] = []
+    with pytest.raises(ImageBuildFailed) as caught:
+        _built(_read(context, arguments={"P": "hunter2"}), log)
+    first, *lines = str(caught.value).splitlines()
+    assert first == f"{context / 'Dockerfile'}: the build failed: exit 1 with ***"
+    assert lines == [f"line {number} of ***" for number in range(10, 40)]
+    assert log[0] == "line 0 of ***\n\n"
+
+
+def test_a_build_without_a_base_image_gets_the_hint(
+    context: Path, builder: Callable[[Callable[..., object]], None]
+) -> None:
+    def fail(*_: object) -> None:
+        raise module._Failed("no such image")
+
+    builder(fail)
+    (context / "Dockerfile").write_text("ARG A\nFROM $A\n")
+    with pytest.raises(ImageBuildFailed, match=r"no such image\nFROM \$A: A has no value"):
+        _built(_read(context), [])
+
+
+def test_a_full_disk_and_a_timeout_are_told_apart_from_a_build_that_fails(
+    context: Path, builder: Callable[[Callable[..., object]], None]
+) -> None:
+    def full(*_: object) -> None:
+        raise module._Failed("write /x: no space left on device")
+
+    def late(*_: object) -> None:
+        raise TimeoutError
+
+    builder(full)
+    with pytest.raises(DiskFull, match="disk is full: write /x"):
+        _built(_read(context), [])
+    builder(late)
+    with pytest.raises(ImageBuildFailed, match="did not end within 60 s"):
+        _built(_read(context), [])
+
+
+def test_a_build_has_until_its_timeout(
+    context: Path, builder: Callable[[Callable[..., object]], None]
+) -> None:
+    def look(_engine: Engine, _recipe: Recipe, tag: str, _archive: object, end: float, *_: object) -> None:
+        left.append(end - time.monotonic())
+        tags.append(tag)
+
+    left: list[float] = []
+    tags: list[str] = []
+    builder(look)
+    _built(_read(context), [])
+    assert 50 < left[0] <= 60
+    assert tags == ["benchjobs/x:1"]
+
+
+def _noted(script: str, deadline: float, check: Callable[[], object] = lambda: None) -> list[str]:
+    lines: list[str] = []
+    with subprocess.Popen(["/bin/sh", "-c", script], stdout=subprocess.PIPE) as process:
+        try:
+            module._note_output(process, time.monotonic() + deadline, lines.append, check)
+        finally:
+            process.kill()
+    return lines
+
+
+def test_a_builders_output_is_taken_line_by_line_with_the_last_one() -> None:
+    assert _noted("printf 'a\\nb'; sleep 0.05; printf 'c\\n\\nd'", 20) == ["a\n", "bc\n", "\n", "d\n"]
+
+
+def test_a_builder_that_prints_or_works_for_too_long_is_given_up() -> None:
+    for script in ("echo x; sleep 30", "exec >&-; sleep 30"):
+        with pytest.raises(TimeoutError):
+            _noted(script, 0.1)
+
+
+def test_a_builder_is_given_up_when_its_trial_is() -> None:
+    class GivenUp(Exception):
+        pass
+
+    def check() -> None:
+        if time.monotonic() > until:
+            raise GivenUp
+
+    for script in ("sleep 30", "exec >&-; sleep 30"):
+        until = time.monotonic() + 0.1
+        with pytest.raises(GivenUp):
+            _noted(script, 20, check)
