@@ -135,6 +135,8 @@ class FreshContainer(Model):
     paths: tuple[CarriedPath, ...] = ()
     patch: bool = False
     """Carry along all that the agent changed, added or deleted below the workdir, without `.git`."""
+    ignored: bool = True
+    """Of a patch, also what the repository in the workdir has git ignore, which no diff has."""
     environment: Environment | None = None
     """Environment of the container; default: as the agent's, set up the same way."""
 

@@ -1,4 +1,4 @@
-"""The scorer kinds that come with the package: `bash`, `command`, `tests` and `harbor`."""
+"""The scorer kinds that come with the package: `bash`, `command`, `tests`, `harbor`, and those of datasets."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from .output import Tail
 from .parse import parse_ctrf, parse_junit, parse_reward, parse_score
 from .protocol import Graded, Scorer, ScoringContext
 from .pytest_runner import pytest_command
+from .swebench.verified import score_swebench
 
 TESTS_DIRECTORY = "/tests"
 VERIFIER_DIRECTORY = "/logs/verifier"
@@ -124,7 +125,13 @@ def score_harbor(context: ScoringContext) -> Graded:
 
 def builtin_scorers() -> Mapping[str, Scorer]:
     """The kinds that come with the package, by the name a manifest uses as `type`."""
-    return {"bash": score_bash, "command": score_command, "tests": score_tests, "harbor": score_harbor}
+    return {
+        "bash": score_bash,
+        "command": score_command,
+        "tests": score_tests,
+        "harbor": score_harbor,
+        "swebench": score_swebench,
+    }
 
 
 def _read_reports(context: ScoringContext) -> tuple[int, int] | None:

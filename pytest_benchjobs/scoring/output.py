@@ -26,4 +26,8 @@ class Tail:
 
     def text(self) -> str:
         """Return what was kept, safe to show."""
-        return clean(b"".join(self._chunks)[-self._limit :].decode("utf-8", "replace"), self._limit)
+        return clean(self.raw().decode("utf-8", "replace"), self._limit)
+
+    def raw(self) -> bytes:
+        """Return what was kept, as it came."""
+        return b"".join(self._chunks)[-self._limit :]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from ..model.errors import OutOfMemory, ScorerCrashed, ScorerTimeout
 from ..model.scenario import Scenario, ScorerSpec
 from ..model.usage import Usage
-from ..sandbox.protocol import ExecResult, File, Sandbox
+from ..sandbox.protocol import ExecResult, File, Sandbox, Sink
 from .output import Tail
 
 _SHELL = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec sh -c "$1"; fi'
@@ -45,6 +45,7 @@ class ScoringContext:
         *,
         timeout: float | None = None,
         stdout: Tail | None = None,
+        whole: Sink | None = None,
         signals_matter: bool = True,
     ) -> tuple[ExecResult, str]:
         """Run a shell command in the sandbox, in the workdir; returns how it ended and the tail of what it printed.
@@ -53,6 +54,7 @@ class ScoringContext:
             command: For `bash`, or `sh` where there is none.
             timeout: Seconds; by default those of the scorer.
             stdout: Takes standard output once more, without what the command wrote to standard error.
+            whole: Takes all output once more, as it comes.
             signals_matter: A command that a signal killed is an error.
 
         Raises:
@@ -63,10 +65,16 @@ class ScoringContext:
         """
         limit = self.timeout if timeout is None else timeout
         tail = Tail()
+
+        def sink(chunk: bytes) -> None:
+            tail(chunk)
+            if whole is not None:
+                whole(chunk)
+
         result = self.sandbox.exec(
             ("/bin/sh", "-c", _SHELL, "sh", self._as_argument(command)),
             timeout=limit,
-            sink=tail,
+            sink=sink,
             stdout=stdout,
             user=self.spec.user,
             env=self.env,

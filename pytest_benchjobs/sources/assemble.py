@@ -93,6 +93,8 @@ def _faults_of_fresh_container(written: WrittenScenario) -> Iterator[_Fault]:
     if bool(fresh.paths) is fresh.patch:
         found = "both are given" if fresh.patch else "neither is given"
         yield ("fresh_container",), f"paths: [PATH, ...] or patch: true is expected, {found}"
+    if not fresh.ignored and not fresh.patch:
+        yield ("fresh_container", "ignored"), "has no effect without patch: true"
     if fresh.patch and written.workdir == "/":
         yield ("fresh_container", "patch"), "needs a workdir that is not /: what is in it comes along"
     for index, carried in enumerate(fresh.paths):

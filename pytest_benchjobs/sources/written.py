@@ -177,6 +177,8 @@ class WrittenFreshContainer(Written):
     """Files and directories; relative ones start at the workdir."""
     patch: Flag = False
     """All that the agent changed, added or deleted below the workdir, without `.git`."""
+    ignored: Flag = True
+    """With `patch`, also what git ignores there, which no diff has."""
 
 
 class WrittenRequires(Written):

@@ -21,6 +21,7 @@ from ..store.text import clean, one_line
 from .context import TrialContext
 from .ending import end_agent, put_back, some
 from .fresh import Carried, deliver
+from .ignored import without_ignored
 from .setup import Setup
 from .start import untouched_sandbox
 
@@ -48,7 +49,7 @@ def grade_afresh(context: TrialContext, sandbox: Sandbox, carried: Carried) -> N
         with untouched_sandbox(context, "fresh") as (grader, setup):
             context.phases.enter_unless_cancelled("carry")
             try:
-                deliver(carried, grader)
+                _carry(context, carried, grader)
                 grader.settle()  # what was carried is not undone between scorers
             except EngineError as error:
                 if not context.suspects_agent:
@@ -57,6 +58,15 @@ def grade_afresh(context: TrialContext, sandbox: Sandbox, carried: Carried) -> N
                     f"what the agent left cannot be put into a new container: {error}"
                 ) from error
             grade(context, grader, setup)
+
+
+def _carry(context: TrialContext, carried: Carried, grader: Sandbox) -> None:
+    """Put what was collected into the container for grading, as far as the scenario wants it there."""
+    fresh = context.scenario.fresh_container
+    if fresh is not None and fresh.patch and not fresh.ignored:
+        carried = without_ignored(carried, grader)
+    with contextlib.closing(carried.taken.archive):
+        deliver(carried, grader)
 
 
 def grade_untouched(context: TrialContext) -> None:

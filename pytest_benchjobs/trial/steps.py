@@ -9,6 +9,7 @@
     5. grade      artifacts.py   fetch what the scenario wants kept, before scorers can change it
                   grading.py     put scorers in, never earlier, and run them in order
                   fresh.py       the same in a sandbox of their own, where the scenario says so
+                  ignored.py     there without what git ignores
                   outcome.py     score and ending -> outcome
     6. commit     run.py         redact, write the result
 

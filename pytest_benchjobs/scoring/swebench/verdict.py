@@ -1,0 +1,145 @@
+"""Verdict on the log of an `eval_script`: the tests it lists, and whether those that have to pass do. Pure.
+
+The rules are those of the official harness 5. What the tested code can print itself is believed no further than there,
+and in three places less: a marker that is there twice, any exit status that is not 0, and a status that is no word of
+the five, never help.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from .logs import ERROR, FAILED, PASSED, SKIPPED, XFAIL, Parser
+
+START, END = ">>>>> Start Test Output", ">>>>> End Test Output"
+EXIT_STATUS = ">>>>> Test Exit Code"
+_BAD = (
+    ">>>>> Patch Apply Failed",
+    ">>>>> Reset Failed",
+    ">>>>> Tests Errored",
+    ">>>>> Tests Timed Out",
+)
+_EXIT_STATUS_LINE = re.compile(rf"{EXIT_STATUS}:\s*(-?[0-9]+)")
+_ENVIRONMENT = re.compile(
+    r"Could not resolve host|Temporary failure in name resolution|Cannot allocate memory|OutOfMemoryError|^Killed$",
+    re.MULTILINE,
+)
+_PASSES = frozenset({PASSED, XFAIL})
+_MAINTAINS = frozenset({PASSED, XFAIL, SKIPPED})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reading:
+    """Statuses of tests in a log."""
+
+    statuses: Mapping[str, str]
+    problem: str | None = None
+    """Reason why it counts for nothing, as in the official harness; the statuses are empty then."""
+    is_cut: bool = False
+    """True if the script did not get as far as the end of the tests."""
+    hint: str | None = None
+    """Sign that it was the machine: no network, no memory."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Verdict:
+    """Tests that passed, of those that have to."""
+
+    fail_to_pass: tuple[int, int]
+    """Passed, and all, of the tests that the solution has to make pass."""
+    pass_to_pass: tuple[int, int]
+    """The same of those that passed before, and may be skipped."""
+    failing: tuple[str, ...]
+
+    @property
+    def is_resolved(self) -> bool:
+        """True if nothing fails. A list that is empty is passed."""
+        return not self.failing
+
+
+def read_log(log: str, parser: Parser) -> Reading:
+    """Read the log of an `eval_script`, standard error included."""
+    log = log.replace("\r\n", "\n").replace("\r", "\n")
+    for bad in _BAD:
+        if bad in log:
+            return Reading({}, f"its log says {bad!r}")
+    starts, ends = log.count(START), log.count(END)
+    if not starts or not ends:
+        missing = START if not starts else END
+        return Reading({}, f"its log has no {missing!r}", is_cut=True, hint=_hint(log))
+    if starts > 1 or ends > 1:
+        return Reading(
+            {}, "a marker of the harness is in its log twice, which only the tested code can print"
+        )
+    statuses = parser(log.split(START)[1].split(END)[0]) or parser(log)
+    if not statuses:
+        return Reading({}, "no test is listed in its log", hint=_hint(log))
+    exit_status = _exit_status(log)
+    if exit_status is not None and not any(status in (FAILED, ERROR) for status in statuses.values()):
+        return Reading({}, f"the tests exited with status {exit_status}, and its log has no failure")
+    return Reading(statuses)
+
+
+def judge(statuses: Mapping[str, str], fail_to_pass: Sequence[str], pass_to_pass: Sequence[str]) -> Verdict:
+    """Judge by the tests that have to pass."""
+    table = _Table(statuses)
+    failing_first = [name for name in fail_to_pass if table.status(name) not in _PASSES]
+    failing_then = [name for name in pass_to_pass if table.status(name) not in _MAINTAINS]
+    return Verdict(
+        (len(fail_to_pass) - len(failing_first), len(fail_to_pass)),
+        (len(pass_to_pass) - len(failing_then), len(pass_to_pass)),
+        (*failing_first, *failing_then),
+    )
+
+
+class _Table:
+    """Statuses by name, and by the beginning of a name whose parameters were cut off in the dataset."""
+
+    def __init__(self, statuses: Mapping[str, str]) -> None:
+        self._statuses = statuses
+        self._order = {name: number for number, name in enumerate(statuses)}
+        self._sorted: list[str] = []
+
+    def status(self, name: str) -> str | None:
+        """Return the status of a test; None: it was not run, or it cannot be told which one is meant."""
+        if name in self._statuses or name.count("[") <= name.count("]"):
+            return self._statuses.get(name)
+        found = sorted(self._beginning_with(name), key=self._order.__getitem__)
+        if len({self._statuses[one] in _PASSES for one in found}) != 1:
+            return None
+        return self._statuses[found[0]]
+
+    def _beginning_with(self, name: str) -> Iterable[str]:
+        self._sorted = self._sorted or sorted(self._statuses)
+        first = bisect.bisect_left(self._sorted, name)
+        for at in range(first, len(self._sorted)):
+            if not self._sorted[at].startswith(name):
+                return
+            yield self._sorted[at]
+
+
+def _exit_status(log: str) -> str | None:
+    """Exit status of the tests, if one is noted that is not 0."""
+    noted = (found[1] for found in _EXIT_STATUS_LINE.finditer(log))
+    return next((status[:20] for status in noted if status.strip("-0")), None)
+
+
+def _hint(log: str) -> str | None:
+    found = _ENVIRONMENT.search(log)
+    return None if found is None else found[0]
+
+
+def with_exit_status(script: str) -> str:
+    """The script, which also prints the exit status of its tests: as the official harness has it do."""
+    lines: list[str] = []
+    done = False
+    for line in script.split("\n"):
+        if END in line and not done:
+            lines += ["SWEBENCH_TEST_EXIT_CODE=$?", line, f'echo "{EXIT_STATUS}: $SWEBENCH_TEST_EXIT_CODE"']
+            done = True
+        else:
+            lines.append(line)
+    return "\n".join(lines)
