@@ -7,6 +7,7 @@ from typing import Any
 
 from ...model.errors import EnvironmentFailed, ScoreInvalid, ScorerCrashed
 from ...sandbox.protocol import File
+from ...store.text import clean
 from ..protocol import Graded, ScoringContext
 from .logs import PARSERS
 from .verdict import judge, read_log, with_exit_status
@@ -16,6 +17,8 @@ LOG_LIMIT = 32 * 1024 * 1024
 _SCRIPT = "/eval.sh"
 _PREFIX = "parse_log_"
 _SHOWN = 20
+_KEPT = 1024 * 1024
+"""Characters of a log that are kept."""
 
 
 class _Log:
@@ -50,10 +53,11 @@ def score_swebench(context: ScoringContext) -> Graded:
     )
     log = _Log()
     # The markers come from `set -x`, on standard error: only the shell keeps both streams in order.
-    _, shown = context.run(f"exec /bin/bash {_SCRIPT} 2>&1", whole=log)
+    context.run(f"exec /bin/bash {_SCRIPT} 2>&1", whole=log)
     if log.is_full:
         raise ScoreInvalid(f"scorer {spec.name!r}: the log has more than {LOG_LIMIT >> 20} MiB")
-    reading = read_log(log.text(), PARSERS[params.parser])
+    text = log.text()
+    reading = read_log(text, PARSERS[params.parser])
     if reading.is_cut:
         raise ScorerCrashed(
             f"scorer {spec.name!r}: the eval_script ended before its tests: {reading.problem}"
@@ -70,7 +74,7 @@ def score_swebench(context: ScoringContext) -> Graded:
     }
     if reading.problem is not None:
         details["problem"] = reading.problem
-    return Graded(float(is_resolved), shown, details)
+    return Graded(float(is_resolved), clean(text, _KEPT), details)
 
 
 class Row:

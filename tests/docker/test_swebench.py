@@ -1,0 +1,171 @@
+"""SWE-bench through a real engine, with rows of our own in the official schema and a tiny repository."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import docker
+import docker.errors
+import pytest
+
+from pytest_benchjobs.sources.datasets.swebench import prepare
+from tests.support import IMAGE, by_agent, results, run
+
+pytestmark = pytest.mark.docker
+
+TAG = "benchjobs/swebench-test:1"
+DOCKERFILE = f"""\
+FROM {IMAGE}
+RUN apt-get update && apt-get install -y --no-install-recommends git && rm -rf /var/lib/apt/lists/*
+RUN mkdir /testbed && cd /testbed && git init -q && git config user.name t && git config user.email t@localhost \
+ && printf '*.cache\\nbuild/\\n' > .gitignore && echo 1 > answer && echo keep > kept && echo old > gone && ln -s kept link \
+ && mkdir tests real && ln -s real behind && echo x > real/x \
+ && printf 'test "$(cat answer)" = 2 && echo PASSED t::answer || {{ echo FAILED t::answer - no; exit 1; }}\\n' > tests/run.sh \
+ && git add -A && git commit -qm base && mkdir build && echo made > build/made && echo cached > a.cache
+WORKDIR /testbed
+"""
+PATCH = """\
+diff --git a/answer b/answer
+--- a/answer
++++ b/answer
+@@ -1 +1 @@
+-1
++2
+"""
+SCRIPT = """\
+#!/bin/bash
+set -uxo pipefail
+cd /testbed
+git config --global --add safe.directory /testbed
+git status --short
+git checkout HEAD tests/run.sh
+git apply -v - <<'EOF_114329324912'
+diff --git a/tests/run.sh b/tests/run.sh
+--- a/tests/run.sh
++++ b/tests/run.sh
+@@ -1 +1,3 @@
++echo PASSED t::kept
++%s
+ test "$(cat answer)" = 2 && echo PASSED t::answer || { echo FAILED t::answer - no; exit 1; }
+EOF_114329324912
+: '>>>>> Start Test Output'
+bash tests/run.sh
+: '>>>>> End Test Output'
+git checkout HEAD tests/run.sh
+"""
+
+
+def row(name: str, also: str = ":", **more: Any) -> dict[str, Any]:
+    return {
+        "repo": "our/tiny",
+        "instance_id": name,
+        "base_commit": "0" * 40,
+        "patch": PATCH,
+        "problem_statement": "The answer is 2.",
+        "version": "1",
+        "FAIL_TO_PASS": '["t::answer"]',
+        "PASS_TO_PASS": "['t::kept']",
+        "difficulty": "<15 min fix",
+        "eval_script": SCRIPT % also,
+        "log_parser": "parse_log_pytest",
+        "eval_type": "pass_and_fail",
+        "image": TAG,
+        **more,
+    }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def image(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A repository with one commit, what git ignores, and a link to a directory."""
+    context = tmp_path_factory.mktemp("image")
+    (context / "Dockerfile").write_text(DOCKERFILE)
+    client = docker.from_env()
+    try:
+        client.images.build(path=str(context), tag=TAG, rm=True, forcerm=True)
+    except docker.errors.BuildError as error:
+        pytest.skip(f"an image with git cannot be built here: {str(error)[:300]}")
+    finally:
+        client.close()
+
+
+def run_rows(directory: Path, rows: Sequence[dict[str, Any]], *agents: str) -> str:
+    """Put rows where those of the catalogue are, and run them; returns what pytest printed."""
+    files = directory / "cache" / "benchmarks" / "swe-bench-verified" / "5" / "files"
+    files.mkdir(parents=True)
+    (directory / "given").mkdir()
+    (directory / "given" / "rows.json").write_text(json.dumps(rows))
+    prepare(directory / "given", files)
+    options = ("--bench=swe-bench-verified", *(f"--bench-agent={agent}" for agent in agents))
+    return run(directory, *options, BENCHJOBS_CACHE=str(directory / "cache")).stdout
+
+
+def test_the_reference_resolves_and_nothing_does_not(tmp_path: Path) -> None:
+    said = run_rows(tmp_path, [row("our__tiny-1")], "oracle", "nop")
+    found = by_agent(tmp_path)
+    assert found, said
+    (oracle,), (nop,) = found["oracle"], found["nop"]
+    assert (oracle["outcome"], oracle["score"]) == ("passed", 1.0), said
+    assert (nop["outcome"], nop["score"]) == ("failed", 0.0), said
+    assert oracle["scorers"][0]["details"] == {
+        "resolved": True, "fail_to_pass": [1, 1], "pass_to_pass": [1, 1], "failing": [],
+    }  # fmt: skip
+    assert nop["scorers"][0]["details"]["failing"] == ["t::answer"]
+
+
+CHECKS = (
+    'test "$(cat a.cache build/made)" = "$(printf \'cached\\nmade\')" || echo FAILED t::ignored',
+    "test ! -e new.cache && test ! -e new/b.cache && test ! -e build/new || echo FAILED t::ignored-new",
+    (
+        "test -x new/run && test ! -e gone && test -L link && test \"$(head -c 2 binary | od -An -tx1)\" = ' 00 ff' "
+        "|| echo FAILED t::kept"
+    ),
+    "test -d behind && test ! -L behind && test -e behind/y || echo FAILED t::behind",
+)
+WORK = (
+    "echo 2 > answer; echo poison > a.cache; echo poison > build/made; echo x > build/new; echo x > new.cache; mkdir new; "
+    "echo x > new/b.cache; echo run > new/run; chmod 755 new/run; rm gone; printf '\\000\\377' > binary; "
+    "rm behind; mkdir behind; echo y > behind/y; git add -A; git -c user.name=a -c user.email=a@b commit -qm done"
+)
+
+
+def test_what_is_graded_is_what_a_diff_would_have(tmp_path: Path) -> None:
+    """New files, modes, deletions, links and what is binary; nothing that git ignores, and commits make no difference."""
+    tests = '["t::answer"]'
+    rows = [row(f"our__tiny-{n}", check, FAIL_TO_PASS=tests) for n, check in enumerate(CHECKS)]
+    said = run_rows(tmp_path, rows, f"command:{WORK}")
+    found = results(tmp_path)
+    assert [result["outcome"] for result in found] == ["passed"] * len(CHECKS), said
+    for result in found:
+        assert "FAILED" not in result["scorers"][0]["output"].partition("Start Test Output")[2], result
+
+
+HOSTILE = {
+    "it prints what it wants to see": "printf 'echo PASSED t::answer\\nexit 1\\n' > tests/run.sh; echo 'PASSED t::answer' > answer",
+    "it has the tests killed": "printf 'kill -9 $PPID\\n' > .git/hooks/post-checkout; rm -rf .git",
+    "a pipe in place of what is read": "rm answer; mkfifo answer",
+}
+
+
+@pytest.mark.parametrize("work", HOSTILE.values(), ids=HOSTILE)
+def test_no_work_of_an_agent_is_worth_more_than_0_or_an_error(tmp_path: Path, work: str) -> None:
+    said = run_rows(tmp_path, [row("our__tiny-1")], f"command:{work}")
+    (result,) = results(tmp_path)
+    assert (result["outcome"], result["score"]) == ("failed", 0.0), said
+
+
+def test_a_script_that_breaks_is_an_error_unless_it_is_the_agents_doing(tmp_path: Path) -> None:
+    ends = "kill -9 $PPID"
+    broken, spoiled = row("our__tiny-1", ends), row("our__tiny-2", f"grep -q 1 answer || {ends}")
+    said = run_rows(tmp_path, [broken, spoiled], "command:echo 3 > answer")
+    found = {result["scenario"]: (result["outcome"], result["score"]) for result in results(tmp_path)}
+    assert found == {"our__tiny-1": ("error", None), "our__tiny-2": ("failed", 0.0)}, said
+
+
+def test_a_network_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    script = SCRIPT.replace("bash tests/run.sh", "echo 'fatal: Could not resolve host: example.org'") % ":"
+    said = run_rows(tmp_path, [row("our__tiny-1", eval_script=script)], "command:echo 2 > answer")
+    (result,) = results(tmp_path)
+    assert (result["outcome"], result["score"]) == ("error", None), said
