@@ -3,6 +3,9 @@
     tools: true     a loop over Chat Completions with one tool, `shell`; it ends when an answer calls no tool
     tools: false    one question; the text of the answer goes to the file `answer_file`
 
+A scenario that wants a short answer is such a question, or several, unless `tools: true` is asked for; there is no
+container then, and `answer_file` is the scenario's.
+
 It runs on this machine, in the thread of its trial. Only the commands run in the sandbox, a fresh shell each. It tries
 nothing twice: that is the gateway's affair. Its log is for `agents.reading.own`.
 """
@@ -26,7 +29,7 @@ from ..store.text import clean, one_line
 from .protocol import AgentCall, AgentCommand, Shell
 from .providers import ModelTarget, target_of
 from .reading import reader_of
-from .reading.values import at, bounded, count_at, items_at, text_at, text_of
+from .reading.values import at, bounded, count_at, items_at, spoken, text_at, text_of
 
 VERSION = "1"
 """Of what it says to a model: another one makes another signature."""
@@ -74,7 +77,8 @@ class Options(BaseModel):
     """Of an answer."""
     reasoning_effort: Annotated[str, Field(min_length=1)] | None = None
     stop: str | tuple[str, ...] | None = None
-    tools: bool = True
+    tools: bool | None = None
+    """Default: true, but false for a question."""
     max_turns: Annotated[int, Field(ge=1)] = 50
     command_timeout: Seconds = 300.0
     """Seconds a command may take."""
@@ -108,6 +112,13 @@ class ModelAgent:
         """
         return (_target(spec, environ, params).endpoint,)
 
+    def answers(self, params: Mapping[str, Any]) -> bool:
+        """True unless it is to have tools, which are in a container."""
+        try:
+            return _options(params).tools is not True
+        except AgentSetupFailed:  # as `prepare` will say
+            return False
+
     def prepare(self, call: AgentCall) -> AgentCommand | None:
         """The conversation, as a function that runs here.
 
@@ -117,7 +128,7 @@ class ModelAgent:
 
         """
         target = _target(call.spec, HOST, call.params)
-        task = Task(target.model, call.scenario.problem_statement, _options(call.params))
+        task = _task(target.model, call)
         return AgentCommand(
             argv=(),
             endpoints=(target.endpoint,),
@@ -140,6 +151,22 @@ class Task:
     model: str
     problem: str
     options: Options
+    questions: tuple[str, ...] = ()
+    """Asked instead of the problem, each by itself; replies go into one file as a JSON array."""
+    answer_file: str = ""
+
+
+def _task(model: str, call: AgentCall) -> Task:
+    scenario, options = call.scenario, _options(call.params)
+    answer = scenario.answer if scenario.is_question else None
+    tools = answer is None if options.tools is None else options.tools
+    return Task(
+        model,
+        scenario.problem_statement,
+        options.model_copy(update={"tools": tools}),
+        () if answer is None else answer.questions,
+        options.answer_file if answer is None else answer.file,
+    )
 
 
 class Ended(Exception):
@@ -160,6 +187,8 @@ class Answer:
     calls: tuple[Call, ...]
     finish_reason: str
     reasoning: str
+    reply: str
+    """Text without reasoning, where that is part of the text."""
     usage: Mapping[str, int]
 
 
@@ -184,7 +213,7 @@ def work(task: Task, shell: Shell) -> int:
         if task.options.tools:
             _converse(task, shell)
         else:
-            _answer_once(task, shell)
+            _answer(task, shell)
     except Ended as end:
         said = {"message": one_line(end.message, 1000), "status": end.status}
         _log(shell, "end", reason=end.reason, **{name: value for name, value in said.items() if value})
@@ -214,18 +243,27 @@ def _converse(task: Task, shell: Shell) -> NoReturn:
     raise Ended("turn_limit", f"it reached its limit of {task.options.max_turns} turns")
 
 
-def _answer_once(task: Task, shell: Shell) -> NoReturn:
-    _log(shell, "user", text=task.problem)
-    answer = _ask(task, shell, [{"role": "user", "content": task.problem}], 1)
-    shell.write(task.options.answer_file, answer.text.encode("utf-8", "replace"))
-    raise _finished(answer)
+def _answer(task: Task, shell: Shell) -> NoReturn:
+    """Ask each question by itself, and write down the replies, also if not all of them come."""
+    answers: list[Answer] = []
+    try:
+        for number, question in enumerate(task.questions or (task.problem,), start=1):
+            _log(shell, "user", text=question)
+            answers.append(_ask(task, shell, [{"role": "user", "content": question}], number))
+    finally:
+        replies = [answer.reply for answer in answers]
+        text = json.dumps(replies) if task.questions else "".join(replies)
+        if replies:
+            shell.write(task.answer_file, text.encode("utf-8", "replace"))
+    broken_off = (answer for answer in answers if answer.finish_reason in ("length", "content_filter"))
+    raise _finished(next(broken_off, answers[-1]))
 
 
 def _finished(answer: Answer) -> Ended:
     if answer.finish_reason == "length":
-        return Ended("gave_up", "its last answer was cut off at its limit of tokens")
+        return Ended("gave_up", "an answer was cut off at its limit of tokens")
     if answer.finish_reason == "content_filter":
-        return Ended("refused", "its last answer was held back by a filter")
+        return Ended("refused", "an answer was held back by a filter")
     return Ended("done")
 
 
@@ -258,6 +296,7 @@ def _ask(task: Task, shell: Shell, messages: list[JSON], number: int) -> Answer:
         calls=tuple(_calls(message, number)),
         finish_reason=text_at(choice, "finish_reason"),
         reasoning=text_at(message, "reasoning_content") or text_at(message, "reasoning"),
+        reply=spoken(message.get("content")),
         usage=dict(_usage(said)),
     )
     _log(

@@ -111,6 +111,9 @@ class Agent(Protocol):
 
     One that also has `capabilities`, a frozenset of texts, skips scenarios which require others. Without it, or with
     None, nothing is known, and everything is assumed.
+
+    One that also has `answers(params) -> bool`, and returns True, answers a question without a container: it does
+    nothing, or its command is a `host` that runs no command and writes the one file `scenario.answer.file`.
     """
 
     @property

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from ..agents.capabilities import incompatibility
 from ..model.result import INCOMPATIBLE, Failure, Outcome
+from ..sandbox.memory import NO_IMAGE
 from ..store.text import clean
+from ..trial.answering import is_question
 from ..trial.prepare import Prepared, Services, prepare
 
 if TYPE_CHECKING:
@@ -115,8 +117,9 @@ class Fates:
         if self.rescored:
             return None  # its agent ran in the earlier job
         here = self.job.of(scenario.benchmark)
-        provider = None if self.services is None else self.services.provider
-        lacks = None if provider is None else provider.incompatible(scenario, here)
+        lacks: str | None = None
+        if (services := self.services) is not None and not self.is_question(trial):
+            lacks = services.provider.incompatible(scenario, here)
         if lacks is None and not here.strict_capabilities:  # strict: an error, raised by preparing
             agent = self.agents.get(trial.agent.name)
             lacks = None if agent is None else incompatibility(scenario, agent)
@@ -125,8 +128,16 @@ class Fates:
     def image_key(self, trial: Trial) -> str | None:
         """Return what identifies the image of a trial; None: the image is not here."""
         assert self.services is not None  # noqa: S101  whoever asks has sandboxes
+        if self.is_question(trial):
+            return NO_IMAGE.key
         provider = self.services.provider
         return provider.identify(trial.scenario.environment, self.job.image_map, self.job.build_args)
+
+    def is_question(self, trial: Trial) -> bool:
+        """Return True if a trial needs no container."""
+        services = self.services
+        here = self.job.of(trial.scenario.benchmark)
+        return services is not None and is_question(trial, here, services.agents, services.scorers)
 
     def _own(self, ticket: Ticket, trial: Trial) -> TrialResult | None:
         """Return the result a trial of this very job has: of before it was resumed, or from a worker that died."""

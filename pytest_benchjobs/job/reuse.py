@@ -53,7 +53,7 @@ class Reuse:
         """
         if image_key is None:
             return None, "its image is not on this machine yet, so nobody knows whether it is the same"
-        own = signature(parts, image_key)
+        own = signature(trial.scenario, parts, image_key)
         with self._lock:
             rows = [row for row in self._history.samples(own.value, trial.attempt) if row.job != self._job_id]
         real = [row for row in rows if row.outcome in _REAL]

@@ -83,8 +83,12 @@ class RunningJob(Generic[T]):
         self._spent_before = Usage()
         """Usage of this job before it was resumed."""
 
-    def start(self, planned: Mapping[str, int]) -> None:
-        """Start what the job needs, in the process that began it. `planned` are numbers of trials by agent.
+    def start(self, planned: Mapping[str, int], *, sandboxes: bool = True) -> None:
+        """Start what the job needs, in the process that began it.
+
+        Args:
+            planned: Numbers of trials by agent.
+            sandboxes: Some trial is known to need one.
 
         Raises:
             InputError: the prices or the recorded traffic cannot be read.
@@ -103,16 +107,16 @@ class RunningJob(Generic[T]):
                 self.gateway_address = self._gateway.address
             except InfrastructureError as error:
                 self.trials.cannot_run(error)
-        self.trials.open(self.gateway_address)
+        self.trials.open(self.gateway_address, sandboxes=sandboxes)
         sweep()
         self.trials.sweep()
 
-    def join(self, gateway: str | None, engine_problem: Failure | None) -> None:
-        """Take part, as a worker, in a job that another process began."""
+    def join(self, gateway: str | None, engine_problem: Failure | None, *, sandboxes: bool = True) -> None:
+        """Take part, as a worker, in a job that another process began; see `start`."""
         self.gateway_address = gateway
         join_crew(self.bundle.root)  # until the process ends: an abandoned trial may still write
         self.trials.engine_problem = engine_problem
-        self.trials.open(gateway)
+        self.trials.open(gateway, sandboxes=sandboxes)
 
     @property
     def baseline(self) -> Side | None:

@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ..model.errors import BudgetSpent, DiskFull, InfrastructureError
+from ..model.errors import BudgetSpent, DiskFull, GatewayLost, InfrastructureError
 from ..model.result import Failure, Outcome, Trial, TrialResult
+from ..sandbox.late import LateProvider
 from ..store.bundle import JobBundle
 from ..store.events import EventLog
 from ..store.files import check_room
 from ..store.text import clean
+from ..trial.answering import is_question
 from ..trial.cancellation import Cancellation
 from ..trial.draft import Clock, Draft
 from ..trial.flight import Flight, Tokens
@@ -79,7 +81,7 @@ class Trials(Generic[T]):
         self._supplies = supplies
         self._problems = problems
         self._rescore = rescore
-        self._provider: SandboxProvider | None = None
+        self._provider: LateProvider | None = None
         self._services: Services | None = None
         self._flown: set[str] = set()
         self._fates: dict[str, Run | Skip] = {}
@@ -87,16 +89,20 @@ class Trials(Generic[T]):
         self._prepared: dict[str, tuple[float, Prepared]] = {}
         """Trials that were prepared, and when; only so many as may start at once."""
 
-    def open(self, gateway: str | None) -> None:
-        """Open everything trials need, before their threads ask for it. `gateway` is its address."""
-        if self.engine_problem is not None:
-            return
-        try:
-            self._provider = self._supplies.provider()
-            self._provider.check()
-        except InfrastructureError as error:
-            self.cannot_run(error)
-            return
+    def open(self, gateway: str | None, *, sandboxes: bool) -> None:
+        """Open everything trials need, before their threads ask for it.
+
+        Args:
+            gateway: Its address.
+            sandboxes: Some trial is known to need one. Otherwise no engine is asked until one does.
+
+        """
+        self._provider = LateProvider(self._supplies.provider)
+        if sandboxes and self.engine_problem is None:
+            try:
+                self._provider.check()
+            except InfrastructureError as error:
+                self.cannot_run(error)
         secrets = self._supplies.secrets
         self._services = Services(
             config=self._job,
@@ -115,7 +121,7 @@ class Trials(Generic[T]):
             self.fates.reuse = Reuse(self._job.directory, self._bundle.id, self._job)
 
     def cannot_run(self, error: InfrastructureError) -> None:
-        """Run nothing: this error is that of every trial."""
+        """Run nothing: this error is that of every trial, but for questions, where it is the engine's."""
         self.engine_problem = Failure(class_=error.code, message=clean(str(error), 2000), phase="start")
 
     def sweep(self) -> None:
@@ -189,8 +195,8 @@ class Trials(Generic[T]):
                 fate = dataclasses.replace(fate, prepared=prepared)
             if isinstance(fate, Skip):
                 result = self._committed(trial, fate.why, Outcome.SKIPPED, clock)
-            elif self.engine_problem is not None:
-                result = self._committed(trial, self.engine_problem, clock=clock)
+            elif (hindrance := self._hindrance(trial)) is not None:
+                result = self._committed(trial, hindrance, clock=clock)
             elif (why := self._no_more()) is not None:
                 return self._draft(trial, clock).result(Outcome.CANCELLED, failure=why)
             else:
@@ -207,6 +213,14 @@ class Trials(Generic[T]):
         self.taken.pop(result.path, None)  # a rerun by a plugin replaces it
         self.events.ended(result, now=result.reused is None)
         return result
+
+    def _hindrance(self, trial: Trial) -> Failure | None:
+        """Return why a trial cannot run here; a question needs no engine."""
+        problem, supplies = self.engine_problem, self._supplies
+        if problem is None or problem.class_ == GatewayLost.code:
+            return problem
+        here = self._job.of(trial.scenario.benchmark)
+        return None if is_question(trial, here, supplies.agents, supplies.scorers) else problem
 
     def _run(self, trial: Trial, fate: Run, cancellation: Cancellation) -> TrialResult:
         services = self._services

@@ -89,7 +89,8 @@ class Reference(Model):
 class ScorerSpec(Model):
     """One scorer of a scenario.
 
-    `type` is one of the built-in kinds (`bash`, `command`, `tests`, `harbor`) or a name registered by a plugin.
+    `type` is one of the built-in kinds (`answer`, `bash`, `command`, `tests`, `harbor`) or a name that a plugin
+    registered.
     """
 
     name: Name
@@ -154,6 +155,13 @@ class Answer(Model):
     """Addition to the problem statement for an agent that works in a container; `{file}` stands for the path."""
     reference: str | None = None
     """The right answer, as `oracle` writes it."""
+    questions: tuple[str, ...] = ()
+    """Questions for a bare model in place of the problem statement, each in a conversation of its own.
+
+    The answer is then a JSON array of the replies.
+    """
+    needs_container: bool = False
+    """True if the way to the answer leads through a container, for every agent: it holds data, or programs."""
 
 
 class Requires(Model):
@@ -212,6 +220,30 @@ class Scenario(Model):
     source: Path
     """The manifest or task directory it came from."""
     line: int | None = None
+
+    @property
+    def is_question(self) -> bool:
+        """True if an agent that can answer needs nothing but the problem statement: no container, and no files."""
+        environment = self.environment
+        return (
+            self.answer is not None
+            and not self.answer.needs_container
+            and not (self.files or self.artifacts or environment.setup)
+            and environment.healthcheck is None
+            and self.fresh_container is None
+        )
+
+    @property
+    def has_reference(self) -> bool:
+        """True if `oracle` can solve it."""
+        return self.reference is not None or (self.answer is not None and self.answer.reference is not None)
+
+    @property
+    def statement_in_container(self) -> str:
+        """The problem statement for an agent that works in a container: where to write a short answer is added."""
+        if self.answer is None:
+            return self.problem_statement
+        return f"{self.problem_statement}\n\n{self.answer.instruction.replace('{file}', self.answer.file)}"
 
     @property
     def cluster(self) -> str | None:

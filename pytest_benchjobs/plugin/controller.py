@@ -74,12 +74,15 @@ class Controller:
         state.left_out = dict.fromkeys((benchmark, label) for benchmark, label in word["left_out"])
         state.notes, state.partial, state.narrowed = word["notes"], word["partial"], word["narrowed"]
         state.benchmarks = frozenset(word["benchmarks"])
-        self.job = begin_job(self.config, word["trials"], frozenset(word["chosen"]))
+        self.job = begin_job(
+            self.config, word["trials"], frozenset(word["chosen"]), sandboxes=word["sandboxes"]
+        )
         problem = self.job.trials.engine_problem
         answer = {
             "job": self.job.bundle.id,
             "engine_problem": problem.model_dump_json() if problem else None,
             "gateway": self.job.gateway_address,
+            "sandboxes": word["sandboxes"],
         }
         write(self.meeting / "job.json", json.dumps(answer))
         reporting.announce_counts(

@@ -20,18 +20,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..agents.answering import can_answer
 from ..job.rounds import Rounds
 from ..job.trials import ending_flight, next_landed
 from ..model.policy import Policy
 from ..model.result import TrialResult
+from ..scoring.needs import grades_answers
 from ..trial.flight import Flight
 from . import terminal as reporting
 from .items import ItemTicket, TrialItem
+from .registry import agents_of, scorers_of
 from .session import begin_job
 from .state import interrupts_of, state_of
 from .wanted import asked as read
 
 if TYPE_CHECKING:
+    from ..model.agent import AgentSpec
     from .state import Job
 
 _CLEANUP_SECONDS = 120.0
@@ -48,7 +52,12 @@ def run(session: pytest.Session) -> bool:
     interrupts = interrupts_of(session.config)
     interrupts.take()
     try:
-        job = begin_job(session.config, by_agent(trials), chosen(session.config, trials))
+        job = begin_job(
+            session.config,
+            by_agent(trials),
+            chosen(session.config, trials),
+            sandboxes=need_sandboxes(session.config, trials),
+        )
         try:
             reporting.announce(session.config, job, trials)
             for index, item in enumerate(ordinary):
@@ -70,6 +79,23 @@ def by_agent(trials: Iterable[TrialItem]) -> dict[str, int]:
     for item in trials:
         counts[item.agent.label] += item.attempts
     return dict(counts)
+
+
+def need_sandboxes(config: pytest.Config, trials: Iterable[TrialItem]) -> bool:
+    """Tell whether any of them needs a sandbox, as far as that can be known before scenarios are read."""
+    agents, scorers = agents_of(config), scorers_of(config)
+
+    def answers(source: str, agent: AgentSpec) -> bool:
+        params = {**read(config).job.of(source).params, **agent.params}
+        return can_answer(agents.get(agent.name), params)
+
+    kinds = {(item.ref.scorers, item.source.benchmark, item.agent.label): item for item in trials}
+    return not all(
+        item.ref.scorers
+        and grades_answers(item.ref.scorers, scorers)
+        and answers(item.source.benchmark, item.agent)
+        for item in kinds.values()
+    )
 
 
 def benchmarks(trials: Iterable[TrialItem]) -> frozenset[str]:

@@ -16,6 +16,7 @@ from ..job.fate import Fates, Run, Skip, Take
 from ..job.reuse import Reuse
 from ..model.errors import BenchError, InputError
 from ..model.scenario import Validation
+from ..sandbox.late import LateProvider
 from ..sources.protocol import Unsupported
 from ..store.bundle import JobBundle, new_job_id, stored_config
 from ..store.layout import Layout
@@ -87,10 +88,10 @@ def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[dict[str, A
                     "why": seen.why,
                     "incompatible": seen.skipped,
                     "problem": seen.problem,
-                    "image": _image(trial),
+                    "image": None if seen.is_question else _image(trial),
                     "image_state": seen.image_state,
                     "validation": scenario.validation.value,
-                    "has_reference": scenario.reference is not None,
+                    "has_reference": scenario.has_reference,
                     "timeout": limits.deadline(scorers_of(config)),
                 }
 
@@ -137,6 +138,8 @@ class _Seen(NamedTuple):
     """State of its image: `here`, `build` or `pull`. None: unknown."""
     skipped: str | None = None
     """Reason why it would be skipped: a capability that its agent or the sandboxes lack, or a mark of pytest."""
+    is_question: bool = False
+    """True if it would need no container."""
 
 
 def _image_state(provider: SandboxProvider, trial: Trial, key: str | None) -> str:
@@ -158,7 +161,7 @@ def _look(config: pytest.Config) -> Iterator[Callable[[ItemTicket, Trial], _Seen
     """Open the engine and the history; yields a function that looks at a trial."""
     asked = read(config)
     job = asked.job
-    provider = provider_of(config, job.sandbox)
+    provider = LateProvider(lambda: provider_of(config, job.sandbox))
     reuse: Reuse | None = None
     bundle = JobBundle(job.directory, new_job_id())  # never written
     agents = agents_of(config)
@@ -187,11 +190,11 @@ def _look(config: pytest.Config) -> Iterator[Callable[[ItemTicket, Trial], _Seen
                         why = "it has never run here" if job.reuse else ""
                         prepare(trial, services)
                         key = fates.image_key(trial)
-                    state = _image_state(provider, trial, key)
+                    state = None if fates.is_question(trial) else _image_state(provider, trial, key)
                 except (BenchError, OSError) as error:
                     problem = clean(str(error), 2000)
             why = why or "" if problem is None else f"it would end in an error: {problem}"
-            return _Seen(isinstance(fate, Take), why, problem, state)
+            return _Seen(isinstance(fate, Take), why, problem, state, is_question=fates.is_question(trial))
 
         yield look
     except InputError as error:

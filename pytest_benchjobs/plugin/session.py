@@ -29,10 +29,20 @@ if TYPE_CHECKING:
     from .state import Job
 
 
-def begin_job(config: pytest.Config, planned: Mapping[str, int], chosen: Collection[str] = ()) -> Job:
+def begin_job(
+    config: pytest.Config,
+    planned: Mapping[str, int],
+    chosen: Collection[str] = (),
+    *,
+    sandboxes: bool = True,
+) -> Job:
     """Begin a job, or resume one: end what died, make a bundle, check that the engine answers.
 
-    `planned` is the number of trials by label of the agent; for a job that is resumed, `chosen` is their node ids.
+    Args:
+        config: Of the session.
+        planned: Number of trials by label of the agent.
+        chosen: Their node ids, for a job that is resumed.
+        sandboxes: Some trial is known to need one. Otherwise no engine is asked until one does.
 
     Raises:
         pytest.UsageError: there is no such sandbox or job; the results directory refuses, or belongs to a newer
@@ -50,18 +60,20 @@ def begin_job(config: pytest.Config, planned: Mapping[str, int], chosen: Collect
             sandbox_of(config, asked.job.sandbox)  # fails before the directory of the job is made
             begun = begin(_request(config, planned, chosen))
             job = _enter(config, begun.bundle, supplies, begun)
-        job.start(planned)
+        job.start(planned, sandboxes=sandboxes)
     except BenchError as error:
         raise pytest.UsageError(str(error)) from None
     return job
 
 
-def join_job(config: pytest.Config, job_id: str, engine_problem: str | None, gateway: str | None) -> Job:
+def join_job(
+    config: pytest.Config, job_id: str, engine_problem: str | None, gateway: str | None, *, sandboxes: bool
+) -> Job:
     """Take part, as a worker, in a job that another process began."""
     bundle = JobBundle.open(read(config).job.directory, job_id)
     job = _enter(config, bundle, supplies_of(config))
     problem = None if engine_problem is None else Failure.model_validate_json(engine_problem)
-    job.join(gateway, problem)
+    job.join(gateway, problem, sandboxes=sandboxes)
     return job
 
 

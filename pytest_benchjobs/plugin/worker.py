@@ -14,7 +14,7 @@ from ..job.trials import ending_flight
 from ..model.policy import EACH
 from .distribution import INPUT, write
 from .items import ItemTicket, TrialItem
-from .loop import benchmarks, by_agent, chosen, quiet_trial_threads
+from .loop import benchmarks, by_agent, chosen, need_sandboxes, quiet_trial_threads
 from .selection import is_narrowed, is_partial
 from .session import join_job
 from .state import state_of
@@ -38,6 +38,7 @@ def leave_word(session: pytest.Session) -> None:
     word = {
         "trials": by_agent(trials),
         "chosen": sorted(chosen(session.config, trials)),
+        "sandboxes": need_sandboxes(session.config, trials),
         "ordinary": len(session.items) - len(trials),
         "scenarios": len({(id(item.source), item.ref.id) for item in trials}),
         "agents": len({item.agent.label for item in trials}),
@@ -67,7 +68,9 @@ def run_worker(session: pytest.Session) -> bool:
         word = json.loads((Path(given["meeting"]) / "job.json").read_text("utf-8"))
     except OSError as error:
         raise pytest.UsageError(f"this worker shares no directory with the controller: {error}") from None
-    job = join_job(session.config, word["job"], word["engine_problem"], word["gateway"])
+    job = join_job(
+        session.config, word["job"], word["engine_problem"], word["gateway"], sandboxes=word["sandboxes"]
+    )
     with quiet_trial_threads(session.config):
         loop.run(job)
     return True

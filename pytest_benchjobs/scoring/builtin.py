@@ -1,4 +1,4 @@
-"""The scorer kinds that come with the package: `bash`, `command`, `tests`, `harbor`, and those of datasets."""
+"""The scorer kinds that come with the package: `bash`, `command`, `tests`, `harbor`, `answer`, and those of datasets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
 from ..model.scenario import ScorerSpec
 from ..sandbox.protocol import File
 from ..sources.documents import has_windows_line_ends
+from .answering import score_answer
 from .needs import Collect, Needs, needing
 from .output import Tail
 from .parse import parse_ctrf, parse_junit, parse_reward, parse_score
@@ -126,6 +127,7 @@ def score_harbor(context: ScoringContext) -> Graded:
 def builtin_scorers() -> Mapping[str, Scorer]:
     """The kinds that come with the package, by the name a manifest uses as `type`."""
     return {
+        "answer": score_answer,
         "bash": score_bash,
         "command": score_command,
         "tests": score_tests,

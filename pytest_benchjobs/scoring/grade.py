@@ -110,6 +110,7 @@ def make_context(
     env: Mapping[str, str],
     directory: Path,
     params: Mapping[str, Any] | None = None,
+    is_reply: bool = False,
 ) -> ScoringContext:
     """Make the context of one scorer: all that it may look at. `directory` is the trial's."""
     layout = TrialLayout(directory)
@@ -123,5 +124,6 @@ def make_context(
         directory=layout.scorer(spec.name),
         agent_log=layout.agent_log,
         usage=Usage(),
+        is_reply=is_reply,
         params=params or {},
     )

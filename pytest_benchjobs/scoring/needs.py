@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from ..model.scenario import ScorerSpec
@@ -26,6 +26,9 @@ class Collect:
 class Needs:
     """Directories and commands that a trial provides for a kind of scorer."""
 
+    container: bool = True
+    """False: it looks at the scenario's answer alone."""
+
     directories: tuple[str, ...] = ()
     """Made before the agent starts, so that everybody can write there."""
     collect: Callable[[ScorerSpec], Sequence[Collect]] = lambda _spec: ()
@@ -45,17 +48,22 @@ def needing(needs: Needs) -> Callable[[_Kind], _Kind]:
     return declare
 
 
+def grades_answers(types: Iterable[str], kinds: Mapping[str, Scorer]) -> bool:
+    """Return True if scorers of these types need no container."""
+    return all(not _of(kind, kinds).container for kind in types)
+
+
 def directories_before(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> tuple[str, ...]:
     """Return the directories that have to be there before the agent starts, each once."""
-    return tuple(dict.fromkeys(path for spec in specs for path in _of(spec, kinds).directories))
+    return tuple(dict.fromkeys(path for spec in specs for path in _of(spec.type, kinds).directories))
 
 
 def collecting(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> Iterator[Collect]:
     """Yield the commands to run once the agent has ended."""
     for spec in specs:
-        yield from _of(spec, kinds).collect(spec)
+        yield from _of(spec.type, kinds).collect(spec)
 
 
-def _of(spec: ScorerSpec, kinds: Mapping[str, Scorer]) -> Needs:
-    needs = getattr(kinds.get(spec.type), "needs", _NOTHING)
+def _of(kind: str, kinds: Mapping[str, Scorer]) -> Needs:
+    needs = getattr(kinds.get(kind), "needs", _NOTHING)
     return needs if isinstance(needs, Needs) else _NOTHING

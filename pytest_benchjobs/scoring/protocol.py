@@ -34,6 +34,8 @@ class ScoringContext:
     """Host directory for what the scorer wants to keep."""
     agent_log: Path
     usage: Usage
+    is_reply: bool = False
+    """True if the scenario's answer is what a model replied; False: it is a file that the agent was told to write."""
     params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     """Of the job (`--bench-extra`, `--bench-param`, `--bench-matrix`), also as JSON in `$BENCH_PARAMS`."""
     printed: list[str] = dataclasses.field(default_factory=list)

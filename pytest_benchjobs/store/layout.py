@@ -131,6 +131,7 @@ class TrialLayout:
       result.json       result          written last
       agent.log         agent_log       what the agent printed
       trajectory.jsonl  trajectory      what the agent did, step by step, if it says so
+      answer.txt        answer          what an agent answered that worked without a container
       scorers/<name>/   scorer(name)    what a scorer keeps
       artifacts/        artifacts       files that the scenario asks to keep
       control/          control         what scorers keep that graded what no agent had touched
@@ -142,6 +143,7 @@ class TrialLayout:
     result = _Path(RESULT)
     agent_log = _Path(AGENT_FILES[0])
     trajectory = _Path(AGENT_FILES[1])
+    answer = _Path("answer.txt")
     scorers = _Path("scorers")
     artifacts = _Path("artifacts")
     control = _Path("control")

@@ -12,6 +12,7 @@ from ..sandbox.protocol import Sandbox
 from ..store.bundle import TrialDirectory
 from ..store.redact import Redactor
 from ..store.text import clean, one_line
+from .answering import is_question, was_question
 from .cancellation import Cancellation
 from .draft import Clock, Findings
 from .ending import Ended
@@ -59,6 +60,12 @@ class TrialContext:
         self.keep_secret(
             secrets_of(trial.scenario, self.config, services.secrets), services.model_keys, env_file_secrets()
         )
+        self.is_question = (
+            is_question(trial, self.config, services.agents, services.scorers)
+            if original is None
+            else was_question(original)
+        )
+        """True if it needs no container."""
         self.network: Network = trial.scenario.environment.network
         """Of the sandbox in which something runs now."""
         self.suspects_agent = False
@@ -101,6 +108,6 @@ class TrialContext:
 
     def drop_kept(self) -> None:
         """Remove what was kept of this trial, if this trial kept it."""
-        if self.findings.kept is not None and self.original is None:
+        if self.findings.kept is not None and self.original is None and not self.is_question:
             self.services.provider.forget_kept(self.findings.kept)
             self.findings.kept = None

@@ -91,6 +91,7 @@ def _run_scorer(context: TrialContext, sandbox: Sandbox, spec: ScorerSpec, direc
         env=fill(spec.env, HOST),
         directory=directory,
         params=context.params,
+        is_reply=context.is_question,
     )
     graded = run_scorer(scoring, context.services.scorers[spec.type], context.redactor.redact_text)
     context.cancellation.check()

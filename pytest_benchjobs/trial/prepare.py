@@ -14,10 +14,12 @@ from ..model.environ import HOST
 from ..model.errors import AgentSetupFailed, InputError
 from ..model.job import JobConfig
 from ..model.result import Trial
+from ..model.scenario import Scenario
 from ..sandbox.protocol import SandboxProvider
 from ..scoring.protocol import Scorer
 from ..sources.template import fill
 from ..store.bundle import JobBundle
+from .answering import is_question
 from .limits import Limits
 from .secrets import keys_taken, model_keys, secrets_of, split, tables_after_agent, without_keys
 from .signature import parts_of
@@ -93,8 +95,9 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         # Whatever the manifest calls it: it reaches the models by the gateway, which has the key.
         keys.pop(name, None)
         keys[variable] = HOST[variable]
+    is_alone = is_question(trial, config, services.agents, services.scorers)
     call = AgentCall(
-        scenario=scenario,
+        scenario=scenario if is_alone else _in_container(scenario),
         spec=spec,
         env=env,
         timeout=limits.agent_timeout,
@@ -108,6 +111,13 @@ def prepare(trial: Trial, services: Services) -> Prepared:
     secrets = secrets_of(scenario, config, services.secrets)
     parts = parts_of(scenario, limits, spec, agent, command, services.scorers, secrets, services.secrets)
     return Prepared(agent=agent, command=command, env=env, keys=keys, secrets=secrets, parts=parts)
+
+
+def _in_container(scenario: Scenario) -> Scenario:
+    """Return the scenario as it is put to an agent that works in a container."""
+    if scenario.answer is None:
+        return scenario
+    return scenario.model_copy(update={"problem_statement": scenario.statement_in_container})
 
 
 def _check_scorers(trial: Trial, services: Services) -> None:

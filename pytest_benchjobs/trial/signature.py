@@ -93,9 +93,15 @@ def parts_of(
     }
 
 
-def signature(parts: Mapping[str, str], image_key: str) -> Signature:
-    """Return the signature, from `parts_of` and what decides the image."""
-    whole = {**parts, "image": _digest(image_key)}
+def signature(scenario: Scenario, parts: Mapping[str, str], image_key: str) -> Signature:
+    """Return the signature, from `parts_of` and what decides the image.
+
+    Where a question is answered is the agent's affair: a bare model and an agent in a container are compared.
+    """
+    if scenario.is_question:
+        whole = {**parts, "agent": _digest([parts["agent"], image_key]), "image": _digest("question")}
+    else:
+        whole = {**parts, "image": _digest(image_key)}
     return Signature(value=_digest(whole, 32), parts=whole)
 
 
@@ -173,6 +179,11 @@ def _scenario(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
         scenario.agent_user,
         _from_host(scenario.agent_env, secrets),
         scenario.agent_network,
+        *(
+            []
+            if scenario.answer is None
+            else [scenario.answer.model_dump(mode="json", exclude={"reference"})]
+        ),
     ]
 
 

@@ -16,9 +16,11 @@ from ..agents.usage import USAGE_DIRECTORY
 from ..model.scenario import Environment, FreshContainer, Grading
 from ..sandbox.door import door_file
 from ..sandbox.loading import Restoring
+from ..sandbox.memory import MemorySandbox
 from ..sandbox.protocol import File, Mount, Sandbox, SandboxSpec
 from ..scoring.builtin import LOG_DIRECTORIES
 from ..scoring.needs import directories_before
+from .answering import kept_answer
 from .connection import Connection
 from .context import TrialContext
 from .secrets import model_keys, without_keys
@@ -33,6 +35,9 @@ def agent_sandbox(
 
     A try that grades anew starts from what was kept. `command` is None where no agent works.
     """
+    if context.is_question:
+        yield from _in_memory(context)
+        return
     original, environment = context.original, context.scenario.environment
     files = () if original is not None else _files(context, command, connection)
     spec = dataclasses.replace(
@@ -56,11 +61,24 @@ def agent_sandbox(
         sandbox.remove()
 
 
+def _in_memory(context: TrialContext) -> Iterator[Sandbox]:
+    """Yield the sandbox of a question: no engine is asked."""
+    context.cancellation.check()
+    if context.original is None:
+        yield MemorySandbox()
+    else:
+        yield kept_answer(context.scenario, context.original, context.config.directory)
+
+
 @contextlib.contextmanager
 def untouched_sandbox(context: TrialContext, phase: str) -> Iterator[tuple[Sandbox, Setup]]:
     """Start a sandbox that the agent has never been in, set up as the scenario says, and remove it at the end."""
     fresh = context.scenario.fresh_container or FreshContainer()
     scenario = context.scenario
+    if context.is_question:
+        empty = MemorySandbox()
+        yield empty, Setup(empty, scenario, context.limits, context.cancellation, context.phases.enter)
+        return
     if fresh.environment is not None:
         scenario = scenario.model_copy(update={"environment": fresh.environment, "files": {}})
     environment = scenario.environment
@@ -88,7 +106,7 @@ def _files(
     """Yield what is put in before the agent starts."""
     scenario = context.scenario
     yield from _given(scenario.files)
-    yield File(PROBLEM_FILE, content=scenario.problem_statement.encode("utf-8", "replace"))
+    yield File(PROBLEM_FILE, content=scenario.statement_in_container.encode("utf-8", "replace"))
     yield from _open_directories(directories_before(scenario.scorers, context.services.scorers))
     if command is not None:
         yield from command.files

@@ -36,6 +36,7 @@ from ..sandbox.protocol import Sandbox
 from ..scoring.needs import collecting
 from ..scoring.output import Tail
 from ..store.text import clean, one_line
+from .answering import keep_answer
 from .artifacts import keep_artifacts
 from .connection import Connection
 from .context import TrialContext
@@ -96,7 +97,7 @@ def _work(
     if connection is not None:
         context.keep_secret(connection.keys)
     findings = context.findings
-    findings.signature = signature(prepared.parts, sandbox.image.key)
+    findings.signature = signature(context.scenario, prepared.parts, sandbox.image.key)
     if context.original is not None:
         findings.signature = graded_anew(context.original.signature, findings.signature)
         findings.agent_end = context.original.agent_end
@@ -113,7 +114,7 @@ def _end_and_grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> Car
             _end(context, sandbox, setup)
             read_usage(context, sandbox)
             context.is_ended = True
-        _keep(context, sandbox)
+    _keep(context, sandbox)
     _collect(context, sandbox)
     end = context.findings.agent_end
     if end is not None and end.limit is not None:
@@ -171,8 +172,14 @@ def _end(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
 
 
 def _keep(context: TrialContext, sandbox: Sandbox) -> None:
-    """Keep the file system as the agent left it, before anything is graded: the outcome is not known yet."""
-    if context.config.keep is Keep.NEVER:
+    """Keep the file system as the agent left it, before anything is graded: the outcome is not known yet.
+
+    An answer is kept in any case, also of a trial that is graded anew.
+    """
+    if context.is_question:
+        context.findings.kept = keep_answer(context.scenario, sandbox, context.layout, context.redactor)
+        return
+    if context.config.keep is Keep.NEVER or context.original is not None:
         return
     context.phases.enter_unless_cancelled("keep")
     node = hashlib.sha256(context.trial.node_id.encode("utf-8", "replace")).hexdigest()[:12]

@@ -14,6 +14,7 @@ from ..agents.protocol import PROBLEM_FILE, PROBLEM_VARIABLE, AgentCommand, Agen
 from ..agents.usage import USAGE_FILE, USAGE_LIMIT, USAGE_VARIABLE, said_usage
 from ..gateway.client import Route
 from ..model.agent import COMMAND
+from ..model.ending import Ending
 from ..model.endpoint import GATEWAY_URL
 from ..model.errors import AgentSetupFailed, EnvironmentFailed, GatewayLost, InfrastructureError
 from ..model.result import AgentEnd
@@ -72,6 +73,8 @@ def run_agent(
     if not result.started:
         raise AgentSetupFailed(f"the agent could not be started: {log.tail(500).strip()}")
     end = context.findings.agent_end = work.end(result)
+    if context.is_question and end.ending is Ending.GAVE_UP and end.message:
+        context.note(end.message)
     error = infrastructure_error(end.ending, end.message)
     if error is not None:
         raise error

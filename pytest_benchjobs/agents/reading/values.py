@@ -60,6 +60,9 @@ def added(*counts: int | None) -> int | None:
     return sum(known) if known and sum(known) <= _MOST else None
 
 
+_SPOKEN = ("text", "output_text")
+
+
 def text_of(content: Any) -> str:
     """The text of a message's content: a text, a part with one, or a list of parts. What has no text is named."""
     if isinstance(content, str):
@@ -72,6 +75,23 @@ def text_of(content: Any) -> str:
     if isinstance(content, list):
         return "\n".join(filter(None, (text_of(part) for part in content if not isinstance(part, list))))
     return ""
+
+
+def spoken(content: Any) -> str:
+    """The text of a model's reply without its reasoning: without other parts, and without what `<think>` begins.
+
+    What has no end is all reasoning. Some servers leave the beginning out.
+    """
+    if isinstance(content, list):
+        parts = [
+            part for part in content if not isinstance(part, Mapping) or part.get("type", "text") in _SPOKEN
+        ]
+        content = "\n".join(filter(None, map(text_of, parts)))
+    text = text_of(content)
+    _, end, after = text.rpartition("</think>")
+    if end:
+        return after.lstrip()
+    return "" if text.lstrip().startswith("<think>") else text
 
 
 def bounded(value: Any, limit: int) -> Any:

@@ -1,0 +1,460 @@
+r"""Comparing a short answer with the right one. Pure functions: no files, no clock, nothing is run.
+
+    exact     a text, spaces around it left out
+    integer   a whole number within a range
+    number    JSON, each number within an absolute tolerance
+    choice    a letter
+    grid      grids of small integers, several tries for each
+    json      JSON, of the same types and values
+    regex     a text in which a pattern is found
+
+An answer is a file that an agent was told to write, of which all counts; or the reply of a model, in which the answer
+comes last, behind `ANSWER:` or in a `\boxed{}`. Answers are hostile: whatever they are, they are right or `Wrong`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, TypeAdapter, ValidationError
+
+from ..model.errors import ScoreInvalid
+
+_MARKS = (
+    re.compile(r"\banswer\b[\s*_]*:|\\boxed\s*(?=\{)|\\fbox\s*(?=\{)", re.IGNORECASE),
+    re.compile(r"\banswer\s+is\b[\s*_]*:?", re.IGNORECASE),
+)
+"""Beginnings of the answer in a reply. One of the second kind counts only where there is none of the first."""
+_WRAPPING = re.compile(r"(?:\s|\\boxed|\\fbox|\\text|\\mathbf|\\\(|\\\[|[*_`${(\[])*")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
+_GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3}){1,100}(?![0-9])", re.ASCII)
+_GOES_ON = re.compile(
+    r"[0-9A-Za-z_%!]|[.,:/][0-9]|(?!\^\{?\\circ)[ \t]*[\^*/+-][ \t]*[0-9(\\]|[ \t]*\\[cdt]?frac", re.ASCII
+)
+"""What makes the integer before it a part of something else."""
+_FENCE = re.compile(r"```[A-Za-z]*\n?(.*?)```", re.DOTALL)
+_SEARCHED = 100_000
+"""Characters of an answer in which a pattern is looked for."""
+_CANDIDATES = 50
+_LARGEST_GRID = 30
+
+
+class Wrong(Exception):
+    """The answer is not right; says how, and neither the answer nor what was expected."""
+
+
+class _Match(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+
+
+class Exact(_Match):
+    """A text."""
+
+    match: Literal["exact"]
+    expected: StrictStr
+
+    def grade(self, text: str, *, is_reply: bool) -> float:
+        """Compare it with the whole, or with the rest of a reply's last `ANSWER:` line."""
+        wanted = self.expected.strip()
+        if text.strip() == wanted:
+            return 1.0
+        if is_reply and (mark := _last_mark(text)) is not None:
+            line = text[mark:].lstrip().partition("\n")[0]
+            return _equal(wanted in (line.strip(), line.strip(" \t*_`$.")))
+        raise Wrong("it is not equal")
+
+
+class Integer(_Match):
+    """A whole number."""
+
+    match: Literal["integer"]
+    expected: StrictInt
+    least: StrictInt | None = None
+    most: StrictInt | None = None
+
+    def grade(self, text: str, *, is_reply: bool) -> float:
+        """Compare it as a number: `+25` and `025` are 25."""
+        found = _integer(text, is_reply=is_reply)
+        if not self._allows(found):
+            raise Wrong("it is out of range")
+        return _equal(found == self.expected)
+
+    def model_post_init(self, _: Any) -> None:
+        """See that the right answer is one."""
+        if not self._allows(self.expected):
+            raise ValueError("the expected integer is out of range")
+
+    def _allows(self, number: int) -> bool:
+        return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
+
+
+class Number(_Match):
+    """Numbers, alone or in lists and tables."""
+
+    match: Literal["number"]
+    expected: Any
+    tolerance: Any = 0
+    """Absolute: one for all, or of the shape of `expected`."""
+    key: StrictStr | None = None
+    """The answer may be an object with its value below this key."""
+
+    def grade(self, text: str, *, is_reply: bool) -> float:
+        """Compare it element by element. Further keys of a table do not matter."""
+        given = _value(text, is_reply=is_reply)
+        if self.key is not None and isinstance(given, dict) and self.key in given:
+            given = given[self.key]
+        compared = list(_within(given, self.expected, self.tolerance))
+        right = sum(compared)
+        if right < len(compared):
+            raise Wrong(f"{right} of {len(compared)} values are within their tolerance")
+        return 1.0
+
+    def model_post_init(self, _: Any) -> None:
+        """See that the right answer is within its own tolerance."""
+        if not all(_within(self.expected, self.expected, self.tolerance)):
+            raise ValueError("the expected value is not within its own tolerance")
+
+
+class Choice(_Match):
+    """A letter."""
+
+    match: Literal["choice"]
+    expected: Annotated[StrictStr, Field(pattern=r"^[A-Z]$")]
+    letters: Annotated[StrictStr, Field(pattern=r"^[A-Z]{2,26}$")] = "ABCD"
+
+    def grade(self, text: str, *, is_reply: bool) -> float:
+        """Compare the letter of the file, in either case; of a reply the first `Answer: X`, as simple-evals does."""
+        whole = "".join(text.split()) if len(text) <= _SEARCHED else text
+        if len(whole) == 1 and whole.upper() in self.letters:
+            return _equal(whole.upper() == self.expected)
+        found = re.search(rf"(?i)Answer[ \t]*:[ \t]*\$?([{self.letters}])\$?", text) if is_reply else None
+        if found is None:
+            raise Wrong(f"it names none of the letters {self.letters}")
+        return _equal(found[1] == self.expected)
+
+    def model_post_init(self, _: Any) -> None:
+        """See that the right answer is one of the letters."""
+        if self.expected not in self.letters:
+            raise ValueError("the expected letter is none of the letters")
+
+
+Grid = list[list[int]]
+
+
+class Grids(_Match):
+    """Grids, one for each test input."""
+
+    match: Literal["grid"]
+    expected: Annotated[list[list[list[Annotated[StrictInt, Field(ge=0, le=9)]]]], Field(min_length=1)]
+    tries: Annotated[StrictInt, Field(ge=1)] = 1
+
+    def grade(self, text: str, *, is_reply: bool) -> float:
+        """Return the share of test inputs for which one of the first tries is the whole grid."""
+        given = self._given(text, is_reply=is_reply)
+        right = sum(
+            any(_same(grid, wanted) for grid in grids[: self.tries])
+            for grids, wanted in zip(given, self.expected, strict=False)
+        )
+        if not right:
+            raise Wrong(f"0 of {len(self.expected)} grids are right")
+        return right / len(self.expected)
+
+    def _given(self, text: str, *, is_reply: bool) -> list[list[Any]]:
+        """Return the tries for each test input."""
+        given = _parsed(text)
+        replies = (
+            given
+            if isinstance(given, list) and given and all(isinstance(one, str) for one in given)
+            else None
+        )
+        if is_reply and replies is not None:
+            grids = [_last_grid(reply) for reply in replies]
+            return [grids[at : at + self.tries] for at in range(0, len(grids), self.tries)]
+        if given is None:
+            given = _last_array(text) if is_reply else None
+        if len(self.expected) == 1 and (_is_grid(given) or isinstance(given, dict)):
+            given = [given]
+        if not isinstance(given, list):
+            raise Wrong("it is no JSON array with an entry for each test input")
+        return [_tries(one) for one in given]
+
+
+class Json(_Match):
+    """Any JSON."""
+
+    match: Literal["json"]
+    expected: Any
+
+    def grade(self, text: str, *, is_reply: bool) -> float:
+        """Compare it by types and values: `true` is not 1; 1 and 1.0 are the same number."""
+        return _equal(_same(_value(text, is_reply=is_reply), self.expected))
+
+
+class Regex(_Match):
+    """A text in which a pattern is found. A pattern that takes exponential time is its author's mistake."""
+
+    match: Literal["regex"]
+    pattern: StrictStr
+
+    def grade(self, text: str, *, is_reply: bool) -> float:  # noqa: ARG002
+        """Look for the pattern in the first 100,000 characters."""
+        return _equal(re.search(self.pattern, text[:_SEARCHED].strip()) is not None)
+
+    def model_post_init(self, _: Any) -> None:
+        """See that it is one."""
+        try:
+            re.compile(self.pattern)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise ValueError(f"`pattern` is no regular expression: {error}") from None
+
+
+class Grade(Protocol):
+    """Grades one answer."""
+
+    def __call__(self, text: str, *, is_reply: bool) -> tuple[float, str]:
+        """Return the score, and how the answer compares.
+
+        Raises:
+            Wrong: it is not right, or cannot be read.
+
+        """
+
+
+_Any = Annotated[Exact | Integer | Number | Choice | Grids | Json | Regex, Field(discriminator="match")]
+
+
+@functools.cache
+def _kinds() -> TypeAdapter[Any]:
+    return TypeAdapter(_Any)
+
+
+def grader(params: object) -> Grade:
+    """Make what grades answers as `params` say.
+
+    Raises:
+        ScoreInvalid: they are wrong. The message does not tell what was expected.
+
+    """
+    try:
+        match = _kinds().validate_python(params)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"] if isinstance(part, str))
+        raise ScoreInvalid(f"the params of this `answer` scorer are wrong: {place}: {first['msg']}") from None
+    except (ArithmeticError, LookupError, TypeError, RecursionError) as error:
+        raise ScoreInvalid(f"the params of this `answer` scorer are wrong: {type(error).__name__}") from None
+
+    def grade(text: str, *, is_reply: bool) -> tuple[float, str]:
+        score: float = match.grade(text, is_reply=is_reply)
+        return score, "it is right" if score == 1 else f"{score:.3g} of it is right"
+
+    return grade
+
+
+def _equal(is_right: bool) -> float:
+    if not is_right:
+        raise Wrong("it is not equal")
+    return 1.0
+
+
+def _integer(text: str, *, is_reply: bool) -> int:
+    """Read a whole number: the whole of a file; of a reply what is behind its last mark, or all of it."""
+    whole = text.strip()
+    if _INTEGER.fullmatch(whole):
+        return int(whole)
+    mark = _last_mark(text) if is_reply else None
+    if mark is None:
+        raise Wrong("it is no integer" if not is_reply else "it has no integer behind ANSWER:")
+    line = text[mark:].lstrip().partition("\n")[0]
+    number = _leading_integer(line)
+    if number is None and "=" in line:
+        number = _leading_integer(line.rpartition("=")[2])
+    if number is None:
+        raise Wrong("what is behind its last ANSWER: is no integer")
+    return number
+
+
+def _leading_integer(line: str) -> int | None:
+    """Return the integer that a line begins with, inside of marks of emphasis and mathematics."""
+    wrapping = _WRAPPING.match(line)
+    place = 0 if wrapping is None else wrapping.end()
+    found = _GROUPED.match(line, place) or _INTEGER.match(line, place)
+    if found is None or _GOES_ON.match(line, found.end()):
+        return None
+    return int(found[0].replace(",", ""))
+
+
+def _last_mark(text: str) -> int | None:
+    """Return the place behind the last mark of an answer."""
+    for marks in _MARKS:
+        places = [mark.end() for mark in marks.finditer(text)]
+        if places:
+            return places[-1]
+    return None
+
+
+def _value(text: str, *, is_reply: bool) -> Any:
+    """Read JSON: the whole; of a reply what is behind its last mark, else in its last fence."""
+    try:
+        return _json(text)
+    except ValueError:
+        if not is_reply:
+            raise Wrong("it is no JSON") from None
+    for candidate in _candidates(text):
+        try:
+            return _json(candidate)
+        except ValueError:
+            continue
+    raise Wrong("it has no JSON behind ANSWER:")
+
+
+def _candidates(text: str) -> Iterator[str]:
+    mark = _last_mark(text)
+    if mark is not None:
+        tail = text[mark:].strip()
+        yield tail.strip("*`$. \t\n")
+        yield tail.partition("\n")[0].strip("*`$. \t")
+        yield from (fence[1] for fence in _FENCE.finditer(tail))
+    yield from reversed([fence[1] for fence in _FENCE.finditer(text)][-_CANDIDATES:])
+    yield text.strip().rpartition("\n")[2]
+
+
+def _json(text: str) -> Any:
+    """Parse JSON.
+
+    Raises:
+        ValueError: it is none, too deep, or has a number that is not finite.
+
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("too deep") from None
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return _json(text)
+    except ValueError:
+        return None
+
+
+def _refuse(name: str) -> float:
+    raise ValueError(name)
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("not finite")
+    return number
+
+
+def _within(actual: Any, expected: Any, tolerance: Any) -> Iterator[bool]:
+    """Yield, for each value that is expected, whether the actual one is within its tolerance; once for what is missing.
+
+    As ReplicationBench's own: the shape has to be the same, but for further keys; `true` is no number.
+    """
+    if isinstance(expected, dict):
+        if not isinstance(actual, dict):
+            yield False
+            return
+        for key, value in expected.items():
+            bound = tolerance.get(key, 0) if isinstance(tolerance, dict) else tolerance
+            if key in actual:
+                yield from _within(actual[key], value, bound)
+            else:
+                yield False
+    elif isinstance(expected, list):
+        if not isinstance(actual, list) or len(actual) != len(expected):
+            yield False
+            return
+        for at, value in enumerate(expected):
+            bound = tolerance[at] if isinstance(tolerance, list) else tolerance
+            yield from _within(actual[at], value, bound)
+    elif _is_number(expected):
+        yield _is_number(actual) and _near(actual, expected, tolerance if _is_number(tolerance) else 0)
+    else:
+        yield type(actual) is type(expected) and actual == expected
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _near(actual: float, expected: float, tolerance: float) -> bool:
+    try:
+        return abs(actual - expected) <= tolerance
+    except OverflowError:
+        return False
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Compare JSON: numbers by value, all else by type and value."""
+    if _is_number(one) and _is_number(other):
+        return bool(one == other)
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
+
+
+def _tries(given: Any) -> list[Any]:
+    """Return the tries for one test input: `{"attempt_1": grid, ...}`, a list of grids, or one grid."""
+    if isinstance(given, dict):
+        numbered = [given.get(f"attempt_{number}") for number in range(1, _CANDIDATES)]
+        return [grid for grid in numbered if grid is not None]
+    if _is_grid(given):
+        return [given]
+    return given if isinstance(given, list) else []
+
+
+def _is_grid(value: Any) -> bool:
+    """Return True for rows of whole numbers."""
+    return (
+        isinstance(value, list)
+        and 0 < len(value) <= _LARGEST_GRID
+        and all(isinstance(row, list) and 0 < len(row) <= _LARGEST_GRID for row in value)
+        and all(type(cell) is int for row in value for cell in row)
+    )
+
+
+def _last_grid(text: str) -> Any:
+    """Return the last grid in a reply; None: there is none."""
+    return _last_array(text, _is_grid)
+
+
+def _last_array(text: str, fits: Callable[[Any], bool] = lambda _: True) -> Any:
+    """Return the last JSON array in a text that fits; None: there is none."""
+    end = len(text)
+    for _ in range(_CANDIDATES):
+        end = text.rfind("]", 0, end) + 1
+        start = _opening(text, end)
+        if not end or start is None:
+            return None
+        found = _parsed(text[start:end])
+        if found is not None and fits(found):
+            return found
+        end = start
+    return None
+
+
+def _opening(text: str, end: int) -> int | None:
+    """Return the place of the bracket that the one before `end` closes; None: there is none."""
+    depth = 0
+    for at in range(end - 1, -1, -1):
+        if text[at] == "]":
+            depth += 1
+        elif text[at] == "[":
+            depth -= 1
+            if not depth:
+                return at
+    return None

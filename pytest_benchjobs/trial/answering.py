@@ -1,0 +1,82 @@
+"""Questions: trials whose agent answers without a container. No engine is asked, and no image is looked for.
+
+All steps are those of other trials, in a `MemorySandbox`. The answer is always kept, as a file of the trial, so that it
+can be graded anew.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..agents.answering import can_answer
+from ..agents.protocol import Agent
+from ..model.errors import ImageMissing
+from ..model.job import JobConfig
+from ..model.result import Trial, TrialResult
+from ..model.scenario import Scenario
+from ..sandbox.memory import MemorySandbox
+from ..sandbox.protocol import File, Sandbox
+from ..scoring.answering import ANSWER_LIMIT
+from ..scoring.needs import grades_answers
+from ..scoring.protocol import Scorer
+from ..store.bundle import JobBundle
+from ..store.files import writing
+from ..store.layout import TrialLayout
+from ..store.redact import Redactor
+
+KEPT = "answer"
+"""`TrialResult.kept` of a trial whose answer is among its files."""
+
+
+def is_question(
+    trial: Trial, config: JobConfig, agents: Mapping[str, Agent], scorers: Mapping[str, Scorer]
+) -> bool:
+    """Return True if a trial needs no container: by its scenario, its agent and its scorers.
+
+    `config` is the job's, as it is for the scenario's benchmark.
+    """
+    scenario, spec = trial.scenario, trial.agent
+    return (
+        scenario.is_question
+        and grades_answers((scorer.type for scorer in scenario.scorers), scorers)
+        and can_answer(agents.get(spec.name), {**config.params, **spec.params})
+    )
+
+
+def was_question(original: TrialResult) -> bool:
+    """Return True if the trial that is graded anew had no container."""
+    return original.kept == KEPT
+
+
+def keep_answer(scenario: Scenario, sandbox: Sandbox, layout: TrialLayout, redactor: Redactor) -> str | None:
+    """Keep the answer among the files of the trial; returns what `kept` of its result is, None: there is no answer."""
+    assert scenario.answer is not None  # noqa: S101  it is a question
+    content = sandbox.read(scenario.answer.file, limit=sys.maxsize)
+    if content is None:
+        return None
+    # One byte more tells that it was too long.
+    text = content[: ANSWER_LIMIT + 1].decode("utf-8", "replace")
+    with writing(layout.answer):
+        layout.answer.write_text(redactor.redact_text(text), "utf-8", "replace")
+    return KEPT
+
+
+def kept_answer(scenario: Scenario, original: TrialResult, directory: Path) -> MemorySandbox:
+    """Return the sandbox of a trial that is graded anew, with the answer of then.
+
+    Raises:
+        ImageMissing: it is gone.
+
+    """
+    sandbox = MemorySandbox()
+    origin = original.reused or original
+    layout = TrialLayout(JobBundle(directory, origin.job).root / origin.path)
+    try:
+        content = layout.answer.read_bytes()
+    except OSError:
+        raise ImageMissing("the answer that was kept is not there any more") from None
+    if scenario.answer is not None:
+        sandbox.put([File(scenario.answer.file, content=content)])
+    return sandbox
