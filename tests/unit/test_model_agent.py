@@ -18,6 +18,7 @@ from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.endpoint import GATEWAY_URL
 from pytest_benchjobs.model.errors import AgentSetupFailed, GatewayLost, InputError
+from pytest_benchjobs.model.scenario import Answer
 
 from .records import trial
 
@@ -357,3 +358,81 @@ def test_no_answer_makes_it_raise(said: list[tuple[int, Any]]) -> None:
     assert command.host(shell) in (0, 1)
     events = [json.loads(line) for line in shell.lines]
     assert (events[0]["type"], events[-1]["type"]) == ("begin", "end")
+
+
+def questioned(shell: FakeShell, tmp_path: Path, *questions: str, **params: Any) -> tuple[int, AgentReading]:
+    """Exit status and reading of a scenario that wants a short answer."""
+    answer = Answer(file="out.txt", questions=questions)
+    scenario = trial().scenario.model_copy(update={"problem_statement": "How many?", "answer": answer})
+    call = AgentCall(scenario, AgentSpec.parse("model:m@http://host:1/v1"), {}, 60, params=params)
+    command = ModelAgent().prepare(call)
+    assert command is not None
+    assert command.host is not None
+    assert command.read is not None
+    status = command.host(shell)
+    log = tmp_path / "agent.log"
+    log.write_text("".join(f"{line}\n" for line in shell.lines), encoding="utf-8", errors="replace")
+    return status, command.read(log, tmp_path / "trajectory.jsonl")
+
+
+def test_a_question_is_asked_alone_and_the_reply_is_the_answer(tmp_path: Path) -> None:
+    shell = FakeShell([says("ANSWER: 3")])
+    status, reading = questioned(shell, tmp_path, temperature=0)
+    assert (status, reading.ending) == (0, Ending.SUCCESS)
+    assert shell.bodies == [
+        {"model": "m", "messages": [{"role": "user", "content": "How many?"}], "temperature": 0}
+    ]
+    assert shell.files == {"out.txt": b"ANSWER: 3"}
+
+
+def test_several_questions_are_conversations_of_their_own(tmp_path: Path) -> None:
+    shell = FakeShell([says("one"), says("two")])
+    questioned(shell, tmp_path, "First?", "Second?")
+    assert [body["messages"] for body in shell.bodies] == [
+        [{"role": "user", "content": "First?"}],
+        [{"role": "user", "content": "Second?"}],
+    ]
+    assert json.loads(shell.files["out.txt"]) == ["one", "two"]
+
+
+def test_replies_that_came_are_the_answer_where_the_next_does_not_come(tmp_path: Path) -> None:
+    shell = FakeShell([says("one"), ConnectionError("gone")])
+    status, reading = questioned(shell, tmp_path, "First?", "Second?")
+    assert (status, reading.ending) == (1, Ending.ENDPOINT_DOWN)
+    assert json.loads(shell.files["out.txt"]) == ["one"]
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_reply_that_was_cut_is_told_whichever_it_is(tmp_path: Path, place: int) -> None:
+    answers = [says("one"), says("two")]
+    answers[place] = says("half", "length")
+    status, reading = questioned(FakeShell(answers), tmp_path, "First?", "Second?")
+    assert (status, reading.ending) == (0, Ending.GAVE_UP)
+    assert reading.message == "an answer was cut off at its limit of tokens"
+
+
+@pytest.mark.parametrize(
+    ("content", "reply"),
+    [
+        ("<think>ANSWER: 4</think>\n\nANSWER: 3", "ANSWER: 3"),
+        ("ANSWER: 4 would be wrong</think>ANSWER: 3", "ANSWER: 3"),
+        (" <think>ANSWER: 4", ""),
+        ("Let me <think>", "Let me <think>"),
+        ([{"type": "thinking", "thinking": "4"}, {"type": "text", "text": "3"}], "3"),
+        ([{"type": "reasoning", "text": "4"}, "3", {"type": "output_text", "text": "!"}], "3\n!"),
+        ({"type": "text", "text": "3"}, "3"),
+        (None, ""),
+        (7, ""),
+    ],
+)
+def test_reasoning_is_no_part_of_a_reply(tmp_path: Path, content: Any, reply: str) -> None:
+    shell = FakeShell([answer({"role": "assistant", "content": content, "reasoning_content": "4"}, "stop")])
+    questioned(shell, tmp_path)
+    assert shell.files == {"out.txt": reply.encode()}
+
+
+def test_with_tools_a_question_is_a_task(tmp_path: Path) -> None:
+    shell = FakeShell([says("done")])
+    questioned(shell, tmp_path, tools=True)
+    assert shell.roles() == ["system", "user"]
+    assert shell.files == {}

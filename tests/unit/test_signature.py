@@ -97,7 +97,7 @@ class World:
             secrets=self.secrets,
         )
         trial = Trial(node_id="a::b", scenario=self.scenario, agent=AgentSpec.parse(self.agent))
-        return signature(prepare(trial, services).parts, self.image).parts
+        return signature(trial.scenario, prepare(trial, services).parts, self.image).parts
 
 
 @pytest.fixture
@@ -320,13 +320,13 @@ def test_a_variable_of_this_machine_is_what_it_holds(world: World, monkeypatch: 
 
 
 def test_one_that_is_graded_anew_is_what_its_agent_worked_under(world: World) -> None:
-    before = signature(world.parts(), KEY)
-    assert graded_anew(before, signature(world.parts(), KEY)) == before
+    before = signature(world.scenario, world.parts(), KEY)
+    assert graded_anew(before, signature(world.scenario, world.parts(), KEY)) == before
     # The agent never saw this problem.
     world.change(problem_statement="Count!")
-    assert graded_anew(before, signature(world.parts(), KEY)) == before
+    assert graded_anew(before, signature(world.scenario, world.parts(), KEY)) == before
     world.scorer(script="echo 0")
-    now = signature(world.parts(), KEY)
+    now = signature(world.scenario, world.parts(), KEY)
     again = graded_anew(before, now)
     assert again is not None
     assert changed(before.parts, again.parts) == {"scorers"}
@@ -338,10 +338,10 @@ def test_one_that_is_graded_anew_is_what_its_agent_worked_under(world: World) ->
 def test_one_that_is_graded_anew_under_something_else_is_like_no_trial_of_one_piece(
     what: str, world: World
 ) -> None:
-    before = signature(world.parts(), KEY)
+    before = signature(world.scenario, world.parts(), KEY)
     part, change = DECIDES[what]
     change(world)
-    now = signature(world.parts(), KEY)
+    now = signature(world.scenario, world.parts(), KEY)
     again = graded_anew(before, now)
     assert again is not None
     assert changed(before.parts, again.parts) == {part}

@@ -1,0 +1,335 @@
+"""Short answers, right and wrong: files of agents, replies of models, and whatever else they may be."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_benchjobs.model.errors import ScoreInvalid
+from pytest_benchjobs.scoring.answers import Wrong, grader
+
+AIME = {"match": "integer", "expected": 25, "least": 0, "most": 999}
+LETTER = {"match": "choice", "expected": "C"}
+GRID = [[1, 2], [3, 4]]
+OTHER = [[0]]
+GRIDS = {"match": "grid", "expected": [GRID, OTHER], "tries": 2}
+NUMBER = {
+    "match": "number",
+    "expected": {"a": 1.0, "b": [2, 3]},
+    "tolerance": {"a": 0.5, "b": 0.25},
+    "key": "value",
+}
+JSON = {"match": "json", "expected": {"a": [1, True, None, "x"]}}
+EXACT = {"match": "exact", "expected": "forty-two"}
+REGEX = {"match": "regex", "pattern": r"^(?i:forty.two)$"}
+ALL = [AIME, LETTER, GRIDS, NUMBER, JSON, EXACT, REGEX]
+
+
+def score(params: dict[str, Any], text: str, *, reply: bool = True) -> float:
+    """Its score; 0 for a wrong one."""
+    try:
+        return grader(params)(text, is_reply=reply)[0]
+    except Wrong:
+        return 0.0
+
+
+@pytest.mark.parametrize("text", ["25", " 25\n", "025", "+25", "0000025"])
+@pytest.mark.parametrize("reply", [True, False])
+def test_an_integer_alone_is_a_file_and_a_reply(text: str, reply: bool) -> None:
+    assert score(AIME, text, reply=reply) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "So it is 3 + 22.\n\nANSWER: 25",
+        "ANSWER: 25.",
+        "**ANSWER: 25**",
+        "**Answer:** 25\n\nI hope that helps, whatever your answer is.",
+        "answer : $25$",
+        r"ANSWER: $\boxed{025}$",
+        r"Hence \boxed{25}.",
+        r"\[\boxed{ 25 }\]",
+        r"The angle is \boxed{25^\circ}",
+        "ANSWER: 24\nNo, I was wrong.\nANSWER: 25",
+        r"\boxed{24} is what I first had. ANSWER: 25",
+        "The answer is 25.",
+        "The answer is **25**",
+        "ANSWER: m + n = 25",
+        "ANSWER: 25 = 5^2",
+        "ANSWER:\n25",
+    ],
+)
+def test_an_integer_is_what_is_behind_the_last_mark_of_a_reply(text: str) -> None:
+    assert score(AIME, text) == 1
+    assert score(AIME, text, reply=False) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "-25",
+        "25.0",
+        "25.",
+        "2 5",
+        "25 26",
+        "twenty-five",
+        "\u0662\u0665",
+        "\uff12\uff15",
+        "1025",
+        "25e0",
+        "0x19",
+        "9" * 100_000,
+    ],
+)
+def test_another_number_or_none_is_wrong_in_a_file(text: str) -> None:
+    assert score(AIME, text, reply=False) == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "25 is near, but no",
+        "ANSWER: 25\nANSWER: unknown",
+        "ANSWER: 25.5",
+        "ANSWER: 25/2",
+        "ANSWER: 25^2",
+        "ANSWER: 25,5",
+        "ANSWER: -25",
+        "ANSWER: 25,000",
+        "ANSWER: \u0662\u0665",
+        "ANSWER: " + "9" * 100_000,
+        r"ANSWER: \frac{25}{1}",
+    ],
+)
+def test_another_number_or_none_is_wrong_in_a_reply(text: str) -> None:
+    assert score(AIME, text) == 0
+
+
+def test_thousands_may_be_grouped() -> None:
+    assert score({"match": "integer", "expected": 1_234_567}, "ANSWER: 1,234,567") == 1
+
+
+@pytest.mark.parametrize("text", ["c", " C\n", "C"])
+@pytest.mark.parametrize("reply", [True, False])
+def test_a_letter_alone_is_a_choice(text: str, reply: bool) -> None:
+    assert score(LETTER, text, reply=reply) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Thinking ...\nAnswer: C", 1),
+        ("answer: $C$", 1),
+        ("ANSWER :\tC", 1),
+        ("Answer: C\nAnswer: B", 1),  # the first counts, as in simple-evals
+        ("Answer: B\nAnswer: C", 0),
+        ("Answer: c", 0),  # found, and not equal to C there either
+        ("Answer: **C**", 0),
+        ("Answer:\nC", 0),
+        ("It is C.", 0),
+        ("Answer: E", 0),
+    ],
+)
+def test_the_choice_of_a_reply_is_that_of_simple_evals(text: str, expected: float) -> None:
+    assert score(LETTER, text) == expected
+    assert score(LETTER, text, reply=False) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ([{"attempt_1": GRID, "attempt_2": OTHER}, {"attempt_1": GRID, "attempt_2": OTHER}], 1),
+        ([{"attempt_1": OTHER}, {"attempt_2": OTHER}], 0.5),
+        ([[GRID, OTHER], [OTHER]], 1),
+        ([GRID, OTHER], 1),
+        ([[OTHER, OTHER, GRID], [GRID, GRID, OTHER]], 0),  # the third is not looked at
+        ([GRID], 0.5),
+        ([GRID, OTHER, GRID], 1),
+        ([[[True, 2], [3, 4]], [[False]]], 0),
+        ([[[1.0, 2], [3, 4]], [["0"]]], 0),
+        ([[[1, 2], [3]], [[0, 0]]], 0),
+        ([None, None], 0),
+        ({}, 0),
+        (7, 0),
+    ],
+)
+def test_grids_are_compared_whole_and_each_has_two_tries(given: Any, expected: float) -> None:
+    text = json.dumps(given)
+    assert score(GRIDS, text, reply=False) == expected
+    assert score(GRIDS, text) == expected
+
+
+def test_one_test_input_needs_no_list_around_it() -> None:
+    params = {**GRIDS, "expected": [GRID]}
+    for one in (GRID, [GRID], [[OTHER, GRID]], {"attempt_2": GRID}):
+        assert score(params, json.dumps(one), reply=False) == 1
+
+
+def test_replies_are_tries_in_their_order_and_the_last_grid_of_each_counts() -> None:
+    said = [
+        f"Is it {OTHER}? No:\n```json\n{GRID}\n```",
+        "I do not know",
+        f"{GRID}",
+        f"First {GRID}, then {json.dumps(OTHER)}. See [1].",
+    ]
+    assert score(GRIDS, json.dumps(said)) == 1
+    assert score(GRIDS, json.dumps(said[:2])) == 0.5
+    assert score(GRIDS, json.dumps(said), reply=False) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"a": 1.5, "b": [2, 3.25]}, 1),
+        ({"value": {"a": 0.5, "b": [1.75, 3]}}, 1),
+        ({"a": 1, "b": [2, 3], "more": "x"}, 1),
+        ({"a": 1.51, "b": [2, 3]}, 0),
+        ({"a": 1, "b": [2, 3.26]}, 0),
+        ({"a": 1, "b": [2]}, 0),
+        ({"a": 1}, 0),
+        ({"a": True, "b": [2, 3]}, 0),
+        ({"a": "1.0", "b": [2, 3]}, 0),
+        ({"a": None, "b": [2, 3]}, 0),
+        ({"a": 10**400, "b": [2, 3]}, 0),
+        ([1, [2, 3]], 0),
+    ],
+)
+def test_numbers_are_within_an_absolute_tolerance_one_by_one(given: Any, expected: float) -> None:
+    text = json.dumps(given)
+    assert score(NUMBER, text, reply=False) == expected
+    assert score(NUMBER, f"So I computed it.\nANSWER: {text}") == expected
+    assert score(NUMBER, f"Thus:\n```json\n{json.dumps(given, indent=1)}\n```\nDone.") == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["NaN", "Infinity", "1e999", "-1e999", "[" * 100_000, "9" * 100_000, "1 2", ""]
+)
+def test_what_is_no_finite_number_is_wrong(text: str) -> None:
+    params = {"match": "number", "expected": 1.0, "tolerance": 1e308}
+    assert score(params, text, reply=False) == 0
+    assert score(params, f"ANSWER: {text}") == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"a": [1, True, None, "x"]}, 1),
+        ({"a": [1.0, True, None, "x"]}, 1),
+        ({"a": [True, True, None, "x"]}, 0),
+        ({"a": [1, 1, None, "x"]}, 0),
+        ({"a": [1, True, None, "x"], "b": 1}, 0),
+    ],
+)
+def test_json_is_compared_by_type_and_value(given: Any, expected: float) -> None:
+    assert score(JSON, json.dumps(given), reply=False) == expected
+
+
+def test_texts_and_patterns() -> None:
+    assert score(EXACT, " forty-two \n", reply=False) == 1
+    assert score(EXACT, "It took long.\nANSWER: **forty-two**.") == 1
+    assert score(EXACT, "ANSWER: forty-two", reply=False) == 0
+    assert score(EXACT, "ANSWER: forty-two or so") == 0
+    assert score(REGEX, "FORTY two") == 1
+    assert score(REGEX, "forty two and more") == 0
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"match": "nothing"},
+        {**AIME, "expected": 1000},
+        {**AIME, "expected": "25"},
+        {**AIME, "expected": True},
+        {**AIME, "more": 1},
+        {**LETTER, "expected": "E"},
+        {**LETTER, "expected": "c"},
+        {**GRIDS, "expected": []},
+        {**GRIDS, "expected": [[[True]]]},
+        {**GRIDS, "expected": [[[10]]]},
+        {**NUMBER, "expected": float("nan")},
+        {"match": "number", "expected": [1, 2], "tolerance": [0]},
+        {"match": "number", "expected": 1, "tolerance": -1},
+        {"match": "regex", "pattern": "("},
+        None,
+        [],
+    ],
+)
+def test_a_broken_reference_is_an_error_whatever_the_answer(params: Any) -> None:
+    with pytest.raises(ScoreInvalid, match="params of this `answer` scorer are wrong"):
+        grader(params)
+
+
+def test_what_is_wrong_with_a_reference_does_not_tell_it() -> None:
+    with pytest.raises(ScoreInvalid) as caught:
+        grader({"match": "integer", "expected": "hunter2"})
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize("params", ALL)
+@pytest.mark.parametrize("reply", [True, False])
+@given(text=st.text())
+def test_any_text_has_a_score(params: dict[str, Any], reply: bool, text: str) -> None:
+    assert 0 <= score(params, text, reply=reply) <= 1
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("ab"), inner, max_size=3),
+)
+
+
+@pytest.mark.parametrize("params", ALL)
+@pytest.mark.parametrize("reply", [True, False])
+@given(value=_JSON)
+def test_any_json_has_a_score(params: dict[str, Any], reply: bool, value: Any) -> None:
+    text = json.dumps(value)
+    assert 0 <= score(params, text, reply=reply) <= 1
+    assert 0 <= score(params, f"ANSWER: {text}", reply=reply) <= 1
+    assert 0 <= score(params, json.dumps([text, text]), reply=reply) <= 1
+
+
+@pytest.mark.parametrize("params", ALL)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 300_000,
+        "]" * 300_000,
+        "{" * 300_000,
+        "[[" * 100_000 + "]]" * 100_000,
+        "answer" * 100_000,
+        "answer: " * 100_000,
+        "```" * 100_001,
+        "\\boxed{" * 100_000,
+        "ANSWER: " + "[" * 300_000,
+        json.dumps(["[" * 100_000] * 3),
+        json.dumps([["[["] * 100_000]),
+    ],
+    ids=range(11),
+)
+def test_a_hostile_answer_is_wrong_at_once(params: dict[str, Any], text: str) -> None:
+    assert score(params, text) == 0
+    assert score(params, text, reply=False) == 0
+
+
+@given(number=st.integers(0, 999), zeros=st.integers(0, 5))
+def test_every_integer_of_the_range_is_read_however_it_is_written(number: int, zeros: int) -> None:
+    params = {**AIME, "expected": number}
+    written = "0" * zeros + str(number)
+    for text in (written, f"+{written}", f"ANSWER: {written}", f"Thus $\\boxed{{{written}}}$, as 7 = 7."):
+        assert score(params, text) == 1
+
+
+@given(_JSON)
+def test_json_is_itself(value: Any) -> None:
+    text = json.dumps(value)
+    if "NaN" in text or "Infinity" in text:
+        return
+    assert score({"match": "json", "expected": value}, text, reply=False) == 1
