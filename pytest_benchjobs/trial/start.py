@@ -77,7 +77,7 @@ def untouched_sandbox(context: TrialContext, phase: str) -> Iterator[tuple[Sandb
     scenario = context.scenario
     if context.is_question:
         empty = MemorySandbox()
-        yield empty, Setup(empty, scenario, context.limits, context.cancellation, context.phases.enter)
+        yield empty, Setup(context, empty, scenario)
         return
     if fresh.environment is not None:
         scenario = scenario.model_copy(update={"environment": fresh.environment, "files": {}})

@@ -109,11 +109,10 @@ def _work(
 
 def _end_and_grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> Carried | None:
     """End the agent, and grade what it left; returns what is to be graded elsewhere."""
-    if context.original is None:
-        if not context.is_ended:
-            _end(context, sandbox, setup)
-            read_usage(context, sandbox)
-            context.is_ended = True
+    if context.original is None and not context.is_ended:
+        _end(context, sandbox, setup)
+        read_usage(context, sandbox)
+        context.is_ended = True
     _keep(context, sandbox)
     _collect(context, sandbox)
     end = context.findings.agent_end
