@@ -89,7 +89,7 @@ class Trials(Generic[T]):
         self._prepared: dict[str, tuple[float, Prepared]] = {}
         """Trials that were prepared, and when; only so many as may start at once."""
 
-    def open(self, gateway: str | None, *, sandboxes: bool) -> None:
+    def open(self, gateway: str | None, *, sandboxes: bool = True) -> None:
         """Open everything trials need, before their threads ask for it.
 
         Args:
