@@ -1,4 +1,4 @@
-"""Kinds of scorers that come with the package: `bash`, `command`, `tests`, `harbor`, `answer`, and those of datasets."""
+"""Kinds of scorers of the package: `bash`, `command`, `tests`, `harbor`, `answer`, and those of datasets."""
 
 from __future__ import annotations
 
