@@ -34,7 +34,7 @@ from .model.result import ImageRecord
 from .model.scenario import Environment, Network, Scenario
 from .sandbox.carrying import take
 from .sandbox.door import DOOR, DOOR_FAILED, SOCKET
-from .sandbox.host_command import LocalCommand, LocalDoor, send
+from .sandbox.host_command import HostSandbox, LocalCommand, LocalDoor, send
 from .sandbox.protocol import (
     BYTECODE,
     Changed,
@@ -142,7 +142,7 @@ class FakeProvider:
 
 
 @dataclasses.dataclass(eq=False)
-class FakeSandbox:
+class FakeSandbox(HostSandbox):
     """A directory, and the processes started in it."""
 
     spec: SandboxSpec
@@ -153,13 +153,12 @@ class FakeSandbox:
     _groups: set[int] = dataclasses.field(default_factory=set)
 
     def __post_init__(self) -> None:
+        self.id = str(self.root)
         self.workdir = self.spec.environment.workdir or _WORKDIR
         self.image = _record(self.spec.environment, self.spec.image_map)
-        tops = {
-            PurePosixPath(path).parts[1]
-            for path in (self.workdir, *self._absolute(), *(mount.target for mount in self.spec.mounts))
-            if len(PurePosixPath(path).parts) > 1
-        }
+        given = [file.path for file in self.spec.files] + [mount.target for mount in self.spec.mounts]
+        absolute = (PurePosixPath(path) for path in (self.workdir, *given) if path.startswith("/"))
+        tops = {path.parts[1] for path in absolute if len(path.parts) > 1}
         self._inside = re.compile(
             rf"(?<![\w./])/(?={'|'.join(map(re.escape, sorted(tops | _TOPS)))})(?=\w+(?:/|\b))"
         )
@@ -172,11 +171,6 @@ class FakeSandbox:
         except BaseException:
             shutil.rmtree(self.root, ignore_errors=True)
             raise
-
-    @property
-    def id(self) -> str:
-        """The directory."""
-        return str(self.root)
 
     def exec(
         self,
@@ -306,14 +300,6 @@ class FakeSandbox:
         if pid in self._groups:
             send(pid, signal.Signals[f"SIG{name}"])
 
-    def processes(self) -> tuple[str, ...]:
-        """None: it does not look."""
-        return ()
-
-    def adopt_processes(self) -> tuple[str, ...]:
-        """None: it does not look."""
-        return ()
-
     def end_commands(self, variable: str) -> tuple[str, ...]:  # noqa: ARG002  all were given it
         """Kill every process group that was started here."""
         self.end_processes()
@@ -323,16 +309,6 @@ class FakeSandbox:
         """Kill every process group that was started here."""
         for group in list(self._groups):
             send(group, signal.SIGKILL)
-
-    def settle(self) -> None:
-        """Nothing: programs are yours."""
-
-    def restore_programs(self) -> tuple[str, ...]:
-        """None were changed: they are yours."""
-        return ()
-
-    def elsewhere(self) -> None:
-        """It does not look."""
 
     def set_network(self, network: Network) -> None:
         """Changes nothing."""
@@ -358,10 +334,6 @@ class FakeSandbox:
         shutil.rmtree(self.root, ignore_errors=True)
         self.forget(self)
 
-    def limit_hit(self) -> str | None:
-        """There are no limits."""
-        return None
-
     @property
     def notes(self) -> tuple[str, ...]:
         """None: who tests a plugin knows what this is."""
@@ -383,9 +355,6 @@ class FakeSandbox:
             target = self._host(mount.target)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.symlink_to(mount.source.absolute())
-
-    def _absolute(self) -> list[str]:
-        return [file.path for file in self.spec.files if file.path.startswith("/")]
 
     def _host(self, path: str) -> Path:
         return self.root / str(PurePosixPath(self.workdir) / path).lstrip("/")

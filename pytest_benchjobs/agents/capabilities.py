@@ -19,7 +19,6 @@ def capabilities_of(agent: Agent) -> frozenset[str] | None:
 
     Raises:
         InputError: what it says are no capabilities.
-
     """
     said = getattr(agent, "capabilities", None)
     if said is None:

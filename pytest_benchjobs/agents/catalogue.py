@@ -25,7 +25,6 @@ def all_agents(directories: Iterable[Path]) -> dict[str, Agent]:
 
     Raises:
         InputError: a file is wrong, or something installed is no agent.
-
     """
     built_in = {agent.name: agent for agent in builtin_agents()}
     return {**built_in, **_installed(), **_described_in(directories)}

@@ -56,7 +56,6 @@ class DescribedAgent:
 
         Raises:
             InputErrors: every mistake in it, with file and line.
-
         """
         description = _read(path)
         return cls(description.name, lambda: description, path.parent)
@@ -97,7 +96,6 @@ class DescribedAgent:
 
         Raises:
             InputError: the provider of its model is unknown.
-
         """
         target = self._target(spec, environ, params)
         return () if target is None else (target.endpoint,)
@@ -108,7 +106,6 @@ class DescribedAgent:
         Raises:
             AgentSetupFailed: it was not fetched, or takes no such parameter.
             InputError: the provider of its model is unknown.
-
         """
         description = self.description
         if call.spec.version is not None and description.source.npm is None:

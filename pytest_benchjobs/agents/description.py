@@ -91,11 +91,8 @@ class Parameter(CallSettings):
         if self.type == "text":
             if not isinstance(value, str):
                 return "is no text"
-            return (
-                f"is not one of {', '.join(self.choices)}"
-                if self.choices and value not in self.choices
-                else None
-            )
+            wrong = self.choices and value not in self.choices
+            return f"is not one of {', '.join(self.choices)}" if wrong else None
         kinds = int if self.type == "integer" else (int, float)
         if isinstance(value, bool) or not isinstance(value, kinds):
             return f"is no {'whole ' if self.type == 'integer' else ''}number"
@@ -204,7 +201,6 @@ class Description(CallSettings):
 
         Raises:
             InputError: there are some, and none fits.
-
         """
         found = next((case for case in self.cases if case.fits(endpoint)), None)
         if found is None and self.cases:
@@ -217,7 +213,6 @@ def read_description(path: Path) -> Description:
 
     Raises:
         InputErrors: every mistake in it, with file and line.
-
     """
     document = read_document(path, keys="agents.md")
     complaints = Complaints(document)

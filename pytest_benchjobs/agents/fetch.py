@@ -32,7 +32,6 @@ def fetch(package: Package, on_progress: Progress, *, archive: Path | None = Non
     Raises:
         InputError: the archive is damaged, or is of something else.
         InfrastructureError: it cannot be fetched or written.
-
     """
     if archive is None and trouble(package) is None:
         return False
@@ -59,7 +58,6 @@ def fetch_from(packages: Sequence[Package], archives: Sequence[Path], on_progres
     Raises:
         InputError: an archive is of something else, or one is missing.
         InfrastructureError: it cannot be written.
-
     """
     wanted = {package.npm: package for package in packages}
     found: dict[str, Path] = {}
@@ -87,13 +85,11 @@ def _fetch(package: Package, archive: Path | None, on_progress: Progress) -> Pac
     kept = package.directory.with_name(f"{package.directory.name}.tgz")
     if kept.exists():
         # Whoever fetched it was killed before it was unpacked.
-        try:
+        with contextlib.suppress(InputError):
             manifest = _install(package, kept, on_progress)
-        except InputError:
-            kept.unlink()
-        else:
             kept.unlink()
             return manifest
+        kept.unlink()
     _download(package, kept, on_progress)
     try:
         return _install(package, kept, on_progress)
@@ -164,14 +160,12 @@ def _install(package: Package, archive: Path, on_progress: Progress) -> PackageM
             files=files,
         )
         (new / "manifest.json").write_text(manifest.model_dump_json(indent=1), "utf-8")
-        if place.exists():
-            # It is damaged, or somebody wants it anew.
-            old = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
+        old = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
+        # What is there is damaged, or somebody wants it anew.
+        with contextlib.suppress(FileNotFoundError):
             place.rename(old)
-            new.rename(place)
-            remove_tree(old)
-        else:
-            new.rename(place)
+        new.rename(place)
+        remove_tree(old)
     except BaseException:
         remove_tree(new)
         raise

@@ -45,7 +45,6 @@ class Baseline:
 
         Raises:
             AgentSetupFailed: there is no such baseline; the scenario has no reference solution.
-
         """
         return self.oracle.prepare(call) if _solves(call) else None
 

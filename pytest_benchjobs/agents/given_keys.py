@@ -19,7 +19,6 @@ def with_given_keys(command: AgentCommand, given: Iterable[str], environ: Mappin
 
     Raises:
         InputError: two of the keys are of providers that speak the same, and it has one address for both.
-
     """
     variables = set(given)
     endpoints: dict[Wire, Endpoint] = {}

@@ -108,7 +108,6 @@ class ModelAgent:
 
         Raises:
             InputError: the provider of the model is unknown.
-
         """
         return (_target(spec, environ, params).endpoint,)
 
@@ -125,7 +124,6 @@ class ModelAgent:
         Raises:
             AgentSetupFailed: a parameter is wrong.
             InputError: the provider of the model is unknown.
-
         """
         target = _target(call.spec, HOST, call.params)
         task = _task(target.model, call)
@@ -186,10 +184,8 @@ class Answer:
     text: str
     calls: tuple[Call, ...]
     finish_reason: str
-    reasoning: str
     reply: str
     """Text without reasoning, where that is part of the text."""
-    usage: Mapping[str, int]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -206,7 +202,6 @@ def work(task: Task, shell: Shell) -> int:
 
     Raises:
         InfrastructureError: the sandbox or the gateway is lost.
-
     """
     _log(shell, "begin", version=VERSION, model=task.model)
     try:
@@ -272,7 +267,6 @@ def _ask(task: Task, shell: Shell, messages: list[JSON], number: int) -> Answer:
 
     Raises:
         Ended: it was told to stop, or there is no answer to go on with.
-
     """
     if shell.stopped:
         raise Ended("stopped", "its time was up")
@@ -295,22 +289,20 @@ def _ask(task: Task, shell: Shell, messages: list[JSON], number: int) -> Answer:
         text=text_of(message.get("content")),
         calls=tuple(_calls(message, number)),
         finish_reason=text_at(choice, "finish_reason"),
-        reasoning=text_at(message, "reasoning_content") or text_at(message, "reasoning"),
         reply=spoken(message.get("content")),
-        usage=dict(_usage(said)),
     )
     _log(
         shell,
         "answer",
         turn=number,
         text=answer.text,
-        reasoning=answer.reasoning,
+        reasoning=text_at(message, "reasoning_content") or text_at(message, "reasoning"),
         calls=[
             {"id": call.id, "name": call.name[:200], "arguments": bounded(_arguments(call), _LOGGED)}
             for call in answer.calls
         ],
         finish_reason=answer.finish_reason,
-        usage=answer.usage,
+        usage=dict(_usage(said)),
     )
     return answer
 

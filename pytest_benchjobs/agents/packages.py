@@ -22,7 +22,6 @@ from ..system.cache import cache_directory
 
 PROGRAMS = "/opt/benchjobs"
 """Directory of programs in a sandbox."""
-_CHUNK = 1 << 20
 _seen: set[tuple[Path, datetime.datetime]] = set()
 """Packages of which every file was looked at."""
 _MACHINES = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
@@ -150,13 +149,9 @@ def digest(path: Path, kind: str = "sha256") -> str:
 
     Raises:
         OSError: it cannot be read.
-
     """
-    found = hashlib.new(kind)
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            found.update(chunk)
-    return found.hexdigest()
+        return hashlib.file_digest(file, kind).hexdigest()
 
 
 @functools.lru_cache(maxsize=64)

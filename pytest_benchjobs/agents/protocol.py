@@ -51,7 +51,6 @@ class Shell(Protocol):
         Raises:
             ConnectionError: the answer broke off.
             TimeoutError: the agent's time is up, or it has to stop for another reason.
-
         """
 
     def log(self, line: str) -> None:
@@ -133,5 +132,4 @@ class Agent(Protocol):
 
         Raises:
             AgentSetupFailed: the scenario or the environment lacks what it needs.
-
         """

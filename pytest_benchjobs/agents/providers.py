@@ -89,7 +89,6 @@ def target_of(
 
     Raises:
         InputError: the provider is unknown, or the two have no wire in common.
-
     """
     model = spec.model
     if not model:
@@ -148,27 +147,19 @@ def _endpoint(
         (params.get(key), f"parameter {key}"),
         (environ.get(provider.url_variable), provider.url_variable),
     )
-    for url, blame in given:
-        if url:
-            base_url = _checked(url, wire, blame)
-            return Endpoint(
-                wire=wire,
-                provider=name,
-                base_url=base_url,
-                key_variables=_keys_for(name, provider, wire, base_url, blame, params),
-                key_required=provider.key_required and base_url == provider.urls[wire],
-            )
-    if not provider.urls[wire]:
+    found = next(((_checked(url, wire, blame), blame) for url, blame in given if url), None)
+    if found is None and not provider.urls[wire]:
         raise InputError(
             f"nobody knows where provider {name!r} is, only {', '.join(PROVIDERS)}; "
             f"write {spec.name}:{spec.model}@URL, or set {provider.url_variable}"
         )
+    base_url, blame = found or (provider.urls[wire], "")
     return Endpoint(
         wire=wire,
         provider=name,
-        base_url=provider.urls[wire],
-        key_variables=provider.key_variables,
-        key_required=provider.key_required,
+        base_url=base_url,
+        key_variables=_keys_for(name, provider, wire, base_url, blame, params),
+        key_required=provider.key_required and base_url == provider.urls[wire],
     )
 
 
@@ -179,6 +170,8 @@ def _keys_for(
 
     That is the parameter `PROVIDER_key_variable`, or the provider's variable beside the one that has the address.
     """
+    if not blame:
+        return provider.key_variables
     named = params.get(f"{name.replace('-', '_')}{KEY_PARAMETER}")
     if named is not None:
         if not isinstance(named, str) or not _VARIABLE.fullmatch(named):

@@ -20,7 +20,6 @@ def ensure(
 
     Raises:
         InfrastructureError: something cannot be fetched; it says what to do.
-
     """
     for spec in specs:
         agent = agents.get(spec.name)
@@ -56,7 +55,6 @@ def missing_keys(
 
     Raises:
         InputError: the provider of its model is unknown.
-
     """
     endpoints = getattr(agent, "endpoints", None)
     if endpoints is None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import fnmatch
 import gzip
 import hashlib
+import io
 import json
 import tarfile
 import zlib
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO
 
 from ..model.errors import InputError
 from .packages import Package, PackageFile
@@ -30,7 +31,6 @@ def unpack(archive: Path, package: Package, target: Path) -> tuple[str | None, t
     Raises:
         InputError: it is no such archive, is damaged, or holds what it must not.
         OSError: it cannot be read, or there is no room.
-
     """
     said: str | None = None
     files: list[PackageFile] = []
@@ -42,23 +42,19 @@ def unpack(archive: Path, package: Package, target: Path) -> tuple[str | None, t
                 if member.isdir():
                     continue
                 total += member.size
-                if not member.isreg() or total > _MAX_BYTES or len(files) >= _MAX_FILES:
+                stream = tar.extractfile(member) if member.isreg() else None
+                if stream is None or total > _MAX_BYTES or len(files) >= _MAX_FILES:
                     raise InputError(
                         f"holds {member.name[:200]!r}, which is no plain file, or holds too much",
                         path=archive,
                     )
-                stream = tar.extractfile(member)
-                if stream is None:  # pragma: no cover - a regular file has one
-                    continue
                 if str(path) == "package.json":
                     text = stream.read(_MAX_ABOUT)
                     said = _identity(text)
                     if not package.root:
-                        files.append(_write(target, path, member, [text]))
-                    continue
-                kept = _kept(path, package)
-                if kept is not None:
-                    files.append(_write(target, kept, member, _chunks(stream)))
+                        files.append(_write(target, path, member, io.BytesIO(text)))
+                elif (kept := _kept(path, package)) is not None:
+                    files.append(_write(target, kept, member, stream))
     except _BROKEN as error:
         raise InputError(f"is no archive of npm, or is damaged: {error}", path=archive) from None
     if not files:
@@ -72,7 +68,6 @@ def identify(archive: Path) -> str:
     Raises:
         InputError: it is no archive of npm.
         OSError: it cannot be read.
-
     """
     try:
         with tarfile.open(archive, "r|gz") as tar:
@@ -105,7 +100,7 @@ def _kept(path: PurePosixPath, package: Package) -> PurePosixPath | None:
     return None if left_out else path
 
 
-def _write(target: Path, path: PurePosixPath, member: tarfile.TarInfo, chunks: Any) -> PackageFile:
+def _write(target: Path, path: PurePosixPath, member: tarfile.TarInfo, content: IO[bytes]) -> PackageFile:
     place = target / path
     for parent in reversed(place.relative_to(target).parents):
         directory = target / parent
@@ -115,7 +110,7 @@ def _write(target: Path, path: PurePosixPath, member: tarfile.TarInfo, chunks: A
             directory.chmod(0o755)
     digest = hashlib.sha256()
     with place.open("xb") as file:
-        for chunk in chunks:
+        while chunk := content.read(_CHUNK):
             digest.update(chunk)
             file.write(chunk)
     executable = bool(member.mode & 0o111)
@@ -128,11 +123,6 @@ def _write(target: Path, path: PurePosixPath, member: tarfile.TarInfo, chunks: A
         sha256=digest.hexdigest(),
         executable=executable,
     )
-
-
-def _chunks(stream: IO[bytes]) -> Any:
-    while chunk := stream.read(_CHUNK):
-        yield chunk
 
 
 def _identity(text: bytes) -> str | None:

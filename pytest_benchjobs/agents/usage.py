@@ -34,7 +34,6 @@ def said_usage(content: bytes) -> Usage:
 
     Raises:
         ValueError: it is anything else; says what, in a line.
-
     """
     if not content.strip():
         return Usage()

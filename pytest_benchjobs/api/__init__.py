@@ -29,6 +29,5 @@ def open(directory: Path | str = "reports") -> Store:  # noqa: A001  the name pe
 
     Raises:
         InputError: there are none, or a newer version of this package wrote them.
-
     """
     return Store(Path(directory))

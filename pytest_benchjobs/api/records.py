@@ -19,33 +19,14 @@ from ..store.origins import origins
 from ..store.reader import HistoryReader
 from ..store.rows import EventRow, JobRow, RunRow, ScoreRow, TrialRow
 from ..store.text import clean, one_line
-from .choices import several
-from .rows import Rows, cell, names_of
+from .rows import Rows, cell, names_of, several
 
 JOB_SHOWN = (
-    "id",
-    "name",
-    "status",
-    "created_at",
-    "ended",
-    "passed",
-    "failed",
-    "error",
-    "reused",
-    "mean_score",
-)
+    "id", "name", "status", "created_at", "ended", "passed", "failed", "error", "reused", "mean_score",
+)  # fmt: skip
 _RUN_SHOWN = (
-    "id",
-    "benchmark",
-    "agent",
-    "status",
-    "ended",
-    "passed",
-    "failed",
-    "error",
-    "mean_score",
-    "cost_usd",
-)
+    "id", "benchmark", "agent", "status", "ended", "passed", "failed", "error", "mean_score", "cost_usd",
+)  # fmt: skip
 _TRIAL_SHOWN = ("scenario", "agent", "attempt", "outcome", "score", "class_", "seconds", "cost_usd", "reused")
 
 
@@ -95,7 +76,6 @@ class Job:
 
         Raises:
             InputError: it is gone.
-
         """
         with HistoryReader.of(self._results) as history:
             record = history.job(self.id)
@@ -248,7 +228,6 @@ class Trial:
 
         Raises:
             InputError: they are not here: it came with a history alone, or could not be written.
-
         """
         root = JobBundle(self._results, self.job).root
         if not self.path or not root.is_dir():
@@ -260,7 +239,6 @@ class Trial:
 
         Raises:
             InputError: its files are not here, or damaged.
-
         """
         return read_result(self.directory)
 
@@ -274,7 +252,6 @@ class Trial:
 
         Raises:
             InputError: its files are not here. No log is no mistake: then it is empty.
-
         """
         log = TrialLayout(self.directory).agent_log
         if not log.is_file():
@@ -309,7 +286,6 @@ def list_runs(
 
     Raises:
         InputError: there is no such status.
-
     """
     wanted = several(statuses, JobStatus, "status")
 

@@ -1,13 +1,16 @@
-"""Rows of the history as an iterable, as a table for a data frame, and as one for a notebook."""
+"""Rows of the history: filters of them, an iterable, a table for a data frame, and one for a notebook."""
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
+import enum
 import html
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
+from ..model.errors import InputError
+from ..sources.complaints import did_you_mean
 from ..store.text import one_line
 
 _SHOWN = 20
@@ -67,3 +70,31 @@ def cell(value: object) -> str:
     if isinstance(value, datetime.datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"
     return html.escape(one_line(str(value), _CELL_LIMIT))
+
+
+def several(texts: Collection[str], valid: type[enum.StrEnum], what: str) -> tuple[str, ...]:
+    """Words of `valid`; a text alone is one of them, not a collection of letters.
+
+    Raises:
+        InputError: there is no such word.
+    """
+    words = (texts,) if isinstance(texts, str) else tuple(texts)
+    known = [one.value for one in valid]
+    for word in words:
+        if word not in known:
+            hint = did_you_mean(str(word), known)
+            raise InputError(f"there is no {what} {word!r};{hint} valid are {', '.join(known)}")
+    return words
+
+
+def instant(since: datetime.datetime | datetime.timedelta | None) -> datetime.datetime | None:
+    """A time, or so long ago.
+
+    Raises:
+        TypeError: it is neither.
+    """
+    if isinstance(since, datetime.timedelta):
+        return datetime.datetime.now(datetime.UTC) - since
+    if since is None or isinstance(since, datetime.datetime):
+        return since
+    raise TypeError(f"since has to be a datetime, or a timedelta for so long ago, not {since!r}")

@@ -11,9 +11,8 @@ from ..model.errors import InputError
 from ..model.job import JobStatus
 from ..store.reader import HistoryReader
 from ..store.results import find_job
-from .choices import instant, several
 from .records import JOB_SHOWN, Job, Run, list_runs
-from .rows import Rows
+from .rows import Rows, instant, several
 
 
 class Store:
@@ -21,7 +20,6 @@ class Store:
 
     Raises:
         InputError: there are none, or a newer version of this package wrote them.
-
     """
 
     def __init__(self, directory: Path) -> None:
@@ -43,7 +41,6 @@ class Store:
         Raises:
             InputError: there is no such status.
             TypeError: `since` is no time.
-
         """
         begun, wanted = instant(since), several(statuses, JobStatus, "status")
 
@@ -60,7 +57,6 @@ class Store:
         Raises:
             InputError: there is none, or several ids begin so.
             TypeError: it is no text.
-
         """
         if not isinstance(text, str):
             raise TypeError(f"a job is named by a text, such as its id or `last~1`, not {text!r}")
@@ -82,7 +78,6 @@ class Store:
 
         Raises:
             InputError: there is no such status.
-
         """
         return list_runs(self.directory, job=job, benchmark=benchmark, agent=agent, statuses=statuses)
 

@@ -30,7 +30,7 @@ from ._output import emit
 from ._pytest_call import Call
 
 if TYPE_CHECKING:
-    from ..report.documents.detach import DetachDocument
+    from ..report.documents.jobs import DetachDocument
     from ._run_options import RunRequest
 
 _NEW_SECONDS = 30.0
@@ -46,7 +46,6 @@ def run_detached(request: RunRequest, output: str) -> int:
     Raises:
         UsageError: an argument holds a secret.
         InfrastructureError: the files of the job cannot be written.
-
     """
     document = _start(request)
     if document.status == "failed":
@@ -65,7 +64,6 @@ def resume_detached(call: Call, directory: Path, record: JobRecord, output: str)
     Raises:
         InputError: pytest ended at once; the message is that of pytest.
         InfrastructureError: nothing can be written to the job's directory.
-
     """
     bundle = JobBundle.open(directory, record.id)
     log = bundle.layout.log
@@ -141,15 +139,14 @@ def _launch(request: RunRequest, job_id: str) -> None:
 
 
 def _document(bundle: JobBundle, record: JobRecord, agent_timeout: float | None, pid: int) -> DetachDocument:
-    from ..report.documents.detach import DetachDocument
+    from ..report.documents import mirror
+    from ..report.documents.jobs import DetachDocument
 
-    return DetachDocument(
+    return mirror(
+        DetachDocument,
+        record,
         job=record.id,
-        name=record.name,
-        status=record.status,
-        planned=record.planned,
         agent_timeout=agent_timeout,
-        message=record.message,
         pid=pid,
         directory=str(bundle.root),
         log=str(bundle.layout.log),

@@ -4,38 +4,19 @@ from __future__ import annotations
 
 import configparser
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 
 from ..store.layout import Layout
 
 _INI_FILES = (
-    "pytest.toml",
-    ".pytest.toml",
-    "pytest.ini",
-    ".pytest.ini",
-    "pyproject.toml",
-    "tox.ini",
-    "setup.cfg",
-)
+    "pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg",
+)  # fmt: skip
 _SECTIONS = {"pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]", "setup.cfg": "[tool:pytest]"}
 """Section of pytest in files that other tools use too."""
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def directory_option(command: _Command) -> _Command:
-    """`--dir DIR`, given to the command as `directory`."""
-    return click.option(
-        "--dir",
-        "directory",
-        type=click.Path(file_okay=False, path_type=Path),
-        default=default_directory,
-        show_default="bench_dir of the ini file, else reports/ of the project",
-        help="Where jobs and the history are.",
-    )(command)
+FILE = click.Path(dir_okay=False, path_type=Path)
+DIRECTORY = click.Path(file_okay=False, path_type=Path)
 
 
 def default_directory() -> Path:
@@ -46,6 +27,16 @@ def default_directory() -> Path:
         if Layout(candidate).jobs.is_dir() or _is_configured(place):
             return candidate
     return directory_of(here)
+
+
+directory_option = click.option(
+    "--dir",
+    "directory",
+    type=DIRECTORY,
+    default=default_directory,
+    show_default="bench_dir of the ini file, else reports/ of the project",
+    help="Where jobs and the history are.",
+)
 
 
 def directory_of(root: Path) -> Path:

@@ -17,9 +17,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..report.documents.doctor import Finding, Health
+from ..model.environ import HOST
+from ..model.errors import InputError, InputErrors
+from ..report.documents.machine import Finding, Health
+from ..report.units import counted, size
+from ..sources import find_sources
 from ..store.layout import Layout
-from ._units import counted, size
 
 if TYPE_CHECKING:
     from ..model.endpoint import Endpoint
@@ -196,7 +199,6 @@ def history(path: Path) -> Finding:
 
 def jobs(directory: Path) -> Iterator[Finding]:
     """Find jobs whose process died, and jobs whose files cannot be read."""
-    from ..model.errors import InputError
     from ..store.bundle import JobBundle
     from ..store.liveness import is_dead
 
@@ -229,8 +231,6 @@ def keys(agent: str) -> Finding:
     from ..agents.described import DescribedAgent
     from ..agents.readiness import key_variables
     from ..model.agent import AgentSpec
-    from ..model.environ import HOST
-    from ..model.errors import InputError
     from ..settings.secret_store import find
 
     spec = AgentSpec.parse(agent)
@@ -266,7 +266,6 @@ def agents() -> Finding:
     from ..agents.catalogue import all_agents
     from ..agents.described import DescribedAgent
     from ..agents.packages import trouble
-    from ..model.errors import InputError
 
     try:
         known = all_agents((Path.cwd(), Path("benchmarks")))
@@ -283,8 +282,6 @@ def agents() -> Finding:
 
 def data(paths: Sequence[Path]) -> Iterator[Finding]:
     """Read benchmarks."""
-    from ..model.errors import InputError, InputErrors
-    from ..sources import find_sources
     from ..sources.protocol import Unsupported
 
     scenarios = broken = sources = 0
@@ -314,7 +311,6 @@ def data(paths: Sequence[Path]) -> Iterator[Finding]:
 
 def known(path: Path, today: datetime.date) -> Iterator[Finding]:
     """Check the file of known failures, if there is one: an expired entry stops every trial."""
-    from ..model.errors import InputError, InputErrors
     from ..settings.known import read_known
 
     if not os.path.lexists(path):

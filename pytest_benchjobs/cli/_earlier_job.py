@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
+from ..model.errors import InputError
+from ..model.job import JobConfig, JobRecord, Overrides
 from ..settings.call import Written
 from ..settings.parse import parse
 from ..settings.table import ALL, BY_NAME
+from ..sources import did_you_mean
+from ..store.bundle import new_job_id
 from ._directory import directory_option
 from ._output import output_option
-from ._pytest_call import USAGE_ERROR, Call, call_and_summarise, call_pytest, repeated_call, with_id
+from ._pytest_call import Call, call_and_summarise, repeated_call, with_id
 from ._run_options import RunRequest
 from .recover import recover_jobs
 
 if TYPE_CHECKING:
-    from ..model.job import JobConfig, JobRecord, Overrides
     from ..store.rows import TrialRow
 
 REUSE = ("reuse", "rerun_failed", "rerun_errors", "explain_reuse")
@@ -51,24 +54,12 @@ def call_options(command: _Command) -> _Command:
     return command
 
 
-scenarios_option = click.option(
-    "--scenario",
-    "--scenarios",
-    "scenarios",
-    multiple=True,
-    metavar="ID",
-    help="Only this scenario, repeatable; --scenarios takes several.",
-)
-
-
 def find_earlier(directory: Path, text: str) -> EarlierJob:
     """Return a job that does not run. A dead one is closed first, so that all its trials are known.
 
     Raises:
         InputError: there is no such job, or it runs.
-
     """
-    from ..model.errors import InputError
     from ..store.liveness import STALE_SECONDS, is_dead
     from ..store.reader import HistoryReader
     from ..store.results import find_bundle
@@ -89,11 +80,7 @@ def trials_of(job: EarlierJob, scenarios: Iterable[str]) -> list[TrialRow]:
 
     Raises:
         InputError: the job has no trial of a scenario.
-
     """
-    from ..model.errors import InputError
-    from ..sources import did_you_mean
-
     known = {row.scenario for row in job.trials}
     for scenario in scenarios:
         if scenario not in known:
@@ -138,7 +125,6 @@ def begin(
 
     Settings of the earlier job that drew a part of its scenarios are undone: they would draw a part of the part.
     """
-    from ..store.bundle import new_job_id
     from ._detach import run_detached
 
     config = job.record.config
@@ -153,12 +139,4 @@ def begin(
     if how["detach"]:
         return run_detached(RunRequest(call, job.directory, config.name, config.agent_timeout), how["output"])
     job_id = new_job_id()
-    return run_call(with_id(call, job_id), job, how["output"], job_id)
-
-
-def run_call(call: Call, job: EarlierJob, output: str, job_id: str) -> int:
-    """Make the call; with JSON or YAML print the summary of the job afterwards."""
-    status = (
-        call_pytest(call) if output == "text" else call_and_summarise(call, job.directory, job_id, output)
-    )
-    return 2 if status == USAGE_ERROR else status
+    return call_and_summarise(with_id(call, job_id), job.directory, job_id, how["output"])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..report.table import Cell
 from ._output import say
-from ._table import Cell, Column
 
 if TYPE_CHECKING:
     from ..report.documents.jobs import JobItem, RunItem
@@ -31,7 +31,6 @@ def read_page(directory: Path, page: Callable[[HistoryReader], list[Any]]) -> li
 
     Raises:
         InputError: there are jobs, but the history has none of them.
-
     """
     from ..store.reader import HistoryReader
     from ..store.results import has_results, refuse_without_jobs
@@ -51,7 +50,6 @@ def parse_statuses(given: tuple[str, ...]) -> list[str]:
 
     Raises:
         ClickException: there is no such status.
-
     """
     from ..model.job import JobStatus
 
@@ -72,15 +70,12 @@ def status_cell(item: JobItem | RunItem) -> Cell:
     return Cell("died", "red") if item.dead else Cell(item.status, _STATUS_COLOURS.get(item.status))
 
 
+def errors_cell(item: JobItem | RunItem) -> Cell:
+    """Return the number of errors, in red where there are any."""
+    return Cell(str(item.error), "red" if item.error else None)
+
+
 def did_you_mean(word: str, known: Any) -> str:
     """Return ` (did you mean NAME?)`, or nothing when no known name is like the word."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" (did you mean {close[0]}?)" if close else ""
-
-
-def without_column(
-    columns: list[Column], rows: list[list[str | Cell]], title: str
-) -> tuple[list[Column], list[list[str | Cell]]]:
-    """Return the table without the column of this title."""
-    index = next(i for i, column in enumerate(columns) if column.title == title)
-    return columns[:index] + columns[index + 1 :], [row[:index] + row[index + 1 :] for row in rows]

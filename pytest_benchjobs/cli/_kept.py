@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..model.errors import InfrastructureError
+from ..sandbox.providers import keeper
+
 GONE = "`benchjobs gc --kept` or somebody else removed it, or the job ran on another machine"
 
 
 def gone(references: Iterable[str | None]) -> set[str]:
     """Return the references that the engine does not have any more; none where no engine answers."""
-    from ..model.errors import InfrastructureError
     from ..model.owner import current_owner
     from ..sandbox.protocol import KEPT
-    from ..sandbox.providers import keeper
 
     wanted = {one for one in references if one is not None and one.startswith(KEPT)}
     if not wanted:

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
+
+from ..store.text import harmless, plain
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 _TEXT_LIMIT = 100_000
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 
-
-def output_option(command: _Command) -> _Command:
-    """`-o text|json|yaml`, given to the command as `output`."""
-    return click.option(
-        "-o",
-        "--output",
-        type=click.Choice(["text", "json", "yaml"]),
-        default="text",
-        show_default=True,
-        help="How to print.",
-    )(command)
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json", "yaml"]),
+    default="text",
+    show_default=True,
+    help="How to print.",
+)
 
 
 def emit(document: BaseModel, lines: Callable[[], Iterable[str]], output: str) -> None:
     """Print a document: as `lines` for people, else as JSON or YAML, with nothing else on stdout."""
-    from ..store.text import plain
-
     if output == "text":
         for line in lines():
             say(line)
@@ -49,6 +45,4 @@ def emit(document: BaseModel, lines: Callable[[], Iterable[str]], output: str) -
 
 def say(line: str, *, err: bool = False) -> None:
     """Print a line in which there may be words of an agent."""
-    from ..store.text import harmless
-
     click.echo(harmless(line), err=err)

@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..report.console import duration
+from ..report.table import Column, tabulate, width
+from ..report.units import cost, counted, duration
 from ..store.text import one_line
-from ._table import Column, render, width
-from ._units import cost, counted
 
 if TYPE_CHECKING:
     from ..model.gate import GateConfig
@@ -45,24 +44,17 @@ def plan_lines(document: PlanDocument, *, extended: bool) -> Iterator[str]:
 
 
 def _groups(document: PlanDocument) -> Iterator[str]:
-    columns = [
-        Column("BENCHMARK", least=12),
-        Column("AGENT", least=12),
-        *(Column(title, number=True) for title in ("TRIALS", "REUSED", "RUN", "TIME BEFORE", "COST BEFORE")),
+    before = Column("TIME BEFORE", number=True)
+    shown = [
+        (Column("BENCHMARK", least=12), lambda group: group.benchmark),
+        (Column("AGENT", least=12), lambda group: group.agent),
+        (Column("TRIALS", number=True), lambda group: str(group.trials)),
+        (Column("REUSED", number=True), lambda group: str(group.reused)),
+        (Column("RUN", number=True), lambda group: str(group.runs)),
+        (before, lambda group: "-" if group.expected_seconds is None else duration(group.expected_seconds)),
+        (Column("COST BEFORE", number=True), lambda group: cost(group.expected_usd)),
     ]
-    rows = [
-        [
-            group.benchmark,
-            group.agent,
-            str(group.trials),
-            str(group.reused),
-            str(group.runs),
-            "-" if group.expected_seconds is None else duration(group.expected_seconds),
-            cost(group.expected_usd),
-        ]
-        for group in document.groups
-    ]
-    yield from render(columns, rows, width())
+    return tabulate(document.groups, width(), shown)
 
 
 def _reasons(document: PlanDocument) -> Iterator[str]:
@@ -76,28 +68,29 @@ def _reasons(document: PlanDocument) -> Iterator[str]:
         if len(reasons) > _WHYS:
             rest = sum(reason.trials for reason in reasons[_WHYS:])
             yield f"  {rest:>5}  for other reasons (-e names them)"
-    if document.skipped:
-        yield ""
-        yield "would be skipped"
-        lacks = Counter(trial.incompatible for trial in document.selected if trial.incompatible is not None)
-        for why, trials in lacks.most_common(_WHYS):
+    for title, whys in (
+        ("would be skipped", [trial.incompatible for trial in document.selected if trial.incompatible]),
+        (
+            "would end in an error",
+            [trial.problem for trial in document.selected if trial.problem and not trial.reused],
+        ),
+    ):
+        if whys:
+            yield ""
+            yield title
+        for why, trials in Counter(whys).most_common(_WHYS):
             yield f"  {trials:>5}  {one_line(why, 500)}"
-    if document.problems:
-        yield ""
-        yield "would end in an error"
-        problems = Counter(trial.problem for trial in document.selected if trial.problem is not None)
-        for problem, trials in problems.most_common(_WHYS):
-            yield f"  {trials:>5}  {one_line(problem, 500)}"
 
 
 def _images(document: PlanDocument) -> Iterator[str]:
     states = {"here": "here", "build": "to build", "pull": "to pull", None: "unknown"}
-    rows = [
-        ["", states[image.state], one_line(_short(image.image)), counted(image.trials, "trial")]
-        for image in document.images
+    shown = [
+        (Column(""), lambda _: ""),
+        (Column(""), lambda image: states[image.state]),
+        (Column("", least=20), lambda image: one_line(_short(image.image))),
+        (Column("", number=True), lambda image: counted(image.trials, "trial")),
     ]
-    columns = [Column(""), Column(""), Column("", least=20), Column("", number=True)]
-    yield from render(columns, rows, width())
+    return tabulate(document.images, width(), shown)
 
 
 def _short(image: str) -> str:

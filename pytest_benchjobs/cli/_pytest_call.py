@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO, NamedTuple
@@ -19,6 +19,7 @@ from ..model.job import JobRecord
 from ..settings.call import Said, Written, split, words
 from ..settings.setting import texts_of
 from ..settings.table import BY_NAME
+from ..store.bundle import new_job_id
 from ..store.redact import looks_secret
 from ..store.reproducibility import ini_variables
 from ._output import emit
@@ -86,7 +87,6 @@ def repeated_call(
 
     Raises:
         InputError: the call is not known, its directory is gone, or values of `--bench-env` are missing.
-
     """
     invocation = record.invocation
     if invocation is None:
@@ -161,19 +161,26 @@ def _without_values(words: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def call_and_summarise(call: Call, directory: Path, job_id: str, output: str) -> int:
-    """Make the call with pytest's output on stderr, print a summary of the job; returns pytest's exit status."""
-    from ..model.errors import InputError
+    """Make the call; with JSON or YAML its output goes to stderr, and the job's summary is printed behind it.
+
+    Returns the exit status of the command: that of pytest, but 2 for a usage error.
+    """
     from ..report.overview import summary_document
     from ..store.reader import HistoryReader
 
-    status = call_pytest(call, stdout=sys.stderr.fileno())
-    try:
-        with HistoryReader.of(directory) as history:
-            document = summary_document(directory, history, job_id)
-    except InputError:
-        return status  # no job began, and pytest printed the reason
-    emit(document, lambda: (), output)
-    return status
+    status = call_pytest(call, stdout=None if output == "text" else sys.stderr.fileno())
+    if output != "text":
+        # Where no job began, pytest printed the reason.
+        with suppress(InputError), HistoryReader.of(directory) as history:
+            emit(summary_document(directory, history, job_id), lambda: (), output)
+    return 2 if status == USAGE_ERROR else status
+
+
+def call_new_job(call: Call, output: str) -> tuple[str, int]:
+    """Make the call with an id for its job; returns both id and exit status. Only text leaves stdout to pytest."""
+    job_id = new_job_id()
+    stdout = None if output == "text" else sys.stderr.fileno()
+    return job_id, call_pytest(with_id(call, job_id), stdout=stdout)
 
 
 def with_id(call: Call, job_id: str) -> Call:

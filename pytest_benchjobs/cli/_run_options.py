@@ -12,9 +12,9 @@ import click
 from ..settings.call import Written, words
 from ..settings.files import names_benchmarks
 from ..settings.parse import parse
-from ..settings.setting import Setting
+from ..settings.setting import Setting, texts_of
 from ..settings.table import BY_NAME, EVERY, GROUPS, SETTINGS
-from ._directory import default_directory, directory_of
+from ._directory import DIRECTORY, default_directory, directory_of
 from ._pytest_call import Call
 
 _VARIADIC = ("--agent", "--benchmark", "--benchmarks", "--scenarios", "--env-vars", "--secrets")
@@ -122,11 +122,19 @@ _OPTIONS = (
     click.option("--resume", is_flag=True, help="The same as --reuse, which is the default."),
     click.option("--temperature", type=float, metavar="X", help="Parameter `temperature` of agents."),
     click.option(
-        "--dir", "directory", type=click.Path(file_okay=False, path_type=Path),
+        "--dir", "directory", type=DIRECTORY,
         help="Where results go.  [default: bench_dir of the ini file, else reports/ of the project]",
     ),
     click.option("--rootdir", type=click.Path(exists=True, file_okay=False, path_type=Path), help="As for pytest."),
 )  # fmt: skip
+scenarios_option = click.option(
+    "--scenario",
+    "--scenarios",
+    "scenarios",
+    multiple=True,
+    metavar="ID",
+    help="Only this scenario, repeatable; --scenarios takes several.",
+)
 
 
 def run_options(command: _Command) -> _Command:
@@ -148,7 +156,6 @@ def run_request(options: Mapping[str, Any]) -> RunRequest:
 
     Raises:
         click.UsageError, InputError: an option is wrong, or options contradict each other.
-
     """
     directory = results_directory(options)
     settings = {**_benchmarks(options), **_written(options, _SETTINGS), **_reuse(options)}
@@ -161,7 +168,7 @@ def run_request(options: Mapping[str, Any]) -> RunRequest:
     settings["dir"] = _short(directory)
     root = () if options["rootdir"] is None else (f"--rootdir={options['rootdir']}",)
     if options["temperature"] is not None:
-        settings["params"] = (*_several(settings, "params"), f"temperature={_temperature(options):g}")
+        settings["params"] = (*texts_of(settings.get("params", ())), f"temperature={_temperature(options):g}")
     call = Call((*words(settings, last=root), *options["rest"]), Path.cwd(), env)
     return RunRequest(call, directory, values.get("name"), values.get("agent_timeout"))
 
@@ -171,7 +178,6 @@ def gate_settings(options: Mapping[str, Any]) -> dict[str, Any]:
 
     Raises:
         InputError: one of them is wrong.
-
     """
     return _parsed(_written(options, _AFTERWARDS))
 
@@ -252,11 +258,6 @@ def _temperature(options: Mapping[str, Any]) -> float:
     if not 0 <= number <= _HOTTEST:
         raise click.UsageError(f"--temperature: {number:g} is not a number from 0 to {_HOTTEST}")
     return number
-
-
-def _several(settings: Mapping[str, Written], name: str) -> tuple[str, ...]:
-    written = settings.get(name, ())
-    return written if isinstance(written, tuple) else ()
 
 
 def results_directory(options: Mapping[str, Any]) -> Path:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ..report.console import duration, number
-from ..report.summary import percent
+import click
+
+from ..analysis.attempts import shown
+from ..report.table import Cell, Column, marks, render, tabulate
+from ..report.units import cost, counted, duration, number, percent
 from ..store.text import clean, one_line
-from ._table import Cell, Column, marks, render
-from ._units import cost
 
 if TYPE_CHECKING:
     from ..report.documents.summary import (
         AgentFigures,
-        AtK,
         RunFigures,
         SummaryDocument,
         SummaryScenario,
         SummaryTrial,
+        VerdictFigures,
     )
 
 _COLOURS = {"passed": "green", "failed": "red", "error": "yellow"}
@@ -27,6 +29,8 @@ _ENDED = ("completed", "failed", "cancelled", "timeout", "budget")
 _SHOWN_IN_FLIGHT = 10
 _SHOWN_ATTEMPTS = 5
 _SILENT_SECONDS = 60.0
+_Row = tuple[str, "AgentFigures | RunFigures"]
+"""A label, and its figures."""
 
 
 def summary_lines(document: SummaryDocument, room: int, *, config: bool) -> Iterator[str]:
@@ -107,85 +111,69 @@ def _results(document: SummaryDocument, room: int) -> Iterator[str]:
             yield f"  {one_line(figures.agent, max(16, room - 16))}: {len(figures.flaky)} of {figures.scenarios}"
 
 
-def _tables(rows: Sequence[tuple[str, AgentFigures | RunFigures]], room: int) -> Iterator[str]:
+def _tables(rows: Sequence[_Row], room: int) -> Iterator[str]:
     """One table, or two where pass@k and pass^k do not fit."""
-    label = [Column("Agent / Model", least=10)]
-    labels: list[list[str | Cell]] = [[text] for text, _ in rows]
-    counts, count_cells = _counts([figures for _, figures in rows])
-    at_k, at_k_cells = _at_k([figures for _, figures in rows])
-    short = any("*" in str(cell) for row in at_k_cells for cell in row)
-    spent = [Column("Cost", number=True), Column("Time", number=True)]
-    spent_cells: list[list[str | Cell]] = [
-        [cost(figures.cost_usd, more=bool(figures.unpriced)), duration(figures.seconds)]
-        for _, figures in rows
-    ]
-    whole = list(
-        render([*label, *counts, *at_k, *spent], _join(labels, count_cells, at_k_cells, spent_cells), room)
+    label = (Column("Agent / Model", least=10), lambda row: row[0])
+    at_k = _at_k(rows)
+    spent = (
+        (Column("Cost", number=True), lambda row: cost(row[1].cost_usd, more=bool(row[1].unpriced))),
+        (Column("Time", number=True), lambda row: duration(row[1].seconds)),
     )
-    if not at_k or max(map(_visible, whole)) <= room:
+    whole = list(tabulate(rows, room, [label, *_COUNTS, *at_k, *spent]))
+    if not at_k or all(len(click.unstyle(line)) <= room for line in whole):
         yield from whole
     else:
-        yield from render([*label, *counts, *spent], _join(labels, count_cells, spent_cells), room)
+        yield from tabulate(rows, room, [label, *_COUNTS, *spent])
         yield ""
-        yield from render([*label, *at_k], _join(labels, at_k_cells), room)
-    if short:
+        yield from tabulate(rows, room, [label, *at_k])
+    if any("*" in cell(row) for row in rows for _, cell in at_k):
         yield "* without scenarios that have fewer attempts; an error is none"
 
 
-def _counts(
-    rows: Sequence[AgentFigures | RunFigures],
-) -> tuple[list[Column], list[list[str | Cell]]]:
-    """Of verdicts where there are any, else of trials."""
-    figures = [row.verdicts or row for row in rows]
-    columns = ["Passed", "Partial", "Failed (0.0)", "Failed (error)"]
-    cells: list[list[str | Cell]] = [
-        [
-            Cell(str(row.passed), "green" if row.passed else None),
-            str(row.partial),
-            Cell(str(row.zero), "red" if row.zero else None),
-            Cell(str(row.error), "yellow" if row.error else None),
-        ]
-        for row in figures
+def _counts(row: _Row) -> AgentFigures | RunFigures | VerdictFigures:
+    return row[1].verdicts or row[1]
+
+
+def _cell(count: int, colour: str) -> Cell:
+    return Cell(str(count), colour if count else None)
+
+
+def _mean(row: _Row) -> str:
+    mean = row[1].verdicts.mean_score if row[1].verdicts else row[1].mean_scored
+    return "-" if mean is None else f"{mean:.3f}"
+
+
+_COUNTS = (
+    (Column("Passed", number=True), lambda row: _cell(_counts(row).passed, "green")),
+    (Column("Partial", number=True), lambda row: str(_counts(row).partial)),
+    (Column("Failed (0.0)", number=True), lambda row: _cell(_counts(row).zero, "red")),
+    (Column("Failed (error)", number=True), lambda row: _cell(_counts(row).error, "yellow")),
+    (
+        Column("Cancelled", number=True, rare=True),
+        lambda row: str(0 if row[1].verdicts else row[1].cancelled),
+    ),
+    (Column("Skipped", number=True, rare=True), lambda row: str(_counts(row).skipped)),
+    (Column("Reused", number=True, rare=True), lambda row: str(0 if row[1].verdicts else row[1].reused)),
+    (Column("Total", number=True), lambda row: str(_counts(row).total)),
+    (Column("Mean", number=True), _mean),
+)
+"""Of verdicts where there are any, else of trials."""
+
+
+def _at_k(rows: Sequence[_Row]) -> list[tuple[Column, Callable[[_Row], str]]]:
+    ks = shown(max((len(figures.at_k) for _, figures in rows), default=0))
+    return [
+        *((Column(f"pass@{k}", number=True), functools.partial(_rate, k, "pass_at_k")) for k in ks),
+        *((Column(f"pass^{k}", number=True), functools.partial(_rate, k, "pass_hat_k")) for k in ks if k > 1),
     ]
-    for title, numbers in (
-        ("Cancelled", [getattr(row, "cancelled", 0) for row in figures]),
-        ("Skipped", [row.skipped for row in figures]),
-        ("Reused", [0 if row.verdicts else row.reused for row in rows]),
-    ):
-        if any(numbers):
-            columns.append(title)
-            for row, count in zip(cells, numbers, strict=True):
-                row.append(str(count))
-    columns += ["Total", "Mean"]
-    for row, figure in zip(cells, figures, strict=True):
-        mean = figure.mean_score if hasattr(figure, "mean_score") else figure.mean_scored
-        row += [str(figure.total), "-" if mean is None else f"{mean:.3f}"]
-    return [Column(title, number=True) for title in columns], cells
 
 
-def _at_k(
-    rows: Sequence[AgentFigures | RunFigures],
-) -> tuple[list[Column], list[list[str | Cell]]]:
-    from ..analysis.attempts import shown
-
-    curves = [{point.k: point for point in row.at_k} for row in rows]
-    ks = shown(max((len(curve) for curve in curves), default=0))
-    columns = [f"pass@{k}" for k in ks] + [f"pass^{k}" for k in ks if k > 1]
-    cells: list[list[str | Cell]] = [
-        [
-            *(_rate(curve.get(k), "pass_at_k", row.scenarios) for k in ks),
-            *(_rate(curve.get(k), "pass_hat_k", row.scenarios) for k in ks if k > 1),
-        ]
-        for row, curve in zip(rows, curves, strict=True)
-    ]
-    return [Column(title, number=True) for title in columns], cells
-
-
-def _rate(point: AtK | None, name: str, scenarios: int) -> str:
+def _rate(k: int, name: str, row: _Row) -> str:
+    point = next((point for point in row[1].at_k if point.k == k), None)
     value = None if point is None else getattr(point, name)
     if point is None or value is None:
         return "-"
-    return f"{value:.3f}{'' if point.scenarios == scenarios else '*'}"
+    return f"{value:.3f}{'' if point.scenarios == row[1].scenarios else '*'}"
 
 
 def _progress(document: SummaryDocument, room: int) -> Iterator[str]:
@@ -229,7 +217,7 @@ def _extended(document: SummaryDocument, room: int) -> Iterator[str]:
         yield from _scenario_lines(run, room)
     if document.left_out:
         yield ""
-        yield f"... and {_count(document.left_out, 'scenario')} more"
+        yield f"... and {counted(document.left_out, 'scenario')} more"
 
 
 def _scenario_lines(run: RunFigures, room: int) -> Iterator[str]:
@@ -271,17 +259,3 @@ def _configuration(document: SummaryDocument) -> Iterator[str]:
     data = document.config.model_dump(mode="json", exclude_none=True)
     for line in yaml.safe_dump(data, sort_keys=False, allow_unicode=True).splitlines():
         yield f"  {clean(line)}"
-
-
-def _join(*parts: Sequence[Sequence[str | Cell]]) -> list[list[str | Cell]]:
-    return [[cell for row in rows for cell in row] for rows in zip(*parts, strict=True)]
-
-
-def _visible(line: str) -> int:
-    import click
-
-    return len(click.unstyle(line))
-
-
-def _count(of: int, what: str) -> str:
-    return f"{of} {what}" if of == 1 else f"{of} {what}s"

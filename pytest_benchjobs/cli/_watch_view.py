@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -14,11 +15,10 @@ from ..analysis.live import Flying, Live, Tally
 from ..model.event import Ended
 from ..model.job import JobRecord
 from ..model.result import Outcome
-from ..report.console import duration, number
 from ..report.documents.watch import elapsed
+from ..report.table import Cell, Column, Shown, marks, tabulate
+from ..report.units import cost, duration, number
 from ..store.text import one_line
-from ._table import Cell, Column, marks, render
-from ._units import cost
 
 _SILENT_SECONDS = 30.0
 _ROOMY = 20
@@ -65,11 +65,10 @@ def progress(view: View) -> str:
     counts = [f"{tally.of(outcome)} {word}" for outcome, word in _words(tally)]
     if tally.reused:
         counts.append(f"{tally.reused} reused")
-    mean = "-" if tally.mean_score is None else f"{tally.mean_score:.3f}"
     parts = (
         f"{_done(tally)} trials ({', '.join(counts)})",
         f"{len(live.flying)} running",
-        f"mean {mean}",
+        f"mean {_mean(tally)}",
         f"spend {cost(tally.cost_usd)}",
         f"elapsed {_clock(elapsed(view.record, view.now))}",
         f"ETA {_eta(view)}",
@@ -92,20 +91,26 @@ def agents(live: Live, room: int) -> list[str]:
     rows = list(live.agents.items())
     if len(rows) != 1:
         rows.append(("all", live.all))
-    everything = [tally for _, tally in rows]
-    columns = [Column("Agent", least=12), Column("Done", number=True)]
-    cells: list[list[str | Cell]] = [[label, _done(tally)] for label, tally in rows]
-    for outcome, word in _words(live.all):
-        columns.append(Column(word.capitalize(), number=True))
-        for row, tally in zip(cells, everything, strict=True):
-            count = tally.of(outcome)
-            row.append(Cell(str(count), _COLOURS.get(outcome) if count else None))
-    columns += [Column("Reused", number=True, spare=True), Column("Mean", number=True)]
-    columns += [Column("Spend", number=True, spare=True), Column("Tokens", number=True, spare=True)]
-    for row, tally in zip(cells, everything, strict=True):
-        mean = "-" if tally.mean_score is None else f"{tally.mean_score:.3f}"
-        row += [str(tally.reused), mean, cost(tally.cost_usd), _tokens(tally)]
-    return list(render(columns, cells, room))
+    outcomes = _words(live.all)
+    shown: list[Shown] = [
+        (Column("Agent", least=12), lambda row: row[0]),
+        (Column("Done", number=True), lambda row: _done(row[1])),
+        *((Column(word.capitalize(), number=True), functools.partial(_count, one)) for one, word in outcomes),
+        (Column("Reused", number=True, spare=True), lambda row: str(row[1].reused)),
+        (Column("Mean", number=True), lambda row: _mean(row[1])),
+        (Column("Spend", number=True, spare=True), lambda row: cost(row[1].cost_usd)),
+        (Column("Tokens", number=True, spare=True), lambda row: _tokens(row[1])),
+    ]
+    return list(tabulate(rows, room, shown))
+
+
+def _count(outcome: Outcome, row: tuple[str, Tally]) -> Cell:
+    count = row[1].of(outcome)
+    return Cell(str(count), _COLOURS.get(outcome) if count else None)
+
+
+def _mean(tally: Tally) -> str:
+    return "-" if tally.mean_score is None else f"{tally.mean_score:.3f}"
 
 
 def _lines(view: View, width: int, height: int, ascii_only: bool) -> list[Text]:

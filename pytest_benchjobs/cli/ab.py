@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..model.errors import InputError
+from ..model.gate import GateConfig
+from ..report.table import width
+from ..settings.gates import gate_config
 from ._output import emit, output_option
-from ._pytest_call import call_pytest
+from ._pytest_call import USAGE_ERROR, call_new_job
 from ._run_options import VariadicCommand, flag_of, gate_settings, run_options, run_request, without_gates
 
 if TYPE_CHECKING:
     from ..analysis.gate.job import Judged
-    from ..analysis.sides import Side
     from ..model.comparison import Comparison
-    from ..model.gate import GateConfig
 
 _RAN = (0, 1, 10, 11, 12)
 """Exit statuses of a job that ran to its end, whatever an ini file has it judged by."""
@@ -36,9 +37,7 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
     Everything is run, and nothing reused. Exit status: 0 ok, 10 when B is worse, 11 inconclusive under --policy strict,
     12 when it cannot be judged.
     """
-    from ..store.bundle import new_job_id
     from ..store.reader import HistoryReader
-    from ._pytest_call import USAGE_ERROR, with_id
     from .gate import keep_verdict
 
     if a.strip() == b.strip():
@@ -56,8 +55,7 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
     if print_command:
         click.echo(request.call.shown())
         return 0
-    job = new_job_id()
-    status = call_pytest(with_id(request.call, job), stdout=None if output == "text" else sys.stderr.fileno())
+    job, status = call_new_job(request.call, output)
     if status not in _RAN:
         return 2 if status == USAGE_ERROR else status
     with HistoryReader.of(request.directory) as history:
@@ -68,8 +66,6 @@ def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> i
 
 
 def _config(options: Mapping[str, Any]) -> GateConfig:
-    from ..settings.gates import gate_config
-
     if options["agents"]:
         raise click.UsageError("--agent: --a and --b name the agents")
     if options["baseline"] is not None or options["require_baseline"] or options["first_run"]:
@@ -86,7 +82,6 @@ def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) ->
     from ..analysis.comparison import compare
     from ..analysis.gate.job import judge_job
     from ..analysis.sides import side
-    from ..model.errors import InputError
     from ..store.comparisons import new_comparison_id
 
     record = history.job(job)
@@ -95,7 +90,12 @@ def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) ->
     if len(labels) != 2:
         raise InputError(f"job {job} is of {len(labels)} agents, and not of two: {', '.join(labels)}")
     both = side(job, [(job, rows)])
-    first, second = (_of_agent(both, label, spec) for label, spec in zip(labels, specs, strict=True))
+    first, second = (
+        dataclasses.replace(
+            both, name=spec, cells={k: one for k, one in both.cells.items() if one.agent == label}
+        )
+        for label, spec in zip(labels, specs, strict=True)
+    )
     at = datetime.datetime.now(datetime.UTC)
     comparison = compare(first, second, comparison_id=new_comparison_id(at), at=at)
     missing = None if first.cells else "A has no results"
@@ -103,15 +103,10 @@ def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) ->
     return comparison, judge_job(record, rows, config, baseline, at=at, only=labels[1])
 
 
-def _of_agent(both: Side, label: str, spec: str) -> Side:
-    cells = {key: cell for key, cell in both.cells.items() if cell.agent == label}
-    return dataclasses.replace(both, name=spec, cells=cells)
-
-
 def _lines(comparison: Comparison, judged: Judged) -> Iterator[str]:
-    from .compare import comparison_lines
+    from ..report.comparison import comparison_lines
     from .gate import judged_lines
 
-    yield from comparison_lines(comparison)
+    yield from comparison_lines(comparison, width())
     yield ""
     yield from judged_lines(judged)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..report.table import Cell, Column, tabulate, width
+from ..report.units import size
+from ..sources import did_you_mean
+from ..store.text import one_line
 from ._output import emit, output_option, say
 
 if TYPE_CHECKING:
     from ..agents.described import DescribedAgent
     from ..agents.packages import Package
     from ..agents.protocol import Agent
-    from ..report.documents.agents import AgentDocument, AgentItem, PackageItem
+    from ..report.documents.machine import AgentDocument, AgentItem, PackageItem
 
 
 @click.group(invoke_without_command=True)
@@ -35,7 +40,7 @@ def agents(context: click.Context, output: str) -> None:
 @output_option
 def list_(output: str) -> None:
     """List agents: version, whether it is on this machine, whether a key is set."""
-    from ..report.documents.agents import AgentsDocument
+    from ..report.documents.machine import AgentsDocument
 
     items = tuple(_item(agent) for agent in _known().values())
     emit(AgentsDocument(agents=items), lambda: _table(items), output)
@@ -52,22 +57,20 @@ def show(name: str, verify: bool, output: str) -> int:
     """
     from ..agents.capabilities import capabilities_of
     from ..agents.described import DescribedAgent
-    from ..report.documents.agents import AgentDocument
+    from ..report.documents.machine import AgentDocument
 
     agent, version = _named(name)
     said = capabilities_of(agent)
-    capabilities = None if said is None else tuple(sorted(said))
-    document = AgentDocument(agent=_item(agent, version), capabilities=capabilities)
+    more: dict[str, Any] = {}
     if isinstance(agent, DescribedAgent):
-        description = agent.description
-        document = AgentDocument(
-            agent=document.agent,
-            capabilities=capabilities,
-            wires=description.wires,
-            provider=description.provider,
-            parameters=tuple(sorted(description.parameters)),
-            packages=tuple(_package(package, verify) for package in agent.packages(version)),
-        )
+        more = {
+            "wires": agent.description.wires,
+            "provider": agent.description.provider,
+            "parameters": tuple(sorted(agent.description.parameters)),
+            "packages": tuple(_package(package, verify) for package in agent.packages(version)),
+        }
+    capabilities = None if said is None else tuple(sorted(said))
+    document = AgentDocument(agent=_item(agent, version), capabilities=capabilities, **more)
     emit(document, lambda: _lines(document), output)
     return 1 if any(package.changed for package in document.packages) else 0
 
@@ -87,19 +90,20 @@ def fetch(names: tuple[str, ...], archives: tuple[Path, ...]) -> None:
     from ..agents.fetch import fetch as fetch_package
     from ..agents.fetch import fetch_from
 
+    tell = functools.partial(say, err=True)
     wanted = [(name, *_described(name)) for name in names]
     if archives and len(wanted) > 1:
         raise click.UsageError("--from: name one agent at a time")
     for name, agent, version in wanted:
         packages = agent.packages(version)
         if not packages:
-            _say(f"{name}: nothing to fetch")
+            tell(f"{name}: nothing to fetch")
         elif archives:
-            fetch_from(packages, archives, _say)
+            fetch_from(packages, archives, tell)
         else:
             for package in packages:
-                if not fetch_package(package, _say):
-                    _say(f"{package}: is here")
+                if not fetch_package(package, tell):
+                    tell(f"{package}: is here")
 
 
 def _known() -> dict[str, Agent]:
@@ -109,8 +113,6 @@ def _known() -> dict[str, Agent]:
 
 
 def _named(text: str) -> tuple[Agent, str | None]:
-    from ..sources import did_you_mean
-
     name, at, version = text.partition("@")
     known = _known()
     if name not in known:
@@ -132,15 +134,11 @@ def _described(text: str) -> tuple[DescribedAgent, str | None]:
     return agent, version
 
 
-def _say(line: str) -> None:
-    say(line, err=True)
-
-
 def _item(agent: Agent, version: str | None = None) -> AgentItem:
     from ..agents.described import DescribedAgent
     from ..agents.packages import trouble
     from ..agents.readiness import key_variables
-    from ..report.documents.agents import AgentItem
+    from ..report.documents.machine import AgentItem
     from ..settings.secret_store import lookup
 
     if not isinstance(agent, DescribedAgent):
@@ -161,14 +159,13 @@ def _item(agent: Agent, version: str | None = None) -> AgentItem:
 
 def _package(package: Package, verify: bool) -> PackageItem:
     from ..agents.packages import changed, manifest_of, trouble
-    from ..report.documents.agents import PackageItem
+    from ..report.documents import mirror
+    from ..report.documents.machine import PackageItem
 
     manifest = manifest_of(package)
-    return PackageItem(
-        name=package.name,
-        version=package.version,
-        npm=package.npm,
-        platform=package.platform,
+    return mirror(
+        PackageItem,
+        package,
         directory=str(package.directory),
         trouble=trouble(package),
         bytes=None if manifest is None else manifest.bytes,
@@ -179,27 +176,18 @@ def _package(package: Package, verify: bool) -> PackageItem:
 
 
 def _table(items: tuple[AgentItem, ...]) -> Iterator[str]:
-    from ._table import Cell, Column, render, width
-
-    columns = [Column("NAME"), Column("VERSION"), Column("FETCHED"), Column("KEY"), Column("ABOUT", least=8)]
     words = {True: Cell("yes", "green"), False: Cell("no", "yellow"), None: Cell("-")}
-    rows: list[list[str | Cell]] = [
-        [
-            item.name,
-            item.version or "-",
-            words[item.fetched],
-            words[bool(item.keys_set) if item.key_variables else None],
-            item.about or "-",
-        ]
-        for item in items
+    shown = [
+        (Column("NAME"), lambda item: item.name),
+        (Column("VERSION"), lambda item: item.version or "-"),
+        (Column("FETCHED"), lambda item: words[item.fetched]),
+        (Column("KEY"), lambda item: words[bool(item.keys_set) if item.key_variables else None]),
+        (Column("ABOUT", least=8), lambda item: item.about or "-"),
     ]
-    yield from render(columns, rows, width())
+    yield from tabulate(items, width(), shown)
 
 
 def _lines(document: AgentDocument) -> Iterator[str]:
-    from ..store.text import one_line
-    from ._units import size
-
     item = document.agent
     version = f" {item.version}" if item.version else ""
     yield one_line(f"{item.name}{version}{': ' if item.about else ''}{item.about}")

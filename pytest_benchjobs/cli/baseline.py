@@ -2,51 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from ..model.baseline import DEFAULT_NAME
+from ..model.baseline import DEFAULT_NAME, BaselineEntry, BaselineFile
+from ..report.table import Column, render, tabulate, width
+from ..report.units import counted, percent
+from ..store.files import write_atomically
 from ..store.layout import Layout
+from ..store.text import clean, one_line
 from ._dead_jobs import death_of
-from ._directory import directory_option
+from ._directory import FILE, directory_option
 from ._output import emit, output_option, say
-from ._table import Column, render, width
-from ._units import counted
 
 if TYPE_CHECKING:
-    from ..model.baseline import BaselineEntry
     from ..report.documents.baselines import BaselineDocument
     from ..store.history import History
 
 _MOST = 100
 _SHORT = 12
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+_SCENARIOS = (
+    (Column("SCENARIO", least=12), lambda one: f"{one.benchmark}/{one.scenario}"),
+    (Column("AGENT", least=12), lambda one: one.agent),
+    (Column("PASSED", number=True), lambda one: f"{one.passed}/{len(one.scores)}"),
+    (Column("ERRORS", number=True), lambda one: str(one.errors)),
+    (
+        Column("MEAN", number=True),
+        lambda one: percent(sum(one.scores) / len(one.scores)) if one.scores else "N/A",
+    ),
+)
 
-
-def _name_option(command: _Command) -> _Command:
-    return click.option(
-        "--name", default=DEFAULT_NAME, show_default=True, metavar="NAME", help="Of the baseline."
-    )(command)
-
-
-def _pool_option(command: _Command) -> _Command:
-    return click.option(
-        "--pool",
-        type=click.IntRange(1, _MOST),
-        default=1,
-        show_default=True,
-        metavar="M",
-        help="JOB and the M-1 completed ones before it, of the same benchmarks and agents.",
-    )(command)
-
-
-def _force_option(command: _Command) -> _Command:
-    return click.option(
-        "--force", is_flag=True, help="Also a job that did not complete, or is full of errors."
-    )(command)
+_name_option = click.option(
+    "--name", default=DEFAULT_NAME, show_default=True, metavar="NAME", help="Of the baseline."
+)
+_pool_option = click.option(
+    "--pool",
+    type=click.IntRange(1, _MOST),
+    default=1,
+    show_default=True,
+    metavar="M",
+    help="JOB and the M-1 completed ones before it, of the same benchmarks and agents.",
+)
+_force_option = click.option(
+    "--force", is_flag=True, help="Also a job that did not complete, or is full of errors."
+)
 
 
 @click.group(no_args_is_help=False)
@@ -129,7 +131,7 @@ def delete(name: str, reason: str | None, directory: Path) -> None:
 @click.argument("name", default=DEFAULT_NAME, metavar="NAME|SPEC")
 @click.option(
     "--to",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     default=Path("baseline.json"),
     show_default=True,
     metavar="FILE",
@@ -141,9 +143,7 @@ def export(name: str, to: Path, directory: Path) -> None:
 
     It has a line for each scenario and agent, in the order of their names, and no logs.
     """
-    from ..model.baseline import BaselineFile
     from ..store.baseline_file import baseline_json
-    from ..store.files import write_atomically
 
     document = _document(name, directory)
     content = BaselineFile(
@@ -208,9 +208,7 @@ def _history(directory: Path) -> History:
 def _entry(name: str, jobs: tuple[str, ...], reason: str | None, git: object = None) -> BaselineEntry:
     import datetime
 
-    from ..model.baseline import BaselineEntry
     from ..store.reproducibility import person
-    from ..store.text import clean
 
     known = git if isinstance(git, dict) else {}
 
@@ -233,10 +231,9 @@ def _document(spec: str, directory: Path) -> BaselineDocument:
 
     Raises:
         ClickException: there is none.
-
     """
     from ..analysis.baseline.resolve import from_file, parse_spec, resolve
-    from ..report.baselines import baseline_document
+    from ..report.documents.baselines import baseline_document
     from ..store.reader import HistoryReader
 
     asked = parse_spec(spec)
@@ -263,34 +260,19 @@ def _document(spec: str, directory: Path) -> BaselineDocument:
 def _table(entries: tuple[BaselineEntry, ...]) -> Iterator[str]:
     if not entries:
         return
-    columns = [
-        Column("NAME"),
-        Column("JOBS"),
-        Column("SET"),
-        Column("BY", least=6, spare=True),
-        Column("BRANCH", least=6, spare=True),
-        Column("COMMIT", spare=True),
-        Column("REASON", least=10, spare=True),
+    shown = [
+        (Column("NAME"), lambda entry: entry.name),
+        (Column("JOBS"), lambda entry: _jobs(entry.jobs)),
+        (Column("SET"), lambda entry: f"{entry.set_at.astimezone():%Y-%m-%d}"),
+        (Column("BY", least=6, spare=True), lambda entry: entry.set_by or "-"),
+        (Column("BRANCH", least=6, spare=True), lambda entry: entry.branch or "-"),
+        (Column("COMMIT", spare=True), lambda entry: _short(entry.commit)),
+        (Column("REASON", least=10, spare=True), lambda entry: entry.reason or "-"),
     ]
-    rows = [
-        [
-            entry.name,
-            _jobs(entry.jobs),
-            f"{entry.set_at.astimezone():%Y-%m-%d}",
-            entry.set_by or "-",
-            entry.branch or "-",
-            _short(entry.commit),
-            entry.reason or "-",
-        ]
-        for entry in entries
-    ]
-    yield from render(columns, rows, width())
+    yield from tabulate(entries, width(), shown)
 
 
 def _lines(document: BaselineDocument, *, extended: bool) -> Iterator[str]:
-    from ..report.summary import percent
-    from ..store.text import one_line
-
     yield f"Baseline:  {one_line(document.baseline, 300)}"
     if document.jobs:
         yield f"Jobs:      {', '.join(one_line(job, 100) for job in document.jobs)}"
@@ -305,61 +287,23 @@ def _lines(document: BaselineDocument, *, extended: bool) -> Iterator[str]:
     for note in document.notes:
         yield f"Note:      {one_line(note, 500)}"
     yield ""
-    columns = [
-        Column("BENCHMARK", least=8),
-        Column("AGENT", least=12),
-        Column("SCENARIOS", number=True),
-        Column("ATTEMPTS", number=True),
-        Column("PASSED", number=True),
-        Column("ERRORS", number=True),
-        Column("MEAN", number=True),
+    figures = [
+        (Column("BENCHMARK", least=8), lambda row: row.benchmark),
+        (Column("AGENT", least=12), lambda row: row.agent),
+        (Column("SCENARIOS", number=True), lambda row: str(row.scenarios)),
+        (Column("ATTEMPTS", number=True), lambda row: str(row.attempts)),
+        (Column("PASSED", number=True), lambda row: str(row.passed)),
+        (Column("ERRORS", number=True), lambda row: str(row.errors)),
+        (Column("MEAN", number=True), lambda row: "N/A" if row.mean is None else percent(row.mean)),
     ]
-    yield from render(
-        columns,
-        [
-            [
-                row.benchmark,
-                row.agent,
-                str(row.scenarios),
-                str(row.attempts),
-                str(row.passed),
-                str(row.errors),
-                "N/A" if row.mean is None else percent(row.mean),
-            ]
-            for row in document.figures
-        ],
-        width(),
-    )
+    yield from tabulate(document.figures, width(), figures)
     if extended:
         yield ""
-        yield from _scenarios(document)
+        yield from tabulate(document.scenarios, width(), _SCENARIOS)
     if document.past:
         yield ""
         yield "Before:"
         yield from render([Column("") for _ in range(4)], [_was(entry) for entry in document.past], width())
-
-
-def _scenarios(document: BaselineDocument) -> Iterator[str]:
-    from ..report.summary import percent
-
-    columns = [
-        Column("SCENARIO", least=12),
-        Column("AGENT", least=12),
-        Column("PASSED", number=True),
-        Column("ERRORS", number=True),
-        Column("MEAN", number=True),
-    ]
-    rows = [
-        [
-            f"{one.benchmark}/{one.scenario}",
-            one.agent,
-            f"{one.passed}/{len(one.scores)}",
-            str(one.errors),
-            percent(sum(one.scores) / len(one.scores)) if one.scores else "N/A",
-        ]
-        for one in document.scenarios
-    ]
-    yield from render(columns, rows, width())
 
 
 def _was(entry: BaselineEntry) -> list[str]:
@@ -369,13 +313,9 @@ def _was(entry: BaselineEntry) -> list[str]:
 
 def _jobs(jobs: tuple[str, ...]) -> str:
     """`job ID`, or `ID and 4 more`."""
-    from ..store.text import one_line
-
     first = one_line(jobs[0], 100)
     return f"job {first}" if len(jobs) == 1 else f"job {first} and {counted(len(jobs) - 1, 'other')}"
 
 
 def _short(commit: str | None) -> str:
-    from ..store.text import one_line
-
     return one_line(commit, 100)[:_SHORT] if commit else "-"

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..model.errors import InputError, InputErrors
+from ..sources import find_sources
+from ..store.text import one_line
 from ._output import emit, output_option
 
 if TYPE_CHECKING:
@@ -26,7 +29,6 @@ def benchmarks(paths: tuple[Path, ...], strict: bool, output: str) -> int:
     knows whether it can be solved.
     """
     from ..report.documents.benchmarks import BenchmarksDocument
-    from ..store.text import one_line
 
     if not paths:
         if not Path("benchmarks").is_dir():
@@ -50,9 +52,7 @@ def benchmarks(paths: tuple[Path, ...], strict: bool, output: str) -> int:
 
 
 def _inventory(paths: Iterable[Path]) -> tuple[list[BenchmarkItem], list[Gap]]:
-    from ..model.errors import InputError, InputErrors
     from ..report.documents.benchmarks import BenchmarkItem, Gap
-    from ..sources import find_sources
 
     found: dict[str, BenchmarkItem] = {}
     gaps: list[Gap] = []

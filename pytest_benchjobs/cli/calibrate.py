@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ..model.errors import InputError
+from ..report.table import Cell, Column, tabulate, width
 from ._directory import directory_option
 from ._output import emit, output_option
-from ._table import Cell, Column, render, width
 
 if TYPE_CHECKING:
     from ..analysis.calibration import Calibration
@@ -33,17 +33,13 @@ def calibrate(benchmarks: tuple[str, ...], fail_on_suspicious: bool, directory: 
     By the latest run of each agent. Nothing is run.
     """
     from ..analysis.calibration import calibrate as calibrated
-    from ..report.documents.calibration import BenchmarkCalibration, CalibrationDocument
+    from ..report.documents import mirror
+    from ..report.documents.benchmarks import BenchmarkCalibration, CalibrationDocument
     from ..store.reader import HistoryReader
 
     with HistoryReader.of(directory) as history:
         found = calibrated(_latest(history, benchmarks))
-    document = CalibrationDocument(
-        benchmarks=tuple(
-            BenchmarkCalibration.model_validate({**dataclasses.asdict(one), "suspicious": one.suspicious})
-            for one in found
-        )
-    )
+    document = CalibrationDocument(benchmarks=tuple(mirror(BenchmarkCalibration, one) for one in found))
     emit(document, lambda: _lines(found), output)
     return _SUSPICIOUS if fail_on_suspicious and any(one.suspicious for one in found) else 0
 
@@ -53,10 +49,7 @@ def _latest(history: HistoryReader, wanted: tuple[str, ...]) -> dict[str, list[P
 
     Raises:
         InputError: there is no run of a benchmark that is named.
-
     """
-    from ..model.errors import InputError
-
     latest: dict[tuple[str, str], str] = {}
     for run in history.each_run():
         if run.passed + run.failed and (not wanted or run.benchmark in wanted):
@@ -79,22 +72,14 @@ def _lines(found: list[Calibration]) -> Iterator[str]:
     if not found:
         yield "there are no results yet"
         return
-    columns = [
-        Column("benchmark", least=12),
-        Column("status"),
-        Column("others"),
-        Column("why", least=20),
+    colours = {"valid": "green", "missing": "yellow"}
+    shown = [
+        (Column("benchmark", least=12), lambda one: one.benchmark),
+        (Column("status"), lambda one: Cell(one.status, colours.get(one.status, "red"))),
+        (Column("others"), lambda one: f"{one.agents}, {one.pattern}" if one.agents else "-"),
+        (Column("why", least=20), lambda one: one.why),
     ]
-    rows: list[list[str | Cell]] = [
-        [
-            one.benchmark,
-            Cell(one.status, "red" if one.suspicious else "green" if one.status == "valid" else "yellow"),
-            f"{one.agents}, {one.pattern}" if one.agents else "-",
-            one.why,
-        ]
-        for one in found
-    ]
-    yield from render(columns, rows, width())
+    yield from tabulate(found, width(), shown)
     for one in found:
         if one.mismatches and one.status == "mismatch":
             more = f" and {len(one.mismatches) - _SHOWN} more" if len(one.mismatches) > _SHOWN else ""

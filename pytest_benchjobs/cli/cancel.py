@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..store.text import one_line
 from ._directory import directory_option
 from ._output import emit, output_option
 
 if TYPE_CHECKING:
-    from ..report.documents.cancel import CancelDocument
+    from ..report.documents.jobs import CancelDocument
 
 
 @click.command()
@@ -36,7 +37,8 @@ def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str
     """
     from ..job.cancel import cancel as cancel_job
     from ..job.cancel import finish
-    from ..report.documents.cancel import CancelDocument
+    from ..report.documents import mirror
+    from ..report.documents.jobs import CancelDocument
     from ..store.reader import HistoryReader
     from ..store.results import find_bundle
 
@@ -52,14 +54,7 @@ def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str
         except OSError as error:
             message = f"{bundle.root}: nothing can be written there: {error.strerror}"
             raise click.ClickException(message) from None
-    document = CancelDocument(
-        job=after.id,
-        name=after.name,
-        status=after.status,
-        changed=not before.status.ended,
-        planned=after.planned,
-        totals=after.totals,
-    )
+    document = mirror(CancelDocument, after, job=after.id, changed=not before.status.ended)
     emit(document, lambda: _cancel_lines(document), output)
     if after.status.ended or no_wait:
         return 0
@@ -72,8 +67,6 @@ def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str
 
 
 def _cancel_lines(document: CancelDocument) -> Iterator[str]:
-    from ..store.text import one_line
-
     totals = document.totals
     name = f" ({one_line(document.name, 60)})" if document.name else ""
     if not document.changed:

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..model.errors import InputError
+from ..model.result import TrialResult
+from ..report.units import counted
 from ..settings.call import Written, words
+from ..store.bundle import JobBundle, new_job_id
+from ..store.text import one_line
+from ._directory import DIRECTORY
 from ._output import emit, output_option
 from ._pytest_call import Call, call_pytest
-from ._run_options import VariadicCommand
-from ._units import counted
+from ._run_options import VariadicCommand, scenarios_option
 
 if TYPE_CHECKING:
-    from ..model.result import TrialResult
-    from ..report.documents.check import CheckDocument, CheckedScenario
+    from ..report.documents.benchmarks import CheckDocument, CheckedScenario
     from ..report.documents.plan import PlannedTrial
 
 _INTERRUPTED, _INTERNAL, _USAGE_ERROR = 2, 3, 4
@@ -29,14 +33,7 @@ _MESSAGE = 300
 
 @click.command(cls=VariadicCommand)
 @click.argument("benchmarks", nargs=-1, required=True, metavar="PATH|BENCHMARK...")
-@click.option(
-    "--scenarios",
-    "--scenario",
-    "scenarios",
-    multiple=True,
-    metavar="ID",
-    help="Only this scenario, repeatable; --scenarios takes several.",
-)
+@scenarios_option
 @click.option(
     "--attempts",
     type=click.IntRange(1, 1000),
@@ -47,7 +44,7 @@ _MESSAGE = 300
 @click.option(
     "--dir",
     "directory",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="Where results go.  [default: a temporary directory, which stays when something is wrong]",
 )
 @output_option
@@ -106,11 +103,8 @@ def _checked(call: Call, place: Path, attempts: int) -> CheckDocument:
 
     Raises:
         InputError: there is nothing to check, or something is wrong with the call.
-
     """
-    from ..model.errors import InputError
-    from ..report.documents.check import CheckDocument
-    from ..store.bundle import JobBundle, new_job_id
+    from ..report.documents.benchmarks import CheckDocument
     from .plan import planned
 
     _, trials = planned(call)
@@ -136,7 +130,8 @@ def _verdicts(
     trials: Sequence[PlannedTrial], results: Sequence[TrialResult], attempts: int, root: Path
 ) -> Iterator[CheckedScenario]:
     from ..analysis.soundness import advice, problems, verdict
-    from ..report.documents.check import CheckedScenario, CheckProblem
+    from ..report.documents import mirror
+    from ..report.documents.benchmarks import CheckedScenario, CheckProblem
 
     ended: dict[tuple[str, str], list[TrialResult]] = {}
     for result in results:
@@ -150,19 +145,14 @@ def _verdicts(
             results=of_scenario,
             refused=about.problem,
         )
-        yield CheckedScenario(
-            benchmark=about.benchmark,
-            scenario=about.scenario,
-            validation=about.validation,
+        yield mirror(
+            CheckedScenario,
+            about,
             verdict=verdict(found),
             advice=advice(found, of_scenario),
             problems=tuple(
-                CheckProblem(
-                    agent=problem.agent,
-                    attempt=problem.attempt,
-                    expected=problem.expected,
-                    found=problem.found,
-                    files=None if problem.path is None else str(root / problem.path),
+                mirror(
+                    CheckProblem, problem, files=None if problem.path is None else str(root / problem.path)
                 )
                 for problem in found
             ),
@@ -170,8 +160,6 @@ def _verdicts(
 
 
 def _lines(document: CheckDocument) -> Iterator[str]:
-    from ..store.text import one_line
-
     width = max(len(scenario.verdict.value) for scenario in document.scenarios)
     for scenario in document.scenarios:
         yield f"{scenario.verdict.value:{width}}  {one_line(f'{scenario.benchmark}::{scenario.scenario}', 200)}"

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import datetime
 import os
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from ..model.errors import InputError
+from ..report.table import width
+from ..store.files import write_atomically, writing
 from ..store.layout import Layout
 from ._dead_jobs import death_of
+from ._directory import DIRECTORY, FILE, ini_value
 from ._output import emit, output_option, say
-from ._pytest_call import call_pytest
+from ._pytest_call import call_new_job
 from ._run_options import RunRequest, VariadicCommand, results_directory, run_options, run_request
-from ._table import Column, render, width
 
 if TYPE_CHECKING:
     from ..analysis.sides import Side
     from ..model.comparison import Comparison, HighScore
-    from ..report.comparison import Table
     from ..store.reader import HistoryReader
 
 _TESTS_FAILED = 1
@@ -49,13 +50,11 @@ class _Model(NamedTuple):
 )
 @click.option(
     "--high-scores",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     help="File with the best that is known of each benchmark.  [default: bench_high_scores_file of the ini file]",
 )
 @click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Directory for compare-ID.json.  [default: comparisons/ beside the jobs]",
+    "--out", type=DIRECTORY, help="Directory for compare-ID.json.  [default: comparisons/ beside the jobs]"
 )
 @run_options
 @click.option("--print-command", is_flag=True, help="Show the calls of pytest, and run nothing.")
@@ -80,6 +79,7 @@ def compare(
     PROVIDER:MODEL[@URL]: that one is run, by the agent `model` unless --agent names another. Of one JOB, its two agents
     are compared. Exit status: 0 when there is a comparison, whoever wins.
     """
+    from ..report.comparison import comparison_lines
     from ..store.comparisons import new_comparison_id
     from ..store.history import History
 
@@ -95,7 +95,7 @@ def compare(
         return 0
     for place, request in enumerate(calls):
         if request is not None:
-            specs[place], status = _run(request, output)
+            specs[place], status = call_new_job(request.call, output)
             if status not in (0, _TESTS_FAILED):
                 return status
     names = [spec if model is None else model.spec for spec, model in zip(specs, models, strict=True)]
@@ -112,7 +112,7 @@ def compare(
     with History.of(directory) as history:
         history.save_comparison(comparison)
     path = _write(comparison, out or Layout(directory).comparisons)
-    emit(comparison, lambda: comparison_lines(comparison), output)
+    emit(comparison, lambda: comparison_lines(comparison, width()), output)
     say(f"Wrote {os.path.relpath(path)}", err=output != "text")
     return 0
 
@@ -134,7 +134,6 @@ def _specs(jobs: Sequence[str], a: str | None, b: str | None) -> list[str]:
 def _model(spec: str, directory: Path) -> _Model | None:
     """Return the model to run; None for a side that has results already."""
     from ..agents.providers import PROVIDERS
-    from ..model.errors import InputError
     from ..store.reader import HistoryReader
     from ..store.results import find_job
 
@@ -183,15 +182,6 @@ def _print_calls(calls: Sequence[RunRequest | None]) -> None:
             click.echo(request.call.shown())
 
 
-def _run(request: RunRequest, output: str) -> tuple[str, int]:
-    from ..store.bundle import new_job_id
-    from ._pytest_call import with_id
-
-    job = new_job_id()
-    call = with_id(request.call, job)
-    return job, call_pytest(call, stdout=None if output == "text" else sys.stderr.fileno())
-
-
 def _patterns(
     specs: Sequence[str], a_agent: str | None, b_agent: str | None, directory: Path
 ) -> tuple[str | None, str | None]:
@@ -229,28 +219,19 @@ def _compared(
     from ..store.reader import HistoryReader
 
     with HistoryReader.of(directory) as history:
-        (side_a, notes_a), (side_b, notes_b) = (_side(history, directory, *one, benchmarks) for one in sides)
-    return compare_sides(side_a, side_b, notes=(*notes_a, *notes_b), **settings)
-
-
-def _side(
-    history: HistoryReader,
-    directory: Path,
-    spec: str,
-    name: str,
-    pattern: str | None,
-    benchmarks: Sequence[str],
-) -> tuple[Side, tuple[str, ...]]:
-    """One side of the comparison, narrowed to its agents and benchmarks, and notes about it."""
-    side, notes = _stored(history, directory, spec)
-    return _narrowed(side, name, pattern, benchmarks), notes
+        found = []
+        notes: list[str] = []
+        for spec, name, pattern in sides:
+            side, more = _stored(history, directory, spec)
+            found.append(_narrowed(side, name, pattern, benchmarks))
+            notes += more
+    return compare_sides(*found, notes=tuple(notes), **settings)
 
 
 def _stored(history: HistoryReader, directory: Path, spec: str) -> tuple[Side, tuple[str, ...]]:
     """Return the results of a job, or else of a baseline."""
     from ..analysis.baseline.resolve import resolve
     from ..analysis.sides import side
-    from ..model.errors import InputError
     from ..store.results import find_job
 
     try:
@@ -270,11 +251,8 @@ def _narrowed(side: Side, named: str, pattern: str | None, benchmarks: Sequence[
 
     Raises:
         InputError: there is no such agent.
-
     """
     import dataclasses
-
-    from ..model.errors import InputError
 
     wanted = {
         name.strip().partition("@")[0] for text in benchmarks for name in text.split(",") if name.strip()
@@ -296,7 +274,6 @@ def _narrowed(side: Side, named: str, pattern: str | None, benchmarks: Sequence[
 
 def _high_scores(given: Path | None, directory: Path) -> dict[str, HighScore]:
     from ..settings.high_scores import read_high_scores
-    from ._directory import ini_value
 
     if given is not None:
         return read_high_scores(given)
@@ -310,30 +287,8 @@ def _high_scores(given: Path | None, directory: Path) -> dict[str, HighScore]:
 
 
 def _write(comparison: Comparison, directory: Path) -> Path:
-    from ..store.files import write_atomically, writing
-
     path = directory / f"compare-{comparison.id}.json"
     with writing(path):
         directory.mkdir(parents=True, exist_ok=True)
         write_atomically(path, comparison.model_dump_json(indent=1).encode())
     return path
-
-
-def comparison_lines(comparison: Comparison) -> Iterator[str]:
-    """Lines of text of a comparison."""
-    from ..report.comparison import head_lines, score_table, spent_table, tail_lines
-
-    yield from head_lines(comparison)
-    yield ""
-    yield from _table(score_table(comparison))
-    yield ""
-    yield from _table(spent_table(comparison))
-    yield from tail_lines(comparison)
-
-
-def _table(table: Table) -> Iterator[str]:
-    columns = [
-        Column(title, number=title not in table.texts, least=12 if title in ("benchmark", "agents") else None)
-        for title in table.titles
-    ]
-    yield from render(columns, table.rows, width())

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
+from ..report.units import counted
 from ..store.layout import Layout
 from ._directory import directory_option
 from ._output import say
-from ._units import counted
 
 
 @click.group(no_args_is_help=False)

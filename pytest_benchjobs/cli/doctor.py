@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..model.errors import InfrastructureError, InputError
+from ..store.layout import Layout
+from ..store.text import one_line
 from ._directory import directory_option
 from ._output import emit, output_option
 
 if TYPE_CHECKING:
-    from ..report.documents.doctor import Finding
+    from ..report.documents.machine import Finding
 
 _STEP = 1.0
 
@@ -33,7 +36,7 @@ def doctor(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path, ou
     PATHS are benchmarks; by default those of the current directory. Changes nothing; a container is started and removed
     to see whether limits hold. Exit status 1 when there is any problem.
     """
-    from ..report.documents.doctor import DoctorDocument, Health
+    from ..report.documents.machine import DoctorDocument, Health
 
     findings = tuple(_findings(paths or (Path(),), agents, directory))
     document = DoctorDocument(
@@ -45,7 +48,6 @@ def doctor(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path, ou
 
 def _findings(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path) -> Iterator[Finding]:
     from ..model.known_failure import KNOWN_FILE
-    from ..store.layout import Layout
     from . import _doctor_checks as checks
 
     wall, steady = time.time(), time.monotonic()
@@ -71,7 +73,6 @@ def _findings(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path)
 
 
 def _of_engine() -> Iterator[Finding]:
-    from ..model.errors import InfrastructureError
     from ..model.owner import current_owner
     from ..sandbox.docker.health import engine_facts, limits_missing
     from ..sandbox.docker.provider import DockerProvider
@@ -94,7 +95,6 @@ def _of_engine() -> Iterator[Finding]:
 
 
 def _newest_job(directory: Path) -> datetime.datetime | None:
-    from ..model.errors import InputError
     from ..store.bundle import JobBundle
 
     newest = max((bundle.id for bundle in JobBundle.all(directory)), default=None)
@@ -105,8 +105,6 @@ def _newest_job(directory: Path) -> datetime.datetime | None:
 
 
 def _lines(findings: tuple[Finding, ...]) -> Iterator[str]:
-    from ..store.text import one_line
-
     width = max(len(finding.check) for finding in findings)
     for finding in findings:
         line = f"{finding.health.value:8} {finding.check:{width}}  {one_line(finding.found, 500)}"

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TextIO
 
 import click
 
-from ._directory import directory_option
+from ..store.files import write_atomically, writing
+from ._directory import FILE, directory_option
 
 
 @click.command()
@@ -22,9 +20,7 @@ from ._directory import directory_option
     type=click.Choice(["csv", "jsonl"]),
     help="A table, or a JSON object a line.  [default: as --out ends, else csv]",
 )
-@click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Into this file.  [default: stdout]"
-)
+@click.option("--out", type=FILE, help="Into this file.  [default: stdout]")
 @directory_option
 def export(jobs: tuple[str, ...], kind: str | None, out: Path | None, directory: Path) -> None:
     """Write the trials of each JOB as CSV or JSON lines, a row each.
@@ -40,32 +36,17 @@ def export(jobs: tuple[str, ...], kind: str | None, out: Path | None, directory:
     with HistoryReader.of(directory) as history:
         job_ids = list(dict.fromkeys(find_job(history, job) for job in jobs))
         exported = (row for job_id in job_ids for row in rows(directory, history, job_id))
-        lines = csv_lines(exported) if kind == "csv" else json_lines(exported)
-        with _opened(out) as file:
-            for line in lines:
-                file.write(line)
+        _write(csv_lines(exported) if kind == "csv" else json_lines(exported), out)
 
 
-@contextlib.contextmanager
-def _opened(out: Path | None) -> Iterator[TextIO]:
-    """Stdout, or a file in UTF-8 that appears whole or not at all."""
-    from ..store.files import writing
-
+def _write(lines: Iterable[str], out: Path | None) -> None:
+    """Write to stdout, or into a file in UTF-8 that appears whole or not at all."""
     if out is None:
-        yield sys.stdout
-        return
-    with writing(out):
-        out = out.resolve()  # a link stays one
-        if out.exists() and not out.is_file():
-            # A pipe or a device is written to, not replaced.
-            with out.open("w", encoding="utf-8", newline="") as file:
-                yield file
-            return
-        temporary = out.with_name(f".{out.name}.{secrets.token_hex(4)}")
-        try:
-            with temporary.open("x", encoding="utf-8", newline="") as file:
-                yield file
-            temporary.replace(out)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        sys.stdout.writelines(lines)
+    elif out.exists() and not out.is_file():
+        # A pipe or a device is written to, not replaced.
+        with writing(out), out.open("w", encoding="utf-8", newline="") as file:
+            file.writelines(lines)
+    else:
+        target = out.resolve() if out.is_symlink() else out  # a link stays one
+        write_atomically(target, (line.encode() for line in lines), durable=False)

@@ -10,9 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..model.errors import BenchError, InputError
+from ..model.gate import GateConfig, GateReport
+from ..model.job import JobRecord
+from ..settings.gates import gate_config
+from ..store.bundle import JobBundle
+from ..store.files import write_atomically
 from ..store.layout import Layout
 from ._dead_jobs import death_of
-from ._directory import directory_option
+from ._directory import FILE, directory_option
 from ._output import emit, output_option, say
 from ._run_options import flag_of, gate_options, gate_settings
 
@@ -20,8 +26,6 @@ if TYPE_CHECKING:
     from ..analysis.baseline.resolve import Resolved
     from ..analysis.gate.job import Judged
     from ..model.comparison import Comparison
-    from ..model.gate import GateConfig, GateReport
-    from ..model.job import JobRecord
     from ..store.reader import HistoryReader
 
 
@@ -32,22 +36,13 @@ if TYPE_CHECKING:
     "--profile", type=click.Choice(["publish"]), help="Also ask whether the results can be published."
 )
 @click.option(
-    "--markdown",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write it there as well, for a comment on a merge request.",
+    "--markdown", type=FILE, metavar="FILE", help="Write it there as well, for a comment on a merge request."
 )
 @click.option(
-    "--junit",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write the JUnit file of the job there, with the verdict.",
+    "--junit", type=FILE, metavar="FILE", help="Write the JUnit file of the job there, with the verdict."
 )
 @click.option(
-    "--metrics",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write figures of each agent there, as OpenMetrics text.",
+    "--metrics", type=FILE, metavar="FILE", help="Write figures of each agent there, as OpenMetrics text."
 )
 @click.option(
     "--ci",
@@ -75,7 +70,6 @@ def gate(
     By what it was asked to be judged by when it ran; options given here go before that. Nothing is run. Exit status: 0
     ok, 10 regressed, 11 inconclusive under --policy strict, 12 invalid, 13 stopped by a budget.
     """
-    from ..settings.gates import gate_config
     from ..store.index import rebuild
     from ..store.reader import HistoryReader
     from ..store.results import find_job
@@ -105,8 +99,6 @@ def gate(
 
 def _after(report: GateReport, directory: Path) -> GateReport:
     """The report, with what was said of the job before where that differs: both may stand on one page."""
-    from ..model.errors import InputError
-    from ..store.bundle import JobBundle
     from ..store.gates import kept_gates
 
     try:
@@ -126,7 +118,6 @@ def _baseline(
 
     Raises:
         InputError: there is no such baseline, and the user did not say that the job was a first run.
-
     """
     if config.baseline is None:
         return None
@@ -154,7 +145,6 @@ def _judged(
     if profile is None:
         return judged
     from ..analysis.publish import with_publishing
-    from ..store.bundle import JobBundle
 
     bundle = JobBundle(directory, record.id)
     if not bundle.root.is_dir():
@@ -168,8 +158,6 @@ def _judged(
 def keep_verdict(report: GateReport, directory: Path, comparison: Comparison | None = None) -> None:
     """Keep a verdict, and the comparison it is of. Where nothing can be written, the verdict stands nevertheless."""
     from ..job.judge import keep
-    from ..model.errors import BenchError
-    from ..store.bundle import JobBundle
     from ..store.history import History
 
     try:
@@ -196,8 +184,6 @@ def _tell(
     from ..report.gate_markdown import gate_markdown
     from ..report.markdown import summary_markdown
     from ..report.write import junit_of
-    from ..store.bundle import JobBundle
-    from ..store.files import write_atomically
 
     host = Host.find(ci, os.environ)
     if host is None and markdown is None and junit is None and metrics is None:

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..model.errors import EngineUnavailable, InputError
+from ..report.units import counted, size
+from ..sandbox.providers import keeper
 from ..store.layout import Layout
 from ._directory import directory_option
 from ._output import say
-from ._units import counted, size
 from .recover import recover_jobs
 
 if TYPE_CHECKING:
@@ -57,9 +59,7 @@ def gc(all_kept: bool, older_than: float | None, directory: Path) -> None:
 
 def _in_engine(unneeded: Callable[[list[Kept]], list[Kept]]) -> None:
     """Containers, networks and images; says so when no engine answers."""
-    from ..model.errors import EngineUnavailable
     from ..model.owner import current_owner
-    from ..sandbox.providers import keeper
 
     provider = keeper(current_owner())
     try:
@@ -89,20 +89,17 @@ def _unneeded(kept: list[Kept], directory: Path, *, all_kept: bool, older_than: 
     needed = live | {record.parent for record in records if record.id in live}
     children = {record.parent for record in records}
     newest = time.time() - (older_than or 0.0) * _DAY
+    bundles = Layout(directory.resolve()).jobs
 
     def can_go(one: Kept) -> bool:
         here = Layout(directory).job(one.job).root.is_dir()
-        if one.job in needed or not (here or _was_of(directory, one)):
+        was = one.bundle != "" and Path(one.bundle).parent == bundles
+        if one.job in needed or not (here or was):
             return False
         deleted = not here and one.job not in children
         return deleted or (all_kept and one.created.timestamp() <= newest)
 
     return [one for one in kept if can_go(one)]
-
-
-def _was_of(directory: Path, kept: Kept) -> bool:
-    """Return whether its job had its bundle in this directory."""
-    return kept.bundle != "" and Path(kept.bundle).parent == Layout(directory.resolve()).jobs
 
 
 def _remove_logs(directory: Path, days: float) -> int:
@@ -118,7 +115,6 @@ def _remove_logs(directory: Path, days: float) -> int:
 
 
 def _records(directory: Path) -> Iterator[JobRecord]:
-    from ..model.errors import InputError
     from ..store.bundle import JobBundle
 
     for bundle in JobBundle.all(directory):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..report.table import Cell, Column, tabulate, width
+from ..report.units import ago, counted, percent
 from ._dead_jobs import dead_jobs, warn_of_dead
 from ._directory import directory_option
-from ._job_tables import parse_statuses, read_page, status_cell, without_column
+from ._job_tables import errors_cell, parse_statuses, read_page, status_cell
 from ._output import emit, output_option
-from ._table import Cell, Column, render, width
-from ._units import ago
 
 if TYPE_CHECKING:
     from ..report.documents.jobs import JobItem
@@ -56,37 +56,25 @@ def list_(
 
 
 def _job_lines(jobs: tuple[JobItem, ...], now: datetime.datetime) -> Iterator[str]:
-    from ..report.summary import percent
-
     if not jobs:
         yield "No benchmark jobs found"
         return
-    columns = [
-        Column("ID"),
-        Column("NAME", least=8, most=_NAME),
-        Column("STARTED"),
-        Column("STATUS"),
-        Column("DONE", number=True),
-        Column("REUSED", number=True, spare=True),
-        Column("ERRORS", number=True),
-        Column("SCORE", number=True),
+    shown = [
+        (Column("ID"), lambda job: job.id),
+        (Column("NAME", least=8, most=_NAME), lambda job: job.name or "-"),
+        (Column("STARTED"), lambda job: ago(job.created_at, now)),
+        (Column("STATUS"), status_cell),
+        (
+            Column("DONE", number=True),
+            lambda job: f"{job.trials}/{'?' if job.planned is None else job.planned}",
+        ),
+        (Column("REUSED", number=True, spare=True, rare=True), lambda job: str(job.reused)),
+        (Column("ERRORS", number=True), errors_cell),
+        (Column("SCORE", number=True), lambda job: _score(job.mean_score)),
     ]
-    rows: list[list[str | Cell]] = [
-        [
-            job.id,
-            job.name or "-",
-            ago(job.created_at, now),
-            status_cell(job),
-            f"{job.trials}/{'?' if job.planned is None else job.planned}",
-            str(job.reused),
-            Cell(str(job.error), "red" if job.error else None),
-            "N/A"
-            if job.mean_score is None
-            else Cell(percent(job.mean_score), "green" if job.mean_score >= 0.5 else None),
-        ]
-        for job in jobs
-    ]
-    if not any(job.reused for job in jobs):
-        columns, rows = without_column(columns, rows, "REUSED")
-    yield from render(columns, rows, width())
-    yield f"{len(jobs)} {'job' if len(jobs) == 1 else 'jobs'}"
+    yield from tabulate(jobs, width(), shown)
+    yield counted(len(jobs), "job")
+
+
+def _score(mean: float | None) -> str | Cell:
+    return "N/A" if mean is None else Cell(percent(mean), "green" if mean >= 0.5 else None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,16 +9,19 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..model.errors import BenchError, InputError
+from ..report.table import marks
+from ..report.units import counted
+from ..store.copying import Copied, Staging, copy_file, copy_tree, directory_name, inside
 from ..store.layout import AGENT_FILES, RESULT
-from ._directory import directory_option
+from ..store.text import one_line
+from ._directory import DIRECTORY, directory_option
 from ._output import emit, say
-from ._table import marks
 
 if TYPE_CHECKING:
     from ..model.job import JobConfig
     from ..model.result import TrialResult
-    from ..report.documents.logs import CopiedTrial, TrialLog
-    from ..store.copying import Copied
+    from ..report.documents.jobs import CopiedTrial, TrialLog
     from ..store.reader import HistoryReader
     from ..store.rows import TrialRow
 
@@ -29,14 +31,7 @@ _OURS = frozenset({RESULTS, RESULT})
 
 @click.command()
 @click.argument("job", default="last")
-@click.option(
-    "-o",
-    "--output-dir",
-    "target",
-    type=click.Path(file_okay=False, path_type=Path),
-    show_default="./logs/JOB",
-    help="Where to.",
-)
+@click.option("-o", "--output-dir", "target", type=DIRECTORY, show_default="./logs/JOB", help="Where to.")
 @click.option("--run", help="Only this run: its id, as `benchjobs runs` has it, or its number in the job.")
 @click.option("--scenario", help="Only this scenario, or the trial with this node id.")
 @click.option(
@@ -62,7 +57,7 @@ def logs(
     A directory for each trial, DIR/AGENT_MODEL/SCENARIO, with results.json and what the trial left. Several attempts
     end in -1, -2, ... Exit status 1: something could not be copied.
     """
-    from ..report.documents.logs import LogsDocument
+    from ..report.documents.jobs import LogsDocument
     from ..store.reader import HistoryReader
     from ..store.results import find_job
 
@@ -76,7 +71,7 @@ def logs(
     if not rows:
         click.echo(f"job {job_id} has no trials yet", err=True)
     elif output == "text":
-        say(f"Copying logs of {_count(len(chosen), 'trial')} to {target}", err=True)
+        say(f"Copying logs of {counted(len(chosen), 'trial')} to {target}", err=True)
     places = _places(rows, record.config)
     signs = marks()
     copied = []
@@ -91,7 +86,7 @@ def logs(
             say(f"left out of {one.directory}: {left_out[0]}{more}", err=True)
     whole = sum(1 for one in copied if one.status == "copied")
     document = LogsDocument(job=job_id, directory=str(target), copied=whole, trials=tuple(copied))
-    emit(document, lambda: [f"Copied logs of {whole}/{_count(len(copied), 'trial')} to {target}"], output)
+    emit(document, lambda: [f"Copied logs of {whole}/{counted(len(copied), 'trial')} to {target}"], output)
     if whole < len(copied):
         ctx.exit(1)
 
@@ -99,8 +94,6 @@ def logs(
 def _chosen(
     history: HistoryReader, job_id: str, rows: Sequence[TrialRow], run: str | None, scenario: str | None
 ) -> list[TrialRow]:
-    from ..model.errors import InputError
-
     if run is not None:
         runs = [row.id for row in history.runs(job_id)]
         run = f"{job_id}.{run}" if f"{job_id}.{run}" in runs else run
@@ -114,20 +107,14 @@ def _chosen(
     ]
     if scenario is not None and not chosen:
         of = f"run {run}" if run is not None else f"job {job_id}"
-        near = _near(scenario, {row.scenario for row in rows})
+        close = difflib.get_close_matches(scenario, sorted({row.scenario for row in rows}), n=5)
+        near = f". Did you mean {', '.join(close)}?" if close else ""
         raise InputError(f"there is no trial of scenario {scenario!r} in {of}{near}")
     return chosen
 
 
-def _near(word: str, known: set[str]) -> str:
-    close = difflib.get_close_matches(word, sorted(known), n=5)
-    return f". Did you mean {', '.join(close)}?" if close else ""
-
-
 def _places(rows: Sequence[TrialRow], config: JobConfig) -> dict[str, Path]:
     """Node id -> directory: the same for a trial, whatever else is chosen. No two are the same, whatever the case."""
-    from ..store.copying import directory_name
-
     agents: dict[str, str] = {}
     names: dict[tuple[str, str], list[TrialRow]] = {}
     for row in rows:
@@ -157,10 +144,7 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _copy(directory: Path, row: TrialRow, target: Path, place: Path) -> tuple[CopiedTrial, list[str]]:
     """Copy one trial; also returns what was left out on purpose. Whatever goes wrong is in what comes back."""
-    from ..model.errors import BenchError
-    from ..report.documents.logs import CopiedTrial
-    from ..store.copying import Copied, Staging
-    from ..store.text import one_line
+    from ..report.documents.jobs import CopiedTrial
 
     copied = Copied()
     try:
@@ -194,9 +178,7 @@ def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> Tria
     A result that was taken over is a result.json and no more: the files are in the job that ran it. One that was
     graded anew has what graders left; what the agent printed is in the job it worked in.
     """
-    from ..model.errors import InputError
     from ..store.bundle import JobBundle, read_result
-    from ..store.copying import copy_file, copy_tree, inside
     from ..store.origins import origins
 
     if not row.path:
@@ -228,50 +210,28 @@ def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> Tria
 
 
 def _log(row: TrialRow, result: TrialResult | None) -> TrialLog:
-    from ..report.documents.logs import Reason, ScorerLog, TrialLog
+    from ..report.documents import mirror
+    from ..report.documents.jobs import Reason, ScorerLog, TrialLog
 
-    return TrialLog(
-        job=row.job,
-        run=row.run,
-        node_id=row.node_id,
-        benchmark=row.benchmark,
-        scenario=row.scenario,
-        agent=row.agent,
-        model=row.model,
-        attempt=row.attempt,
-        outcome=row.outcome,
-        score=row.score,
-        seconds=row.seconds,
-        started_at=datetime.datetime.fromisoformat(row.started_at),
-        finished_at=datetime.datetime.fromisoformat(row.finished_at),
+    return mirror(
+        TrialLog,
+        row,
         failure=Reason(class_=row.class_, message=row.message or "") if row.class_ else None,
         scorers=tuple(
-            ScorerLog(
-                name=scorer.name,
-                type=scorer.type,
-                weight=scorer.weight,
-                score=scorer.score,
+            mirror(
+                ScorerLog,
+                scorer,
                 status="complete" if scorer.error is None else "error",
-                output=scorer.output,
-                error=None
-                if scorer.error is None
-                else Reason(class_=scorer.error.class_, message=scorer.error.message),
+                error=None if scorer.error is None else mirror(Reason, scorer.error),
             )
             for scorer in (result.scorers if result else ())
         ),
-        reused=row.reused,
     )
 
 
 def _lines(one: CopiedTrial, row: TrialRow, signs: dict[str, str]) -> Iterator[str]:
-    from ..store.text import one_line
-
     sign = signs["passed" if one.status == "copied" else "failed"]
     attempt = f" {row.attempt}" if not one.directory.endswith(row.scenario) else ""
     yield f"  {sign} {one_line(row.agent, 100)} / {one_line(row.scenario, 100)}{attempt}"
     if one.problem is not None:
         yield f"      {one_line(one.problem, 500)}"
-
-
-def _count(of: int, what: str) -> str:
-    return f"{of} {what}" if of == 1 else f"{of} {what}s"

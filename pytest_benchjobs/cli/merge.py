@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..model.errors import InputError
+from ..report.units import counted
+from ..store.files import write_atomically
 from ..store.layout import JobLayout, Layout
-from ._directory import directory_option
+from ..store.text import one_line
+from ._directory import FILE, directory_option
 from ._output import emit, output_option, say
 
 if TYPE_CHECKING:
-    from ..report.documents.merge import MergedJUnit, MergeDocument
+    from ..report.documents.jobs import MergedJUnit, MergeDocument
     from ..store.incoming import MergeResult
 
 _SQLITE = b"SQLite format 3\0"
@@ -38,10 +42,7 @@ class _Sources:
 )
 @click.option("--as-job", metavar="NAME", help="Make one job of them: shards of a benchmark, or a CI matrix.")
 @click.option(
-    "--junit",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="OUT.xml",
-    help="Join the JUnit files of all SOURCEs into this one.",
+    "--junit", type=FILE, metavar="OUT.xml", help="Join the JUnit files of all SOURCEs into this one."
 )
 @directory_option
 @output_option
@@ -53,7 +54,8 @@ def merge(
     SOURCE is a results directory, the directory of one job, a history.sqlite without jobs beside it, or, with --junit,
     a JUnit file. Of a job that is here already, what is new is added. Exit status 1 when any was refused.
     """
-    from ..report.documents.merge import MergedJob, MergeDocument
+    from ..report.documents import mirror
+    from ..report.documents.jobs import MergedJob, MergeDocument
 
     found = _sorted_out(sources, directory)
     if found.junit and junit is None:
@@ -74,12 +76,7 @@ def merge(
         written = _merge_junit([*found.junit, *(path for path in reports if path.is_file())], junit)
     document = MergeDocument(
         directory=str(directory) if found.bundles or found.histories else None,
-        jobs=tuple(
-            MergedJob(
-                job=job.job, name=job.name, action=job.action, trials=job.trials, message=job.message or None
-            )
-            for job in jobs
-        ),
+        jobs=tuple(mirror(MergedJob, job, message=job.message or None) for job in jobs),
         problems=tuple(problems),
         junit=written,
     )
@@ -136,7 +133,6 @@ def _is_sqlite(path: Path) -> bool:
 
 def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[list[MergeResult], list[str]]:
     from ..job.merge import Merge
-    from ..model.errors import InputError
     from ..report.ci import Host
     from ..store.history import History
     from ..store.imports import take_in
@@ -164,9 +160,8 @@ def _merge_jobs(found: _Sources, as_job: str | None, directory: Path) -> tuple[l
 
 
 def _merge_junit(paths: list[Path], out: Path) -> MergedJUnit:
-    from ..report.documents.merge import MergedJUnit
+    from ..report.documents.jobs import MergedJUnit
     from ..report.junit_merge import merge_junit
-    from ..store.files import write_atomically
 
     content, cases = merge_junit(paths)
     write_atomically(out, content)
@@ -174,9 +169,6 @@ def _merge_junit(paths: list[Path], out: Path) -> MergedJUnit:
 
 
 def _lines(document: MergeDocument) -> Iterator[str]:
-    from ..store.text import one_line
-    from ._units import counted
-
     for job in document.jobs:
         if job.action != "refused":
             name = f"  {one_line(job.name, 60)}" if job.name else ""
@@ -187,8 +179,6 @@ def _lines(document: MergeDocument) -> Iterator[str]:
 
 
 def _complaints(document: MergeDocument) -> Iterator[str]:
-    from ..store.text import one_line
-
     for job in document.jobs:
         if job.action == "refused":
             yield f"refused    {one_line(job.job, 100)}: {one_line(job.message or '', 300)}"

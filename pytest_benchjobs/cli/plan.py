@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..analysis.forecast import Earlier, forecast
+from ..job.detach import why_it_ended
+from ..model.errors import InputError
+from ..model.job import JobConfig
+from ..store.layout import Layout
+from ..system.temporary import temporary_directory
 from ._output import emit, output_option
+from ._pytest_call import Call
 from ._run_options import VariadicCommand, run_options, run_request
 
 if TYPE_CHECKING:
-    from ..analysis.forecast import Earlier
     from ..report.documents.plan import PlanDocument, PlannedRun, PlannedTrial
-    from ._pytest_call import Call
 
 _OUT = "BENCHJOBS_PLAN_OUT"
 """Agreed with `plugin.planning`."""
@@ -52,19 +57,16 @@ def planned(call: Call) -> tuple[Any, tuple[PlannedTrial, ...]]:
 
     Raises:
         InputError: pytest ended with an error.
-
     """
-    from ..job.detach import why_it_ended
-    from ..model.errors import InputError
-    from ..model.job import JobConfig
     from ..report.documents.plan import PlannedTrial
-    from ..system.temporary import temporary_directory
 
+    # No workers, whatever an ini file says: nothing runs.
+    alone = () if any("no:xdist" in argument for argument in call.arguments) else ("-n0",)
     with temporary_directory("plan") as place:
         out, log = place / "plan.jsonl", place / "pytest.log"
         with log.open("wb") as file:
             status = subprocess.run(
-                [*call.command, "--bench-plan", *_alone(call)],
+                [*call.command, "--bench-plan", *alone],
                 cwd=call.directory,
                 env={**call.environment, _OUT: str(out)},
                 stdin=subprocess.DEVNULL,
@@ -79,23 +81,10 @@ def planned(call: Call) -> tuple[Any, tuple[PlannedTrial, ...]]:
     return config, tuple(PlannedTrial.model_validate_json(line) for line in rest)
 
 
-def _alone(call: Call) -> tuple[str, ...]:
-    """No workers, whatever an ini file says: nothing runs."""
-    return () if any("no:xdist" in argument for argument in call.arguments) else ("-n0",)
-
-
 def _document(config: Any, trials: Sequence[PlannedTrial], directory: Path) -> PlanDocument:
-    from ..analysis.forecast import forecast
-    from ..report.documents.plan import (
-        PlanDocument,
-        PlannedCost,
-        PlannedImage,
-        PlannedTime,
-        Reason,
-    )
+    from ..report.documents.plan import PlanDocument, PlannedCost, PlannedImage, PlannedTime, Reason
 
     earlier = _earlier(trials, directory)
-    skipped = [trial for trial in trials if trial.incompatible is not None]
     running = _running(trials)
     whole = forecast(
         [trial.timeout for trial in running],
@@ -106,11 +95,7 @@ def _document(config: Any, trials: Sequence[PlannedTrial], directory: Path) -> P
     reasons = Counter((trial.reused, trial.why) for trial in trials if trial.why and trial.problem is None)
     images = Counter((trial.image, trial.image_state) for trial in running if trial.image is not None)
     return PlanDocument(
-        trials=len(trials),
-        reused=sum(trial.reused for trial in trials),
-        skipped=len(skipped),
-        runs=len(running),
-        problems=sum(trial.problem is not None for trial in running),
+        **_counts(trials),
         concurrency=config.concurrency,
         groups=tuple(_groups(trials, earlier)),
         reasons=tuple(Reason(reused=reused, why=why, trials=n) for (reused, why), n in reasons.most_common()),
@@ -128,24 +113,29 @@ def _document(config: Any, trials: Sequence[PlannedTrial], directory: Path) -> P
 
 def _groups(trials: Sequence[PlannedTrial], earlier: Mapping[str, Earlier]) -> Iterator[PlannedRun]:
     """Yield the plan of each benchmark with each agent."""
-    from ..analysis.forecast import forecast
     from ..report.documents.plan import PlannedRun
 
     for benchmark, agent in dict.fromkeys((trial.benchmark, trial.agent) for trial in trials):
         mine = [trial for trial in trials if (trial.benchmark, trial.agent) == (benchmark, agent)]
-        runs = _running(mine)
-        part = forecast([], [earlier[trial.node_id] for trial in runs], 1, None)
+        part = forecast([], [earlier[trial.node_id] for trial in _running(mine)], 1, None)
         yield PlannedRun(
             benchmark=benchmark,
             agent=agent,
-            trials=len(mine),
-            reused=sum(trial.reused for trial in mine),
-            skipped=sum(trial.incompatible is not None for trial in mine),
-            runs=len(runs),
-            problems=sum(trial.problem is not None for trial in runs),
+            **_counts(mine),
             expected_seconds=part.expected_seconds,
             expected_usd=part.expected_usd,
         )
+
+
+def _counts(trials: Sequence[PlannedTrial]) -> dict[str, int]:
+    running = _running(trials)
+    return {
+        "trials": len(trials),
+        "reused": sum(trial.reused for trial in trials),
+        "skipped": sum(trial.incompatible is not None for trial in trials),
+        "runs": len(running),
+        "problems": sum(trial.problem is not None for trial in running),
+    }
 
 
 def _running(trials: Iterable[PlannedTrial]) -> list[PlannedTrial]:
@@ -154,8 +144,6 @@ def _running(trials: Iterable[PlannedTrial]) -> list[PlannedTrial]:
 
 def _earlier(trials: Sequence[PlannedTrial], directory: Path) -> dict[str, Earlier]:
     """Return time and cost of the trials when they last ran, by node id."""
-    from ..analysis.forecast import Earlier
-    from ..store.layout import Layout
     from ..store.reader import HistoryReader
 
     found = {trial.node_id: Earlier() for trial in trials}

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..report.units import counted
 from ..store.layout import Layout
 from ._directory import directory_option
 from ._output import emit, output_option, say
-from ._units import counted
 
 if TYPE_CHECKING:
-    from ..report.documents.recover import RecoverDocument
+    from ..report.documents.jobs import RecoverDocument
 
 
 @click.command()
@@ -50,11 +50,10 @@ def recover_jobs(directory: Path, stale_seconds: float) -> RecoverDocument:
 
     Raises:
         DiskFull, ResultsUnwritable: the directory refuses.
-
     """
     from ..job.recover import Kind
     from ..job.recover import recover as recover_all
-    from ..report.documents.recover import RecoverDocument, RecoveredJob
+    from ..report.documents.jobs import RecoverDocument, RecoveredJob
     from ..store.history import History
 
     if not Layout(directory).jobs.is_dir():

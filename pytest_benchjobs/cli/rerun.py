@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from ..settings.call import Written
-from ._earlier_job import REUSE, begin, call_options, find_earlier, scenarios_option, trials_of
-from ._run_options import VariadicCommand
+from ._earlier_job import REUSE, begin, call_options, find_earlier, trials_of
+from ._run_options import VariadicCommand, scenarios_option
 
 
 @click.command(cls=VariadicCommand)

@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
+from ..model.errors import InputError
+from ..report.units import counted
 from ..settings.call import Written
-from ._earlier_job import REUSE, begin, call_options, find_earlier, scenarios_option, trials_of
+from ._earlier_job import REUSE, begin, call_options, find_earlier, trials_of
 from ._kept import GONE, gone
-from ._run_options import VariadicCommand
-from ._units import counted
+from ._run_options import VariadicCommand, scenarios_option
 
 
 @click.command(cls=VariadicCommand)
@@ -24,8 +25,6 @@ def rescore(
 
     Only trials that were kept (--keep), and not removed since, can be graded again. Exit status: that of pytest.
     """
-    from ..model.errors import InputError
-
     found = find_earlier(directory, job)
     trials = trials_of(found, scenarios)
     kept = [row.kept for row in trials if row.kept is not None]

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..model.errors import InputError
+from ..model.job import JobRecord, JobStatus
+from ..model.result import Outcome
+from ..report.units import counted
 from ..settings.call import Written
-from ._earlier_job import EarlierJob, call_again, call_options, find_earlier, run_call
-from ._pytest_call import said_of
+from ._earlier_job import EarlierJob, call_again, call_options, find_earlier
+from ._pytest_call import call_and_summarise, said_of
 from ._run_options import VariadicCommand
-from ._units import counted
 
 if TYPE_CHECKING:
-    from ..model.job import JobRecord
     from ..store.reader import HistoryReader
-_USAGE_ERROR = 4
+
 _STOPS_AT_FAILURES = re.compile(r"-[a-zA-Z]*x[a-zA-Z]*$|--exitfirst$|--maxfail\b")
 
 
@@ -35,7 +37,10 @@ def resume(*, job: str, directory: Path, rest: tuple[str, ...], **how: Any) -> i
             f"job {record.id} has nothing left to do: {counted(len(found.trials), 'trial')} ended", err=True
         )
         return 0
-    _refuse_rescored(record)
+    if "rescore" in said_of(record).settings:
+        raise InputError(
+            f"job {record.id} graded trials again, which is quicker done anew: benchjobs rescore {record.parent}"
+        )
     changes = {"resume": record.id, **_its_trials(found)}
     call = call_again(found, how["env_vars"], changes, *_to_the_end(found.record), *rest)
     if how["print_command"]:
@@ -44,8 +49,8 @@ def resume(*, job: str, directory: Path, rest: tuple[str, ...], **how: Any) -> i
     if how["detach"]:
         from ._detach import resume_detached
 
-        return resume_detached(call, found.directory, record, how["output"])
-    return run_call(call, found, how["output"], record.id)
+        return resume_detached(call, directory, record, how["output"])
+    return call_and_summarise(call, directory, record.id, how["output"])
 
 
 def _to_the_end(record: JobRecord) -> list[str]:
@@ -55,26 +60,14 @@ def _to_the_end(record: JobRecord) -> list[str]:
 
 
 def _is_finished(job: EarlierJob) -> bool:
-    from ..model.job import JobStatus
-
     record = job.record
     missing = record.planned is None or len(job.trials) < record.planned
     errors = any(row.outcome in ("error", "cancelled") for row in job.trials)
     return record.status is JobStatus.COMPLETED and not missing and not errors
 
 
-def _refuse_rescored(record: JobRecord) -> None:
-    from ..model.errors import InputError
-
-    if "rescore" in said_of(record).settings:
-        raise InputError(
-            f"job {record.id} graded trials again, which is quicker done anew: benchjobs rescore {record.parent}"
-        )
-
-
 def _its_trials(job: EarlierJob) -> dict[str, Written]:
     """Settings that name the trials of yet another job, if the job was to run those."""
-    from ..model.result import Outcome
     from ..store.reader import HistoryReader
 
     which = said_of(job.record).settings.get("from")

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
+from ..store.bundle import new_job_id
 from ._output import output_option
-from ._pytest_call import USAGE_ERROR, call_and_summarise, call_pytest, with_id
+from ._pytest_call import call_and_summarise, with_id
 from ._run_options import VariadicCommand, run_options, run_request
 
 
@@ -23,8 +24,6 @@ def run(*, detach: bool, print_command: bool, output: str, **options: Any) -> in
     0 when every trial passed, 1 when some did not; 2 for a mistake in the call. With a baseline or a floor it is that
     of the gate: 0, 10 regressed, 11 inconclusive, 12 invalid.
     """
-    from ..store.bundle import new_job_id
-
     request = run_request(options)
     if print_command:
         click.echo(request.call.shown())
@@ -33,9 +32,6 @@ def run(*, detach: bool, print_command: bool, output: str, **options: Any) -> in
         from ._detach import run_detached
 
         return run_detached(request, output)
-    if output == "text":
-        status = call_pytest(request.call)
-    else:
-        job_id = new_job_id()
-        status = call_and_summarise(with_id(request.call, job_id), request.directory, job_id, output)
-    return 2 if status == USAGE_ERROR else status
+    job_id = new_job_id()
+    call = request.call if output == "text" else with_id(request.call, job_id)
+    return call_and_summarise(call, request.directory, job_id, output)

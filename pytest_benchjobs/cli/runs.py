@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..report.table import Column, tabulate, width
+from ..report.units import cost, counted, duration, percent
+from ..store.text import one_line
 from ._dead_jobs import dead_jobs, warn_of_dead
 from ._directory import directory_option
-from ._job_tables import did_you_mean, parse_statuses, read_page, status_cell, without_column
+from ._job_tables import did_you_mean, errors_cell, parse_statuses, read_page, status_cell
 from ._output import emit, output_option
-from ._table import Cell, Column, render, width
-from ._units import cost
 
 if TYPE_CHECKING:
     from ..report.documents.jobs import RunItem
@@ -57,7 +58,6 @@ def runs(
 ) -> None:
     """List runs: one benchmark and one agent in one job."""
     from ..report.documents.jobs import RunItem, RunsDocument
-    from ..store.text import one_line
 
     column, statuses = _sort_column(sort), parse_statuses(status)
 
@@ -107,40 +107,21 @@ def _sort_column(name: str) -> str:
 
 
 def _run_lines(items: tuple[RunItem, ...]) -> Iterator[str]:
-    from ..report.console import duration
-    from ..report.summary import percent
-
     if not items:
         yield "No benchmark runs found"
         return
-    columns = [
-        Column("RUN"),
-        Column("BENCHMARK", least=8),
-        Column("AGENT", least=12),
-        Column("STATUS"),
-        Column("PASSED", number=True),
-        Column("ERRORS", number=True, spare=True),
-        Column("SCORE", number=True),
-        Column("REUSED", number=True, spare=True),
-        Column("COST", number=True, spare=True),
-        Column("TIME", number=True, spare=True),
+    score = Column("SCORE", number=True)
+    shown = [
+        (Column("RUN"), lambda run: run.id),
+        (Column("BENCHMARK", least=8), lambda run: run.benchmark),
+        (Column("AGENT", least=12), lambda run: run.agent),
+        (Column("STATUS"), status_cell),
+        (Column("PASSED", number=True), lambda run: f"{run.passed}/{run.trials}"),
+        (Column("ERRORS", number=True, spare=True), errors_cell),
+        (score, lambda run: "N/A" if run.mean_score is None else percent(run.mean_score)),
+        (Column("REUSED", number=True, spare=True, rare=True), lambda run: str(run.reused)),
+        (Column("COST", number=True, spare=True), lambda run: cost(run.cost_usd)),
+        (Column("TIME", number=True, spare=True), lambda run: duration(run.seconds)),
     ]
-    rows: list[list[str | Cell]] = [
-        [
-            run.id,
-            run.benchmark,
-            run.agent,
-            status_cell(run),
-            f"{run.passed}/{run.trials}",
-            Cell(str(run.error), "red" if run.error else None),
-            "N/A" if run.mean_score is None else percent(run.mean_score),
-            str(run.reused),
-            cost(run.cost_usd),
-            duration(run.seconds),
-        ]
-        for run in items
-    ]
-    if not any(run.reused for run in items):
-        columns, rows = without_column(columns, rows, "REUSED")
-    yield from render(columns, rows, width())
-    yield f"{len(items)} {'run' if len(items) == 1 else 'runs'}"
+    yield from tabulate(items, width(), shown)
+    yield counted(len(items), "run")

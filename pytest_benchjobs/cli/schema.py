@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 
 import click
 
-_WRITTEN = ("manifest", "settings", "description", "known")
+_WRITTEN = {
+    "manifest": ("..sources", "benchmark_schema"),
+    "settings": ("..settings.written", "settings_schema"),
+    "description": ("..agents.description", "description_schema"),
+    "known": ("..settings.known", "known_schema"),
+}
+"""Schemas of files that people write: name -> module and function."""
 
 
 @click.command()
@@ -22,22 +29,9 @@ def schema(name: str) -> None:
     if name not in _WRITTEN and name not in DOCUMENTS:
         names = ", ".join((*_WRITTEN, *DOCUMENTS))
         raise click.ClickException(f"there is no schema {name!r}; there are {names}")
-    if name == "manifest":
-        from ..sources import benchmark_schema
-
-        found = benchmark_schema()
-    elif name == "settings":
-        from ..settings.written import settings_schema
-
-        found = settings_schema()
-    elif name == "description":
-        from ..agents.description import description_schema
-
-        found = description_schema()
-    elif name == "known":
-        from ..settings.known import known_schema
-
-        found = known_schema()
+    if name in _WRITTEN:
+        module, function = _WRITTEN[name]
+        found = getattr(importlib.import_module(module, __package__), function)()
     else:
         found = schema_of(name)
     click.echo(json.dumps(found, indent=2))

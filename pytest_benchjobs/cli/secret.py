@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import click
 
+from ..store.redact import Redactor
 from ._output import emit, output_option
 
 
@@ -27,7 +28,6 @@ def set_(name: str, value: tuple[str, ...]) -> None:
     A line break at its end is no part of it.
     """
     from ..settings.secret_store import SecretStore, check_name
-    from ..store.redact import Redactor
 
     if value or "=" in name:
         raise click.UsageError(
@@ -37,7 +37,9 @@ def set_(name: str, value: tuple[str, ...]) -> None:
     if Redactor({}).redact_text(name) != name:
         raise click.UsageError("that looks like a key itself; give it a NAME, and the value is asked for")
     check_name(name)
-    kept = SecretStore().set(name, _asked_for(name) if sys.stdin.isatty() else _read())
+    asked = sys.stdin.isatty()
+    text = click.prompt(f"Value of {name}", hide_input=True, err=True) if asked else _read()
+    kept = SecretStore().set(name, text)
     click.echo(
         f"{kept.name} is kept in {SecretStore().place(in_keyring=kept.in_keyring)} ({kept.fingerprint})"
     )
@@ -50,18 +52,13 @@ def list_(output: str) -> None:
 
     The same value has the same fingerprint, on this machine only; it tells nothing else.
     """
-    from ..report.documents.secret import SecretItem, SecretsDocument
+    from ..report.documents import mirror
+    from ..report.documents.machine import SecretItem, SecretsDocument
     from ..settings.secret_store import SecretStore
 
     store = SecretStore()
     items = tuple(
-        SecretItem(
-            name=kept.name,
-            kept="keyring" if kept.in_keyring else "file",
-            set_at=kept.set_at,
-            fingerprint=kept.fingerprint,
-        )
-        for kept in store.kept()
+        mirror(SecretItem, secret, kept="keyring" if secret.in_keyring else "file") for secret in store.kept()
     )
 
     def lines() -> Iterator[str]:
@@ -86,11 +83,6 @@ def delete(name: str) -> None:
             f"no secret {name!r} is kept; `benchjobs secret list` shows those that are"
         )
     click.echo(f"{name} is not kept any more")
-
-
-def _asked_for(name: str) -> str:
-    value: str = click.prompt(f"Value of {name}", hide_input=True, err=True)
-    return value
 
 
 def _read() -> str:

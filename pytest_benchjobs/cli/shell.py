@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..model.errors import InputError
+from ..sandbox.providers import keeper
 from ..settings.parse import parse
 from ..settings.table import BY_NAME
+from ..store.text import one_line
 from ._directory import directory_option
 from ._kept import GONE, gone
 
 if TYPE_CHECKING:
-    from ..sandbox.protocol import Keeper
+    from ..sandbox.docker.provider import DockerProvider
     from ..store.reader import HistoryReader
     from ..store.rows import TrialRow
 
@@ -65,7 +68,6 @@ def shell(
     row = _kept_trial(directory, what, scenario, agent, attempt)
     from ..model.owner import current_owner
     from ..sandbox.docker.terminal import ended_by_signals
-    from ..sandbox.providers import keeper
 
     provider = keeper(current_owner())
     try:
@@ -76,7 +78,7 @@ def shell(
 
 
 def _visit(
-    provider: Keeper,
+    provider: DockerProvider,
     row: TrialRow,
     command: tuple[str, ...],
     user: str | None,
@@ -86,7 +88,6 @@ def _visit(
     """Run the command in a container of its own; returns its exit status."""
     from ..sandbox.docker.terminal import is_interactive
     from ..sandbox.protocol import SandboxSpec
-    from ..store.text import one_line
 
     if row.kept is None:
         raise AssertionError("unreachable")
@@ -105,23 +106,20 @@ def _visit(
         deadline=_LIFETIME,
         kept=row.kept,
     )
+    terminal = {"TERM": os.environ["TERM"]} if interactive and os.environ.get("TERM") else {}
     sandbox = provider.start(spec, lambda _phase: None)
     try:
         return provider.interact(
             sandbox,
             command or ("/bin/sh", "-c", _START_SHELL),
             user=user or environment.user,
-            env={**_of_terminal(interactive), **env},
+            env={**terminal, **env},
         )
     except BrokenPipeError:
         # Whoever read our output has seen enough. The status is that of a program which SIGPIPE ended.
         return 141
     finally:
         sandbox.remove()
-
-
-def _of_terminal(interactive: bool) -> dict[str, str]:
-    return {"TERM": os.environ["TERM"]} if interactive and os.environ.get("TERM") else {}
 
 
 def _kept_trial(
@@ -131,9 +129,7 @@ def _kept_trial(
 
     Raises:
         InputError: there is none, nothing of it was kept, or there are several.
-
     """
-    from ..model.errors import InputError
     from ..store.reader import HistoryReader
     from ..store.results import find_job
 
@@ -160,7 +156,6 @@ def _kept_trial(
 
 
 def _only_kept(found: Sequence[TrialRow]) -> TrialRow:
-    from ..model.errors import InputError
     from ..sandbox.protocol import KEPT
 
     kept = [row for row in found if row.kept is not None]

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from ..report.table import width
 from ._dead_jobs import warn_of_dead
 from ._directory import directory_option
 from ._output import emit, output_option
-from ._table import width
+from ._summary_text import summary_lines
 
 
 @click.command()
@@ -26,7 +27,6 @@ def summary(job: str, extended: bool, limit: int | None, config: bool, directory
     from ..report.overview import summary_document
     from ..store.reader import HistoryReader
     from ..store.results import find_job
-    from ._summary_text import summary_lines
 
     with HistoryReader.of(directory) as history:
         job_id = find_job(history, job)

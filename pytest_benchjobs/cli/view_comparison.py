@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
+from ..report.table import width
 from ._directory import directory_option
 from ._output import emit, output_option
-from .compare import comparison_lines
 
 
 @click.command("view-comparison")
@@ -17,9 +17,10 @@ from .compare import comparison_lines
 @output_option
 def view_comparison(comparison: str, directory: Path, output: str) -> None:
     """Show COMPARISON again: an id, the beginning of one, or last."""
+    from ..report.comparison import comparison_lines
     from ..store.comparisons import find_comparison
     from ..store.reader import HistoryReader
 
     with HistoryReader.of(directory) as history:
         found = find_comparison(history, comparison)
-    emit(found, lambda: comparison_lines(found), output)
+    emit(found, lambda: comparison_lines(found, width()), output)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..store.text import one_line, plain
 from ._directory import default_directory, directory_option
 from ._output import output_option, say
 
@@ -139,7 +140,6 @@ def _looks(interval: float) -> Iterator[bool]:
 
 def _print_document(following: Following, output: str) -> None:
     from ..report.documents.watch import watch_document
-    from ..store.text import plain
 
     document = watch_document(
         following.record,
@@ -159,8 +159,8 @@ def _print_document(following: Following, output: str) -> None:
 
 def _print_results(directory: Path, following: Following) -> None:
     """Print the results, and a command that shows more."""
+    from ..report.table import width
     from . import _watch_view as picture
-    from ._table import width
 
     record = following.record
     if following.died:
@@ -182,7 +182,6 @@ def _print_results(directory: Path, following: Following) -> None:
 def _status(directory: Path, following: Following, fail_on_unsolved: bool) -> int:
     """Return the exit status; prints on stderr why it is not 0."""
     from ..model.job import JobStatus
-    from ..store.text import one_line
 
     record = following.record
     if following.died:

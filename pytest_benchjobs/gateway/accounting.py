@@ -78,12 +78,8 @@ class TrialState:
     ) -> None:
         """A call that was sent is over.
 
-        Args:
-            provider: Of the endpoint.
-            model: As the endpoint names it.
-            asked: As the agent named it.
-            tokens: What was reported.
-            most: What it can have used at most, if it was not answered to the end.
+        The endpoint names its model so, and the agent `asked` for that. `tokens` were reported; `most` is what it can
+        have used at most, if it was not answered to the end.
         """
         names = [name[:_LONGEST_MODEL] for name in (model, asked) if name]
         cost = next(
@@ -141,9 +137,7 @@ class TrialState:
     def failed(self, failure: Failure, *, for_good: bool = True) -> None:
         """A call failed, and the agent was told.
 
-        Args:
-            failure: How.
-            for_good: Whether the agent has nothing to hope for. An answer that broke off may be asked for again.
+        `for_good`: the agent has nothing to hope for. An answer that broke off may be asked for again.
         """
         if self.ending in _FOR_GOOD:
             return

@@ -62,12 +62,9 @@ class Spending:
         return (self._tokens["input"] or 0) + (self._tokens["output"] or 0)
 
     def add(self, tokens: Tokens, cost: float | None, most: Doubt | None = None) -> None:
-        """A call is over.
+        """A call is over that reported so many tokens; its cost is None if unknown.
 
-        Args:
-            tokens: What was reported.
-            cost: None if that is unknown.
-            most: All it can have used, if it was not answered to the end: then what was reported is not all there is.
+        `most` is all it can have used, if it was not answered to the end: then what was reported is not all there is.
         """
         self.calls += 1
         for name in _COUNTS:

@@ -22,7 +22,6 @@ import time
 import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from ..model.ending import Ending
@@ -119,11 +118,6 @@ class Gateway:
         """Path of its control socket, for `open_route`."""
         return str(self._directory / "control")
 
-    @property
-    def pid(self) -> int:
-        """Of its process."""
-        return self._process.pid
-
     def close(self) -> None:
         """End it, and remove what it made. Routes that are still open are closed."""
         assert self._process.stdin is not None  # noqa: S101
@@ -208,14 +202,10 @@ class Terms:
 def open_route(
     address: str, trial: str, upstreams: Sequence[Upstream], terms: Terms, timeout: float = 15
 ) -> Route:
-    """Open a route through the gateway at `address`.
+    """Open a route through the gateway whose control socket is at `address`.
 
-    Args:
-        address: Path of its control socket.
-        trial: Its name in recorded traffic, the same in every run of the job: `agent_model/scenario/attempt`.
-        upstreams: One for each wire; the first of a wire counts.
-        terms: Of this trial.
-        timeout: Seconds the gateway has to answer, which includes its start.
+    `trial` is its name in recorded traffic, the same in every run of the job: `agent_model/scenario/attempt`. Of the
+    upstreams the first of a wire counts. The gateway has `timeout` seconds to answer, which includes its start.
 
     Raises:
         GatewayLost: it is not there, or did not answer.
@@ -255,9 +245,7 @@ class Route:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         # Dropping the connection closes the route; without a report there is nothing to wait for.
         self._connection.close()
 
@@ -299,7 +287,9 @@ class Route:
         except TimeoutError as error:
             raise TimeoutError(str(error)) from None
         except (OSError, http.client.HTTPException) as error:
-            if self._ended_within(_LOST_TIMEOUT):
+            with contextlib.suppress(GatewayLost):
+                self._wait_for("end", _LOST_TIMEOUT)
+            if self._gone:
                 raise _lost(self._address, error) from None
             raise ConnectionResetError("the answer broke off") from None
         finally:
@@ -341,12 +331,6 @@ class Route:
                 *lines, self._received = (self._received + data).split(b"\n")
                 for line in lines:
                     self._said |= json.loads(line)
-
-    def _ended_within(self, timeout: float) -> bool:
-        """True if the gateway is gone, or goes within so many seconds."""
-        with contextlib.suppress(GatewayLost):
-            self._wait_for("end", timeout)
-        return self._gone
 
     def _wait_for(self, what: str, timeout: float) -> None:
         deadline = time.monotonic() + timeout

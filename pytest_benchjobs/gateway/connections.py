@@ -120,15 +120,8 @@ class Connections:
         """The beginning of an answer.
 
         A connection that was kept, and that the endpoint ends without a byte, was not its any more: then it is asked
-        again on a new one.
-
-        Args:
-            method: Of HTTP.
-            url: Whom to ask.
-            content: The body; without any, there is none.
-            headers: All that are needed, but for those that frame the body.
-            on_sent: Called with True when the endpoint begins to get a body, with False when it turns out not to have.
-            proxy: To ask through.
+        again on a new one. `headers` are all that are needed, but for those that frame the body. `on_sent` is called
+        with True when the endpoint begins to get a body, with False when it turns out not to have.
 
         Raises:
             BrokenOff: the connection ended in the beginning of the answer.

@@ -64,7 +64,10 @@ class Exchange:
             try:
                 number = recording.number()
             except OSError as problem:
-                return self._unrecordable(problem)
+                # Nothing is spent on traffic that would be lost.
+                self._state.fault = f"the traffic could not be recorded: {problem}"
+                self._state.failed(Failure(Ending.ENDPOINT_DOWN, self._state.fault))
+                return error(self._call.wire, 500, self._state.fault, NO_RETRY)
             self._keep = functools.partial(
                 recording.write, number, self._call.method, self._call.path, self._body
             )
@@ -78,12 +81,6 @@ class Exchange:
         finally:
             self._job.turnstile.leave(self._state.spending)
             self._state.consider_stopping()
-
-    def _unrecordable(self, problem: OSError) -> web.Response:
-        """Refuse to spend anything on traffic that would be lost."""
-        self._state.fault = f"the traffic could not be recorded: {problem}"
-        self._state.failed(Failure(Ending.ENDPOINT_DOWN, self._state.fault))
-        return error(self._call.wire, 500, self._state.fault, NO_RETRY)
 
     async def _enter(self) -> Failure | None:
         """Wait until the call may be made, or say why it must not be. One that may has to leave the turnstile."""
@@ -124,9 +121,6 @@ class Exchange:
             return self._replayed(replay)
         if said := self._job.exhausted.get(self._target.endpoint.provider):
             return Answer(402, {}, pieces(), Failure(Ending.QUOTA, said))
-        return await self._asked()
-
-    async def _asked(self) -> Answer:
         patient = not self._state.impatient
         answer = await self._asking.answer(self._outgoing.with_usage or self._body, patient)
         # Some servers know no `stream_options`. Then there is no usage, but there is an answer.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from .tokens import Tokens
@@ -313,26 +313,22 @@ class UsageRemover:
     def feed(self, data: bytes) -> bytes:
         """Bytes for the client, of these and of those held back."""
         self._held += data
-        passed = b"".join(self._whole())
+        passed, start = bytearray(), 0
+        for match in _EVENT_END.finditer(self._held, self._seen):
+            event, start = bytes(self._held[start : match.end()]), match.end()
+            if not _only_usage(event):
+                passed += event
+        del self._held[:start]
         if len(self._held) > LONGEST_ANSWER:  # no event of ours: it is passed on in pieces
-            passed += bytes(self._held)
+            passed += self._held
             self._held.clear()
         self._seen = max(len(self._held) - 3, 0)
-        return passed
+        return bytes(passed)
 
     def finish(self) -> bytes:
         """Nothing follows."""
         rest, self._held = bytes(self._held), bytearray()
         return b"" if _only_usage(rest) else rest
-
-    def _whole(self) -> Iterator[bytes]:
-        start, look = 0, self._seen
-        while match := _EVENT_END.search(self._held, look):
-            event, start = bytes(self._held[start : match.end()]), match.end()
-            look = start
-            if not _only_usage(event):
-                yield event
-        del self._held[:start]
 
 
 def _only_usage(event: bytes) -> bool:

@@ -65,7 +65,9 @@ class Passing:
                 return self._refused(call, 400, f"this is not passed on: {problem}")
             if others and call.metered:
                 self.state.refused(others[0])
-                return self._refused(call, 403, _not_asked_for(others[0]))
+                name = one_line(others[0], 200)
+                allow = f"if it may be called, say --bench-allow-model {shlex.quote(name)}"
+                return self._refused(call, 403, f"this trial is not about the model {name}; {allow}")
             exchange = Exchange(self.job, self.state, self.connections, target, call, outgoing, request)
             return await exchange.run(self.recording, self.replay)
 
@@ -79,19 +81,13 @@ class Passing:
 def _nothing_here(request: web.BaseRequest, call: Call | None) -> web.Response:
     if call is None or "Upgrade" in request.headers:
         what = one_line(f"{request.method} {request.path}", 200)
-        answer = error(
-            wire_of(request.raw_path), 404, f"{what} is no call of a model; nothing else is reached here"
-        )
+        message = f"{what} is no call of a model; nothing else is reached here"
     else:
-        answer = error(call.wire, 404, f"this trial has no {call.wire} endpoint")
+        message = f"this trial has no {call.wire} endpoint"
+    answer = error(wire_of(request.raw_path), 404, message)
     # No part of an unread body is taken for another request.
     answer.force_close()
     return answer
-
-
-def _not_asked_for(model: str) -> str:
-    name = one_line(model, 200)
-    return f"this trial is not about the model {name}; if it may be called, say --bench-allow-model {shlex.quote(name)}"
 
 
 def _may_be_large(request: web.BaseRequest) -> bool:

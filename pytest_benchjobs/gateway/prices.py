@@ -15,39 +15,10 @@ from typing import Any
 from ..model.errors import InputError
 from ..sources.toml_data import load_toml, toml_lines
 from . import public_prices
-from .tokens import Tokens
+from .tokens import Price, Tokens
 
-_MILLION = 1_000_000
 _RATES = (" (priority)", " (fast)")
 _AMOUNTS = ("input", "output", "cached", "cache_write", "cache_write_1h")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Price:
-    """USD for a million tokens each. None: not known."""
-
-    input: float
-    output: float
-    cached: float | None = None
-    cache_write: float | None = None
-    cache_write_1h: float | None = None
-
-    def cost(self, tokens: Tokens) -> float | None:
-        """USD for what was reported; None if some of it has no price."""
-        cached, written, hour = tokens.cached or 0, tokens.cache_write or 0, tokens.cache_write_1h or 0
-        parts = (
-            (max((tokens.input or 0) - cached - written, 0), self.input),
-            (tokens.output or 0, self.output),
-            (cached, self.cached),
-            (max(written - hour, 0), self.cache_write),
-            (hour, self.cache_write_1h),
-        )
-        total = 0.0
-        for count, price in parts:
-            if count and price is None:
-                return None
-            total += count * (price or 0.0)
-        return total / _MILLION
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,14 +34,13 @@ class _Entry:
 class Prices:
     """Tables of prices: the first entry that fits a call counts, and `public_prices` where no entry names its model."""
 
-    def __init__(self, date: datetime.date, entries: tuple[_Entry, ...]) -> None:
-        self.date = date
+    def __init__(self, entries: tuple[_Entry, ...]) -> None:
         self._entries = entries
         self._find = functools.lru_cache(maxsize=1024)(self._search)
 
     def over(self, others: Prices) -> Prices:
         """These first, and others for models that are not among them."""
-        return Prices(self.date, (*self._entries, *others._entries))
+        return Prices((*self._entries, *others._entries))
 
     def known(self, provider: str, model: str) -> bool:
         """True if the model has a price."""
@@ -129,13 +99,12 @@ class _Table:
 
     def read(self) -> Prices:
         self._only(self._data, (), {"date", "model"})
-        date = self._data.get("date")
-        if type(date) is not datetime.date:
+        if type(self._data.get("date")) is not datetime.date:
             raise self._wrong("`date` is when these prices held, such as date = 2026-11-21", ("date",))
         entries = self._data.get("model", [])
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise self._wrong("write each model as a table [[model]]", ("model",))
-        return Prices(date, tuple(self._entry(entry, ("model", at)) for at, entry in enumerate(entries)))
+        return Prices(tuple(self._entry(entry, ("model", at)) for at, entry in enumerate(entries)))
 
     def _entry(self, entry: dict[str, Any], place: tuple[str | int, ...]) -> _Entry:
         self._only(entry, place, {"names", "providers", "up_to", *_AMOUNTS})

@@ -1,21 +1,28 @@
 """Prices of public providers, from the package genai-prices: the table that comes with it, which is never fetched.
 
-Its import takes some tenths of a second and 20 MB, so it waits for the first call of a provider that may have a price.
+Its import takes some tenths of a second and 6 MB, so it waits for the first call of a provider that may have a price.
+To work out one cost takes it as long as all else that is done for a call before it is passed on, so it is asked for the
+prices of a model once.
 """
 
 from __future__ import annotations
 
+import datetime
 import functools
+import math
 import threading
 from typing import TYPE_CHECKING
 
-from .tokens import Tokens
+from .tokens import MILLION, Price, Tokens
 
 if TYPE_CHECKING:
     from genai_prices.data_snapshot import DataSnapshot
+    from genai_prices.types import ModelPrice
 
 _OWN_SERVERS = frozenset({"openai-compatible", "vllm"})
 """Providers whose models are called like those of others, and cost what their machines cost."""
+_Ranges = tuple[tuple[float, Price], ...]
+"""Input tokens of a call up to which prices hold, and these; the lowest first."""
 
 
 def warm_up(provider: str) -> None:
@@ -28,6 +35,66 @@ def cost(provider: str, model: str, tokens: Tokens) -> float | None:
     """USD of a call at standard rates of today; None: the provider or its model is not in the table."""
     if not model or provider in _OWN_SERVERS or provider not in _providers():
         return None
+    try:
+        _, found = _snapshot().find_provider_model(model, None, provider, None)
+        prices = found.get_prices(datetime.datetime.now(datetime.UTC))
+        sent, written = tokens.input or 0, tokens.cache_write or 0
+        if 0 < sent >= (tokens.cached or 0) + written and written >= (tokens.cache_write_1h or 0):
+            for most, price in _ranges(prices):
+                if sent <= most:
+                    return price.cost(tokens)
+        return _worked_out(prices, tokens)
+    except (LookupError, ValueError):  # no such model; or more came from a cache than was sent
+        return None
+
+
+_RANGES: dict[int, _Ranges] = {}
+"""By the identity of prices in the table, which lasts as long as this process."""
+
+
+def _ranges(prices: ModelPrice) -> _Ranges:
+    """Prices in our words; none if the package makes something else of them."""
+    if (ranges := _RANGES.get(id(prices))) is None:
+        starts = {tier.start for price in vars(prices).values() for tier in getattr(price, "tiers", ())}
+        try:
+            bounds = [*sorted(starts - {0}), math.inf]
+            ranges = tuple((bound, _price(prices, bound)) for bound in bounds)
+        except ValueError:
+            ranges = ()
+        _RANGES[id(prices)] = ranges
+    return ranges
+
+
+def _price(prices: ModelPrice, sent: float) -> Price:
+    """Prices of a call that sends so much.
+
+    Raises:
+        ValueError: a call costs something else than the sum of its tokens.
+
+    """
+    count = 1 << 40 if sent == math.inf else int(sent)
+
+    def for_million(**counts: int) -> float:
+        return _worked_out(prices, Tokens(input=count, **counts)) / count * MILLION
+
+    given = for_million()
+    price = Price(
+        input=given,
+        output=for_million(output=count) - given,
+        cached=for_million(cached=count),
+        cache_write=for_million(cache_write=count),
+        cache_write_1h=for_million(cache_write=count, cache_write_1h=count),
+    )
+    half = count // 2
+    mixed = Tokens(count, half, half // 2, half, half // 2)
+    nothing, cost = (_worked_out(prices, tokens) for tokens in (Tokens(), mixed))
+    if nothing or not math.isclose(price.cost(mixed) or 0.0, cost):
+        raise ValueError("something else is charged for")
+    return price
+
+
+def _worked_out(prices: ModelPrice, tokens: Tokens) -> float:
+    """USD of a call as the package has it."""
     from genai_prices import Usage
 
     used = {
@@ -37,11 +104,7 @@ def cost(provider: str, model: str, tokens: Tokens) -> float | None:
         "cache_write_tokens": tokens.cache_write,
         "cache_write_1h_tokens": tokens.cache_write_1h,
     }
-    try:
-        found = _snapshot().calc(Usage(**used), model, provider, None, None, None)
-    except (LookupError, ValueError):  # no such model; or more came from a cache than was sent
-        return None
-    return float(found.total_price)
+    return float(prices.calc_price(Usage(**used))["total_price"])
 
 
 @functools.cache

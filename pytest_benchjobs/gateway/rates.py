@@ -7,12 +7,9 @@ from collections.abc import Callable, Mapping
 
 
 class Rate:
-    """Of one provider.
+    """Of one provider: so many `requests` and `tokens` a minute, at most. None: no limit.
 
-    Args:
-        requests: A minute, at most. None: no limit.
-        tokens: A minute, at most. What a call takes is known afterwards, so the next ones make up for it.
-        clock: Seconds, steadily growing.
+    What tokens a call takes is known afterwards, so the next ones make up for it. `clock` is in seconds.
     """
 
     def __init__(

@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from aiohttp.http_parser import RawRequestMessage
-from aiohttp.streams import StreamReader
-from aiohttp.web_protocol import RequestHandler
 
 from ..model.endpoint import Endpoint, Wire
 from .accounting import TrialState
@@ -128,12 +125,6 @@ def _listen(path: Path, mode: int) -> socket.socket:
     return listening
 
 
-def _request(
-    message: RawRequestMessage,
-    payload: StreamReader,
-    protocol: RequestHandler,
-    writer: Any,
-    task: asyncio.Task[None],
-) -> web.BaseRequest:
+def _request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
     loop = asyncio.get_running_loop()
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=LARGEST_REQUEST)

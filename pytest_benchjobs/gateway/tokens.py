@@ -1,8 +1,10 @@
-"""Tokens of a call of a model."""
+"""Tokens of a call of a model, and what they cost."""
 
 from __future__ import annotations
 
 import dataclasses
+
+MILLION = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,3 +30,31 @@ class Tokens:
         if self.input is None and self.output is None:
             return None
         return (self.input or 0) + (self.output or 0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Price:
+    """USD for a million tokens each. None: not known."""
+
+    input: float
+    output: float
+    cached: float | None = None
+    cache_write: float | None = None
+    cache_write_1h: float | None = None
+
+    def cost(self, tokens: Tokens) -> float | None:
+        """USD for what was reported; None if some of it has no price."""
+        cached, written, hour = tokens.cached or 0, tokens.cache_write or 0, tokens.cache_write_1h or 0
+        parts = (
+            (max((tokens.input or 0) - cached - written, 0), self.input),
+            (tokens.output or 0, self.output),
+            (cached, self.cached),
+            (max(written - hour, 0), self.cache_write),
+            (hour, self.cache_write_1h),
+        )
+        total = 0.0
+        for count, price in parts:
+            if count and price is None:
+                return None
+            total += count * (price or 0.0)
+        return total / MILLION

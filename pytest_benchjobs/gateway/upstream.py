@@ -49,11 +49,8 @@ class Cut(Exception):
 class Pulse:
     """Timer of an answer that stands still. A byte now and then is no sign of life, 256 within 10 seconds are.
 
-    A call is given up later than that: what pings, such as a model that thinks, gives 256 bytes in the end.
-
-    Args:
-        silence: Seconds without a sign of life that end a call.
-        longest: Seconds that a call may take.
+    A call is given up later than that: what pings, such as a model that thinks, gives 256 bytes in the end. `silence`
+    is how many seconds without a sign of life end a call, `longest` how many it may take.
     """
 
     def __init__(self, silence: float, longest: float) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from ..model.errors import BudgetSpent, DiskFull, ResultsUnwritable
+from ..model.errors import DiskFull, ResultsUnwritable
 from ..model.gate import RoundReport
 from ..model.job import Decisions, JobConfig, JobRecord, JobStatus
 from ..model.result import TrialResult
@@ -28,7 +28,6 @@ from ..store.index import index_job
 from ..store.layout import JobLayout
 from ..store.liveness import clear_heartbeat, has_beaten
 from ..store.outline import whole
-from ..store.text import clean
 from ..store.totals import most, spent_by, totals
 from .judge import keep, last_verdict
 
@@ -74,50 +73,6 @@ class Ended:
     """Results that cannot be read."""
 
 
-def settle(
-    job: str,
-    planned: int,
-    results: Sequence[TrialResult],
-    *,
-    spent: str | None,
-    full: str | None,
-    stopped_by: JobStatus | None,
-    stopped: str | None,
-    timeout: float | None,
-) -> tuple[JobStatus, str | None]:
-    """Decide the status of a job whose trials have ended, and the message with it.
-
-    Args:
-        job: Its id.
-        planned: Trials it should have.
-        results: Those it has.
-        spent: Why nothing more may be spent, if so.
-        full: Why no more results can be kept, if so.
-        stopped_by: The status for which the heartbeat stopped the job, if it did.
-        stopped: Why not everything was run, where pytest knows.
-        timeout: The seconds the job was given.
-    """
-    missing = planned - len(results)
-    cut = any(one.failure is not None and one.failure.class_ == BudgetSpent.code for one in results)
-    if spent is not None and (missing > 0 or cut):
-        again = f"finish it with `benchjobs resume {job}` and a higher limit"
-        return JobStatus.BUDGET, f"{spent}; {again}"
-    if missing <= 0:
-        return JobStatus.COMPLETED, None  # also if pytest stopped after the last one
-    full = full or next(
-        (one.failure.message for one in results if one.failure and one.failure.class_ in NO_ROOM), None
-    )
-    if full is not None:
-        return JobStatus.CANCELLED, (
-            f"{missing} trials did not run: {clean(full, 500)}; then finish it with `benchjobs resume {job}`"
-        )
-    if stopped_by is JobStatus.TIMEOUT:
-        return stopped_by, f"it took longer than {timeout:g} s"
-    if stopped_by is JobStatus.CANCELLED:
-        return stopped_by, "somebody asked it to stop"
-    return JobStatus.CANCELLED, stopped or f"{missing} trials did not run"
-
-
 def end(
     bundle: JobBundle,
     history: History,
@@ -133,17 +88,11 @@ def end(
 ) -> Ended:
     """End a job, or finish an end whose process was killed. No other process may write its trials meanwhile.
 
-    Args:
-        bundle: Its files.
-        history: Its index.
-        ending: How it ended; None: its record says so.
-        record: Its record, where `job.json` is not the one to go by.
-        results: All its results, where the caller has them.
-        saved: Trials that are in the history, and when the result that is there had ended; None: all are indexed anew.
-        gate: Judges it; None: it is not judged now, and its reports have the verdict it got since it ended, if any.
-        host: The CI system that will read the reports.
-        event: Kind and message of an event for the history.
-        noting: What each step runs in.
+    `ending` is how it ended; None: its record says so. `record` is that, where `job.json` is not the one to go by, and
+    `results` are all it has, where the caller knows them. `saved` are trials that are in the history, and when the
+    result that is there had ended; None: all are indexed anew. `gate` judges it; None: it is not judged now, and its
+    reports have the verdict it got since it ended, if any. They are written for the CI system `host`. `event` is kind
+    and message of an event for the history. Each step runs in `noting`.
 
     Raises:
         InputError: `job.json` is missing or damaged.

@@ -232,23 +232,19 @@ class Merge:
                 raise InputError(
                     f"jobs {records[0].id} and {record.id} differ in attempts or their policy, so they cannot be one"
                 )
-        trials: dict[str, FoundTrial] = {}
-        sources: dict[str, IncomingJob] = {}
+        chosen: dict[str, tuple[FoundTrial, IncomingJob]] = {}
         twice = 0
         for part in parts:
             for node_id, trial in part.trials.items():
-                twice += node_id in trials
-                if node_id not in trials or trial.beats(trials[node_id]):
-                    trials[node_id] = trial
-                    sources[node_id] = part
-        planned = [record.planned for record in records]
-        known = [count for count in planned if count is not None]
-        record = _one_record(name, records).model_copy(
-            update={"planned": max(sum(known) - twice, len(trials)) if len(known) == len(planned) else None}
-        )
+                twice += node_id in chosen
+                if node_id not in chosen or trial.beats(chosen[node_id][0]):
+                    chosen[node_id] = trial, part
+        planned = [record.planned for record in records if record.planned is not None]
+        count = max(sum(planned) - twice, len(chosen)) if len(planned) == len(records) else None
+        record = _one_record(name, records).model_copy(update={"planned": count})
         marked = {
-            node_id: dataclasses.replace(trial, origin=self._origin(record.id, sources[node_id], trial))
-            for node_id, trial in trials.items()
+            node_id: dataclasses.replace(trial, origin=self._origin(record.id, part, trial))
+            for node_id, (trial, part) in chosen.items()
         }
         return IncomingJob(record, marked, None)
 

@@ -31,18 +31,6 @@ def needed(job: JobConfig, agents: Mapping[str, Agent], secrets: Mapping[str, st
     )
 
 
-def check_prices(job: JobConfig) -> None:
-    """Read the table of prices, whether or not any agent of the job will need it.
-
-    Raises:
-        InputError: with the line of what is wrong in it.
-    """
-    if job.prices is not None:
-        from ..gateway.prices import load_prices
-
-        load_prices(job.prices)
-
-
 def make_ready(
     job: JobConfig, agents: Mapping[str, Agent], secrets: Mapping[str, str], tell: Callable[[str], None]
 ) -> None:

@@ -7,7 +7,7 @@ looks worse is.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..model.errors import InputError
@@ -112,7 +112,11 @@ class Rounds(Generic[T]):
         kept = [one for one in self.reports if (one.rule, one.benchmark, one.agent) not in keys]
         self.reports[:] = [*kept, *fresh]
         self.decided.update(decided(fresh))
-        self._tell(fresh)
+        for one in fresh:
+            where = f"{one.benchmark}, {one.agent}, {one.rule}"
+            self.say(
+                f"bench: round {one.round} of {one.rounds}: {where}: {one.stop or 'undecided'}: {one.why}"
+            )
 
     def fresh(self, tickets: Iterable[T], another: Callable[[T, int, int], T]) -> list[T]:
         """Return attempts that confirm, or do not, that a scenario became worse. Only the gate hears of them.
@@ -142,10 +146,3 @@ class Rounds(Generic[T]):
         from ..analysis.sides import side
 
         return side(self.job_id, [(self.job_id, self._rows)])
-
-    def _tell(self, found: Sequence[RoundReport]) -> None:
-        for one in found:
-            where = f"{one.benchmark}, {one.agent}, {one.rule}"
-            self.say(
-                f"bench: round {one.round} of {one.rounds}: {where}: {one.stop or 'undecided'}: {one.why}"
-            )

@@ -7,7 +7,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from ..model.errors import BenchError, InfrastructureError
+from ..model.errors import BenchError, BudgetSpent, InfrastructureError
 from ..model.job import Decisions, JobConfig, JobRecord, JobStatus
 from ..model.result import Failure, TrialResult
 from ..model.usage import Usage
@@ -18,7 +18,7 @@ from ..store.text import clean
 from ..store.totals import added, most, spent_by
 from ..system.temporary import sweep
 from . import models
-from .end import Ending, end, in_order, settle
+from .end import NO_ROOM, Ending, end, in_order
 from .heartbeat import Heartbeat
 from .judge import judge
 from .recorder import Problems, Recorder
@@ -157,16 +157,7 @@ class RunningJob(Generic[T]):
         self.bundle.sweep()
         self.results = self._all_results(recorder)
         planned += self.unselected
-        status, message = settle(
-            self.bundle.id,
-            planned,
-            self.results,
-            spent=self.trials.spent,
-            full=self.trials.full,
-            stopped_by=None if self._heartbeat is None else self._heartbeat.reason,
-            stopped=stopped,
-            timeout=self.config.job_timeout,
-        )
+        status, message = self._status(planned - len(self.results), stopped)
         if status is not JobStatus.COMPLETED and message is not None:
             self.problems.lines.append(f"job {status.value}: {message}")
         now = datetime.datetime.now(datetime.UTC)
@@ -185,6 +176,28 @@ class RunningJob(Generic[T]):
         with self.problems.noting("history"):
             begun.history.close()
         begun.release()
+
+    def _status(self, missing: int, stopped: str | None) -> tuple[JobStatus, str | None]:
+        """Decide the status of the job, so many of whose trials have not run, and the message with it."""
+        job, failures = self.bundle.id, [result.failure for result in self.results if result.failure]
+        cut = any(failure.class_ == BudgetSpent.code for failure in failures)
+        if self.trials.spent is not None and (missing > 0 or cut):
+            again = f"finish it with `benchjobs resume {job}` and a higher limit"
+            return JobStatus.BUDGET, f"{self.trials.spent}; {again}"
+        if missing <= 0:
+            return JobStatus.COMPLETED, None  # also if pytest stopped after the last one
+        no_room = (failure.message for failure in failures if failure.class_ in NO_ROOM)
+        full = self.trials.full or next(no_room, None)
+        if full is not None:
+            return JobStatus.CANCELLED, (
+                f"{missing} trials did not run: {clean(full, 500)}; then finish it with `benchjobs resume {job}`"
+            )
+        stopped_by = None if self._heartbeat is None else self._heartbeat.reason
+        if stopped_by is JobStatus.TIMEOUT:
+            return stopped_by, f"it took longer than {self.config.job_timeout:g} s"
+        if stopped_by is JobStatus.CANCELLED:
+            return stopped_by, "somebody asked it to stop"
+        return JobStatus.CANCELLED, stopped or f"{missing} trials did not run"
 
     def _keep_up(self) -> None:
         """Write what came in since the last time; called in the thread of the heartbeat."""

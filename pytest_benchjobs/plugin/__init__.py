@@ -38,7 +38,6 @@ from . import options  # noqa: E402
 if TYPE_CHECKING:
     from .distribution import Node
 
-"""A file in every `jobs/` of ours; see `store.bundle`."""
 _NAMING = ("bench", "bench_job_file", "bench_profile")
 """Options that may name benchmarks."""
 MANIFESTS = (".bench.yaml", ".bench.yml", ".bench.toml")

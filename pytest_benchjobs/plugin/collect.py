@@ -127,9 +127,7 @@ def _from_root(config: pytest.Config, path: Path) -> str:
 
 def task_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """A collector for a Harbor task directory; None when its `task.toml` means something else."""
-    if open_source(path) is None:
-        return None
-    return TaskDirectory.from_parent(parent, path=path)
+    return TaskDirectory.from_parent(parent, path=path) if is_task(path) else None
 
 
 def is_task(path: Path) -> bool:

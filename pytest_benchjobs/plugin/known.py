@@ -11,6 +11,7 @@ import pytest
 from ..job.wanted import Wanted
 from ..model.errors import InputError
 from ..model.known_failure import KnownMode
+from ..model.result import TrialResult
 from ..sources import did_you_mean, open_source
 from ..store.text import clean, one_line
 from .items import TrialItem, Unsolved
@@ -21,7 +22,6 @@ from .wanted import asked as read
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
-    from ..model.result import TrialResult
     from ..settings.known import Entry
 
 _REASON_LIMIT = 2000

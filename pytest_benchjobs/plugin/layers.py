@@ -70,7 +70,7 @@ def _layers(config: pytest.Config) -> list[Layer]:
             between.append(as_one([extra_layer(text, here) for text in extra]))
         return [_layer(config, from_line=False), *between, _layer(config, from_line=True)]
     except InputError as error:
-        raise pytest.UsageError(_relative(str(error), root)) from None
+        raise pytest.UsageError(str(error).replace(f"{root}/", "")) from None
 
 
 def env_files(config: pytest.Config) -> dict[str, Variable]:
@@ -150,7 +150,3 @@ def _from_environment() -> dict[str, str]:
     except ValueError:
         raise pytest.UsageError(f"{name}: it is no JSON object of variables; unset it") from None
     return table
-
-
-def _relative(text: str, root: Path) -> str:
-    return text.replace(f"{root}/", "")

@@ -8,15 +8,19 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 
 from ..job.fate import Fates, Run, Skip, Take
 from ..job.reuse import Reuse
 from ..model.errors import BenchError, InputError
+from ..model.result import Trial
 from ..model.scenario import Validation
+from ..report.documents import mirror
+from ..report.documents.plan import PlannedTrial
 from ..sandbox.late import LateProvider
+from ..sandbox.protocol import SandboxProvider
 from ..sources.protocol import Unsupported
 from ..store.bundle import JobBundle, new_job_id, stored_config
 from ..store.layout import Layout
@@ -27,10 +31,6 @@ from .items import ItemTicket, TrialItem
 from .registry import agents_of, provider_of, scorers_of
 from .state import is_worker
 from .wanted import asked as read
-
-if TYPE_CHECKING:
-    from ..model.result import Trial
-    from ..sandbox.protocol import SandboxProvider
 
 OUT = "BENCHJOBS_PLAN_OUT"
 """Variable with the path of a file for the plan, as JSON lines: the configuration, then a line for each trial.
@@ -51,23 +51,23 @@ def plan(session: pytest.Session) -> bool:
         with Path(out).open("w", encoding="utf-8") as file:
             config = stored_config(read(session.config).job)
             file.write(json.dumps({"config": config.model_dump(mode="json")}) + "\n")
-            file.writelines(json.dumps(row) + "\n" for row in _rows(session.config, items))
+            file.writelines(row.model_dump_json() + "\n" for row in _rows(session.config, items))
         return True
     terminal = session.config.pluginmanager.get_plugin("terminalreporter")
     counts: Counter[str] = Counter()
     for row in _rows(session.config, items):
-        word = "skipped" if row["incompatible"] else "reused" if row["reused"] else "runs"
+        word = "skipped" if row.incompatible else "reused" if row.reused else "runs"
         counts[word] += 1
         if terminal is not None:
-            why = row["incompatible"] or row["why"]
-            terminal.write_line(clean(f"{word}: {row['node_id']}" + (f": {why}" if why else "")))
+            why = row.incompatible or row.why
+            terminal.write_line(clean(f"{word}: {row.node_id}" + (f": {why}" if why else "")))
     if terminal is not None:
         skipped = f", {counts['skipped']} would be skipped" if counts["skipped"] else ""
         terminal.write_line(f"{counts['runs']} trials would run, {counts['reused']} would be reused{skipped}")
     return True
 
 
-def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[dict[str, Any]]:
+def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[PlannedTrial]:
     with _look(config) as look:
         for item in items:
             for ticket in item.tickets():
@@ -79,46 +79,35 @@ def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[dict[str, A
                 except InputError as error:
                     # It was valid when it was collected, so the file has changed since.
                     raise pytest.UsageError(f"--bench-plan: {error}") from None
-                seen = look(ticket, trial)
                 scenario = trial.scenario
                 limits = Limits(scenario, read(config).job.of(scenario.benchmark))
-                yield {
-                    **_names(ticket),
-                    "reused": seen.reused,
-                    "why": seen.why,
-                    "incompatible": seen.skipped,
-                    "problem": seen.problem,
-                    "image": None if seen.is_question else _image(trial),
-                    "image_state": seen.image_state,
-                    "validation": scenario.validation.value,
-                    "has_reference": scenario.has_reference,
-                    "timeout": limits.deadline(scorers_of(config)),
-                }
+                seen = look(ticket, trial)
+                yield mirror(
+                    PlannedTrial,
+                    ticket,
+                    agent=ticket.agent.label,
+                    **seen.told(),
+                    image=None if seen.is_question else _image(trial),
+                    validation=scenario.validation,
+                    has_reference=scenario.has_reference,
+                    timeout=limits.deadline(scorers_of(config)),
+                )
 
 
-def _names(ticket: ItemTicket) -> dict[str, Any]:
-    return {
-        "node_id": ticket.node_id,
-        "benchmark": ticket.benchmark,
-        "scenario": ticket.scenario,
-        "agent": ticket.agent.label,
-        "attempt": ticket.attempt,
-    }
-
-
-def _unsupported(ticket: ItemTicket, error: Unsupported) -> dict[str, Any]:
-    return {
-        **_names(ticket),
-        "reused": False,
-        "why": f"it would end in an error: {error}",
-        "incompatible": None,
-        "problem": clean(str(error), 2000),
-        "image": None,
-        "image_state": None,
-        "validation": Validation.FORWARD.value,
-        "has_reference": False,
-        "timeout": 0.0,
-    }
+def _unsupported(ticket: ItemTicket, error: Unsupported) -> PlannedTrial:
+    return mirror(
+        PlannedTrial,
+        ticket,
+        agent=ticket.agent.label,
+        reused=False,
+        why=f"it would end in an error: {error}",
+        problem=clean(str(error), 2000),
+        image=None,
+        image_state=None,
+        validation=Validation.FORWARD,
+        has_reference=False,
+        timeout=0.0,
+    )
 
 
 def _image(trial: Trial) -> str | None:
@@ -127,19 +116,19 @@ def _image(trial: Trial) -> str | None:
 
 
 class _Seen(NamedTuple):
-    """Facts about a trial before it runs."""
+    """Facts about a trial before it runs, as `PlannedTrial` has them."""
 
     reused: bool = False
     why: str = ""
-    """Reason why it would run, or be reused."""
     problem: str | None = None
-    """Reason why it would end in an error."""
     image_state: str | None = None
-    """State of its image: `here`, `build` or `pull`. None: unknown."""
-    skipped: str | None = None
-    """Reason why it would be skipped: a capability that its agent or the sandboxes lack, or a mark of pytest."""
+    incompatible: str | None = None
     is_question: bool = False
     """True if it would need no container."""
+
+    def told(self) -> dict[str, object]:
+        """Fields that are shown as they are."""
+        return {name: value for name, value in self._asdict().items() if name != "is_question"}
 
 
 def _image_state(provider: SandboxProvider, trial: Trial, key: str | None) -> str:
@@ -148,12 +137,8 @@ def _image_state(provider: SandboxProvider, trial: Trial, key: str | None) -> st
         return "pull" if environment.image is not None else "build"
     # What is built has its recipe for a key, and that for a name.
     built = environment.dockerfile is not None and environment.image is None
-    is_there = not built or provider.identify(environment.model_copy(update=_named(key)), {}, {}) is not None
-    return "here" if is_there else "build"
-
-
-def _named(image: str) -> dict[str, Any]:
-    return {"image": image, "dockerfile": None, "context": None}
+    named = environment.model_copy(update={"image": key, "dockerfile": None, "context": None})
+    return "here" if not built or provider.identify(named, {}, {}) is not None else "build"
 
 
 @contextlib.contextmanager
@@ -181,7 +166,7 @@ def _look(config: pytest.Config) -> Iterator[Callable[[ItemTicket, Trial], _Seen
         def look(ticket: ItemTicket, trial: Trial) -> _Seen:
             fate = fates.decide(ticket, trial)
             if isinstance(fate, Skip):
-                return _Seen(skipped=fate.why.message)
+                return _Seen(incompatible=fate.why.message)
             problem = fate.problem if isinstance(fate, Run) else None
             key, why, state = fate.image_key, fate.why, None
             if problem is None:

@@ -9,8 +9,9 @@ import pytest
 
 from ..analysis.known_failures import is_xfail, surprising, waived
 from ..model.escape import escaped
-from ..report.console import failure_text, number
+from ..report.console import failure_text
 from ..report.properties import properties
+from ..report.units import number
 from ..store.text import clean, harmless, one_line
 from .items import TrialItem
 from .state import is_worker, state_of
@@ -37,7 +38,10 @@ def _dress(item: TrialItem, report: pytest.TestReport) -> None:
     xdist ends the whole session at one value it cannot send, and what an agent printed may hold anything.
     """
     if report.user_properties:
-        report.user_properties = [(clean(str(name)), _plain(value)) for name, value in report.user_properties]
+        report.user_properties = [
+            (clean(str(name)), value if isinstance(value, int | float) else clean(str(value)))
+            for name, value in report.user_properties
+        ]
     if report.sections:
         report.sections = [(clean(title), harmless(clean(text))) for title, text in report.sections]
     result = item.result
@@ -138,10 +142,6 @@ def _brief(result: TrialResult, landed: Sequence[TrialResult], job: Job | None) 
             for trial in landed
         ],
     }
-
-
-def _plain(value: object) -> str | int | float:
-    return value if isinstance(value, int | float) else clean(str(value))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -11,7 +11,9 @@ import pytest
 
 from ..job.wanted import Wanted
 from ..model.errors import BenchError, InputError
+from ..model.result import TrialResult
 from ..settings.sampling import in_shard, sampled
+from ..store.layout import Layout
 from ..store.text import clean
 from .items import TrialItem
 from .state import state_of
@@ -19,8 +21,6 @@ from .wanted import asked as read
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
-
-    from ..model.result import TrialResult
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> str | None:
@@ -102,7 +102,6 @@ def _from_job(asked: Wanted, items: list[pytest.Item]) -> _Split:
     """Split off trials that `--bench-from` does not select."""
     if asked.from_job is None:
         return items, []
-    from ..store.layout import Layout
     from ..store.reader import HistoryReader
     from ..store.results import find_job
 
@@ -235,19 +234,15 @@ def same_name(session: pytest.Session) -> str | None:
     names: dict[tuple[str, str], TrialItem] = {}
     for item in trials:
         first = names.setdefault((item.source.benchmark, item.ref.id), item)
-        if first.source is not item.source and not _same_place(first, item):
-            root = session.config.rootpath
-            here, there = (os.path.relpath(one.source.path, root) for one in (first, item))
+        paths = (first.source.path, item.source.path)
+        if first.source is not item.source and len(set(map(os.path.realpath, paths))) > 1:
+            here, there = (os.path.relpath(path, session.config.rootpath) for path in paths)
             return (
                 f"scenario {item.ref.id!r} of benchmark {item.source.benchmark!r} is in {here} and in {there}: in "
                 "results the two could not be told apart. Rename one, or name the directory of one of them by the ini "
                 "key bench_benchmarks (NAME = PATH)"
             )
     return None
-
-
-def _same_place(one: TrialItem, other: TrialItem) -> bool:
-    return os.path.realpath(one.source.path) == os.path.realpath(other.source.path)
 
 
 def interleave(items: list[pytest.Item]) -> None:

@@ -47,12 +47,10 @@ def begin_job(
     Raises:
         pytest.UsageError: there is no such sandbox or job; the results directory refuses, or belongs to a newer
             version; another process runs the job.
-
     """
     asked = read(config)
     try:
         rounds.check(asked.job, asked.job.gate, distributed=_is_distributed(config))
-        models.check_prices(asked.job)
         supplies = supplies_of(config)
         if models.needed(asked.job, supplies.agents, supplies.secrets):
             models.make_ready(asked.job, supplies.agents, supplies.secrets, lambda line: _show(config, line))

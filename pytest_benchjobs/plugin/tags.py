@@ -12,46 +12,12 @@ from .state import state_of
 
 _TAG = re.compile(r"^[A-Za-z0-9][\w.+-]*$")
 # Markers that make pytest or a common plugin do something: a tag of a benchmark must not.
-_BEHAVIOUR = frozenset(
-    [
-        "parametrize",
-        "usefixtures",
-        "skip",
-        "skipif",
-        "xfail",
-        "filterwarnings",
-        "tryfirst",
-        "trylast",
-        "hookwrapper",
-        "timeout",
-        "flaky",
-        "rerun_except",
-        "only_on",
-        "xdist_group",
-        "asyncio",
-        "anyio",
-        "trio",
-        "twisted",
-        "django_db",
-        "benchmark",
-        "order",
-        "run",
-        "dependency",
-        "depends",
-        "forked",
-        "repeat",
-        "incremental",
-        "pytestmark",
-        "bench_trial",
-        "bench_known",
-        "and",
-        "or",
-        "not",
-        "True",
-        "False",
-        "None",
-    ]
-)
+_BEHAVIOUR = frozenset((
+    "parametrize", "usefixtures", "skip", "skipif", "xfail", "filterwarnings", "tryfirst", "trylast",
+    "hookwrapper", "timeout", "flaky", "rerun_except", "only_on", "xdist_group", "asyncio", "anyio", "trio",
+    "twisted", "django_db", "benchmark", "order", "run", "dependency", "depends", "forked", "repeat",
+    "incremental", "pytestmark", "bench_trial", "bench_known", "and", "or", "not", "True", "False", "None",
+))  # fmt: skip
 
 
 def tags(config: pytest.Config, of_scenario: Sequence[str]) -> tuple[list[pytest.MarkDecorator], list[str]]:

@@ -13,6 +13,7 @@ from ..analysis.verdict import verdicts
 from ..model.escape import escaped
 from ..report.console import describe, render_table
 from ..report.summary import by_agent
+from ..report.units import counted
 from ..store.text import clean, harmless, one_line
 from . import known
 from .items import TrialItem
@@ -45,11 +46,11 @@ def announce_counts(config: pytest.Config, job: Job, *, trials: int, scenarios: 
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is None or config.option.verbose < 0:
         return
-    attempts = f" x {_count(job.config.attempts, 'attempt')}" if job.config.attempts > 1 else ""
+    attempts = f" x {counted(job.config.attempts, 'attempt')}" if job.config.attempts > 1 else ""
     policy = f", policy {job.config.attempt_policy}" if job.config.attempt_policy.aggregates else ""
     terminal.ensure_newline()
     terminal.write_line(
-        f"bench: {_count(trials, 'trial')} ({_count(scenarios, 'scenario')} x {_count(agents, 'agent')}{attempts}"
+        f"bench: {counted(trials, 'trial')} ({counted(scenarios, 'scenario')} x {counted(agents, 'agent')}{attempts}"
         f"{policy}), {job.config.concurrency} at a time, "
         f"job {job.bundle.id}{' taken up again' if job.resumed else ''}"
     )
@@ -99,7 +100,7 @@ def summarise(job: Job, terminal: TerminalReporter) -> None:
     _list_changed(job, terminal)
     missing = state_of(terminal.config).planned + job.unselected - len(job.results)
     if missing > 0:
-        terminal.write_line(f"{_count(missing, 'trial')} not run", yellow=True)
+        terminal.write_line(f"{counted(missing, 'trial')} not run", yellow=True)
     for trouble in job.problems.lines:
         terminal.write_line(one_line(trouble, 1000), yellow=True)
     terminal.write_line(f"results: {escaped(str(job.bundle.root))}")
@@ -111,7 +112,7 @@ def _list_reused(job: Job, terminal: TerminalReporter) -> None:
     if jobs:
         origins = ", ".join(f"{count} of job {job}" for job, count in jobs.most_common(5))
         more = f" and {len(jobs) - 5} more jobs" if len(jobs) > 5 else ""
-        line = f"{_count(jobs.total(), 'result')} reused, nothing run for them: {origins}{more}"
+        line = f"{counted(jobs.total(), 'result')} reused, nothing run for them: {origins}{more}"
         terminal.write_line(clean(line))
     if not read(terminal.config).explain_reuse:
         return
@@ -129,11 +130,11 @@ def _list_reused(job: Job, terminal: TerminalReporter) -> None:
 def _list_changed(job: Job, terminal: TerminalReporter) -> None:
     """Print results of a resumed job that a new job would not have."""
     if job.unselected:
-        terminal.write_line(f"{_count(job.unselected, 'result')} of trials that are not selected now: kept")
+        terminal.write_line(f"{counted(job.unselected, 'result')} of trials that are not selected now: kept")
     if not job.trials.fates.changed:
         return
     terminal.write_line(
-        f"{_count(len(job.trials.fates.changed), 'result')} of the time before something changed: kept; "
+        f"{counted(len(job.trials.fates.changed), 'result')} of the time before something changed: kept; "
         "a new job would run them again",
         yellow=True,
     )
@@ -163,7 +164,7 @@ def _list_errors(job: Job, terminal: TerminalReporter, errors: Sequence[TrialRes
     classes = Counter(result.failure.class_ if result.failure else "unknown" for result in errors)
     counts = ", ".join(f"{count} {name}" for name, count in classes.most_common())
     terminal.write_line(
-        f"{_count(len(errors), 'infrastructure error')} (no score): {one_line(counts, 300)}", red=True
+        f"{counted(len(errors), 'infrastructure error')} (no score): {one_line(counts, 300)}", red=True
     )
     if (problem := job.trials.engine_problem) is not None:
         terminal.write_line(f"  {harmless(one_line(problem.message, 500))}")
@@ -181,7 +182,3 @@ def _list_errors(job: Job, terminal: TerminalReporter, errors: Sequence[TrialRes
 def _and_more(terminal: TerminalReporter, total: int, shown: int = _SHOWN) -> None:
     if total > shown:
         terminal.write_line(f"  ... and {total - shown} more")
-
-
-def _count(number_of: int, what: str) -> str:
-    return f"{number_of} {what}" if number_of == 1 else f"{number_of} {what}s"

@@ -19,9 +19,9 @@ from ..model.gate import Change, GatePolicy, GateReport, GateVerdict
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from ..store.text import one_line
-from .console import number
 from .gate_markdown import shown_change, why, worst_first
 from .summary import AgentRow, by_agent, totals
+from .units import number
 
 STEP_SUMMARY_LIMIT = 1024 * 1024
 """Bytes. GitHub drops the whole summary of a step that has more."""
@@ -272,7 +272,7 @@ def fitted(markdown: str, limit: int, *, characters: bool = False) -> str:
 
     Empty where there is no room for even that.
     """
-    size = len if characters else _bytes
+    size = len if characters else lambda text: len(text.encode())
     if size(markdown) <= limit:
         return markdown
     room = limit - size(_NOTE) - len("\n</details>\n")
@@ -315,10 +315,6 @@ def metrics_text(record: JobRecord, results: Sequence[TrialResult], gate: GateRe
         known = [f"{name}{labels} {value:.6g}" for labels, value in samples if value is not None]
         lines += [f"# TYPE {name} gauge", *known] if known else []
     return "\n".join([*lines, "# EOF", ""])
-
-
-def _bytes(text: str) -> int:
-    return len(text.encode())
 
 
 def _path(environ: Mapping[str, str], name: str) -> Path | None:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from ..model.comparison import ComparedRow, ComparedSide, Comparison
 from ..model.gate import Change, ScenarioRef
 from ..store.text import one_line
-from .console import duration
+from .table import Column, tabulate
+from .units import duration
 
 _SHOWN = 20
 
 
-class Table(NamedTuple):
-    """Titles and rows of texts. The first column is text, the others are numbers unless named in `texts`."""
+def comparison_lines(comparison: Comparison, room: int) -> Iterator[str]:
+    """Lines of a comparison, for a terminal of `room` columns."""
+    yield from _head(comparison)
+    yield ""
+    yield from _scores(comparison, room)
+    yield ""
+    yield from _spent(comparison, room)
+    yield from _tail(comparison)
 
-    titles: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    texts: frozenset[str] = frozenset()
 
-
-def head_lines(comparison: Comparison) -> Iterator[str]:
-    """Headline of a comparison: its two sides."""
+def _head(comparison: Comparison) -> Iterator[str]:
     yield f"Comparison ID: {comparison.id}"
     for letter, side in (("A", comparison.a), ("B", comparison.b)):
         yield f"{letter}: {one_line(side.spec, 300)}{_jobs(side)}"
@@ -30,78 +31,49 @@ def head_lines(comparison: Comparison) -> Iterator[str]:
     yield "Benchmarks: " + (", ".join(one_line(name, 100) for name in benchmarks) or "-")
 
 
-def score_table(comparison: Comparison) -> Table:
+def _scores(comparison: Comparison, room: int) -> Iterator[str]:
     """Scores: the mean of each side, what is between them, and what chance has to say of it."""
     rows = comparison.rows
-    agents = len({(row.a_agent, row.b_agent) for row in rows}) > 1
-    high = any(row.high_score is not None for row in rows)
-    level = f"{100 * comparison.level:g} %"
-    titles = (
-        "benchmark",
-        *(("agents",) if agents else ()),
-        "A",
-        "B",
-        "delta (B-A)",
-        "winner",
-        "n",
-        f"{level} interval",
-        "p",
-        "p worse",
-        "detectable",
-        *(("high score", "A to it", "B to it") if high else ()),
-    )
-    return Table(
-        titles,
-        tuple(
-            (
-                row.benchmark,
-                *((_agents(row),) if agents else ()),
-                _number(row.a),
-                _number(row.b),
-                _signed(row.delta),
-                _winner(row),
-                str(row.scenarios),
-                "-" if row.low is None or row.high is None else f"{row.low:+.4f} .. {row.high:+.4f}",
-                *("-" if p is None else f"{p:.3f}" for p in (row.p_value, row.p_worse)),
-                _number(row.detectable),
-                *(_to_high(row) if high else ()),
-            )
-            for row in rows
-        ),
-        frozenset({"benchmark", "agents", "winner"}),
-    )
+    shown = [
+        (Column("benchmark", least=12), lambda row: row.benchmark),
+        (Column("agents", least=12), _agents),
+        (Column("A", number=True), lambda row: _number(row.a)),
+        (Column("B", number=True), lambda row: _number(row.b)),
+        (Column("delta (B-A)", number=True), lambda row: _signed(row.delta)),
+        (Column("winner"), _winner),
+        (Column("n", number=True), lambda row: str(row.scenarios)),
+        (Column(f"{100 * comparison.level:g} % interval", number=True), _interval),
+        (Column("p", number=True), lambda row: _or_dash(row.p_value, "{:.3f}".format)),
+        (Column("p worse", number=True), lambda row: _or_dash(row.p_worse, "{:.3f}".format)),
+        (Column("detectable", number=True), lambda row: _number(row.detectable)),
+        (Column("high score", number=True), lambda row: _to_high(row)[0]),
+        (Column("A to it", number=True), lambda row: _to_high(row)[1]),
+        (Column("B to it", number=True), lambda row: _to_high(row)[2]),
+    ]
+    if all(row.high_score is None for row in rows):
+        del shown[-3:]
+    if len({(row.a_agent, row.b_agent) for row in rows}) < 2:
+        del shown[1]
+    return tabulate(rows, room, shown)
 
 
-def spent_table(comparison: Comparison) -> Table:
-    """Table of the time, cost and tokens of an attempt on each side."""
-    return Table(
-        (
-            "per attempt",
-            "cost A",
-            "cost B",
-            "tokens A",
-            "tokens B",
-            "time A",
-            "time B",
-            "errors A",
-            "errors B",
-        ),
-        tuple(
-            (
-                row.benchmark,
-                *(_or_dash(value, lambda usd: f"${usd:.4f}") for value in (row.a_cost, row.b_cost)),
-                *(_or_dash(value, lambda tokens: f"{tokens:.0f}") for value in (row.a_tokens, row.b_tokens)),
-                *(_or_dash(value, duration) for value in (row.a_seconds, row.b_seconds)),
-                str(row.a_errors),
-                str(row.b_errors),
-            )
-            for row in comparison.rows
-        ),
-        frozenset({"per attempt"}),
-    )
+def _spent(comparison: Comparison, room: int) -> Iterator[str]:
+    """Time, cost and tokens of an attempt on each side."""
+    shown = [
+        (Column("per attempt"), lambda row: row.benchmark),
+        (Column("cost A", number=True), lambda row: _or_dash(row.a_cost, "${:.4f}".format)),
+        (Column("cost B", number=True), lambda row: _or_dash(row.b_cost, "${:.4f}".format)),
+        (Column("tokens A", number=True), lambda row: _or_dash(row.a_tokens, "{:.0f}".format)),
+        (Column("tokens B", number=True), lambda row: _or_dash(row.b_tokens, "{:.0f}".format)),
+        (Column("time A", number=True), lambda row: _or_dash(row.a_seconds, duration)),
+        (Column("time B", number=True), lambda row: _or_dash(row.b_seconds, duration)),
+        (Column("errors A", number=True), lambda row: str(row.a_errors)),
+        (Column("errors B", number=True), lambda row: str(row.b_errors)),
+    ]
+    return tabulate(comparison.rows, room, shown)
 
 
-def tail_lines(comparison: Comparison) -> Iterator[str]:
+def _tail(comparison: Comparison) -> Iterator[str]:
     """The scenarios that differ, and what was left out."""
     if any(row.winner is not None and not row.significant for row in comparison.rows):
         yield f"(A), (B): ahead, but chance explains it (p >= {1 - comparison.level:.2g})"
@@ -148,6 +120,10 @@ def _jobs(side: ComparedSide) -> str:
 
 def _agents(row: ComparedRow) -> str:
     return row.b_agent if row.a_agent == row.b_agent else f"{row.a_agent} | {row.b_agent}"
+
+
+def _interval(row: ComparedRow) -> str:
+    return "-" if row.low is None or row.high is None else f"{row.low:+.4f} .. {row.high:+.4f}"
 
 
 def _winner(row: ComparedRow) -> str:

@@ -8,6 +8,8 @@ from pathlib import Path
 from ..model.result import Outcome, ScorerResult, TrialResult
 from ..store.text import clean, one_line
 from .summary import AgentRow
+from .table import Column, render
+from .units import duration, number
 
 _DETAIL_LIMIT = 4000
 _DETAIL_LINES = 30
@@ -75,64 +77,36 @@ def render_table(rows: Sequence[AgentRow], width: int = 80) -> list[str]:
 
     `mean` is over the trials that have a score; `time` is the sum over trials.
     """
-    titles = ["passed", "failed", "errors", "total", "mean", "time"]
-    columns: list[list[str]] = [
-        [str(row.passed) for row in rows],
-        [str(row.failed) for row in rows],
-        [str(row.errors) for row in rows],
-        [str(row.total) for row in rows],
-        ["-" if row.mean_scored is None else f"{row.mean_scored:.3f}" for row in rows],
-        [duration(row.seconds) for row in rows],
+    rare = ("skipped", "cancelled", "reused")
+    counts = ("passed", "failed", "errors", *rare, "total")
+    columns = [
+        Column("agent", least=_LABEL_MINIMUM),
+        *(Column(title, number=True, rare=title in rare) for title in (*counts, "mean", "time")),
     ]
-    for title, cells in (
-        ("reused", [row.reused for row in rows]),
-        ("cancelled", [row.cancelled for row in rows]),
-        ("skipped", [row.skipped for row in rows]),
-    ):
-        if any(cells):
-            titles.insert(3, title)
-            columns.insert(3, [str(cell) for cell in cells])
-    widths = [max(map(len, (title, *cells))) for title, cells in zip(titles, columns, strict=True)]
-    room = max(_LABEL_MINIMUM, width - sum(widths) - 2 * len(widths))
-    labels = [one_line(row.label, room) for row in rows]
-    first = max(map(len, ("agent", *labels)))
-    lines = [_line("agent", titles, first, widths)]
-    lines += [_line(label, [cells[i] for cells in columns], first, widths) for i, label in enumerate(labels)]
-    return lines
-
-
-def duration(seconds: float) -> str:
-    """`0.4s`, `12s`, `4m12s`, `2h05m`."""
-    if seconds < 9.95:
-        return f"{max(seconds, 0):.1f}s"
-    minutes, rest = divmod(round(seconds), 60)
-    if not minutes:
-        return f"{rest}s"
-    hours, minutes_left = divmod(minutes, 60)
-    return f"{hours}h{minutes_left:02}m" if hours else f"{minutes}m{rest:02}s"
-
-
-def number(value: float) -> str:
-    """At least one and at most four digits after the point: `1.0`, `0.25`, `0.3333`."""
-    text = f"{value:.4f}".rstrip("0")
-    return f"{text}0" if text.endswith(".") else text
+    cells = [
+        [
+            row.label,
+            *(str(getattr(row, title)) for title in counts),
+            "-" if row.mean_scored is None else f"{row.mean_scored:.3f}",
+            duration(row.seconds),
+        ]
+        for row in rows
+    ]
+    return list(render(columns, cells, width))
 
 
 def _scorer_lines(scorers: Iterable[ScorerResult]) -> list[str]:
     cells = [
-        (
+        [
             one_line(scorer.name, 40),
             "-" if scorer.score is None else number(scorer.score),
             f"weight {scorer.weight:g}",
             one_line(f"{scorer.error.class_}: {scorer.error.message}", 200) if scorer.error else "",
-        )
+        ]
         for scorer in scorers
     ]
-    widths = [max(len(row[column]) for row in cells) for column in range(3)]
-    return [
-        f"  {name:<{widths[0]}}  {score:>{widths[1]}}  {weight:<{widths[2]}}  {error}".rstrip()
-        for name, score, weight, error in cells
-    ]
+    columns = [Column(""), Column("", number=True), Column(""), Column("")]
+    return [f"  {line}" for line in render(columns, cells, _DETAIL_LIMIT)]
 
 
 def _outputs(result: TrialResult) -> Iterable[tuple[str, str]]:
@@ -148,12 +122,6 @@ def _outputs(result: TrialResult) -> Iterable[tuple[str, str]]:
 def _last_lines(text: str, count: int) -> str:
     # Escapes go first: a line ends differently for a terminal than for us.
     return "\n".join(clean(text[-64_000:]).rstrip("\n").split("\n")[-count:])
-
-
-def _line(label: str, cells: Sequence[str], first: int, widths: Sequence[int]) -> str:
-    return "  ".join(
-        [f"{label:<{first}}", *(f"{cell:>{size}}" for cell, size in zip(cells, widths, strict=True))]
-    )
 
 
 def _ascii(text: str, limit: int) -> str:

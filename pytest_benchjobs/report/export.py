@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import datetime
 import io
 import json
 import os
@@ -11,6 +12,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+from pydantic import Field
 
 from ..analysis.verdict import group_id
 from ..model.errors import InputError
@@ -22,7 +25,50 @@ from ..store.layout import AGENT_FILES
 from ..store.origins import origins
 from ..store.reader import HistoryReader
 from ..store.rows import TrialRow
-from .documents.export import ExportRow
+from .documents import Document
+
+
+class ExportRow(Document):
+    """A trial: a line of JSON, or a row of CSV, where `scores` is JSON in a cell and nothing stands for null."""
+
+    job: str
+    job_name: str | None
+    run: str
+    benchmark: str
+    benchmark_version: str | None
+    scenario: str
+    attempt: int
+    tries: int
+    agent: str
+    model: str | None
+    provider: str | None
+    node_id: str
+    group: str
+    """The same for all attempts of a scenario by an agent in a job, and for no other trial."""
+    outcome: str
+    class_: str | None = Field(serialization_alias="class")
+    message: str | None
+    score: float | None
+    threshold: float
+    scores: dict[str, float | None]
+    """Scorer -> score; null for one that broke. A second scorer of a name is `name#2`."""
+    started_at: datetime.datetime
+    finished_at: datetime.datetime
+    seconds: float
+    input_tokens: int | None
+    output_tokens: int | None
+    cached_tokens: int | None
+    reasoning_tokens: int | None
+    cost_usd: float | None
+    signature: str | None
+    reused: str | None
+    """The job that ran it: then it is no new sample, and its time and cost were spent there."""
+    rescored: str | None
+    log: str | None
+    """Path of agent.log relative to the job's directory, where there is one."""
+    trajectory: str | None
+    """Path of trajectory.jsonl relative to the job's directory, where there is one."""
+
 
 COLUMNS = tuple(field.serialization_alias or name for name, field in ExportRow.model_fields.items())
 """Names of the columns, in order."""
@@ -35,7 +81,6 @@ def rows(directory: Path, history: HistoryReader, job_id: str) -> Iterator[dict[
 
     Raises:
         InputError: there is no such job, or its files cannot be read.
-
     """
     record = history.job(job_id)
     if record is None:
@@ -71,44 +116,17 @@ def _row(
     scores: dict[str, float | None],
     files: tuple[str | None, str | None],
 ) -> dict[str, Any]:
-    log, trajectory = files
     repeated = record.config.of(row.benchmark).attempts > 1
     scenario = group_id(row.node_id, row.attempt) if repeated else row.node_id
-    return {
+    values = row._asdict() | {
         "schema_version": 1,
-        "job": row.job,
         "job_name": record.name,
-        "run": row.run,
-        "benchmark": row.benchmark,
-        "benchmark_version": row.benchmark_version,
-        "scenario": row.scenario,
-        "attempt": row.attempt,
-        "tries": row.tries,
-        "agent": row.agent,
-        "model": row.model,
-        "provider": row.provider,
-        "node_id": row.node_id,
         "group": f"{row.job}/{scenario}",
-        "outcome": row.outcome,
         "class": row.class_,
-        "message": row.message,
-        "score": row.score,
-        "threshold": row.threshold,
         "scores": scores,
-        "started_at": row.started_at,
-        "finished_at": row.finished_at,
-        "seconds": row.seconds,
-        "input_tokens": row.input_tokens,
-        "output_tokens": row.output_tokens,
-        "cached_tokens": row.cached_tokens,
-        "reasoning_tokens": row.reasoning_tokens,
-        "cost_usd": row.cost_usd,
-        "signature": row.signature,
-        "reused": row.reused,
-        "rescored": row.rescored,
-        "log": log,
-        "trajectory": trajectory,
     }
+    values["log"], values["trajectory"] = files
+    return {name: values[name] for name in COLUMNS}
 
 
 def _scores(history: HistoryReader, row: TrialRow) -> dict[str, float | None]:

@@ -55,9 +55,8 @@ def gate_lines(report: GateReport) -> Iterator[Line]:
 def _against(report: GateReport) -> Iterator[Line]:
     if report.baseline is None:
         return
-    jobs = ", ".join(one_line(job, 100) for job in report.baseline_jobs[:3])
-    more = f" and {len(report.baseline_jobs) - 3} more" if len(report.baseline_jobs) > 3 else ""
-    of = f" ({jobs}{more})" if jobs else ""
+    jobs = _listed((one_line(job, 100) for job in report.baseline_jobs), 3)
+    of = f" ({jobs})" if jobs else ""
     yield f"baseline {one_line(report.baseline, 200)}{of}, policy {report.policy.value}", None
 
 
@@ -105,21 +104,18 @@ def _changes(title: str, changes: Sequence[Change], colour: str) -> Iterator[Lin
             f"{change.now_passed} of {change.now_attempts} now"
         )
         known = f", known: {change.known.mode.value}" if change.known is not None else ""
+        told = fresh(change)
+        afresh = f"; fresh attempts: passed {told}" if told else ""
         agent = f" [{one_line(change.agent, 80)}]" if several else ""
         critical = ", critical" if change.critical else ""
         yield (
             (
                 f"  {_name(change.benchmark, change.scenario)}{agent}: {change.before:.3g} -> {change.now:.3g}, "
-                f"{passed}{chance}{critical}{known}{_fresh(change)}"
+                f"{passed}{chance}{critical}{known}{afresh}"
             ),
             None,
         )
     yield from _more(len(changes))
-
-
-def _fresh(change: Change) -> str:
-    told = fresh(change)
-    return f"; fresh attempts: passed {told}" if told else ""
 
 
 def _left_out(report: GateReport) -> Iterator[Line]:
@@ -158,10 +154,10 @@ def _name(benchmark: str, scenario: str) -> str:
     return f"{one_line(benchmark, 100)}/{one_line(scenario, 200)}"
 
 
-def _listed(names: Iterable[str]) -> str:
+def _listed(names: Iterable[str], most: int = 5) -> str:
     listed = list(names)
-    more = f" and {len(listed) - 5} more" if len(listed) > 5 else ""
-    return ", ".join(listed[:5]) + more
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
 
 
 def _more(total: int) -> Iterator[Line]:

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from ..model.gate import Change, GatePolicy, GateReport, GateVerdict, RuleReport, ScenarioRef
 from ..store.text import one_line
 from .code_span import code
-from .console import duration
-from .summary import percent
+from .units import duration, percent
 
 _ALERTS = {
     GateVerdict.INVALID: "WARNING",
@@ -143,7 +142,7 @@ def _rules(report: GateReport) -> Iterator[str]:
         yield (
             f"| {code(rule.rule.text, 100)} | {of} | {rule.scenarios} | {shown_value(metric, rule.before)} "
             f"| {shown_value(metric, rule.now)} | {shown_change(metric, rule.change)} | {_interval(rule)} "
-            f"| {_p(rule.p_value)} | {_detectable(metric, rule.detectable)} | {rule.verdict.value} |"
+            f"| {_p(rule.p_value)} | {shown_change(metric, rule.detectable).removeprefix('+')} | {rule.verdict.value} |"
         )
     yield ""
     yield from _and_more(len(rules) - _RULES, "rules", blank=True)
@@ -165,10 +164,6 @@ def _interval(rule: RuleReport) -> str:
     if low is None or high is None:
         return _NONE
     return f"{shown_change(metric, low).removesuffix(' pp')} to {shown_change(metric, high)}"
-
-
-def _detectable(metric: str, value: float | None) -> str:
-    return _NONE if value is None else shown_change(metric, value).removeprefix("+")
 
 
 def _p(value: float | None) -> str:

@@ -8,7 +8,8 @@ A test is a trial; under a policy that makes one verdict of several attempts, al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -24,8 +25,9 @@ from ..model.gate import GateReport
 from ..model.job import JobRecord
 from ..model.result import FailureClass, Outcome, TrialResult
 from ..store.text import one_line
-from .console import describe, failure_text, headline, number
+from .console import describe, failure_text, headline
 from .properties import DECLARATION, Property, properties
+from .units import number
 
 if TYPE_CHECKING:
     from .junit_short import Case
@@ -55,19 +57,19 @@ def junit_xml(
     in a node id the one a CI system has.
     """
     told = verdicts(results, record.config)
+    attached = _attachments(told, attachment)
     by_benchmark = grouped(results, lambda result: result.benchmark)
     if len(told) > FULL_CASES:
         from .junit_short import short_junit
 
         return short_junit(
             record,
-            list(_short_cases(told, attachment)),
+            list(_short_cases(told, attached)),
             lambda benchmark: _of_suite(record, by_benchmark[benchmark], gate),
         )
     marks = {} if gate is None else _marks(gate)
     suites: dict[str, TestSuite] = {}
     names: set[tuple[str, str]] = set()
-    attached = 0
     for result in told:
         suite = suites.get(result.benchmark)
         if suite is None:
@@ -81,10 +83,8 @@ def junit_xml(
         case = _case(result, names, told_of)
         if result.outcome in (Outcome.FAILED, Outcome.ERROR):
             case.file = one_line(file(result.node_id.partition("::")[0]), 500)
-            path = attachment(result) if attached < _ATTACHED else None
-            if path is not None:
-                attached += 1
-                case.system_out = f"[[ATTACHMENT|{one_line(path)}]]"
+        if result.node_id in attached:
+            case.system_out = f"[[ATTACHMENT|{attached[result.node_id]}]]"
         suite.append(case)
     for benchmark, suite in suites.items():
         for name, value in _of_suite(record, by_benchmark[benchmark], gate):
@@ -112,25 +112,27 @@ def _written(name: str, suites: Iterable[TestSuite]) -> bytes:
     return DECLARATION + content.encode("utf-8", "xmlcharrefreplace")
 
 
-def _short_cases(
+def _attachments(
     told: Iterable[TrialResult], attachment: Callable[[TrialResult], str | None]
-) -> Iterator[Case]:
+) -> dict[str, str]:
+    """Logs of trials that did not pass, by node id: of as many as CI systems can do with."""
+    unsolved = (result for result in told if result.outcome in (Outcome.FAILED, Outcome.ERROR))
+    found = ((result.node_id, path) for result in unsolved if (path := attachment(result)) is not None)
+    return {node_id: one_line(path) for node_id, path in itertools.islice(found, _ATTACHED)}
+
+
+def _short_cases(told: Iterable[TrialResult], attached: Mapping[str, str]) -> Iterator[Case]:
     from .junit_short import Case
 
-    attached = 0
     for result in told:
         classname, name = case_names(result.node_id)
         case = Case(result.benchmark, classname, name, 0.0 if result.reused else max(0.0, result.seconds))
+        case.attachment = attached.get(result.node_id)
         if result.outcome is Outcome.PASSED and result.score is not None and result.score < 1:
             case.score = number(result.score)
         outcome = _outcome(result, short=True)
         if outcome is not None:
             case.kind, case.message, case.type = _KINDS[type(outcome)], outcome.message or "", outcome.type
-        if result.outcome in (Outcome.FAILED, Outcome.ERROR) and attached < _ATTACHED:
-            path = attachment(result)
-            if path is not None:
-                attached += 1
-                case.attachment = one_line(path)
         yield case
 
 
@@ -212,7 +214,8 @@ def _outcome(result: TrialResult, *, short: bool) -> FinalResult | None:
     class_ = one_line(result.failure.class_, 60) if result.failure else result.outcome.value
     if result.outcome is Outcome.FAILED:
         if short and class_ == FailureClass.BELOW_THRESHOLD:
-            return Failure(_score(result))
+            below = number(result.threshold)
+            return Failure("no score" if result.score is None else f"score {number(result.score)} < {below}")
         return Failure(headline(result), class_)
     if result.outcome is Outcome.ERROR:
         line = result.outcome.value if short else headline(result)
@@ -223,9 +226,3 @@ def _outcome(result: TrialResult, *, short: bool) -> FinalResult | None:
     if result.outcome in (Outcome.SKIPPED, Outcome.CANCELLED):
         return Skipped(result.outcome.value if short else describe(result), result.outcome.value)
     return None
-
-
-def _score(result: TrialResult) -> str:
-    return (
-        "no score" if result.score is None else f"score {number(result.score)} < {number(result.threshold)}"
-    )

@@ -60,7 +60,6 @@ def merge_junit(paths: Sequence[Path]) -> tuple[bytes, int]:
 
     Raises:
         InputError: one is no JUnit file, with its path and line.
-
     """
     suites: dict[str | None, _Suite] = {}
     name = None

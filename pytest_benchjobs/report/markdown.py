@@ -10,10 +10,11 @@ from ..model.gate import GateReport
 from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from .code_span import code
-from .console import describe, duration, number
+from .console import describe
 from .gate_markdown import gate_markdown
 from .known_failures import known_line
-from .summary import AgentRow, by_agent, percent, totals
+from .summary import AgentRow, by_agent, totals
+from .units import duration, number, percent
 
 SIZE_LIMIT = 900 * 1024
 """Bytes. GitHub refuses step summaries over 1 MiB."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import datetime
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from ..analysis.live import Flying, Live
+from ..analysis.live import Live
 from ..analysis.scenarios import ScenarioSummary, judged, repeats
 from ..analysis.summary import Summary, summarise_sums
 from ..analysis.trials import grouped
@@ -18,12 +16,13 @@ from ..store.bundle import JobBundle, stored
 from ..store.events import EventReader
 from ..store.liveness import is_dead, last_beat
 from ..store.reader import HistoryReader
-from ..store.rows import JobRow, RunRow, TrialRow
-from .documents.jobs import RunHead
-from .documents.logs import Reason
+from ..store.rows import RunRow, TrialRow
+from .documents import mirror
+from .documents.jobs import Reason
 from .documents.summary import (
     AgentFigures,
     AtK,
+    Figures,
     InFlight,
     RunFigures,
     SummaryDocument,
@@ -40,7 +39,6 @@ def summary_document(
 
     Raises:
         InputError: there is no such job.
-
     """
     record = history.job(job_id)
     if record is None:
@@ -49,7 +47,7 @@ def summary_document(
     live = _live(bundle, record)
     config = stored(record).config
     runs = history.runs(job_id)
-    attempts = _attempts(config, {run.benchmark for run in runs})
+    attempts = max((config.of(run.benchmark).attempts for run in runs), default=config.attempts)
     rows: list[TrialRow] = []
     if attempts > 1 or config.attempt_policy.aggregates or extended:
         # Not in the order trials happened to end: two summaries of like jobs are alike.
@@ -59,7 +57,7 @@ def summary_document(
     scenarios_of_run = grouped(scenarios, lambda scenario: (scenario.benchmark, scenario.agent))
     sums, times = grouped(history.figures(job_id), lambda row: row.run), history.durations(job_id)
 
-    def figures(chosen: Sequence[RunRow], scenarios: Sequence[ScenarioSummary]) -> dict[str, Any]:
+    def figures(chosen: Sequence[RunRow], scenarios: Sequence[ScenarioSummary]) -> Figures:
         rows = (row for run in chosen for row in sums.get(run.id, []))
         seconds = (seconds for run in chosen for seconds in times.get(run.id, []))
         return _figures(summarise_sums("", rows, seconds), scenarios, config)
@@ -79,17 +77,22 @@ def summary_document(
         listed = of_run[:room] if extended else None
         room -= len(listed or ())
         shown.append(_run(run, figures([run], of_run), by_run.get(run.id, []), listed))
-    return SummaryDocument(
-        **_of_record(record),
+    row = history.job_row(job_id)
+    return mirror(
+        SummaryDocument,
+        record,
+        status=record.status.value,
+        metadata=record.config.metadata,
+        attempt_policy=str(record.config.attempt_policy),
         directory=str(bundle.root),
         attempts=attempts,
-        totals=_totals(history.job_row(job_id)),
+        totals=Totals() if row is None else mirror(Totals, row),
         agents=tuple(agents),
         runs=tuple(shown),
         left_out=max(0, len(scenarios) - limit) if extended and limit is not None else 0,
         silent_seconds=None if record.status.ended else _silence(bundle.root),
         dead=died(directory, job_id),
-        in_flight=tuple(map(_in_flight, live.flying.values())),
+        in_flight=tuple(map(InFlight.of, live.flying.values())),
         config=config,
     )
 
@@ -112,54 +115,34 @@ def _live(bundle: JobBundle, record: JobRecord) -> Live:
     return live
 
 
-def _totals(row: JobRow | None) -> Totals:
-    return Totals() if row is None else Totals(**{name: getattr(row, name) for name in Totals.model_fields})
-
-
 def _in_order(config: JobConfig, labels: set[str]) -> list[str]:
     """As the job names its agents; others, which a merge may have brought, behind."""
     named = dict.fromkeys(agent.label for agent in config.agents if agent.label in labels)
     return [*named, *sorted(labels.difference(named))]
 
 
-def _of_record(record: JobRecord) -> dict[str, Any]:
-    return {
-        "id": record.id,
-        "name": record.name,
-        "status": record.status.value,
-        "message": record.message,
-        "created_at": record.created_at,
-        "finished_at": record.finished_at,
-        "resumed_at": record.resumed_at,
-        "parent": record.parent,
-        "metadata": record.config.metadata,
-        "planned": record.planned,
-        "attempt_policy": str(record.config.attempt_policy),
-        "reproducibility": record.reproducibility,
-    }
-
-
-def _agent(label: str, figures: dict[str, Any], live: Live) -> AgentFigures:
+def _agent(label: str, figures: Figures, live: Live) -> AgentFigures:
     tally = live.agents.get(label)
     return AgentFigures(
         agent=label,
         planned=None if tally is None else tally.planned,
-        ended=max(figures["total"], 0 if tally is None else tally.done),
+        ended=max(figures.total, 0 if tally is None else tally.done),
         running=sum(1 for trial in live.flying.values() if trial.agent == label),
-        **figures,
+        **dict(figures),
     )
 
 
 def _run(
     row: RunRow,
-    figures: dict[str, Any],
+    figures: Figures,
     trials: Sequence[TrialRow],
     listed: Sequence[ScenarioSummary] | None,
 ) -> RunFigures:
     node_ids = {trial.node_id for scenario in listed or () for trial in scenario.trials}
-    return RunFigures(
-        **{name: getattr(row, name) for name in RunHead.model_fields},
-        **figures,
+    return mirror(
+        RunFigures,
+        row,
+        **dict(figures),
         by_scenario=None if listed is None else tuple(map(_scenario, listed)),
         trials=None
         if listed is None
@@ -167,98 +150,35 @@ def _run(
     )
 
 
-def _figures(summary: Summary, scenarios: Sequence[ScenarioSummary], config: JobConfig) -> dict[str, Any]:
+def _figures(summary: Summary, scenarios: Sequence[ScenarioSummary], config: JobConfig) -> Figures:
     found = repeats(scenarios, config)
     verdicts = found.verdicts
-    return {
-        "scenarios": len(scenarios) or summary.total,
-        "total": summary.total,
-        "passed": summary.passed,
-        "failed": summary.failed,
-        "partial": summary.partial,
-        "zero": summary.zero,
-        "error": summary.errors,
-        "timeouts": summary.timeouts,
-        "cancelled": summary.cancelled,
-        "skipped": summary.skipped,
-        "reused": summary.reused,
-        "pass_rate": summary.pass_rate,
-        "mean_scored": summary.mean_scored,
-        "mean_all": summary.mean_all,
-        "cost_usd": summary.cost_usd,
-        "unpriced": summary.unpriced,
-        "input_tokens": summary.input_tokens,
-        "output_tokens": summary.output_tokens,
-        "cached_tokens": summary.cached_tokens,
-        "seconds": summary.seconds,
-        "p50_seconds": summary.p50_seconds,
-        "p95_seconds": summary.p95_seconds,
-        "classes": summary.classes,
-        "at_k": tuple(AtK.model_validate(point, from_attributes=True) for point in found.at_k),
-        "flaky": found.flaky,
-        "verdicts": verdicts
-        and VerdictFigures(
-            total=verdicts.total,
-            passed=verdicts.passed,
-            failed=verdicts.failed,
-            partial=verdicts.partial,
-            zero=verdicts.zero,
-            error=verdicts.errors,
-            skipped=verdicts.skipped,
-            mean_score=verdicts.mean_score,
-        ),
-    }
+    return mirror(
+        Figures,
+        summary,
+        scenarios=len(scenarios) or summary.total,
+        error=summary.errors,
+        at_k=tuple(mirror(AtK, point) for point in found.at_k),
+        flaky=found.flaky,
+        verdicts=verdicts and mirror(VerdictFigures, verdicts, error=verdicts.errors),
+    )
 
 
 def _scenario(scenario: ScenarioSummary) -> SummaryScenario:
-    return SummaryScenario(
-        node_id=scenario.node_id,
-        scenario=scenario.scenario,
+    return mirror(
+        SummaryScenario,
+        scenario,
         outcome=scenario.verdict.value,
-        passed=scenario.passed,
-        failed=scenario.failed,
         error=scenario.errors,
-        mean_score=scenario.mean_score,
-        flaky=scenario.flaky,
         trials=tuple(trial.node_id for trial in scenario.trials),
     )
 
 
 def _trial(row: TrialRow) -> SummaryTrial:
-    return SummaryTrial(
-        node_id=row.node_id,
-        scenario=row.scenario,
-        attempt=row.attempt,
-        outcome=row.outcome,
-        score=row.score,
-        threshold=row.threshold,
-        seconds=row.seconds,
-        cost_usd=row.cost_usd,
-        failure=Reason(class_=row.class_, message=row.message or "") if row.class_ else None,
-        reused=row.reused,
-        rescored=row.rescored,
-        kept=row.kept,
-        known=row.known,
-        path=row.path,
-    )
+    failure = Reason(class_=row.class_, message=row.message or "") if row.class_ else None
+    return mirror(SummaryTrial, row, failure=failure)
 
 
 def _silence(root: Path) -> float | None:
     seconds = last_beat(root)
     return seconds if math.isfinite(seconds) else None
-
-
-def _attempts(config: JobConfig, benchmarks: Iterable[str]) -> int:
-    return max((config.of(benchmark).attempts for benchmark in benchmarks), default=config.attempts)
-
-
-def _in_flight(trial: Flying) -> InFlight:
-    return InFlight(
-        node_id=trial.node_id,
-        scenario=trial.scenario,
-        agent=trial.agent,
-        attempt=trial.attempt,
-        phase=trial.phase,
-        started_at=datetime.datetime.fromtimestamp(trial.started, datetime.UTC),
-        phase_since=datetime.datetime.fromtimestamp(trial.since, datetime.UTC),
-    )

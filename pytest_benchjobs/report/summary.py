@@ -10,7 +10,7 @@ from ..analysis.trials import grouped
 from ..model.result import TrialResult
 from ..store.totals import totals
 
-__all__ = ["AgentRow", "by_agent", "percent", "totals"]
+__all__ = ["AgentRow", "by_agent", "totals"]
 
 
 def by_agent(results: Iterable[TrialResult]) -> list[AgentRow]:
@@ -33,13 +33,3 @@ def _told(result: TrialResult) -> Told:
         output_tokens=usage.output_tokens,
         cached_tokens=usage.cached_tokens,
     )
-
-
-def percent(part: float, whole: float = 1.0) -> str:
-    """`66.7%`; `-` of nothing. Only all is `100.0%`, and only nothing `0.0%`."""
-    if not whole:
-        return "-"
-    share = 100 * part / whole
-    if 0 < share < 100:
-        share = min(max(share, 0.1), 99.9)
-    return f"{share:.1f}%"

@@ -35,14 +35,21 @@ def pack(files: Iterable[File], workdir: str) -> IO[bytes]:
 
     Raises:
         OSError: a `source` cannot be read.
-
     """
+
+    def fill(tar: tarfile.TarFile) -> None:
+        for file in files:
+            _add(tar, file, posixpath.normpath(posixpath.join(workdir, file.path)).lstrip("/"))
+
+    return archive_of(fill)
+
+
+def archive_of(fill: Callable[[tarfile.TarFile], object]) -> IO[bytes]:
+    """The archive that `fill` adds members to, from its beginning. Close it after use."""
     spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL)  # noqa: SIM115  the caller closes it
     try:
         with tarfile.open(fileobj=spool, mode="w", format=tarfile.PAX_FORMAT) as tar:
-            for file in files:
-                name = posixpath.normpath(posixpath.join(workdir, file.path)).lstrip("/")
-                _add(tar, file, name)
+            fill(tar)
         spool.seek(0)
     except BaseException:
         spool.close()
@@ -59,7 +66,7 @@ def _add(tar: tarfile.TarFile, file: File, name: str) -> None:
         member.size = len(file.content)
         tar.addfile(member, io.BytesIO(file.content))
     elif file.source is not None:
-        tar.add(file.source.resolve(), name, filter=_as_root(name, file))
+        tar.add(file.source.resolve(), name, filter=_adapted(name, file))
     else:
         member = _member(name, 0o755 if file.mode is None else file.mode)
         member.type = tarfile.DIRTYPE
@@ -73,14 +80,12 @@ def _member(name: str, mode: int) -> tarfile.TarInfo:
     return member
 
 
-def _as_root(top: str, file: File) -> Callable[[tarfile.TarInfo], tarfile.TarInfo | None]:
+def _adapted(top: str, file: File) -> Callable[[tarfile.TarInfo], tarfile.TarInfo | None]:
     def adapt(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-            return None
         if member.isdir() and member.name != top and posixpath.basename(member.name) == BYTECODE:
             return None
-        member.uid = member.gid = 0
-        member.uname = member.gname = ""
+        if as_root(member) is None:
+            return None
         if file.readable:
             member.mode |= 0o555 if member.isdir() else 0o444
         if file.mode is not None and member.name == top:
@@ -90,7 +95,16 @@ def _as_root(top: str, file: File) -> Callable[[tarfile.TarInfo], tarfile.TarInf
     return adapt
 
 
-class ChunkReader(io.RawIOBase):
+def as_root(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """The member, owned by root; None, which leaves it out, if it is a device, a pipe or a socket."""
+    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+        return None
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    return member
+
+
+class _ChunkReader(io.RawIOBase):
     """A readable file over an iterator of chunks."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
@@ -98,11 +112,9 @@ class ChunkReader(io.RawIOBase):
         self._rest = memoryview(b"")
 
     def readable(self) -> bool:
-        """Always."""
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        """Read some."""
         while not self._rest:
             chunk = next(self._chunks, None)
             if chunk is None:
@@ -116,7 +128,7 @@ class ChunkReader(io.RawIOBase):
 
 def open_stream(chunks: Iterator[bytes]) -> tarfile.TarFile:
     """The archive in a stream of chunks, to be read once from front to back."""
-    return tarfile.open(fileobj=io.BufferedReader(ChunkReader(chunks), _CHUNK), mode="r|", bufsize=_CHUNK)
+    return tarfile.open(fileobj=io.BufferedReader(_ChunkReader(chunks), _CHUNK), mode="r|", bufsize=_CHUNK)
 
 
 def unpack(tar: tarfile.TarFile, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()) -> Fetched:
@@ -125,7 +137,6 @@ def unpack(tar: tarfile.TarFile, destination: Path, *, limit: int, exclude: tupl
     Raises:
         OSError: `destination` cannot be written.
         tarfile.TarError: the stream is cut.
-
     """
     return _Unpacking(destination, limit, exclude).run(tar)
 
@@ -169,7 +180,7 @@ class _Unpacking:
         shown = safe_name(relative or member.name)
         if relative is None:
             self._note(f"{shown}: its name points outside")
-        elif relative and self._excluded(relative):
+        elif excluded(relative, self.exclude):
             pass
         elif member.isdir():
             if (path := self._path(relative)) is not None:
@@ -247,14 +258,6 @@ class _Unpacking:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         return os.fdopen(os.open(path, flags, 0o600 | mode & 0o155), "wb")
 
-    def _excluded(self, relative: str) -> bool:
-        parts = relative.split("/")
-        return any(
-            fnmatch.fnmatchcase(candidate, pattern.rstrip("/"))
-            for pattern in self.exclude
-            for candidate in (*parts, *("/".join(parts[: end + 1]) for end in range(len(parts))))
-        )
-
     def _may_skip(self, size: int) -> bool:
         self.skipped += size
         if self.skipped <= _SKIP_FACTOR * self.limit:
@@ -267,6 +270,15 @@ class _Unpacking:
             self.notes.append(note)
         elif len(self.notes) == _MAX_NOTES:
             self.notes.append("more was left out")
+
+
+def excluded(relative: str, patterns: tuple[str, ...]) -> bool:
+    """Return True if a pattern fits a part of a path, or of a directory it is in. Never for the top, which is empty."""
+    if not patterns or not relative:
+        return False
+    parts = relative.split("/")
+    candidates = (*parts, *("/".join(parts[:end]) for end in range(2, len(parts) + 1)))
+    return any(fnmatch.fnmatchcase(one, pattern.rstrip("/")) for pattern in patterns for one in candidates)
 
 
 def safe_name(name: str) -> str:

@@ -76,14 +76,14 @@ class Assembly(abc.ABC):
     def call(self, name: str, *arguments: Argument, keep: Register | None = None) -> None:
         """Make a system call, keep its result, and go to `on_failure` if that is an error."""
         self._note(name)
-        self._plain_call(name, *arguments)
+        self.attempt(name, *arguments)
         self._failures.append(self.jump_if_failed())
         if keep is not None:
             self._keep(keep)
 
+    @abc.abstractmethod
     def attempt(self, name: str, *arguments: Argument) -> None:
-        """Make a system call whose failure matters only to the jumps that follow."""
-        self._plain_call(name, *arguments)
+        """Make a system call, whose failure matters only to the jumps that follow. Other registers stay as they are."""
 
     def here(self) -> int:
         """The place of what comes next, for `land`."""
@@ -121,7 +121,7 @@ class Assembly(abc.ABC):
         """Run the program's own arguments, the first of which is a path. What follows runs only if that fails."""
         self._note("execve")
         self._load_arguments()
-        self._plain_call("execve")
+        self.attempt("execve")
 
     def on_failure(self) -> None:
         """Calls that failed go on here."""
@@ -131,12 +131,12 @@ class Assembly(abc.ABC):
     def give_up(self, complaint: Complaint, status: int) -> None:
         """Complain of the call that failed last, and exit."""
         self._print_into(complaint)
-        self._plain_call("write", 2, complaint.text, complaint.size)
-        self._plain_call("exit_group", status)
+        self.attempt("write", 2, complaint.text, complaint.size)
+        self.attempt("exit_group", status)
 
     def exit(self, status: int) -> None:
         """End the program."""
-        self._plain_call("exit_group", status)
+        self.attempt("exit_group", status)
 
     def program(self) -> bytes:
         """The finished ELF file."""
@@ -154,10 +154,6 @@ class Assembly(abc.ABC):
                 content,
             )
         )
-
-    @abc.abstractmethod
-    def _plain_call(self, name: str, *arguments: Argument) -> None:
-        """Make a system call, with what the registers hold where no arguments are given."""
 
     @abc.abstractmethod
     def _note(self, name: str) -> None:
@@ -180,7 +176,7 @@ class Assembly(abc.ABC):
         """Fill in the last result, as an error number, and the name of its call."""
 
 
-class X86(Assembly):
+class _X86(Assembly):
     """For x86-64. System calls spoil rax, rcx and r11."""
 
     machine = 62
@@ -194,10 +190,9 @@ class X86(Assembly):
     _REGISTERS: ClassVar[dict[Register | None, int]] = {None: 0, Register.FIRST: 12, Register.SECOND: 13}
 
     def store(self, register: Register | None, address: int) -> None:
-        """Write the lower 32 bits."""
         self._store(self._REGISTERS[register], address)
 
-    def _plain_call(self, name: str, *arguments: Argument) -> None:
+    def attempt(self, name: str, *arguments: Argument) -> None:
         for target, argument in zip(self._ARGUMENTS, arguments, strict=False):
             if isinstance(argument, Register):
                 source = self._REGISTERS[argument]
@@ -226,21 +221,17 @@ class X86(Assembly):
         return place
 
     def jump(self) -> int:
-        """In any case."""
         return self._jump(0xE9)  # jmp
 
     def jump_if_failed(self) -> int:
-        """If the result is negative."""
         self._emit(0x48, 0x85, 0xC0)  # test rax, rax
         return self._jump(0x0F, 0x88)  # js
 
     def jump_if_error(self, number: int) -> int:
-        """If the result is this number, negated."""
         self._emit(0x48, 0x83, 0xF8, -number & 0xFF)  # cmp rax, -number
         return self._jump(0x0F, 0x84)  # je
 
     def jump_if_different(self, address: int, other: int) -> int:
-        """By way of rax."""
         self._emit(0x48, 0x8B, 0x04, 0x25)  # mov rax, [address]
         self._text += struct.pack("<I", address)
         self._emit(0x48, 0x3B, 0x04, 0x25)  # cmp rax, [other]
@@ -248,7 +239,6 @@ class X86(Assembly):
         return self._jump(0x0F, 0x85)  # jne
 
     def toggle(self, address: int) -> None:
-        """In memory."""
         self._emit(0x80, 0x34, 0x25)  # xor [address], 1
         self._text += struct.pack("<I", address)
         self._emit(1)
@@ -285,7 +275,7 @@ class X86(Assembly):
         self._text += bytes(code)
 
 
-class Arm(Assembly):
+class _Arm(Assembly):
     """For AArch64. System calls spoil x0."""
 
     machine = 183
@@ -300,11 +290,10 @@ class Arm(Assembly):
     _REGISTERS: ClassVar[dict[Register | None, int]] = {None: 0, Register.FIRST: 19, Register.SECOND: 20}
 
     def store(self, register: Register | None, address: int) -> None:
-        """Write the lower 32 bits."""
         self._load(self._PLACE, address)
         self._emit(0xB9000000 | self._PLACE << 5 | self._REGISTERS[register])  # str w, [place]
 
-    def _plain_call(self, name: str, *arguments: Argument) -> None:
+    def attempt(self, name: str, *arguments: Argument) -> None:
         for target, argument in enumerate(arguments):
             if isinstance(argument, Register):
                 self._move(target, self._REGISTERS[argument])
@@ -333,20 +322,16 @@ class Arm(Assembly):
         return place
 
     def jump(self) -> int:
-        """In any case."""
         return self._jump(0x14000000)  # b
 
     def jump_if_failed(self) -> int:
-        """If the result is negative."""
         return self._jump(0xB7000000 | 31 << 19)  # tbnz x0, 63
 
     def jump_if_error(self, number: int) -> int:
-        """If the result is this number, negated."""
         self._emit(0xB1000000 | number << 10 | self._ZERO)  # cmn x0, number
         return self._jump(0x54000000)  # b.eq
 
     def jump_if_different(self, address: int, other: int) -> int:
-        """By way of two registers."""
         for place, register in ((address, self._REST), (other, self._QUOTIENT)):
             self._load(self._PLACE, place)
             self._emit(0xF9400000 | self._PLACE << 5 | register)  # ldr register, [place]
@@ -354,7 +339,6 @@ class Arm(Assembly):
         return self._jump(0x54000001)  # b.ne
 
     def toggle(self, address: int) -> None:
-        """By way of a register."""
         self._load(self._PLACE, address)
         self._emit(0x39400000 | self._PLACE << 5 | self._REST)  # ldrb rest, [place]
         self._emit(0x52000000 | self._REST << 5 | self._REST)  # eor rest, rest, 1
@@ -396,7 +380,7 @@ class Arm(Assembly):
         self._text += struct.pack("<I", code)
 
 
-MACHINES: dict[str, type[Assembly]] = {"x86_64": X86, "aarch64": Arm}
+MACHINES: dict[str, type[Assembly]] = {"x86_64": _X86, "aarch64": _Arm}
 
 
 def _segment(kind: int, flags: int, address: int, size: int) -> bytes:

@@ -6,17 +6,16 @@ capabilities, no devices.
 
 from __future__ import annotations
 
-import fnmatch
 import posixpath
 import tarfile
-import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 
+from .archive import archive_of, excluded
+from .loading import directories_above, is_below
 from .protocol import Taken
 
 FILES = 100_000
-_SPOOL = 8 * 1024 * 1024
 _NOTES = 20
 _SKIP_FACTOR = 4
 _PLAIN_BITS = 0o1777
@@ -36,28 +35,24 @@ def take(
 
     `only`: of these, what is one of `only` or below it, with the directories on the way there.
     """
-    spool = tempfile.SpooledTemporaryFile(_SPOOL)  # noqa: SIM115  the caller closes it
-    try:
-        taking = _Taking(tuple(paths), limit, only)
-        with tarfile.open(fileobj=spool, mode="w", format=tarfile.PAX_FORMAT) as tar:
-            for path, exclude in paths.items():
-                with open_archive(path) as found:
-                    if found is None:
-                        taking.note(f"{path} is not there")
-                        continue
+    taking = _Taking(tuple(paths), limit, only)
+
+    def fill(tar: tarfile.TarFile) -> None:
+        for path, exclude in paths.items():
+            with open_archive(path) as found:
+                if found is None:
+                    taking.note(f"{path} is not there")
+                else:
                     taking.add(tar, path, *found, exclude)
-        spool.seek(0)
-    except BaseException:
-        spool.close()
-        raise
-    return Taken(spool, tuple(taking.notes))
+
+    return Taken(archive_of(fill), tuple(taking.notes))
 
 
 class _Taking:
     def __init__(self, tops: tuple[str, ...], limit: int, only: frozenset[str] | None) -> None:
         self.tops = tops
         self.only = only
-        self.ways = frozenset(way for path in only or () for way in above(path))
+        self.ways = frozenset(way for path in only or () for way in directories_above(path))
         self.left = limit
         self.unread = _SKIP_FACTOR * limit
         self.files = 0
@@ -76,7 +71,8 @@ class _Taking:
         for member in source:
             relative = member.name.partition("/")[2].rstrip("/")
             name = posixpath.join(path, relative) if relative else path
-            if ".." in relative.split("/") or _excluded(relative, patterns) or not self._wanted(name, member):
+            left_out = ".." in relative.split("/") or excluded(relative, patterns)
+            if left_out or not self._wanted(name, member):
                 self.unread -= member.size
                 if self.unread < 0:
                     self.note(f"{name} and what comes after it: too much to read through")
@@ -97,9 +93,9 @@ class _Taking:
             self._added.add(member.name)
 
     def _wanted(self, name: str, member: tarfile.TarInfo) -> bool:
-        if self.only is None or name in self.only or (member.isdir() and name in self.ways):
+        if self.only is None or (member.isdir() and name in self.ways):
             return True
-        return any(way in self.only for way in above(name))
+        return is_below(name, self.only)
 
     def _fits(self, member: tarfile.TarInfo, name: str, found: str) -> bool:
         self.files += 1
@@ -127,20 +123,4 @@ class _Taking:
         if climbing != list(range(len(climbing))) or target.startswith("/.."):
             return False  # a/../b may be anywhere, if a is a link
         goal = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
-        return any(goal == top or goal.startswith(f"{top}/") for top in self.tops)
-
-
-def above(path: str) -> Iterator[str]:
-    """The directories a path is in, without the root."""
-    while (path := posixpath.dirname(path)) not in ("/", ""):
-        yield path
-
-
-def _excluded(relative: str, patterns: tuple[str, ...]) -> bool:
-    if not patterns or not relative:
-        return False
-    parts = relative.split("/")
-    tops = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
-    return any(
-        fnmatch.fnmatchcase(one, pattern.rstrip("/")) for pattern in patterns for one in (*parts, *tops)
-    )
+        return is_below(goal, self.tops)

@@ -50,12 +50,7 @@ def through_door(argv: Iterable[str]) -> tuple[str, ...]:
 
 
 def door_file(machine: str) -> File:
-    """The door as a file for a sandbox; `machine` as `SandboxProvider.machine` says it.
-
-    Raises:
-        AgentSetupFailed: there is none for such machines.
-
-    """
+    """The door as a file for a sandbox; `machine` as `SandboxProvider.machine` says it. Raises as `door_program`."""
     return File(DOOR, content=door_program(machine), mode=0o755)
 
 
@@ -69,7 +64,6 @@ def door_program(machine: str, *, port: int = GATEWAY_PORT, path: str = SOCKET) 
 
     Raises:
         AgentSetupFailed: there is none for such machines.
-
     """
     if machine not in MACHINES:
         raise AgentSetupFailed(

@@ -20,11 +20,39 @@ _CHUNK = 65536
 _LAST_WORDS = 1.0
 
 
+class HostSandbox:
+    """The part of a sandbox that looks for no processes and puts back no programs: those are this machine's."""
+
+    def processes(self) -> tuple[str, ...]:
+        """None: it does not look."""
+        return ()
+
+    def adopt_processes(self) -> tuple[str, ...]:
+        """None: it does not look."""
+        return ()
+
+    def settle(self) -> None:
+        """Nothing: programs are not changed here."""
+
+    def restore_programs(self) -> tuple[str, ...]:
+        """None: they are this machine's."""
+        return ()
+
+    def elsewhere(self) -> None:
+        """It does not look."""
+
+    def limit_hit(self) -> str | None:
+        """No limit ends anything."""
+        return None
+
+
 class LocalCommand:
     """A process that leads a group of its own, and was started just now; what it prints is in pipes."""
 
     def __init__(self, process: subprocess.Popen[bytes], sink: Sink, stdout: Sink | None) -> None:
         self._started = time.monotonic()
+        self.pid = process.pid
+        """Of the process, and of its group."""
         self._process = process
         self._sink = sink
         self._stdout = stdout
@@ -38,7 +66,6 @@ class LocalCommand:
 
         Raises:
             OSError: it cannot be started.
-
         """
         process = subprocess.Popen(
             argv,
@@ -51,11 +78,6 @@ class LocalCommand:
         )
         return cls(process, sink, stdout)
 
-    @property
-    def pid(self) -> int:
-        """Of the process, and of its group."""
-        return self._process.pid
-
     def run(self, timeout: float, silent: float | None, stopping: Stopping | None) -> ExecResult:
         """To its end, whatever that takes: unlike in a real sandbox it is killed when its time is up."""
         why = self._wait(self._started + timeout, silent, None if stopping is None else stopping.asked)
@@ -66,7 +88,7 @@ class LocalCommand:
                     break
         status = self._process.poll()
         if status is None:
-            self.send(signal.SIGKILL)
+            send(self.pid, signal.SIGKILL)
             self._process.wait()
         self._wait(time.monotonic() + _LAST_WORDS)
         for pipe in self._pipes:
@@ -78,10 +100,6 @@ class LocalCommand:
             stopped=why is Drained.ASKED,
             silent=why is Drained.SILENT,
         )
-
-    def send(self, number: signal.Signals) -> None:
-        """Send a signal to the group. Never raises."""
-        send(self.pid, number)
 
     def _wait(
         self, deadline: float, silent: float | None = None, asked: Callable[[], bool] | None = None
@@ -130,7 +148,6 @@ class LocalDoor:
 
     Raises:
         OSError: nobody takes the listening socket at `path`.
-
     """
 
     def __init__(self, path: Path) -> None:

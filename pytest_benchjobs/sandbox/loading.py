@@ -50,15 +50,8 @@ _STARTUP_DIRECTORIES = re.compile(
     r"/etc/(apt(/apt\.conf\.d)?|dpkg(/dpkg\.cfg\.d)?|ld\.so\.conf\.d|pam\.d|profile\.d|security|ssl|uv|zsh)"
 )
 _HOME_DIRECTORIES = (
-    "",
-    "/.cargo",
-    "/.config",
-    "/.config/git",
-    "/.config/go",
-    "/.config/pip",
-    "/.config/uv",
-    "/.pip",
-)
+    "", "/.cargo", "/.config", "/.config/git", "/.config/go", "/.config/pip", "/.config/uv", "/.pip",
+)  # fmt: skip
 _PYTHON = re.compile(
     r"(?P<root>.*/lib(64)?/(?P<version>python3?[0-9.]*))(?P<packages>/((site|dist)-packages|lib-dynload))?/(?P<rest>.+)"
 )
@@ -132,7 +125,6 @@ class Places:
         homes: Of users that commands run as.
         restoring: How much is undone.
         entrypoint: Files of the image that its own ENTRYPOINT names, where that may be started again.
-
     """
 
     programs: tuple[str, ...]
@@ -197,23 +189,17 @@ class Places:
             return True
         if self.restoring.keeps(path):
             return False
-        if (
-            path in ACCOUNTS
-            or self._is_layout(path)
-            or (path in self.entrypoint and not self._below_workdir(path))
-        ):
+        if path in ACCOUNTS or self._is_layout(path):
+            return True
+        if path in self.entrypoint and not self._below_workdir(path):
             return True
         if self.restoring.packages:
             return self._runs_any_test(path)
-        if self._is_program(path) or self._in_prefix(path):
+        if posixpath.dirname(path) in self.programs or self._in_prefix(path):
             return True
-        return not self._below_workdir(path) and (
-            any(
-                known.fullmatch(path)
-                for known in (_LIBRARIES, _SHARED, _STARTUP, _SHELL_STARTUP, _CHANGED_STARTUP)
-            )
-            or self._starts_in_home(path)
-        )
+        known = (_LIBRARIES, _SHARED, _STARTUP, _SHELL_STARTUP, _CHANGED_STARTUP)
+        loaded = any(pattern.fullmatch(path) for pattern in known) or self._starts_in_home(path)
+        return loaded and not self._below_workdir(path)
 
     def fate(self, path: str) -> Fate:
         """Return what becomes of a file, a link or an empty directory that was added at `path`."""
@@ -330,12 +316,8 @@ class Places:
     def _python_roots(self, version: str) -> Iterator[str]:
         for prefix in self.prefixes:
             library = f"{prefix}/lib/{version}"
-            yield from (
-                library,
-                f"{library}/lib-dynload",
-                f"{library}/site-packages",
-                f"{library}/dist-packages",
-            )
+            yield library
+            yield from (f"{library}/{name}" for name in ("lib-dynload", "site-packages", "dist-packages"))
             yield f"{prefix}/lib/python3/dist-packages"
 
     def _runs_any_test(self, path: str) -> bool:
@@ -359,9 +341,6 @@ class Places:
     def _is_layout(self, path: str) -> bool:
         directory, name = posixpath.split(path)
         return name in _PYTHON_LAYOUT and (directory in self.programs or directory in self.prefixes)
-
-    def _is_program(self, path: str) -> bool:
-        return posixpath.dirname(path) in self.programs
 
     @functools.cached_property
     def _libraries(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from ..model.scenario import Environment, Network, Scenario
 from .loading import Restoring
 
 KEPT = "benchjobs-kept:"
-"""Beginning of the references of what a `Keeper` keeps."""
+"""Beginning of the references of what is kept of trials."""
 BYTECODE = "__pycache__"
 """Such a directory below the `source` of a `File` is not put in: Python leaves it behind here, with paths of here."""
 
@@ -241,7 +241,6 @@ class Sandbox(Protocol):
 
         Raises:
             Ungradable: the agent made that impossible.
-
         """
 
     def settle(self) -> None:
@@ -285,16 +284,10 @@ class SandboxProvider(Protocol):
 
         Raises:
             EngineUnavailable: with what to do about it.
-
         """
 
     def machine(self) -> str:
-        """The architecture that programs in sandboxes are for, as `uname -m` says it: `x86_64`, `aarch64`. Cached.
-
-        Raises:
-            InfrastructureError: the engine does not answer.
-
-        """
+        """The architecture that programs in sandboxes are for, as `uname -m` says it: `x86_64`, `aarch64`. Cached."""
 
     def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:
         """Return why such sandboxes are not for a scenario, which is skipped: `incompatible: needs an image`. Pure.
@@ -311,7 +304,6 @@ class SandboxProvider(Protocol):
 
         Raises:
             InfrastructureError: the engine does not answer, or a Dockerfile cannot be read.
-
         """
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> Sandbox:
@@ -319,10 +311,6 @@ class SandboxProvider(Protocol):
 
         While it waits for an image it calls `on_phase` with `image` several times a second: that raises where the trial
         is to stop, and whatever goes on has to be broken off.
-
-        Raises:
-            InfrastructureError: of the class that fits.
-
         """
 
     def kept(self) -> list[Kept]:
@@ -336,38 +324,3 @@ class SandboxProvider(Protocol):
 
     def close(self) -> None:
         """Remove whatever this process still has, and let go of the engine."""
-
-
-class Keeper(SandboxProvider, Protocol):
-    """A provider that keeps file systems of trials, for people to look into."""
-
-    @property
-    def encrypted(self) -> bool:
-        """True if commands on standard input cannot be passed on. Known once it is connected."""
-
-    def kept_environment(self, reference: str) -> Environment:
-        """Return the workdir, user and limits of the trial that something was kept of; no variables, no network.
-
-        Raises:
-            ImageMissing: it is not there.
-            InfrastructureError: the engine does not answer.
-
-        """
-
-    def interact(
-        self, sandbox: Sandbox, argv: Iterable[str], *, user: str | None, env: Mapping[str, str]
-    ) -> int:
-        """Run a command on our standard streams; returns its exit status.
-
-        Raises:
-            InfrastructureError: of the class that fits.
-
-        """
-
-    def remove_network(self) -> int:
-        """Remove the network of public trials, unless somebody has it now; returns how many networks that were.
-
-        Raises:
-            InfrastructureError: the engine does not answer.
-
-        """

@@ -11,20 +11,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ..model.job import Owner
-    from .protocol import Keeper, SandboxProvider
+    from .docker.provider import DockerProvider
+    from .protocol import SandboxProvider
 
 
 def builtin_providers() -> Mapping[str, Callable[[Owner], SandboxProvider]]:
     """Return what makes a provider, by name."""
-    return {"docker": _docker, "local": _local}
+    return {"docker": keeper, "local": _local}
 
 
-def keeper(owner: Owner) -> Keeper:
-    """Make the provider that keeps file systems of trials; of those that come with the package there is one."""
-    return _docker(owner)
-
-
-def _docker(owner: Owner) -> Keeper:
+def keeper(owner: Owner) -> DockerProvider:
+    """Make the provider that keeps file systems of trials, for people to look into; of ours that is Docker's."""
     from .docker.provider import DockerProvider
 
     return DockerProvider(owner)

@@ -43,11 +43,6 @@ class Demultiplexer:
         self._left = 0
         self._is_stdout = False
 
-    @property
-    def between_frames(self) -> bool:
-        """True if the stream may end here without anything missing."""
-        return not self._left and not self._header
-
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take the next piece."""
         view = memoryview(data)

@@ -32,7 +32,6 @@ def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], 
     Raises:
         Retryable: the engine or the disk failed, so this says nothing about the scorer.
         ResultsUnwritable: there is no place for what it printed.
-
     """
     spec = context.spec
     started = time.monotonic()

@@ -26,7 +26,6 @@ def checked(value: object, who: str) -> float:
 
     Raises:
         ScoreInvalid: not a number within [0, 1].
-
     """
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise ScoreInvalid(f"{who} gave {reprlib.repr(value)}, which is not a number within [0, 1]")
@@ -44,7 +43,6 @@ def parse_score(output: str, who: str) -> float:
     Raises:
         ScoreMissing: neither is there.
         ScoreInvalid: not within [0, 1].
-
     """
     lines = [line for line in output.splitlines() if line.strip()]
     for line in reversed(lines):
@@ -64,7 +62,6 @@ def parse_reward(reward_json: str | None, reward_text: str | None, output: str =
     Raises:
         ScoreMissing: neither file, or an empty one.
         ScoreInvalid: unreadable, or not within [0, 1].
-
     """
     if reward_json is not None:
         return _reward_of_json(reward_json.removeprefix(_BYTE_ORDER_MARK), output)

@@ -63,7 +63,6 @@ class ScoringContext:
             ScorerTimeout: it did not end in time.
             OutOfMemory: the kernel killed part of it.
             ScorerCrashed: a signal killed it.
-
         """
         limit = self.timeout if timeout is None else timeout
         tail = Tail()

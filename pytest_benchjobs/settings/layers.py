@@ -49,9 +49,8 @@ def merge(layers: Iterable[Layer]) -> Merged:
     for layer in layers:
         for entry in benchmarks.values():
             _forget(entry, layer.values)
-        for key, value in layer.values.items():
-            values[key] = _laid_over(key, values.get(key), value)
-            origins[key] = layer.origin(key)
+        values = _all_laid_over(values, layer.values)
+        origins |= {key: layer.origin(key) for key in layer.values}
         for name, changes in layer.per_benchmark.items():
             benchmarks[name] = _all_laid_over(benchmarks.get(name, {}), changes)
     return Merged(values, benchmarks, origins)

@@ -75,10 +75,6 @@ def _pairs(setting: Setting, texts: Iterable[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-def _table(setting: Setting, texts: Iterable[str]) -> dict[str, str]:
-    return dict(_pairs(setting, texts))
-
-
 def _scenarios(_setting: Setting, texts: Iterable[str]) -> list[str]:
     patterns = [part.strip() for text in texts for part in text.split(",")]
     if not any(patterns):
@@ -114,7 +110,10 @@ def _rates(setting: Setting, texts: Iterable[str]) -> dict[str, object]:
 _READ: dict[str, Callable[[Setting, Any], Any]] = {
     **dict.fromkeys(("whole", "most"), _whole),
     "number": _number,
-    **dict.fromkeys(("table", "map", "variables", "secrets", "noise"), _table),
+    **dict.fromkeys(
+        ("table", "map", "variables", "secrets", "noise"),
+        lambda setting, texts: dict(_pairs(setting, texts)),
+    ),
     "scenarios": _scenarios,
     "names": _names,
     "rates": _rates,

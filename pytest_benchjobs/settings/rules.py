@@ -268,6 +268,6 @@ def _plain(text: str) -> str:
 
 def _shown(text: str) -> str:
     """On a line, whatever it is."""
-    return (
-        ascii(text if len(text) <= 100 else text[:97] + "...") if not text.isprintable() else repr(text[:100])
-    )
+    if text.isprintable():
+        return repr(text[:100])
+    return ascii(text if len(text) <= 100 else text[:97] + "...")

@@ -92,8 +92,6 @@ class Setting:
     """True if `benchjobs gate` may give it anew for a job that has ended."""
     variable: str | None = None
     """Variable of the environment that sets it, too."""
-    example: tuple[str, ...] = ()
-    """A value, as on a command line; several for a setting that may be repeated."""
 
     def __post_init__(self) -> None:
         """Fill in the names that follow from others."""

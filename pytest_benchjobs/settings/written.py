@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import Field, GetJsonSchemaHandler, create_model
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import Field, create_model
 
 from ..sources.complaints import Written
 from .setting import Setting
@@ -15,20 +13,9 @@ from .table import ALIASES, IN_FILES, SETTINGS
 from .types import type_of
 
 
-class _FromTable(Written):
-    """Base of what the table describes, instead of docstrings."""
-
-    @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
-        """The schema as pydantic makes it."""
-        return handler(core_schema)
-
-
 def _model(name: str, about: str, settings: Mapping[str, Setting]) -> type[Written]:
     fields: dict[str, Any] = {key: _field(setting) for key, setting in settings.items()}
-    return create_model(name, __base__=_FromTable, __doc__=about, **fields)
+    return create_model(name, __base__=Written, __doc__=about, **fields)
 
 
 def _field(setting: Setting) -> tuple[Any, Any]:

@@ -73,17 +73,12 @@ def _faults_of_scorers(written: WrittenScenario, given: Collection[str]) -> Iter
             yield (), f"scorers: is required but missing.{misspelt('scorers', given)}"
     names: dict[str, int] = {}
     for index, scorer in enumerate(written.scorers):
+        place = ("scorers", index)
         if names.setdefault(scorer.name, index) != index:
-            yield (
-                ("scorers", index, "name"),
-                f"{scorer.name!r} is the name of another scorer of this scenario",
-            )
+            yield (*place, "name"), f"{scorer.name!r} is the name of another scorer of this scenario"
         needed = SCORER_NEEDS.get(scorer.type)
         if needed is not None and getattr(scorer, needed) is None:
-            yield (
-                ("scorers", index),
-                f"{needed}: is required but missing for a scorer of type {scorer.type!r}",
-            )
+            yield place, f"{needed}: is required but missing for a scorer of type {scorer.type!r}"
 
 
 def _faults_of_fresh_container(written: WrittenScenario) -> Iterator[_Fault]:
@@ -99,15 +94,11 @@ def _faults_of_fresh_container(written: WrittenScenario) -> Iterator[_Fault]:
         yield ("fresh_container", "patch"), "needs a workdir that is not /: what is in it comes along"
     for index, carried in enumerate(fresh.paths):
         if ".." in carried.source.split("/"):
-            yield (
-                ("fresh_container", "paths", index, "source"),
-                "'..' is not allowed; write the path absolute",
-            )
-    for key, contract in (
-        ("keep_processes", written.keep_processes),
-        ("grading", written.grading is Grading.CONTRACT),
-    ):
-        if contract:
+            place = ("fresh_container", "paths", index, "source")
+            yield place, "'..' is not allowed; write the path absolute"
+    contract = {"keep_processes": written.keep_processes, "grading": written.grading is Grading.CONTRACT}
+    for key in contract:
+        if contract[key]:
             yield (key,), "has no effect with fresh_container: no process comes along"
 
 
@@ -127,10 +118,8 @@ def _faults_of_container_paths(written: WrittenScenario) -> Iterator[_Fault]:
     for index, artifact in enumerate(written.artifacts):
         destination = artifact.destination
         if destination is not None and (destination.startswith("/") or ".." in destination.split("/")):
-            yield (
-                ("artifacts", index, "destination"),
-                "must be relative and without '..': it starts at the trial's artifacts/",
-            )
+            place = ("artifacts", index, "destination")
+            yield place, "must be relative and without '..': it starts at the trial's artifacts/"
 
 
 def _missing_paths(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:

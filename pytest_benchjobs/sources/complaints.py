@@ -56,8 +56,12 @@ class Written(BaseModel):
 
 @functools.cache
 def _attribute_docstrings(cls: type) -> dict[str, str]:
-    """The text under each attribute of a class, by name."""
-    (written,) = ast.parse(textwrap.dedent(inspect.getsource(cls))).body
+    """The text under each attribute of a class, by name. One that is made of the table of settings has none."""
+    try:
+        source = inspect.getsource(cls)
+    except OSError:
+        return {}
+    (written,) = ast.parse(textwrap.dedent(source)).body
     assert isinstance(written, ast.ClassDef)  # noqa: S101
     found = {}
     for statement, below in itertools.pairwise(written.body):

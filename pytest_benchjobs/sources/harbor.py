@@ -39,7 +39,12 @@ from .toml_data import load_toml
 TASK_FILE = "task.toml"
 DEFAULT_VERIFIER_TIMEOUT = 600.0
 _KNOWN_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4")
-_NETWORKS: dict[str, Network] = {"public": "public", "no-network": "none", "allowlist": "allowlist"}
+_NETWORKS: dict[str | None, Network | None] = {
+    None: None,
+    "public": "public",
+    "no-network": "none",
+    "allowlist": "allowlist",
+}
 _MEBIBYTE = 1 << 20
 _READABLE = 180
 """Characters of a name that cannot be an id which are kept before its digest."""
@@ -229,14 +234,11 @@ def _find_unsupported(
     for section in (("environment",), ("agent",), ("verifier",), ("verifier", "environment")):
         if at(*section, "network_mode") == "allowlist":
             refuse((*section, "network_mode"), "a network with an allowlist is")
-    lists: tuple[tuple[Place, Any], ...] = (
-        (("artifacts",), at("artifacts")),
-        (("verifier", "collect"), at("verifier", "collect")),
-    )
-    for place, items in lists:
+    for listed in (("artifacts",), ("verifier", "collect")):
+        items = at(*listed)
         for index, item in enumerate(items if isinstance(items, list) else ()):
             if isinstance(item, dict) and item.get("service", "main") != "main":
-                refuse((*place, index, "service"), "services beside `main` are")
+                refuse((*listed, index, "service"), "services beside `main` are")
 
 
 def _check_sense(directory: Path, task: TaskFile, complaints: Complaints) -> None:
@@ -295,10 +297,6 @@ def _tags(metadata: dict[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if isinstance(word, str) and word))
 
 
-def _network(mode: str | None) -> Network | None:
-    return None if mode is None else _NETWORKS[mode]
-
-
 def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile, statement: str) -> Scenario:
     verifier, solution = task.verifier, directory / "solution"
     fresh = fresh_container(directory, task, _environment)
@@ -317,7 +315,7 @@ def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile,
         reference=Reference(solution=solution, env=task.solution.env) if solved else None,
         agent_timeout=task.agent.timeout_sec,
         agent_user=task.agent.user,
-        agent_network=_network(task.agent.network_mode),
+        agent_network=_NETWORKS[task.agent.network_mode],
         scorers=(
             ScorerSpec(
                 name="reward",
@@ -326,7 +324,7 @@ def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile,
                 timeout=verifier.timeout_sec or DEFAULT_VERIFIER_TIMEOUT,
                 user=verifier.user,
                 env=verifier.env,
-                network=_network(verifier.network_mode) or alone,
+                network=_NETWORKS[verifier.network_mode] or alone,
                 params={"collect": [command.model_dump(exclude={"service"}) for command in verifier.collect]}
                 if verifier.collect
                 else {},
@@ -334,9 +332,7 @@ def _scenario(directory: Path, scenario_id: str, benchmark: str, task: TaskFile,
         ),
         fresh_container=fresh,
         artifacts=tuple(
-            ArtifactSpec(
-                source=artifact.source, destination=artifact.destination, exclude=tuple(artifact.exclude)
-            )
+            ArtifactSpec.model_validate(artifact.model_dump(exclude={"service"}))
             for artifact in task.artifacts
         ),
         source=directory,
@@ -372,17 +368,8 @@ def _environment(written: EnvironmentTable, dockerfile: Path) -> Environment:
         cpus=written.cpus,
         memory=written.memory_mb * _MEBIBYTE if written.memory_mb else written.memory,
         storage=written.storage_mb * _MEBIBYTE if written.storage_mb else written.storage,
-        network=_network(written.network_mode) or ("none" if offline else "public"),
+        network=_NETWORKS[written.network_mode] or ("none" if offline else "public"),
         keep_entrypoint=True,
         grading=Grading.CONTRACT,
-        healthcheck=HealthCheck(
-            command=health.command,
-            interval=health.interval_sec,
-            timeout=health.timeout_sec,
-            start_period=health.start_period_sec,
-            start_interval=health.start_interval_sec,
-            retries=health.retries,
-        )
-        if health
-        else None,
+        healthcheck=health and HealthCheck(**{key.removesuffix("_sec"): value for key, value in health}),
     )

@@ -88,7 +88,7 @@ class Redactor:
         encoded = text.encode("utf-8", "surrogatepass")
         return self.redact(encoded).decode("utf-8", "surrogatepass")
 
-    def stream(self, sink: Callable[[bytes], None]) -> RedactedStream:
+    def stream(self, sink: Callable[[bytes], object]) -> RedactedStream:
         """Redact what is written piece by piece, wherever the pieces begin and end."""
         return RedactedStream(self, sink)
 
@@ -152,7 +152,7 @@ class _Replacing:
 class RedactedStream:
     """Holds back as many bytes as a secret may have: one that arrives in two pieces is still found."""
 
-    def __init__(self, redactor: Redactor, sink: Callable[[bytes], None]) -> None:
+    def __init__(self, redactor: Redactor, sink: Callable[[bytes], object]) -> None:
         self._redactor = redactor
         self._sink = sink
         self._held = b""

@@ -57,9 +57,9 @@ class TrialContext:
             self.counted = before.counted
         self.secrets: Mapping[str, str] = {}
         self.redactor = Redactor({})
-        self.keep_secret(
-            secrets_of(trial.scenario, self.config, services.secrets), services.model_keys, env_file_secrets()
-        )
+        # Keys of models may come back in an answer. They are given to nothing in a sandbox.
+        keys = {} if services.models is None else services.models.known_keys
+        self.keep_secret(secrets_of(trial.scenario, self.config, services.secrets), keys, env_file_secrets())
         self.is_question = (
             is_question(trial, self.config, services.agents, services.scorers)
             if original is None

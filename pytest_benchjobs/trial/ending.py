@@ -57,11 +57,8 @@ class Ended:
 def end_agent(sandbox: Sandbox, grading: Grading, *, carried: bool = False, most: int | None = None) -> Ended:
     """End an agent, and put back programs that it may have changed.
 
-    Args:
-        sandbox: Where it worked.
-        grading: What lives on; no daemons of whose kind there are more than half as many as there may be processes.
-        carried: It is graded elsewhere.
-        most: So many processes there may be.
+    `grading` says what lives on; no daemons if they are more than half of the `most` processes there may be. `carried`:
+    it is graded elsewhere.
 
     Raises:
         Ungradable: it left nothing that can be graded.

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from typing import IO
 
 from ..model.errors import EnvironmentFailed
-from ..sandbox.carrying import above
+from ..sandbox.loading import directories_above
 from ..sandbox.protocol import File, Sandbox, Taken
 from ..scoring.output import Tail
 from .fresh import Carried
@@ -63,9 +63,11 @@ def _ignored(sandbox: Sandbox, names: Collection[str]) -> frozenset[str]:
     # Git gives up on a path behind a link, for which the link is asked then: the agent put a directory in its place.
     # It also does on one within a submodule, of which no diff has anything.
     links, submodules = _links(sandbox), _submodules(sandbox)
-    within = {name for name in names if any(way in submodules for way in above(name))}
+    within = {name for name in names if any(way in submodules for way in directories_above(name))}
     asked = {
-        name: next((way for way in above(name) if way in links), name) for name in names if name not in within
+        name: next((way for way in directories_above(name) if way in links), name)
+        for name in names
+        if name not in within
     }
     status, found, said = _check(sandbox, asked.values())
     if status not in _TOLD:

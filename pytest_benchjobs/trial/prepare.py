@@ -48,11 +48,6 @@ class Services:
     on_phase: Callable[[Trial, str], None] = lambda _trial, _phase: None
     """Called when a trial enters a phase, in its thread."""
 
-    @property
-    def model_keys(self) -> Mapping[str, str]:
-        """Keys of models that trials may come to see in an answer. Never given to anything in a sandbox."""
-        return {} if self.models is None else self.models.known_keys
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Prepared:

@@ -8,7 +8,7 @@ import itertools
 import secrets
 from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
@@ -230,19 +230,12 @@ def redact_file(path: Path, redactor: Redactor) -> None:
     temporary = path.with_name(f".{secrets.token_hex(4)}")
     try:
         with path.open("rb") as source, temporary.open("xb") as target:
-            _copy(source, target, redactor)
+            stream = redactor.stream(target.write)
+            while chunk := source.read(_CHUNK):
+                stream.write(chunk)
+            stream.close()
         temporary.chmod(path.stat().st_mode & 0o777)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-
-
-def _copy(source: IO[bytes], target: IO[bytes], redactor: Redactor) -> None:
-    def write(data: bytes) -> None:
-        target.write(data)
-
-    stream = redactor.stream(write)
-    while chunk := source.read(_CHUNK):
-        stream.write(chunk)
-    stream.close()

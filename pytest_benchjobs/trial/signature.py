@@ -70,27 +70,17 @@ def parts_of(
         OSError: a file of the scenario cannot be read.
     """
     config = limits.config
-    return {
-        "scenario": _digest(_scenario(scenario, secrets)),
-        "environment": _digest([_environment(scenario, secrets) | {"grading": limits.grading}]),
-        "scorers": _digest(
-            [
-                _VERSION,
-                *(_scorer(one, scorers, secrets) for one in scenario.scorers),
-                *_where_graded(scenario, secrets),
-            ]
-        ),
-        "agent": _digest(
-            [
-                spec.model_dump(mode="json", exclude={"params"}),
-                _command(command, agent, scenario.reference, secrets),
-            ]
-        ),
-        "parameters": _digest(
-            [{**config.params, **spec.params}, _from_host(config.env, secrets), sorted(given)]
-        ),
-        "limits": _digest(_limits(limits)),
+    graded = [_scorer(one, scorers, secrets) for one in scenario.scorers]
+    called = _command(command, agent, scenario.reference, secrets)
+    parts: dict[str, list[Any]] = {
+        "scenario": _scenario(scenario, secrets),
+        "environment": [_environment(scenario, secrets) | {"grading": limits.grading}],
+        "scorers": [_VERSION, *graded, *_where_graded(scenario, secrets)],
+        "agent": [spec.model_dump(mode="json", exclude={"params"}), called],
+        "parameters": [{**config.params, **spec.params}, _from_host(config.env, secrets), sorted(given)],
+        "limits": _limits(limits),
     }
+    return {name: _digest(part) for name, part in parts.items()}
 
 
 def signature(scenario: Scenario, parts: Mapping[str, str], image_key: str) -> Signature:

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_benchjobs.cli import _doctor_checks as findings
 from pytest_benchjobs.model.owner import current_owner
-from pytest_benchjobs.report.documents.doctor import Health
+from pytest_benchjobs.report.documents.machine import Health
 from pytest_benchjobs.sandbox.docker import creating
 from pytest_benchjobs.sandbox.docker.health import engine_facts, limits_missing
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider

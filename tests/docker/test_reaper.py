@@ -120,7 +120,7 @@ def test_a_sweep_takes_what_is_dead_and_leaves_what_may_live(client: docker.APIC
         swept = sweep(Engine(), me)
         left = set(_containers(client, "test-sweep"))
         assert (left & gone, left & kept) == (set(), kept)
-        assert (swept.containers >= 3, swept.networks >= 1, swept.volumes >= 1) == (True, True, True)
+        assert swept >= 5
         assert client.networks(ids=[network]) == []
         assert not client.volumes(filters={"name": "bench-test-sweep"})["Volumes"]
     finally:

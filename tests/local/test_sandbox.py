@@ -90,6 +90,11 @@ def test_commands_run_as_root_in_the_workdir_with_the_variables_given(
     assert {"A=1", "B=3", "HOME=/root", "HOSTNAME=bench"} <= set(variables)
 
 
+def test_what_a_command_makes_can_be_read_by_others_as_in_a_container(start: Start) -> None:
+    _, out = sh(start(), "umask; touch file; mkdir directory; stat -c %a file directory")
+    assert out.split() == ["0022", "644", "755"]
+
+
 def test_output_comes_merged_and_standard_output_once_more(start: Start) -> None:
     both, one = bytearray(), bytearray()
     result = start().exec(

@@ -185,9 +185,9 @@ def measure() -> Iterator[tuple[str, float, str, str]]:
         with _upstream(PAUSE) as upstream, _routes(gateway, upstream, TRIALS) as bases:
             for _ in range(ROUNDS):  # in turns: what else the machine does hits both alike
                 direct.add([upstream] * TRIALS)
-                used = _processor_ms(gateway.pid)
+                used = _processor_ms(gateway._process.pid)
                 through.add(bases)
-                used = _processor_ms(gateway.pid) - used
+                used = _processor_ms(gateway._process.pid) - used
         for which, what in enumerate(("first byte", "whole answer")):
             added = through.median_ms(which) - direct.median_ms(which)
             yield (
@@ -207,9 +207,9 @@ def measure() -> Iterator[tuple[str, float, str, str]]:
         )
         with _upstream(0) as upstream, _routes(gateway, upstream, 1) as [base]:
             asyncio.run(_many(base, 500, 10))
-            before = _resident(gateway.pid)
+            before = _resident(gateway._process.pid)
             asyncio.run(_many(base, CALLS, 10))
-            after = _resident(gateway.pid)
+            after = _resident(gateway._process.pid)
         yield (
             f"gateway: memory after {CALLS:,} calls",
             after / before,

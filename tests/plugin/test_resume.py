@@ -110,6 +110,9 @@ def test_a_killed_job_is_finished(held: Bench, workers: tuple[str, ...]) -> None
         "mean_score": 25 / 30, "reused": 0, "cost_usd": None,
     }  # fmt: skip
     assert len(record["resumed_at"]) == 1
+    with HistoryReader.of(slow.path / "reports") as history:
+        kinds = [event.kind for event in history.events(job_id)]
+    assert [kind for kind in kinds if kind in ("created", "resumed")] == ["created", "resumed"]
     done.assert_outcomes(passed=25)
     done.stdout.fnmatch_lines([f"*job {job_id} taken up again", "*5 unsolved:"])
 

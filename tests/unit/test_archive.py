@@ -176,3 +176,12 @@ def test_what_has_to_be_readable_is_for_everybody_and_runs_no_more_than_before(t
     )
     assert modes(mode=0o500)["top"] == 0o500
     assert modes(mode=0o500)["top/plain"] == 0o600
+
+
+def test_a_directory_may_come_after_what_is_in_it_and_more_than_once(tmp_path: Path) -> None:
+    fetched = _unpack(
+        _tar(("o/a/b", FILE, b"1"), ("o/a", DIRECTORY, ""), ("o/a", DIRECTORY, ""), ("o/c", DIRECTORY, "")),
+        tmp_path / "out",
+    )
+    assert fetched == Fetched(("a/b",), 1, ())
+    assert (tmp_path / "out" / "c").is_dir()

@@ -67,6 +67,8 @@ def test_a_wrong_result_of_half_is_one() -> None:
         ({"oracle": "PPPPPP"}, "none"),
         ({"codex_a": "FFFFFF", "goose_b": "FFFFFF"}, "all-zero"),
         ({"codex_a": "PPPPPP"}, "all-one"),
+        ({"codex_a": "PPPPPP", "goose_b": "PFFFFF"}, "mixed"),
+        ({"codex_a": "FFFFFF", "goose_b": "PFFFFF"}, "mixed"),
         ({"codex_a": "PFFFFF", "goose_b": "FPFFFF"}, "all-equal"),
         ({"codex_a": "PFFFFF", "goose_b": "FPPFFF"}, "mixed"),
         ({"codex_a": "PFFFFF"}, "mixed"),

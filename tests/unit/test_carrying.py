@@ -160,3 +160,12 @@ def test_what_was_changed_outside_of_the_workdir_is_told_without_traces_of_runni
     assert outside({**changes, "/app/.git": 0, "/app/.git/HEAD": 0}, "/app") == ("/app/.git/HEAD",)
     assert outside(changes, "/") is None
     assert len(outside({f"/srv/{number}": 1 for number in range(99)}, "/app") or ()) == 20
+
+
+def test_as_many_bytes_and_files_as_the_limit_come_along_without_a_word(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = _engine(("app/a", FILE, b"12345"), ("app/b", FILE, b"12345"))
+    monkeypatch.setattr(carrying, "FILES", 2)
+    found, notes = _taken(opened, limit=10)
+    assert (list(found), notes) == (["app/a", "app/b"], "")

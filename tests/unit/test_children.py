@@ -51,7 +51,7 @@ def test_the_reaper(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_gateway() -> None:
     gateway = Gateway.start(GatewaySettings())
     try:
-        assert SECRET.encode() not in _environment(gateway.pid)
+        assert SECRET.encode() not in _environment(gateway._process.pid)
     finally:
         gateway.close()
 

@@ -522,6 +522,25 @@ class TestGithubFiles:
         )
         assert values == {"verdict": "regressed", "mean": "0.6250", "delta": "-7.1", "job": JOB, "exit": "10"}
 
+    def test_files_that_are_not_there_are_made(self, tmp_path: Path) -> None:
+        host, _ = github(tmp_path)
+        for name in ("summary", "output"):
+            (tmp_path / name).unlink(missing_ok=True)
+        told(host, summary="# ours\n")
+        assert (tmp_path / "summary").read_text() == "# ours\n"
+        assert (tmp_path / "output").read_text().startswith("verdict<<")
+
+    def test_a_summary_may_fill_a_step_to_its_last_byte(self, tmp_path: Path) -> None:
+        host, _ = github(tmp_path)
+        for name, there in (("summary", b""), ("summary", b"x" * 99)):
+            (tmp_path / name).write_bytes(there)
+            whole = "y" * (MIB - len(there) - 2) + "\n"
+            told(host, summary=whole)
+            assert (tmp_path / name).read_text().endswith(whole)
+            (tmp_path / name).write_bytes(there)
+            told(host, summary=f"yy{whole}")
+            assert not (tmp_path / name).read_text().endswith("y\n")
+
     def test_a_summary_is_cut_to_what_a_step_may_have(self, tmp_path: Path) -> None:
         host, _ = github(tmp_path)
         (tmp_path / "summary").write_text("x" * (MIB // 2))

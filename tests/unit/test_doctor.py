@@ -20,7 +20,7 @@ from pytest_benchjobs.cli import _doctor_checks as findings
 from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.report.documents import schema_of
-from pytest_benchjobs.report.documents.doctor import Finding, Health
+from pytest_benchjobs.report.documents.machine import Finding, Health
 from pytest_benchjobs.sandbox.docker.engine import Engine
 from pytest_benchjobs.sandbox.docker.health import EngineFacts
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider

@@ -18,7 +18,7 @@ import pytest
 
 from pytest_benchjobs.model.errors import AgentSetupFailed
 from pytest_benchjobs.sandbox.assembly import MACHINES as ASSEMBLIES
-from pytest_benchjobs.sandbox.assembly import Arm, Complaint, Register
+from pytest_benchjobs.sandbox.assembly import Complaint, Register, _Arm
 from pytest_benchjobs.sandbox.door import (
     DOOR,
     DOOR_FAILED,
@@ -262,7 +262,7 @@ def test_what_programs_decide_by_is_decided(tmp_path: Path, machine: str) -> Non
     assert struct.unpack("<II", out[8:]) == (process.pid, process.pid)
 
 
-ARM: dict[str, tuple[Callable[[Arm, int], object], str]] = {
+ARM: dict[str, tuple[Callable[[_Arm, int], object], str]] = {
     # mov x12, address; movk x12, 96, lsl 16; ldr x10, [x12]; the same to x11; cmp x10, x11; b.ne 0x2c
     "different": (
         lambda arm, at: arm.land(arm.jump_if_different(at, at + 8), 0x2C),
@@ -308,7 +308,7 @@ ARM: dict[str, tuple[Callable[[Arm, int], object], str]] = {
 def test_the_instructions_of_the_machine_that_this_is_not(operation: str) -> None:
     """They are as `aarch64-linux-gnu-objdump` reads them: without an emulator nothing else here would tell."""
     emit, code = ARM[operation]
-    arm = Arm()
+    arm = _Arm()
     at = arm.data(bytes(16))
     emit(arm, at)
     instructions = len(code.split())

@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ import requests
 
 from pytest_benchjobs.model.errors import ContainerLost, EngineError, EngineLost, EngineUnavailable
 from pytest_benchjobs.sandbox.docker.engine import Engine
-from pytest_benchjobs.sandbox.docker.transport import UnixAdapter
+from pytest_benchjobs.sandbox.docker.library import UnixAdapter
 
 
 class Scripted:
@@ -27,6 +28,7 @@ class Scripted:
         self.asked: list[bytes] = []
         self.answers: list[bytes] = []
         self.connections = 0
+        self.ended = 0
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(str(path))
         self._listening.listen(5)
@@ -51,6 +53,7 @@ class Scripted:
                 connection.sendall(answer)
                 if b"Connection: close" in answer or not answer:
                     return
+            self.ended += 1
 
     def close(self) -> None:
         for one in (self._listening, *self._opened):
@@ -122,7 +125,7 @@ def test_a_user_who_may_not_is_told_what_to_do(engine: Engine, monkeypatch: pyte
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pytest_benchjobs.sandbox.docker.reaper.UnixConnection.connect", refuse)
+    monkeypatch.setattr("pytest_benchjobs.sandbox.docker.reaper._UnixConnection.connect", refuse)
     with pytest.raises(EngineUnavailable, match="group `docker`"):
         engine.check()
 
@@ -322,7 +325,7 @@ def test_what_the_client_raises_is_told_by_what_was_known_before(engine: Engine)
 
 
 def _session(path: Path) -> tuple[requests.Session, UnixAdapter]:
-    session, adapter = requests.Session(), UnixAdapter(str(path), 20, 4)
+    session, adapter = requests.Session(), UnixAdapter(str(path), 20)
     session.mount("http+docker://", adapter)
     return session, adapter
 
@@ -334,6 +337,17 @@ def test_calls_about_several_containers_share_a_connection(path: Path, scripted:
         session.get(f"http+docker://localhost/containers/{number}/json")
     session.close()
     assert scripted.connections == 1
+
+
+def test_a_client_that_is_closed_keeps_no_connection(path: Path, scripted: Scripted) -> None:
+    session, _ = _session(path)
+    scripted.answers.append(http(200, {}, keep=True))
+    session.get("http+docker://localhost/version")
+    session.close()
+    deadline = time.monotonic() + 10
+    while not scripted.ended and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert scripted.ended == 1
 
 
 def test_a_call_in_another_thread_ends_when_its_connection_is_hung_up(path: Path, scripted: Scripted) -> None:

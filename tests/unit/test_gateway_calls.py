@@ -387,7 +387,7 @@ def test_an_agent_that_does_not_read_stops_the_endpoint_not_the_gateway(
             sent += len(block)
 
     def memory() -> int:
-        status = Path(f"/proc/{gateway.pid}/status").read_text()
+        status = Path(f"/proc/{gateway._process.pid}/status").read_text()
         return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) * 1024
 
     before = memory()

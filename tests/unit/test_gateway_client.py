@@ -45,7 +45,7 @@ def test_everything_it_makes_is_for_this_user_only_and_goes_with_it(tmp_path: Pa
             assert len(str(one.route.socket)) < 100
     assert not directory.exists()
     with pytest.raises(ProcessLookupError):
-        os.kill(gateway.pid, 0)
+        os.kill(gateway._process.pid, 0)
 
 
 def test_a_route_goes_with_its_trial(gateway: Gateway, model: Model) -> None:
@@ -108,7 +108,7 @@ def test_the_key_is_in_no_process_list(tmp_path: Path, model: Model, monkeypatch
     model.says(chat_answer())
     with running(tmp_path, forks=False, secrets={"X": KEY}) as gateway, agent(gateway, model) as one:
         assert one.chat().status == 200
-        process = Path(f"/proc/{gateway.pid}")
+        process = Path(f"/proc/{gateway._process.pid}")
         assert KEY.encode() not in (process / "environ").read_bytes()
         assert b"NO_PROXY=localhost" in (process / "environ").read_bytes()
         assert KEY.encode() not in (process / "cmdline").read_bytes()
@@ -121,7 +121,7 @@ def test_the_key_is_in_no_process_list(tmp_path: Path, model: Model, monkeypatch
 def test_when_it_dies_nobody_waits(tmp_path: Path, model: Model) -> None:
     with running(tmp_path) as gateway, agent(gateway, model) as one:
         assert not one.route.stop_asked()
-        os.kill(gateway.pid, signal.SIGKILL)
+        os.kill(gateway._process.pid, signal.SIGKILL)
         wait_until(one.route.stop_asked)
         with pytest.raises(GatewayLost, match="is not there"):
             one.route.close()
@@ -133,20 +133,20 @@ def test_when_it_dies_nobody_waits(tmp_path: Path, model: Model) -> None:
 
 def test_when_it_hangs_nobody_waits_for_long(tmp_path: Path, model: Model) -> None:
     with running(tmp_path) as gateway, agent(gateway, model) as one:
-        os.kill(gateway.pid, signal.SIGSTOP)
+        os.kill(gateway._process.pid, signal.SIGSTOP)
         try:
             with pytest.raises(TimeoutError, match="no answer from the model within"):
                 one.route.post("http://127.0.0.1:4180/openai/v1/chat/completions", {}, 0.05)
             with pytest.raises(GatewayLost, match=r"no answer within|timed out"):
                 open_route(gateway.address, "a/s/2", [], Terms(), timeout=0.05)
         finally:
-            os.kill(gateway.pid, signal.SIGCONT)
+            os.kill(gateway._process.pid, signal.SIGCONT)
 
 
 def test_its_last_words_are_passed_on(tmp_path: Path, model: Model) -> None:
     with running(tmp_path) as gateway, agent(gateway, model) as one:
         Path(gateway.address).with_name("log").write_text("MemoryError:\n it was too much\n")
-        os.kill(gateway.pid, signal.SIGKILL)
+        os.kill(gateway._process.pid, signal.SIGKILL)
         with pytest.raises(GatewayLost, match="its last words: MemoryError: it was too much"):
             one.route.close()
 
@@ -162,7 +162,7 @@ from pathlib import Path
 from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Terms, open_route
 gateway = Gateway.start(GatewaySettings())
 open_route(gateway.address, "a/s/1", [], Terms())
-print(gateway.pid, gateway.address, flush=True)
+print(gateway._process.pid, gateway.address, flush=True)
 time.sleep(60)
 """
 

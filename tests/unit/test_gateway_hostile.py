@@ -443,7 +443,7 @@ def test_a_body_that_never_ends_keeps_nobody_else_waiting(gateway: Gateway, mode
 
 
 def _memory(gateway: Gateway) -> int:
-    status = Path(f"/proc/{gateway.pid}/status").read_text()
+    status = Path(f"/proc/{gateway._process.pid}/status").read_text()
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) << 10
 
 
@@ -474,7 +474,7 @@ def test_what_is_small_until_it_is_parsed_does_not_fill_the_memory(
         assert one.chat().status == 200
     peak = next(
         int(line.split()[1])
-        for line in Path(f"/proc/{gateway.pid}/status").read_text().splitlines()
+        for line in Path(f"/proc/{gateway._process.pid}/status").read_text().splitlines()
         if line.startswith("VmHWM")
     )
     assert peak < 500 << 10

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import genai_prices
 import pytest
 
 from pytest_benchjobs.gateway import prices as prices_module
@@ -113,6 +114,38 @@ def test_who_is_not_a_public_provider_with_that_model_has_no_price(provider: str
 
 def test_counts_that_contradict_each_other_have_no_cost() -> None:
     assert load_prices().cost("openai", "gpt-5", Tokens(input=1, cached=5)) is None
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("anthropic", "claude-sonnet-4-5"),  # with a range of long calls
+        ("openai", "gpt-5"),
+        ("google", "gemini-2.5-pro"),
+        ("deepseek", "deepseek-chat"),  # with hours of the day
+        ("groq", "llama-3.3-70b-versatile"),  # says nothing of caches
+        ("perplexity", "sonar"),  # with a price of each request
+    ],
+)
+def test_a_call_costs_what_the_package_says(provider: str, model: str) -> None:
+    prices = load_prices()
+    for sent in (0, 1, 128_000, 200_000, 200_001, 272_001, 5_000_000):
+        half = sent // 2
+        for cached, written, hour in ((0, 0, 0), (half, 0, 0), (half, half, half // 2), (1, sent, 0)):
+            tokens = Tokens(sent, 777, cached, written, hour)
+            usage = genai_prices.Usage(
+                input_tokens=sent,
+                output_tokens=777,
+                cache_read_tokens=cached,
+                cache_write_tokens=written,
+                cache_write_1h_tokens=hour,
+            )
+            try:
+                said = float(genai_prices.calc_price(usage, model, provider_id=provider).total_price)
+            except ValueError:
+                assert prices.cost(provider, model, tokens) is None, tokens
+            else:
+                assert prices.cost(provider, model, tokens) == pytest.approx(said, rel=1e-12), tokens
 
 
 def test_a_table_of_ones_own_comes_first_and_others_stay(table: Path) -> None:

@@ -30,6 +30,8 @@ class Engine:
     def __init__(self, **images: str) -> None:
         self.images = images
         self.asked: list[str] = []
+        self.given: list[float] = []
+        """Timeouts of builds."""
 
     def get(self, path: str) -> Any:
         self.asked.append(path)
@@ -65,19 +67,17 @@ def built(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Tags that were built: each is there afterwards."""
     tags: list[str] = []
 
-    def build(
-        engine: Engine, recipe: Recipe, tag: str, timeout: float, log: Callable[[str], object], _: Any
-    ) -> None:
+    def build(engine: Engine, recipe: Recipe, tag: str, timeout: float, check: Callable[[], object]) -> None:
         tags.append(tag)
-        log(f"within {timeout:g} s\n")
+        engine.given.append(timeout)
         engine.images[tag] = f"sha256:of-{len(tags)}"
 
     monkeypatch.setattr(build_module, "build", build)
     return tags
 
 
-def _images(engine: Engine, log_dir: Path | None = None) -> Images:
-    return Images(engine, log_dir)  # type: ignore[arg-type]
+def _images(engine: Engine) -> Images:
+    return Images(engine)  # type: ignore[arg-type]
 
 
 def _dockerfile(directory: Path, text: str = "FROM base\n") -> Path:
@@ -162,13 +162,11 @@ def test_an_image_is_built_where_the_named_one_cannot_be_had_and_nobody_waits_fo
         build_timeout=77,
         build_args={"A": "1", "B": "2"},
     )
-    found = _images(engine, tmp_path / "logs").resolve(environment, {"named": "mine"}, {"A": "3"})
+    found = _images(engine).resolve(environment, {"named": "mine"}, {"A": "3"})
     assert pulled == [("mine", False)]
     assert (found.id, found.record.reference, found.record.key) == ("sha256:of-1", "Dockerfile", built[0])
     assert found.record.substituted == {}
-    (log,) = (tmp_path / "logs").iterdir()
-    assert log.read_text() == "within 77 s\n"
-    assert log.name == f"{built[0].removeprefix('benchjobs/').replace(':', '-')}.log"
+    assert engine.given == [77]
     # What was given for the job goes before the scenario's own.
     again = Environment(dockerfile=environment.dockerfile, build_args={"B": "2", "A": "3"})
     assert _images(engine).resolve(again, {}, {}).record.key == built[0]

@@ -127,6 +127,7 @@ def test_ten_thousand_cases_twice_are_ten_thousand(tmp_path: Path) -> None:
             '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]><testsuite name="&b;"/>',
             r"broken.xml: has a document type",
         ),
+        ('<!DOCTYPE x SYSTEM "other.dtd"><testsuite/>', r"broken.xml: has a document type"),
     ],
 )
 def test_a_broken_file_is_one_clear_error_that_names_it(tmp_path: Path, text: str, message: str) -> None:

@@ -268,6 +268,15 @@ def test_the_cache_of_the_loader_may_get_new_libraries_but_not_new_places() -> N
     assert leads_elsewhere(_cache(libc_so_6="/opt/libc.so.6"), original, core_only=True)
 
 
+def test_a_cache_of_nothing_is_one() -> None:
+    assert libraries(_cache()) == {}
+    with pytest.raises(ValueError, match="not a cache"):
+        libraries(_cache()[:-1])
+    whole = _cache(libx_so_1="/x", liby_so_1="/y")
+    with pytest.raises(ValueError, match="cut"):
+        libraries(whole[: 48 + 2 * 24 - 1])
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"ld.so-1.7.0", _cache(libx_so_1="/x")[:60], b"glibc-ld.so.cache1.1" + b"\xff" * 60]
 )

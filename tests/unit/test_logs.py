@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import pytest_benchjobs as benchjobs
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.result import Origin
-from pytest_benchjobs.report.documents.logs import TrialLog
+from pytest_benchjobs.report.documents.jobs import TrialLog
 from pytest_benchjobs.report.export import rows
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.copying import directory_name, inside

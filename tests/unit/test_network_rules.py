@@ -103,6 +103,7 @@ def test_rules_go_with_their_network_unless_it_is_known_that_there_are_none(
 ) -> None:
     made = {
         "Id": "0123456789ab",
+        "Created": "2026-01-01T00:00:00Z",
         "IPAM": {"Config": [{"Subnet": "198.19.0.0/20"}]},
         "Labels": {network.NETWORK_LABEL: "public"},
     }

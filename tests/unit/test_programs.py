@@ -150,3 +150,146 @@ def test_very_many_files_of_a_directory_are_taken_out_of_the_image_at_once(
     undone, put, taken = _restored(monkeypatch, image, {}, changes)
     assert undone == put == set(changes)
     assert len(taken) == times
+
+
+class _Added(Engine):
+    """Notes the whole of what is put in: kind, target of a link, and content."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.members: dict[str, tuple[bytes, str, bytes]] = {}
+
+    def put_archive(self, container: str, path: str, archive: IO[bytes]) -> None:
+        with tarfile.open(fileobj=archive) as tar:
+            for member in tar:
+                content = tar.extractfile(member) if member.isreg() else None
+                found = b"" if content is None else content.read()
+                self.members[f"/{member.name}"] = (member.type, member.linkname, found)
+
+
+FILE, MADE, LINKED = tarfile.REGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE
+LIBRARY = "/usr/local/lib/python3.11/dist-packages"
+PYTHON = {
+    "/usr/bin/python3": b"",
+    "/usr/lib/python3.11/pathlib.py": b"",
+    "/usr/lib/python3/dist-packages/yaml/__init__.py": b"",
+}
+
+
+def _judged(
+    monkeypatch: pytest.MonkeyPatch,
+    added: list[str],
+    image: dict[str, bytes],
+    *,
+    now: dict[str, bytes] | None = None,
+    links: tuple[str, ...] = (),
+    packages: bool = False,
+) -> tuple[tuple[str, ...], dict[str, tuple[bytes, str, bytes]]]:
+    """What is undone of additions, and what is put in for it."""
+    monkeypatch.setattr(_Image, "files", image)
+    monkeypatch.setattr(_Image, "target", lambda _, path: "/usr/bin/python3.11" if "python" in path else path)
+    monkeypatch.setattr(programs, "Original", _Image)
+    monkeypatch.setattr(programs._Restoring, "_read_now", lambda _, path: (now or {}).get(path))
+    monkeypatch.setattr(
+        programs._Restoring, "_kind_now", lambda _, path: programs.LINK if path in links else "file"
+    )
+    engine, places = _Added(), Places.of({}, "/app", Restoring(packages=packages))
+    client = cast("docker.APIClient", cast("Any", engine))
+    undone = restore(client, "c", IMAGE, {}, places, dict.fromkeys(added, ADDED))
+    return undone, engine.members
+
+
+@pytest.mark.parametrize(
+    ("added", "put", "undone"),
+    [
+        # A program in front of one of the image leads there; others stay.
+        (["/usr/local/bin/bash"], {"/usr/local/bin/bash": (LINKED, "/usr/bin/bash", b"")}, None),
+        (["/usr/local/bin/new"], {}, ()),
+        (["/usr/bin/new"], {}, ()),
+        # A module in front of one of the image becomes something that nobody imports.
+        ([f"{LIBRARY}/pathlib.py"], {f"{LIBRARY}/pathlib.py": (MADE, "", b"")}, None),
+        ([f"{LIBRARY}/other.py"], {}, ()),
+        # So does a package, as a whole.
+        (
+            [f"{LIBRARY}/pathlib", f"{LIBRARY}/pathlib/__init__.py"],
+            {f"{LIBRARY}/pathlib": (FILE, "", b"")},
+            (f"{LIBRARY}/pathlib",),
+        ),
+        # Parts of a package that is new may be called as anything.
+        ([f"{LIBRARY}/other", f"{LIBRARY}/other/__init__.py", f"{LIBRARY}/other/pathlib.py"], {}, ()),
+        # What every Python runs is emptied; what is compiled too, but in new packages.
+        ([f"{LIBRARY}/x.pth"], {f"{LIBRARY}/x.pth": (FILE, "", b"")}, None),
+        ([f"{LIBRARY}/sitecustomize.py"], {f"{LIBRARY}/sitecustomize.py": (FILE, "", b"")}, None),
+        (
+            ["/usr/lib/python3/dist-packages/yaml/__pycache__/x.pyc"],
+            {"/usr/lib/python3/dist-packages/yaml/__pycache__/x.pyc": (FILE, "", b"")},
+            (),
+        ),
+        (
+            [f"{LIBRARY}/other", f"{LIBRARY}/other/__init__.py", f"{LIBRARY}/other/__pycache__", f"{LIBRARY}/other/__pycache__/x.pyc"],
+            {},
+            (),
+        ),
+        # Modules of Node above everything go as a whole, and once.
+        (["/node_modules/a/index.js", "/node_modules/b.js"], {"/node_modules": (FILE, "", b"")}, ("/node_modules",)),
+        # In a directory that goes nothing needs to be emptied.
+        (
+            [f"{LIBRARY}/pathlib", f"{LIBRARY}/pathlib/__init__.py", f"{LIBRARY}/pathlib/sitecustomize.py"],
+            {f"{LIBRARY}/pathlib": (FILE, "", b"")},
+            (f"{LIBRARY}/pathlib",),
+        ),
+    ],
+)  # fmt: skip
+def test_what_becomes_of_additions(
+    monkeypatch: pytest.MonkeyPatch,
+    added: list[str],
+    put: dict[str, tuple[bytes, str, bytes]],
+    undone: tuple[str, ...] | None,
+) -> None:
+    found = _judged(monkeypatch, added, {**PYTHON, "/usr/bin/bash": b""})
+    assert found == (tuple(put) if undone is None else undone, put)
+
+
+def test_a_way_to_what_is_loaded_may_be_made_but_be_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
+    way = "/usr/local/lib/python3.11"
+    assert _judged(monkeypatch, [way], PYTHON) == ((), {})
+    assert _judged(monkeypatch, [way], PYTHON, links=(way,)) == ((way,), {way: (MADE, "", b"")})
+
+
+ENTRY_POINTS = b"[console_scripts]\nx = y\n [pytest11]\nbad = bad\n[other]\nz = z\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "put"),
+    [
+        (ENTRY_POINTS, (FILE, "", b"[console_scripts]\nx = y\n[other]\nz = z\n")),
+        (b"[console_scripts]\nx = y\n", None),
+        (None, (MADE, "", b"")),  # no ordinary file, or too large
+    ],
+)
+def test_a_plugin_of_pytest_that_was_installed_is_not_loaded(
+    monkeypatch: pytest.MonkeyPatch, content: bytes | None, put: tuple[bytes, str, bytes] | None
+) -> None:
+    path = f"{LIBRARY}/bad-1.dist-info/entry_points.txt"
+    now = {} if content is None else {path: content}
+    undone, members = _judged(monkeypatch, [path], PYTHON, now=now)
+    assert undone == (() if put is None else (path,))
+    assert members == ({} if put is None else {path: put})
+
+
+def test_a_python_that_was_installed_has_what_is_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = "/usr/local/lib/python3.12"
+    own = [root, f"{root}/pathlib.py", f"{root}/site-packages", f"{root}/site-packages/x.pth"]
+    assert _judged(monkeypatch, own, PYTHON) == ((), {})
+    # Where there is a root already, or none of its own version, others load from it.
+    undone, _ = _judged(monkeypatch, own[1:], PYTHON)
+    assert f"{root}/site-packages/x.pth" in undone
+
+
+def test_what_a_program_got_in_front_of_has_to_be_there_under_that_very_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    added = ["/usr/local/bin/bash"]
+    assert _judged(monkeypatch, added, {"/bin/other": b""}) == ((), {})
+    _, put = _judged(monkeypatch, added, {"/sbin/bash": b"", "/bin/bash": b""})
+    assert put == {added[0]: (LINKED, "/sbin/bash", b"")}

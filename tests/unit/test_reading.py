@@ -14,7 +14,6 @@ from typing import Any
 import click
 import pytest
 
-from pytest_benchjobs.cli._units import ago, cost
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.event import Ended, PhaseBegan, Planned
 from pytest_benchjobs.model.job import JobStatus, Overrides
@@ -23,6 +22,7 @@ from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.result import Origin, Outcome
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.markdown import summary_markdown
+from pytest_benchjobs.report.units import ago, cost
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
 from pytest_benchjobs.store.layout import JobLayout, Layout

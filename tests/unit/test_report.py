@@ -19,11 +19,12 @@ from pytest_benchjobs.model.job import JobConfig, JobStatus, Totals
 from pytest_benchjobs.model.result import Failure as Why
 from pytest_benchjobs.model.result import Outcome, Phase, ScorerResult, TrialResult, Usage
 from pytest_benchjobs.report.code_span import code
-from pytest_benchjobs.report.console import describe, duration, failure_text, number, render_table
+from pytest_benchjobs.report.console import describe, failure_text, render_table
 from pytest_benchjobs.report.junit import case_names, junit_xml
 from pytest_benchjobs.report.markdown import SIZE_LIMIT, summary_markdown
 from pytest_benchjobs.report.properties import properties
-from pytest_benchjobs.report.summary import AgentRow, by_agent, percent, totals
+from pytest_benchjobs.report.summary import AgentRow, by_agent, totals
+from pytest_benchjobs.report.units import duration, number, percent
 from pytest_benchjobs.report.write import write_reports
 from pytest_benchjobs.store import files
 from pytest_benchjobs.store.bundle import JobBundle

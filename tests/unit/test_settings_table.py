@@ -24,6 +24,8 @@ from pytest_benchjobs.settings.parse import parse
 from pytest_benchjobs.settings.setting import KINDS, Setting
 from pytest_benchjobs.settings.table import ALIASES, BY_NAME, GROUPS, IN_FILES, SETTINGS
 
+from .setting_examples import EXAMPLES
+
 DOCS = Path(__file__).parents[2] / "docs"
 ELSEWHERE = {"profile", "job_file", "env_file", "dir", "per_benchmark", "exclude"}
 """They say where settings or results are, or belong to another one; other tests are about them."""
@@ -51,7 +53,7 @@ def place(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
 def as_typed(setting: Setting) -> bool | str | tuple[str, ...]:
     if setting.kind == "flag":
         return True
-    return setting.example if setting.many else setting.example[0]
+    return EXAMPLES[setting.name] if setting.many else EXAMPLES[setting.name][0]
 
 
 def on_line(settings: Iterable[Setting]) -> tuple[str, ...]:
@@ -62,7 +64,7 @@ def in_ini(settings: Iterable[Setting]) -> str:
     lines = ["[pytest]"]
     for setting in settings:
         typed = as_typed(setting)
-        texts = ["true"] if typed is True else setting.example
+        texts = ["true"] if typed is True else EXAMPLES[setting.name]
         lines.append(f"{setting.option} =" + "".join(f"\n    {text}" for text in texts))
     return "\n".join(lines) + "\n"
 
@@ -71,17 +73,17 @@ def in_file(setting: Setting) -> Any:
     """The example as a file has it."""
     typed = as_typed(setting)
     if setting.kind in ("whole", "number", "most", "extra"):
-        return json.loads(setting.example[0])
+        return json.loads(EXAMPLES[setting.name][0])
     if setting.kind == "matrix":
-        name, _, values = setting.example[0].partition("=")
+        name, _, values = EXAMPLES[setting.name][0].partition("=")
         return {"parameters": {name: json.loads(f"[{values}]")}}
     if setting.kind in ("rates", "floors"):
-        pairs = [text.rpartition("=") for text in setting.example]
+        pairs = [text.rpartition("=") for text in EXAMPLES[setting.name]]
         return {
             name or "*": json.loads(value) if setting.kind == "rates" else value for name, _, value in pairs
         }
     if setting.written.merge == "merge" or setting.kind == "pairs":
-        return dict(text.split("=", 1) for text in setting.example)
+        return dict(text.split("=", 1) for text in EXAMPLES[setting.name])
     return list(typed) if isinstance(typed, tuple) else typed
 
 
@@ -151,7 +153,9 @@ def test_the_console_says_the_same_as_the_command_line(
     typed = ["--all"]
     for one in settings:
         flag = one.flags[which].partition("/")[0]
-        typed += [flag] if one.kind == "flag" else [part for text in one.example for part in (flag, text)]
+        typed += (
+            [flag] if one.kind == "flag" else [part for text in EXAMPLES[one.name] for part in (flag, text)]
+        )
     call = run_request(run.make_context("run", typed).params).call
     for name_, value in call.env.items():
         monkeypatch.setenv("BENCHJOBS_ENV", json.dumps({name_: value}))
@@ -180,7 +184,7 @@ def test_every_setting_has_what_its_row_needs() -> None:
     for one in SETTINGS:
         assert one.kind in KINDS
         assert one.hidden or not one.on_line or one.help
-        assert one.example or one.kind == "flag" or one.hidden or one.name in ELSEWHERE, one.name
+        assert one.name in EXAMPLES or one.kind == "flag" or one.hidden or one.name in ELSEWHERE, one.name
         if one.kind in ("whole", "number", "most", "choice") and not one.gate:
             assert one.name in JobConfig.model_fields, f"{one.name} needs a typed field"
 

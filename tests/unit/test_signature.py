@@ -36,6 +36,7 @@ from pytest_benchjobs.trial.prepare import Services, prepare
 from pytest_benchjobs.trial.signature import content_of, graded_anew, signature
 
 from .records import OWNER
+from .setting_examples import EXAMPLES
 
 KEY = "sha256:image"
 
@@ -193,7 +194,8 @@ def test_what_does_not_decide_changes_nothing(what: str, world: World) -> None:
 )
 def test_a_setting_of_a_job_is_in_the_part_that_its_row_names(setting: Setting, world: World) -> None:
     before = world.parts()
-    typed = setting.example if setting.many else (*setting.example, True)[0]
+    written = EXAMPLES.get(setting.name, ())
+    typed = written if setting.many else (*written, True)[0]
     world.config[setting.name] = parse(setting, typed, setting.flag)
     after = world.parts()
     assert {name for name in before if before[name] != after[name]} == {setting.signed} - {None}

@@ -24,15 +24,6 @@ def test_output_is_the_same_however_the_stream_is_cut(frames: list[tuple[int, by
     for start in range(0, len(wire), step):
         demultiplexer.feed(wire[start : start + step])
     assert bytes(output) == b"".join(data for _, data in frames)
-    assert demultiplexer.between_frames
-
-
-def test_a_stream_that_ends_in_a_frame_is_noticed() -> None:
-    demultiplexer = Demultiplexer(lambda data: None)
-    demultiplexer.feed(_frame(b"hello")[:-1])
-    assert not demultiplexer.between_frames
-    demultiplexer.feed(b"o\x01")
-    assert not demultiplexer.between_frames
 
 
 def test_draining_ends_with_the_stream() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.cli._table import Cell, Column, marks, paint, render
+from pytest_benchjobs.report.table import Cell, Column, marks, paint, render, tabulate
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=40)
 
@@ -63,6 +63,17 @@ def test_spare_columns_go_where_cutting_is_not_enough() -> None:
         ["A", "B"],
         ["A"],
     ]
+
+
+def test_rare_columns_go_where_all_of_their_cells_are_0() -> None:
+    shown = [
+        (Column("A"), lambda item: item[0]),
+        (Column("LOST", number=True, rare=True, spare=True), lambda item: str(item[1])),
+        (Column("B"), lambda item: Cell(item[0])),
+    ]
+    assert list(tabulate([("x", 0), ("y", 0)], 80, shown)) == ["A  B", "x  x", "y  y"]
+    assert list(tabulate([("x", 0), ("y", 2)], 80, shown)) == ["A  LOST  B", "x     0  x", "y     2  y"]
+    assert list(tabulate([("x", 0), ("y", 0)], 1, shown)) == ["A  B", "x  x", "y  y"]
 
 
 def test_titles_are_broken_before_anything_is_cut() -> None:

@@ -58,6 +58,13 @@ def test_clean(text: str, cleaned: str) -> None:
     assert clean(text) == cleaned
 
 
+@pytest.mark.parametrize(
+    "text", [" a b", "a b ", "\ta b", "a  b", "a\nb", " a b\n", "a\u00a0b".replace("\u00a0", " ")]
+)
+def test_a_line_has_no_blanks_at_its_ends_and_single_ones_within(text: str) -> None:
+    assert one_line(text) == "a b"
+
+
 def test_a_cut_says_how_much_is_missing() -> None:
     text = "a" * 500 + "b" * 500
     shortened = cut(text, 100)

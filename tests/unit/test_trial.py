@@ -444,9 +444,11 @@ def test_services_of_the_set_up_run_again_before_grading_and_the_health_check_is
     bench.provider.faults["adopt_processes"] = lambda inner: running.pop(0) if running else ()
     health = HealthCheck(command="test -d .", interval=0.01)
     bench.run("nop", environment={"setup": ("true start", "true other"), "healthcheck": health})
-    calls = [call for call in bench.provider.calls if call.startswith(("exec", "end_"))]
+    calls = [call for call in bench.provider.calls if call.startswith(("exec", "end_", "adopt"))]
+    # What runs after a step is the scenario's own: no agent left it, and no scorer.
     assert calls == [
-        "exec true start", "exec true other", "exec test -d .", "end_processes", "exec true start", "exec test -d .",
+        "exec true start", "adopt_processes", "exec true other", "adopt_processes", "exec test -d .",
+        "end_processes", "exec true start", "adopt_processes", "exec test -d .",
         f"exec {RIGHT.script}",
     ]  # fmt: skip
 
@@ -1044,6 +1046,46 @@ def test_patterns_of_a_trial_bring_so_many_files_and_no_more(
     assert result.notes == (
         "artifact a*: patterns have brought 5 files: 1 of 3 paths are left out",
         "artifact b*: patterns have brought 5 files: 1 of 1 paths are left out",
+    )
+
+
+@pytest.mark.parametrize(("size", "more"), [(299, False), (300, True), (301, True)])
+def test_a_list_of_names_is_read_to_its_limit_in_whatever_pieces_it_comes(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, size: int, more: bool
+) -> None:
+    monkeypatch.setattr(artifacts, "_LIST_LIMIT", 300)
+    listed = b"".join(b"%03d.log\0" % number for number in range(99))[:size]
+
+    def tell(inner: FakeSandbox, argv: Any, *, sink: Any, **kwargs: Any) -> ExecResult:
+        for place in range(0, len(listed), 7):
+            sink(listed[place : place + 7])
+        # What comes beyond it must not become a name together with what was cut.
+        for piece in (b"x.log\0", b"\0") if more else ():
+            sink(piece)
+        return ExecResult(0, timed_out=False, seconds=0.1)
+
+    notes: list[str] = []
+    provider = bench.provider
+    sandbox = provider.start(SandboxSpec(Environment(image="x"), {}, "none", 60), lambda _: None)
+    provider.faults["exec"] = tell
+    names = artifacts._matches(sandbox, "/app", "*.log", notes)
+    sandbox.remove()
+    assert names == [f"{number:03}.log" for number in range(size // 8 if size <= 300 else 300 // 8)]
+    assert bool(notes) is more
+
+
+@pytest.mark.parametrize(("count", "more"), [(3, False), (4, True)])
+def test_a_pattern_matches_so_many_paths_and_says_where_there_are_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, count: int, more: bool
+) -> None:
+    monkeypatch.setattr(artifacts, "MATCH_LIMIT", 3)
+    names = " ".join(f"{number}.log" for number in range(count))
+    result = bench.run(
+        f"command:touch {names}; echo right > out.txt", artifacts=(ArtifactSpec(source="*.log"),)
+    )
+    assert result.artifacts == ("0.log", "1.log", "2.log")
+    assert result.notes == (
+        ("artifact *.log matches more than 3 paths: the rest is left out",) if more else ()
     )
 
 

@@ -6,20 +6,16 @@ from typing import Any
 
 from ...model.ending import Ending
 from .lines import Event
-from .reader import Said, failed
-from .trajectory import FinalMetrics, Trajectory
+from .reader import Reader, failed
+from .trajectory import FinalMetrics
 from .values import added, at, count_at, items_at, money_at, text_at, text_of
 
 
-class ClaudeCode:
+class ClaudeCode(Reader):
     """Reads events of type `system`, `assistant`, `user` and `result`. Only the last tells what was used."""
 
-    def __init__(self, trajectory: Trajectory) -> None:
-        self._trajectory = trajectory
-        self._said: Said | None = None
-
     def event(self, event: Event) -> None:
-        """One more event."""
+        """Take one more event."""
         kind = event["type"]
         if kind == "system" and event.get("subtype") == "init":
             self._trajectory.about(
@@ -31,10 +27,6 @@ class ClaudeCode:
             self._user(at(event, "message", "content"))
         elif kind == "result":
             self._result(event)
-
-    def end(self) -> Said | None:
-        """Ending and message."""
-        return self._said
 
     def _assistant(self, event: Event) -> None:
         key = text_at(event, "message", "id")[:100]

@@ -8,24 +8,23 @@ from typing import Any
 
 from ...model.ending import Ending
 from .lines import Event
-from .reader import Said, failed
+from .reader import Reader, Said, failed
 from .trajectory import FinalMetrics, Trajectory
 from .values import count_at, items_at, money_at, text_at, text_of
 
 _UNFINISHED = 500
 
 
-class Codex:
+class Codex(Reader):
     """Reads events of threads, turns and items. An item is told of when it begins and once more when it is complete."""
 
     def __init__(self, trajectory: Trajectory) -> None:
-        self._trajectory = trajectory
-        self._said: Said | None = None
+        super().__init__(trajectory)
         self._begun: dict[str, Mapping[str, Any]] = {}
         self._error = ""
 
     def event(self, event: Event) -> None:
-        """One more event."""
+        """Take one more event."""
         kind = event["type"]
         item = event.get("item")
         if kind == "item.started" and isinstance(item, dict) and len(self._begun) < _UNFINISHED:

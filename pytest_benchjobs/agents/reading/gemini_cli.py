@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from ...model.ending import Ending
 from .lines import Event
-from .reader import Said, failed
-from .trajectory import FinalMetrics, Trajectory
+from .reader import Reader, failed
+from .trajectory import FinalMetrics
 from .values import count_at, text_at, text_of
 
 
-class GeminiCli:
+class GeminiCli(Reader):
     """Reads events of type `init`, `message`, `tool_use`, `tool_result`, `error` and `result`."""
 
-    def __init__(self, trajectory: Trajectory) -> None:
-        self._trajectory = trajectory
-        self._said: Said | None = None
-        self._error = ""
+    _error = ""
 
     def event(self, event: Event) -> None:
-        """One more event."""
+        """Take one more event."""
         kind = event["type"]
         if kind == "init":
             self._trajectory.about(model=text_at(event, "model"))
@@ -39,10 +36,6 @@ class GeminiCli:
             self._trajectory.say("system", self._error, separator="\n")
         elif kind == "result":
             self._result(event)
-
-    def end(self) -> Said | None:
-        """Ending and message."""
-        return self._said
 
     def _result(self, event: Event) -> None:
         stats = event.get("stats")

@@ -7,8 +7,8 @@ from typing import Any
 
 from ...model.ending import Ending
 from .lines import Event
-from .reader import Said, failed
-from .trajectory import FinalMetrics, Trajectory
+from .reader import Reader, Said, failed
+from .trajectory import FinalMetrics
 from .values import at, count_at, items_at, money_at, text_at, text_of
 
 _ERRORS = ("Ran into this error:", "Network error:")
@@ -17,19 +17,16 @@ _ADVICE = ("Please retry if you think", "Please resend your message")
 _BEGINNING = 2000
 
 
-class Goose:
+class Goose(Reader):
     """Reads events of type `message`, `error` and `complete`. Most errors it tells of in the words of the assistant."""
 
-    def __init__(self, trajectory: Trajectory) -> None:
-        self._trajectory = trajectory
-        self._key = ""
-        self._words = ""
-        """The beginning of what was said last, unless the model said it."""
-        self._error = ""
-        self._complete = False
+    _key = _error = ""
+    _words = ""
+    """The beginning of what was said last, unless the model said it."""
+    _complete = False
 
     def event(self, event: Event) -> None:
-        """One more event."""
+        """Take one more event."""
         kind = event["type"]
         if kind == "message":
             self._message(event.get("message"))
@@ -57,10 +54,8 @@ class Goose:
         return (Ending.TURN_LIMIT, words) if words.startswith(_TURN_LIMIT) else (Ending.SUCCESS, None)
 
     def _message(self, message: Any) -> None:
-        if (
-            at(message, "metadata", "userVisible") is False
-            and at(message, "metadata", "agentVisible") is False
-        ):
+        about = at(message, "metadata")
+        if at(about, "userVisible") is False and at(about, "agentVisible") is False:
             return
         from_user = text_at(message, "role") == "user"
         key = text_at(message, "id")[:100]
@@ -81,9 +76,9 @@ class Goose:
             elif from_user:
                 self._trajectory.say("user", text_of(part), key=key, separator="\n")
             else:
-                self._said(text_of(part), key, by_model=at(message, "metadata", "inference") is not None)
+                self._add_words(text_of(part), key, by_model=at(about, "inference") is not None)
 
-    def _said(self, text: str, key: str, *, by_model: bool) -> None:
+    def _add_words(self, text: str, key: str, *, by_model: bool) -> None:
         self._trajectory.say("agent", text, key=key)
         if by_model:
             # It may speak of errors as it likes.

@@ -37,7 +37,6 @@ def events(file: BinaryIO) -> Iterator[Event | Noise | Gap]:
 
     Raises:
         OSError: it cannot be read.
-
     """
     while line := file.readline(LINE_LIMIT):
         if len(line) == LINE_LIMIT and not line.endswith(b"\n"):

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from ...model.ending import Ending
 from .lines import Event
-from .reader import Said, failed
-from .trajectory import FinalMetrics, Metrics, Trajectory
-from .values import added, count_at, money_at, text_at
+from .reader import Reader, failed
+from .trajectory import Metrics
+from .values import added, at, count_at, money_at, text_at
 
 
-class OpenCode:
+class OpenCode(Reader):
     """Reads events of type `text`, `reasoning`, `tool_use`, `step_finish` and `error`. It has no summary at its end."""
 
-    def __init__(self, trajectory: Trajectory) -> None:
-        self._trajectory = trajectory
-        self._said: Said | None = None
-        self._cost: float | None = None
-
     def event(self, event: Event) -> None:
-        """One more event."""
+        """Take one more event."""
         kind, part = event["type"], event.get("part")
         key = text_at(part, "messageID")[:100]
         if kind == "text":
@@ -26,12 +21,8 @@ class OpenCode:
         elif kind == "reasoning":
             self._trajectory.think(text_at(part, "text"), key=key)
         elif kind == "tool_use":
-            identity, state = (
-                text_at(part, "callID"),
-                (part or {}).get("state") if isinstance(part, dict) else None,
-            )
-            arguments = state.get("input") if isinstance(state, dict) else None
-            self._trajectory.call(identity, text_at(part, "tool"), arguments, key=key)
+            identity, state = text_at(part, "callID"), at(part, "state")
+            self._trajectory.call(identity, text_at(part, "tool"), at(state, "input"), key=key)
             if text_at(state, "status") in ("completed", "error"):
                 self._trajectory.result(identity, text_at(state, "output") or text_at(state, "error"))
         elif kind == "step_finish":
@@ -39,10 +30,6 @@ class OpenCode:
         elif kind == "error":
             message = text_at(event, "error", "data", "message") or text_at(event, "error", "name")
             self._said = failed(message, count_at(event, "error", "data", "statusCode"))
-
-    def end(self) -> Said | None:
-        """Ending and message."""
-        return self._said
 
     def _finish(self, event: Event, reason: str) -> None:
         part = event.get("part")
@@ -57,16 +44,11 @@ class OpenCode:
             cached_tokens=cached,
         )
         self._trajectory.measured(step)
-        totals = self._trajectory.totals
         # A price of 0 is what it says of models it knows no price of.
-        if (cost := money_at(part, "cost")) is not None and (cost or self._cost):
-            self._cost = (self._cost or 0.0) + cost
-        self._trajectory.totals = FinalMetrics(
-            total_prompt_tokens=added(totals.total_prompt_tokens, step.prompt_tokens),
-            total_completion_tokens=added(totals.total_completion_tokens, step.completion_tokens),
-            total_cached_tokens=added(totals.total_cached_tokens, step.cached_tokens),
-            total_cost_usd=self._cost,
-        )
+        if cost := money_at(part, "cost"):
+            totals = self._trajectory.totals
+            update = {"total_cost_usd": (totals.total_cost_usd or 0.0) + cost}
+            self._trajectory.totals = totals.model_copy(update=update)
         if reason == "stop":
             self._said = Ending.SUCCESS, None
         elif reason == "content-filter":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...model.ending import Ending
 from .lines import Event
-from .reader import Said, failed
-from .trajectory import FinalMetrics, Metrics, Trajectory
-from .values import added, count_at, items_at, text_at
+from .reader import Reader, failed
+from .trajectory import Metrics
+from .values import count_at, items_at, text_at
 
 _REASONS = {
     "done": Ending.SUCCESS,
@@ -18,15 +18,11 @@ _REASONS = {
 }
 
 
-class Own:
+class Own(Reader):
     """Reads events of type `begin`, `system`, `user`, `answer`, `result` and `end`."""
 
-    def __init__(self, trajectory: Trajectory) -> None:
-        self._trajectory = trajectory
-        self._said: Said | None = None
-
     def event(self, event: Event) -> None:
-        """One more event."""
+        """Take one more event."""
         kind = event["type"]
         if kind == "begin":
             self._trajectory.about(version=text_at(event, "version"), model=text_at(event, "model"))
@@ -41,10 +37,6 @@ class Own:
         elif kind == "end":
             self._end(event)
 
-    def end(self) -> Said | None:
-        """Ending and message."""
-        return self._said
-
     def _answer(self, event: Event) -> None:
         key = f"answer-{count_at(event, 'turn')}"
         self._trajectory.think(text_at(event, "reasoning"), key=key)
@@ -58,12 +50,6 @@ class Own:
         )
         if step != Metrics():
             self._trajectory.measured(step)
-        totals = self._trajectory.totals
-        self._trajectory.totals = FinalMetrics(
-            total_prompt_tokens=added(totals.total_prompt_tokens, step.prompt_tokens),
-            total_completion_tokens=added(totals.total_completion_tokens, step.completion_tokens),
-            total_cached_tokens=added(totals.total_cached_tokens, step.cached_tokens),
-        )
 
     def _end(self, event: Event) -> None:
         message = text_at(event, "message") or None

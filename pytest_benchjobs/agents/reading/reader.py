@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Protocol
 
 from ...model.ending import Ending
 from ...store.text import one_line
@@ -22,14 +21,20 @@ Said = tuple[Ending | None, str | None]
 """Ending of the agent, and a message about it."""
 
 
-class Reader(Protocol):
-    """Reader of the events of one agent."""
+class Reader(ABC):
+    """Reader of the events of one agent, which tells them to a trajectory."""
 
+    def __init__(self, trajectory: Trajectory) -> None:
+        self._trajectory = trajectory
+        self._said: Said | None = None
+
+    @abstractmethod
     def event(self, event: Event) -> None:
-        """One more event, of any shape."""
+        """Take one more event, of any shape."""
 
     def end(self) -> Said | None:
         """Ending and message; None when the final event is missing."""
+        return self._said
 
 
 def failed(message: str, status: int | None = None) -> Said:
@@ -41,7 +46,7 @@ def read_log(
     log: Path,
     trajectory: Path,
     *,
-    reader: Callable[[Trajectory], Reader],
+    reader: type[Reader],
     agent: str,
     version: str | None = None,
     model: str | None = None,
@@ -49,8 +54,7 @@ def read_log(
     """Read `log` and write `trajectory`.
 
     Without a final event its exit status and its score have to tell whether it has crashed: some programs lose what is
-    in their pipe when they end. A trajectory that cannot be written is left
-    out: the reading counts.
+    in their pipe when they end. A trajectory that cannot be written is left out: the reading counts.
     """
     try:
         with trajectory.open("wb") as file:

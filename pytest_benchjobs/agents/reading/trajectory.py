@@ -19,7 +19,7 @@ from pydantic import ConfigDict, RootModel
 from ...model.base import Model
 from ...model.ending import Ending
 from ...store.text import clean, one_line
-from .values import Count, Money, bounded
+from .values import Count, Money, added, bounded
 
 STEP_LIMIT = 20_000
 BYTE_LIMIT = 16 << 20
@@ -167,7 +167,6 @@ class Trajectory:
 
     Raises:
         OSError: from every method that writes.
-
     """
 
     def __init__(
@@ -227,11 +226,9 @@ class Trajectory:
     def result(self, identity: str, content: str) -> None:
         """Add the result of a call."""
         number = self._numbers.pop(identity[:200], None)
-        step = (
-            self._open
-            if self._open is not None and self._open.source == "agent"
-            else self._step("agent", None)
-        )
+        step = self._open
+        if step is None or step.source != "agent":
+            step = self._step("agent", None)
         if len(step.results) < CALL_LIMIT:
             here = any(call.tool_call_id == number for call in step.calls)
             step.results.append(
@@ -239,9 +236,16 @@ class Trajectory:
             )
 
     def measured(self, metrics: Metrics) -> None:
-        """Set the usage of the agent's last step."""
+        """Set the usage of the agent's last step, and add it to the totals."""
         if self._open is not None and self._open.source == "agent":
             self._open.metrics = metrics
+        totals = self.totals
+        update = {
+            "total_prompt_tokens": added(totals.total_prompt_tokens, metrics.prompt_tokens),
+            "total_completion_tokens": added(totals.total_completion_tokens, metrics.completion_tokens),
+            "total_cached_tokens": added(totals.total_cached_tokens, metrics.cached_tokens),
+        }
+        self.totals = totals.model_copy(update=update)
 
     def finish(self, ending: Ending | None, message: str | None) -> int:
         """Write what is left, and the last line. Returns how many steps there are."""

@@ -1,12 +1,13 @@
 """Models of the output of `-o json` and `-o yaml`, each versioned. `benchjobs schema NAME` prints its schema.
 
-A model goes into a module of this package, derives from `Document`, and gets a line in `DOCUMENTS`.
+A model goes into a module of this package, derives from `Document`, and gets a line in `DOCUMENTS`. Where it has the
+fields of what it is made of, `mirror` fills them. The row of `export` stands beside what writes it.
 """
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -20,28 +21,29 @@ DOCUMENTS = {
     "list": ("pytest_benchjobs.report.documents.jobs", "ListDocument"),
     "runs": ("pytest_benchjobs.report.documents.jobs", "RunsDocument"),
     "summary": ("pytest_benchjobs.report.documents.summary", "SummaryDocument"),
-    "detach": ("pytest_benchjobs.report.documents.detach", "DetachDocument"),
-    "logs": ("pytest_benchjobs.report.documents.logs", "LogsDocument"),
-    "export": ("pytest_benchjobs.report.documents.export", "ExportRow"),
-    "cancel": ("pytest_benchjobs.report.documents.cancel", "CancelDocument"),
-    "recover": ("pytest_benchjobs.report.documents.recover", "RecoverDocument"),
+    "detach": ("pytest_benchjobs.report.documents.jobs", "DetachDocument"),
+    "logs": ("pytest_benchjobs.report.documents.jobs", "LogsDocument"),
+    "export": ("pytest_benchjobs.report.export", "ExportRow"),
+    "cancel": ("pytest_benchjobs.report.documents.jobs", "CancelDocument"),
+    "recover": ("pytest_benchjobs.report.documents.jobs", "RecoverDocument"),
     "plan": ("pytest_benchjobs.report.documents.plan", "PlanDocument"),
-    "check": ("pytest_benchjobs.report.documents.check", "CheckDocument"),
-    "calibrate": ("pytest_benchjobs.report.documents.calibration", "CalibrationDocument"),
-    "doctor": ("pytest_benchjobs.report.documents.doctor", "DoctorDocument"),
+    "check": ("pytest_benchjobs.report.documents.benchmarks", "CheckDocument"),
+    "calibrate": ("pytest_benchjobs.report.documents.benchmarks", "CalibrationDocument"),
+    "doctor": ("pytest_benchjobs.report.documents.machine", "DoctorDocument"),
     "comparison": ("pytest_benchjobs.model.comparison", "Comparison"),
     "baselines": ("pytest_benchjobs.report.documents.baselines", "BaselinesDocument"),
     "baseline": ("pytest_benchjobs.report.documents.baselines", "BaselineDocument"),
     "baseline-file": ("pytest_benchjobs.model.baseline", "BaselineFile"),
     "gate": ("pytest_benchjobs.model.gate", "GateReport"),
-    "merge": ("pytest_benchjobs.report.documents.merge", "MergeDocument"),
-    "secret": ("pytest_benchjobs.report.documents.secret", "SecretsDocument"),
-    "agents": ("pytest_benchjobs.report.documents.agents", "AgentsDocument"),
-    "agent": ("pytest_benchjobs.report.documents.agents", "AgentDocument"),
+    "merge": ("pytest_benchjobs.report.documents.jobs", "MergeDocument"),
+    "secret": ("pytest_benchjobs.report.documents.machine", "SecretsDocument"),
+    "agents": ("pytest_benchjobs.report.documents.machine", "AgentsDocument"),
+    "agent": ("pytest_benchjobs.report.documents.machine", "AgentDocument"),
     "benchmarks": ("pytest_benchjobs.report.documents.benchmarks", "BenchmarksDocument"),
 }
 """Name -> module and class. The module is imported when its schema is asked for."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_Kind = TypeVar("_Kind", bound=Model)
 
 
 class Document(Model):
@@ -50,12 +52,17 @@ class Document(Model):
     schema_version: int = 1
 
 
+def mirror(kind: type[_Kind], source: object, **others: Any) -> _Kind:
+    """Make a document of `others`, and of what `source` has under the names of the other fields."""
+    names = kind.model_fields.keys() - others.keys() - {"schema_version"}  # which each kind counts by itself
+    return kind(**others, **{name: getattr(source, name) for name in names if hasattr(source, name)})
+
+
 def document_class(name: str) -> type[BaseModel]:
     """Return the model with a name of `DOCUMENTS`.
 
     Raises:
         KeyError: there is none.
-
     """
     module, class_name = DOCUMENTS[name]
     found: type[BaseModel] = getattr(importlib.import_module(module), class_name)
@@ -67,7 +74,6 @@ def schema_of(name: str) -> dict[str, Any]:
 
     Raises:
         KeyError: there is none.
-
     """
     schema = document_class(name).model_json_schema(by_alias=True, mode="serialization")
     return {"$schema": DIALECT, **schema}

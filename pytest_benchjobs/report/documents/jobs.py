@@ -1,10 +1,14 @@
-"""Documents of `list` and `runs`."""
+"""Documents about jobs: of `list`, `runs`, `logs`, `run --detach`, `cancel`, `recover` and `merge`."""
 
 from __future__ import annotations
 
 import datetime
+from typing import Literal
+
+from pydantic import Field
 
 from ...model.base import Model
+from ...model.job import JobStatus, Totals
 from . import Document
 
 # Fields of the last base class come first.
@@ -88,3 +92,152 @@ class RunsDocument(Document):
     """`benchjobs runs`."""
 
     runs: tuple[RunItem, ...]
+
+
+class DetachDocument(Document):
+    """A job that was just started in the background."""
+
+    job: str
+    name: str | None = None
+    status: JobStatus
+    """`initializing` until pytest has found out what there is to run."""
+    planned: int | None = None
+    """Trials, once that is known."""
+    agent_timeout: float | None = None
+    """Seconds; None: each scenario's own, else 7200."""
+    message: str | None = None
+    """Reason why it failed at once."""
+    pid: int
+    directory: str
+    """The files of the job."""
+    log: str
+    """Log with the output of pytest."""
+
+
+class CancelDocument(Document):
+    """`benchjobs cancel`: how the job stands now."""
+
+    job: str
+    name: str | None
+    status: JobStatus
+    """Still `running` when its end was not waited for, or not long enough."""
+    changed: bool
+    """False: it had ended before."""
+    planned: int | None
+    totals: Totals
+
+
+class RecoveredJob(Model):
+    """A job for which something was done, and what."""
+
+    job: str
+    message: str
+
+
+class RecoverDocument(Document):
+    """`benchjobs recover`: what was closed."""
+
+    recovered: tuple[RecoveredJob, ...]
+    repaired: tuple[RecoveredJob, ...]
+    """Jobs that had ended, and lacked something."""
+    problems: tuple[str, ...]
+    """Jobs that could not be closed, and why."""
+
+
+class MergedJob(Model):
+    """Fate of a job that came in."""
+
+    job: str
+    """Its id; of one that cannot be read the name of its directory, of a history its path."""
+    name: str | None
+    action: Literal["added", "updated", "unchanged", "refused"]
+    trials: int
+    """That it has here now; of a refused one, that it has where it comes from."""
+    message: str | None
+    """Reason why it was refused."""
+
+
+class MergedJUnit(Model):
+    """The JUnit file that was written."""
+
+    path: str
+    files: int
+    """That were merged."""
+    cases: int
+
+
+class MergeDocument(Document):
+    """`benchjobs merge`."""
+
+    directory: str | None
+    """Directory of the jobs now; None when only JUnit files were merged."""
+    jobs: tuple[MergedJob, ...]
+    problems: tuple[str, ...]
+    """Files that were left out, and why."""
+    junit: MergedJUnit | None
+
+
+class Reason(Model):
+    """Reason why a trial did not pass, or a scorer has no score."""
+
+    class_: str = Field(serialization_alias="class")
+    message: str
+
+
+class ScorerLog(Model):
+    """Output and score of one scorer."""
+
+    name: str
+    type: str
+    weight: float
+    score: float | None
+    status: Literal["complete", "error"]
+    output: str
+    """The tail of what it printed."""
+    error: Reason | None
+
+
+class TrialLog(Document):
+    """`results.json`, which `logs` writes beside the logs of a trial."""
+
+    job: str
+    run: str
+    node_id: str
+    benchmark: str
+    scenario: str
+    agent: str
+    model: str | None
+    attempt: int
+    outcome: str
+    score: float | None
+    seconds: float
+    started_at: datetime.datetime
+    finished_at: datetime.datetime
+    failure: Reason | None
+    scorers: tuple[ScorerLog, ...]
+    reused: str | None
+    """The job that ran it; its logs are those of that one."""
+
+
+class CopiedTrial(Model):
+    """A trial and where its logs are now."""
+
+    node_id: str
+    run: str
+    status: Literal["copied", "incomplete"]
+    directory: str
+    """Relative to the document's."""
+    files: int
+    bytes: int
+    problem: str | None
+    """The first thing that could not be copied."""
+
+
+class LogsDocument(Document):
+    """`benchjobs logs`."""
+
+    job: str
+    directory: str
+    copied: int
+    """Trials of which everything is there."""
+    trials: tuple[CopiedTrial, ...]

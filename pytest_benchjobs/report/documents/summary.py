@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+from ...analysis.live import Flying
 from ...model.base import Model
 from ...model.job import JobConfig, Totals
-from . import Document
-from .jobs import RunHead
-from .logs import Reason
+from . import Document, mirror
+from .jobs import Reason, RunHead
 
 
 class AtK(Model):
@@ -160,6 +160,14 @@ class InFlight(Model):
     phase: str
     started_at: datetime.datetime
     phase_since: datetime.datetime
+
+    @classmethod
+    def of(cls, trial: Flying) -> InFlight:
+        """Describe a trial that runs."""
+        started, since = (
+            datetime.datetime.fromtimestamp(seconds, datetime.UTC) for seconds in (trial.started, trial.since)
+        )
+        return mirror(cls, trial, started_at=started, phase_since=since)
 
 
 class SummaryDocument(Document):

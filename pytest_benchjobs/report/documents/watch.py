@@ -8,11 +8,9 @@ from pydantic import Field
 
 from ...analysis.live import Live, Tally
 from ...model.base import Model
-from ...model.event import Ended
 from ...model.job import JobRecord
 from ...model.result import Outcome
-from ...store.text import clean
-from . import Document
+from . import Document, mirror
 from .summary import InFlight
 
 _LATELY = 10
@@ -93,36 +91,25 @@ class WatchDocument(Document):
 def watch_document(
     record: JobRecord, live: Live, now: datetime.datetime, *, died: bool = False, log: tuple[str, ...] = ()
 ) -> WatchDocument:
-    """Return a job as it stands `now`."""
+    """Return a job as it stands `now`. Texts of agents are in it as they came: clean them before they are shown."""
     over = died or record.status.ended
-    return WatchDocument(
-        id=record.id,
-        name=record.name,
+    return mirror(
+        WatchDocument,
+        record,
         status=record.status.value,
-        message=record.message,
         died=died,
         at=now,
-        created_at=record.created_at,
-        resumed_at=record.resumed_at,
-        finished_at=record.finished_at,
         elapsed=elapsed(record, now),
         eta=None if over else live.seconds_left(now.timestamp()),
         concurrency=record.config.concurrency,
-        totals=WatchTotals(**_totals(live.all)),
-        agents=tuple(WatchAgent(agent=label, **_totals(tally)) for label, tally in live.agents.items()),
-        in_flight=tuple(
-            InFlight(
-                node_id=clean(trial.node_id),
-                scenario=clean(trial.scenario),
-                agent=trial.agent,
-                attempt=trial.attempt,
-                phase=clean(trial.phase),
-                started_at=_time(trial.started),
-                phase_since=_time(trial.since),
-            )
-            for trial in live.flying.values()
+        totals=mirror(WatchTotals, live.all, **_outcomes(live.all)),
+        agents=tuple(
+            mirror(WatchAgent, tally, agent=label, **_outcomes(tally)) for label, tally in live.agents.items()
         ),
-        lately=tuple(map(_ended, list(live.lately)[-_LATELY:])),
+        in_flight=tuple(map(InFlight.of, live.flying.values())),
+        lately=tuple(
+            mirror(WatchEnded, event, outcome=event.outcome.value) for event in list(live.lately)[-_LATELY:]
+        ),
         log=log,
     )
 
@@ -133,33 +120,5 @@ def elapsed(record: JobRecord, now: datetime.datetime) -> float:
     return max(0.0, ((record.finished_at or now) - begun).total_seconds())
 
 
-def _totals(tally: Tally) -> dict[str, object]:
-    return {
-        "planned": tally.planned,
-        "done": tally.done,
-        **{outcome.value: tally.of(outcome) for outcome in Outcome},
-        "reused": tally.reused,
-        "before": tally.before,
-        "mean_score": tally.mean_score,
-        "cost_usd": tally.cost_usd,
-        "input_tokens": tally.input_tokens,
-        "output_tokens": tally.output_tokens,
-    }
-
-
-def _ended(event: Ended) -> WatchEnded:
-    return WatchEnded(
-        node_id=clean(event.node_id),
-        scenario=clean(event.scenario),
-        agent=event.agent,
-        attempt=event.attempt,
-        outcome=event.outcome.value,
-        score=event.score,
-        class_=None if event.class_ is None else clean(event.class_),
-        seconds=event.seconds,
-        reused=event.reused,
-    )
-
-
-def _time(seconds: float) -> datetime.datetime:
-    return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+def _outcomes(tally: Tally) -> dict[str, int]:
+    return {outcome.value: tally.of(outcome) for outcome in Outcome}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from ...model.job import JobConfig
 from ...model.scenario import DEFAULT_PIDS, Environment, Grading, Scenario
+from ..loading import is_below
 
 HOST = "host"
 """The image of scenarios that run on the programs of this machine."""
@@ -51,14 +52,11 @@ def _lacks(scenario: Scenario, config: JobConfig) -> Iterator[str]:
     if not runs_on_host(environment, config.image_map):
         image = environment.image or "of its Dockerfile"
         yield f"needs an image ({image}), and there is no Docker"
-    users = (
-        environment.user,
-        scenario.agent_user,
-        *(scorer.user for scorer in scenario.scorers),
-    )
+    users = (environment.user, scenario.agent_user, *(scorer.user for scorer in scenario.scorers))
     if (user := next((user for user in users if not is_root(user)), None)) is not None:
         yield f"needs the user {user!r}, and a local sandbox has only root"
-    if "allowlist" in _networks(scenario):
+    scorers = (scorer.network for scorer in scenario.scorers)
+    if "allowlist" in (environment.network, scenario.agent_network, *scorers):
         yield "needs the network `allowlist`, and a local sandbox has only `public` and `none`"
     if environment.gpus:
         yield "needs GPUs, and a local sandbox has no devices"
@@ -71,17 +69,6 @@ def _lacks(scenario: Scenario, config: JobConfig) -> Iterator[str]:
     if environment.healthcheck is not None:
         yield "waits for a service, and in a local sandbox none runs on after the command that started it"
     written = (*scenario.files, *([environment.workdir] if environment.workdir else ()))
-    if (path := next(_below(READ_ONLY, written), None)) is not None:
+    inside = (path for path in written if is_below(posixpath.normpath(path), READ_ONLY))
+    if (path := next(inside, None)) is not None:
         yield f"writes to {path}, where a local sandbox has what is this machine's, read-only"
-
-
-def _networks(scenario: Scenario) -> set[str | None]:
-    own = (scenario.environment.network, scenario.agent_network)
-    return {*own, *(scorer.network for scorer in scenario.scorers)}
-
-
-def _below(tops: Iterable[str], paths: Iterable[str]) -> Iterator[str]:
-    for path in paths:
-        clean = posixpath.normpath(path)
-        if any(clean == top or clean.startswith(f"{top}/") for top in tops):
-            yield path

@@ -16,16 +16,8 @@ _MORE_PROGRAMS = Path("/opt")
 # kernel's too, and for much of /proc the kernel asks no more than that.
 _KERNEL_READ_ONLY = ("bus", "fs", "irq", "sys", "sysrq-trigger")
 _KERNEL_HIDDEN = (
-    "acpi",
-    "asound",
-    "kcore",
-    "keys",
-    "latency_stats",
-    "mtrr",
-    "sched_debug",
-    "scsi",
-    "timer_list",
-)
+    "acpi", "asound", "kcore", "keys", "latency_stats", "mtrr", "sched_debug", "scsi", "timer_list",
+)  # fmt: skip
 _ETC = Path("/etc")
 # Who uses this machine and which one it is are nobody's business; those of a sandbox are its own.
 _OWN = frozenset(
@@ -79,7 +71,6 @@ def copy_settings(target: Path, hostname: str) -> None:
 
     Raises:
         OSError: it cannot be written.
-
     """
     target.mkdir(mode=0o755)
     for name, directories, files in os.walk(_ETC):

@@ -24,7 +24,6 @@ from ..protocol import Mount
 from .machine import kernel_options, programs
 
 HOSTNAME = "bench"
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _NAMESPACES = ("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
 # Of root in the sandbox, over files of whoever runs it: without them root could not read what it has locked itself.
@@ -68,7 +67,6 @@ class Tree:
 
         Raises:
             OSError: it cannot be done.
-
         """
         for top in (*programs(), "/etc", "/proc", "/dev"):
             _mount_point(self.root, top, is_directory=True)
@@ -83,11 +81,10 @@ class Contained:
         bwrap: The program.
         options: What it is told. Not on its command line: everybody on this machine may read that.
         argv: The command.
-        stdin, stdout, stderr: As `subprocess.Popen` takes them.
+        stdin, stderr: As `subprocess.Popen` takes them.
 
     Raises:
         OSError: bubblewrap cannot be started.
-
     """
 
     def __init__(
@@ -97,7 +94,6 @@ class Contained:
         argv: Iterable[str],
         *,
         stdin: int = subprocess.DEVNULL,
-        stdout: int = subprocess.PIPE,
         stderr: int = subprocess.STDOUT,
     ) -> None:
         self._group: int | None = None
@@ -115,7 +111,7 @@ class Contained:
                 cwd="/",
                 env={},
                 stdin=stdin,
-                stdout=stdout,
+                stdout=subprocess.PIPE,
                 stderr=stderr,
                 pass_fds=(given, tells),
                 start_new_session=True,
@@ -152,7 +148,6 @@ class Contained:
 
         Raises:
             EngineError: something of it cannot be ended.
-
         """
         if self._closed:
             return self._exit_status

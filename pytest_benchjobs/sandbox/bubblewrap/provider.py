@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from ...model.environ import program_environment
 from ...model.errors import (
     AgentSetupFailed,
     ContainerStartFailed,
@@ -27,18 +28,29 @@ from ...model.job import JobConfig, Owner
 from ...model.owner import is_alive
 from ...model.result import ImageRecord
 from ...model.scenario import Environment, Scenario
+from ..loading import DEFAULT_PATH
 from ..protocol import Kept, SandboxSpec
 from .fitness import HOST, incompatibility, runs_on_host
 from .machine import copy_settings, release
-from .namespaces import HOSTNAME, PATH, Contained, Tree
-from .removal import remove_tree
+from .namespaces import HOSTNAME, Contained, Tree
 from .sandbox import LocalSandbox
 
 _PREFIX = "benchjobs-local-"
 _OWNER = "owner.json"
 _SETTINGS = "etc"
 _TOOLS = ("head", "readlink", "rm", "tar")
-_PROBE_SECONDS = 30.0
+_PROBE_SECONDS, _REMOVAL_SECONDS = 30.0, 600.0
+_AS_ROOT = (
+    "--unshare-user",
+    "--uid",
+    "0",
+    "--gid",
+    "0",
+    "--cap-drop",
+    "ALL",
+    "--cap-add",
+    "CAP_DAC_OVERRIDE",
+)
 _HOW_TO_INSTALL = (
     "install bubblewrap (as root, on Debian or Ubuntu: apt-get install bubblewrap), or use Docker"
 )
@@ -49,7 +61,6 @@ class LocalProvider:
 
     Args:
         owner: This process; its name is on everything that is made.
-
     """
 
     def __init__(self, owner: Owner) -> None:
@@ -60,24 +71,22 @@ class LocalProvider:
         self._live: set[LocalSandbox] = set()
 
     def check(self) -> None:
-        """Make sure that sandboxes can be made here.
-
-        Raises:
-            EngineUnavailable: with what to do about it.
-
-        """
+        """Make sure that sandboxes can be made here."""
         bwrap = _bwrap()
-        missing = [name for name in _TOOLS if shutil.which(name, path=PATH) is None]
+        missing = [name for name in _TOOLS if shutil.which(name, path=DEFAULT_PATH) is None]
         if missing:
             raise EngineUnavailable(
-                f"local sandboxes need {', '.join(missing)} in one of the directories {PATH}, and find no such program"
+                f"local sandboxes need {', '.join(missing)} in one of the directories {DEFAULT_PATH}, and find no such "
+                "program"
             )
         with _telling(), tempfile.TemporaryDirectory(prefix=_PREFIX) as name:
             tree = Tree(Path(name) / "root", Path(name) / _SETTINGS)
             tree.root.mkdir()
             tree.settings.mkdir()
             tree.make_mount_points()
-            command = Contained(bwrap, tree.options(network=False, workdir="/", env={"PATH": PATH}), ["true"])
+            command = Contained(
+                bwrap, tree.options(network=False, workdir="/", env={"PATH": DEFAULT_PATH}), ["true"]
+            )
             try:
                 said = command.process.communicate(timeout=_PROBE_SECONDS)[0]
             except subprocess.TimeoutExpired:
@@ -107,12 +116,7 @@ class LocalProvider:
         return _key() if runs_on_host(environment, image_map) else None
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> LocalSandbox:
-        """Make the directories of a sandbox, and fill them.
-
-        Raises:
-            InfrastructureError: of the class that fits.
-
-        """
+        """Make the directories of a sandbox, and fill them."""
         on_phase("image")
         image = _image(spec)
         bwrap = _bwrap()
@@ -151,7 +155,7 @@ class LocalProvider:
             except (OSError, ValidationError):
                 continue  # another user's, or just being made
             if not is_alive(owner):
-                remove_tree(path)
+                _remove_tree(path)
                 swept += not path.exists()
         return swept
 
@@ -165,7 +169,7 @@ class LocalProvider:
         with self._lock:
             directory, self._directory = self._directory, None
         if directory is not None:
-            remove_tree(directory)
+            _remove_tree(directory)
 
     def _own_directory(self) -> Path:
         """The directory of this process, which nobody else may enter."""
@@ -178,9 +182,30 @@ class LocalProvider:
             return self._directory
 
     def _forget(self, sandbox: LocalSandbox) -> None:
-        remove_tree(sandbox.tree.root)
+        _remove_tree(sandbox.tree.root)
         with self._lock:
             self._live.discard(sandbox)
+
+
+def _remove_tree(path: Path) -> None:
+    """Remove a directory and all in it, whatever an agent made of it. Never raises."""
+    try:
+        shutil.rmtree(path)
+    except FileNotFoundError:
+        return
+    except (OSError, RecursionError):
+        # It is deeper than Python goes, or locked. Then root of a user namespace does it, and sees no more than that.
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                ["bwrap", *_AS_ROOT, "--ro-bind", "/", "/", "--bind", path, path, "rm", "-rf", "--", path],
+                check=False,
+                cwd="/",
+                env=program_environment(),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=_REMOVAL_SECONDS,
+            )
+            path.rmdir()
 
 
 def _key() -> str:
@@ -192,7 +217,6 @@ def _image(spec: SandboxSpec) -> ImageRecord:
 
     Raises:
         ImageMissing: it needs a real one, or something that was kept.
-
     """
     if spec.kept is not None:
         raise ImageMissing(
@@ -212,7 +236,6 @@ def _bwrap() -> str:
 
     Raises:
         EngineUnavailable: it is not here.
-
     """
     if sys.platform != "linux":
         raise EngineUnavailable("local sandboxes need Linux, whose namespaces they are made of; use Docker")

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-import posixpath
+import dataclasses
 import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 
 from ...model.errors import ContainerLost, ContainerStartFailed, EngineError, EnvironmentFailed
 from ...model.result import ImageRecord
 from ...model.scenario import Network
 from ..door import DOOR
-from ..host_command import LocalCommand
-from ..protocol import ExecResult, Fetched, File, SandboxSpec, Sink, Stopping, Taken
-from . import transfer
+from ..host_command import HostSandbox, LocalCommand
+from ..loading import DEFAULT_PATH
+from ..protocol import ExecResult, File, SandboxSpec, Sink, Stopping, Taken
 from .fitness import is_root, not_enforced
-from .namespaces import HOSTNAME, PATH, Contained, Tree
+from .namespaces import HOSTNAME, Contained, Tree
+from .transfer import LocalFiles
 
 _NETWORKS = ("public", "none")
 _NOT_RUN = 127
@@ -34,7 +34,7 @@ _NO_NETWORK_BESIDE = (
 )
 
 
-class LocalSandbox:
+class LocalSandbox(LocalFiles, HostSandbox):
     """Directories of this machine that commands see as their own. Nothing runs between two commands.
 
     Args:
@@ -43,7 +43,6 @@ class LocalSandbox:
         spec: What was asked for.
         image: What stands for the image.
         forget: Removes the directories.
-
     """
 
     def __init__(
@@ -57,30 +56,16 @@ class LocalSandbox:
         self.tree = tree
         self._bwrap = bwrap
         self._spec = spec
-        self._image = image
         self._forget = forget
-        self._workdir = spec.environment.workdir or "/"
+        self.id = str(tree.root)
+        self.image = image
+        self.workdir = spec.environment.workdir or "/"
         self._network: Network = self._known(spec.network)
         self._notes = list(not_enforced(spec.environment))
-        self._env = {"PATH": PATH, "HOME": "/root", "HOSTNAME": HOSTNAME, **spec.environment.env}
+        self._env = {"PATH": DEFAULT_PATH, "HOME": "/root", "HOSTNAME": HOSTNAME, **spec.environment.env}
         self._lock = threading.Lock()
         self._current: Contained | None = None
         self._killed = False
-
-    @property
-    def id(self) -> str:
-        """The directory with everything that can be written."""
-        return str(self.tree.root)
-
-    @property
-    def image(self) -> ImageRecord:
-        """Record that stands for the image."""
-        return self._image
-
-    @property
-    def workdir(self) -> str:
-        """Absolute path commands run in."""
-        return self._workdir
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -92,15 +77,13 @@ class LocalSandbox:
 
         Raises:
             OSError: the directories cannot be made.
-            InfrastructureError: of the class that fits.
-
         """
         root = self.tree.root
         root.mkdir(mode=0o755)
         for name, mode in _DIRECTORIES.items():
             (root / name).mkdir()
             (root / name).chmod(mode)
-        self.put([File(self._workdir), *self._spec.files] if self._workdir != "/" else self._spec.files)
+        self.put([File(self.workdir), *self._spec.files] if self.workdir != "/" else self._spec.files)
 
     def exec(
         self,
@@ -115,12 +98,7 @@ class LocalSandbox:
         silent: float | None = None,
         stopping: Stopping | None = None,
     ) -> ExecResult:
-        """Run a command to its end or its timeout. Nothing of it is left then, whatever it has started.
-
-        Raises:
-            InfrastructureError: of the class that fits.
-
-        """
+        """Run a command to its end or its timeout. Nothing of it is left then, whatever it has started."""
         if not is_root(user):
             raise EnvironmentFailed(f"there is no user {user!r} in a local sandbox, only root")
         command = tuple(argv)
@@ -136,37 +114,17 @@ class LocalSandbox:
         if self._network == "public" and not network and _NO_NETWORK_BESIDE not in self._notes:
             self._notes.append(_NO_NETWORK_BESIDE)
         options = self.tree.options(
-            network=network, workdir=workdir or self._workdir, env={**self._env, **(env or {})}
+            network=network, workdir=workdir or self.workdir, env={**self._env, **(env or {})}
         )
-        with self._running(options, command, stderr=_streams(stdout)) as contained:
+        stderr = subprocess.STDOUT if stdout is None else subprocess.PIPE
+        with self._running(options, command, stderr=stderr) as contained:
             result = LocalCommand(contained.process, tee, stdout).run(timeout, silent, stopping)
             status = contained.close()
-        if result.timed_out:
-            return ExecResult(
-                status if stopping is not None else None,
-                timed_out=True,
-                seconds=result.seconds,
-                stopped=result.stopped,
-                silent=result.silent,
-            )
-        if status is None:
+        if status is None and not result.timed_out:
             return _never_started(bytes(head), result)
-        return ExecResult(status, timed_out=False, seconds=result.seconds)
-
-    def put(self, files: Iterable[File]) -> None:
-        """Put files in, owned by root."""
-        transfer.put(self._transferring, files, self._workdir)
-
-    def read(self, path: str, *, limit: int) -> bytes | None:
-        """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
-        return transfer.read(self._transferring, posixpath.join(self._workdir, path), limit=limit)
-
-    def fetch(
-        self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
-    ) -> Fetched | None:
-        """Copy a file or directory out, safely. None: not there."""
-        source = posixpath.join(self._workdir, path)
-        return transfer.fetch(self._transferring, source, destination, limit=limit, exclude=exclude)
+        # Of one whose time was up it tells only where that was asked to end.
+        told = stopping is not None or not result.timed_out
+        return dataclasses.replace(result, exit_status=status if told else None)
 
     def take(
         self,
@@ -175,21 +133,11 @@ class LocalSandbox:
         limit: int,  # noqa: ARG002
         only: frozenset[str] | None = None,  # noqa: ARG002
     ) -> Taken:
-        """Not done: scenarios which need it are not run here.
-
-        Raises:
-            EngineError: always.
-
-        """
+        """Not done: scenarios which need it are not run here."""
         raise EngineError("a local sandbox hands nothing on to another")
 
     def give(self, taken: Taken) -> None:  # noqa: ARG002
-        """Not done.
-
-        Raises:
-            EngineError: always.
-
-        """
+        """Not done."""
         raise EngineError("a local sandbox takes nothing from another")
 
     def changed(self, directory: str) -> None:
@@ -202,14 +150,6 @@ class LocalSandbox:
         if current is not None and pid > 1 and name in ("INT", "TERM"):
             current.send(signal.Signals[f"SIG{name}"])
 
-    def processes(self) -> tuple[str, ...]:
-        """None: they end with the command that started them."""
-        return ()
-
-    def adopt_processes(self) -> tuple[str, ...]:
-        """None: set-up steps leave nothing running."""
-        return ()
-
     def end_commands(self, variable: str) -> tuple[str, ...]:  # noqa: ARG002  whatever it is
         """None: they end with their time."""
         return ()
@@ -217,27 +157,12 @@ class LocalSandbox:
     def end_processes(self) -> None:
         """There are none."""
 
-    def settle(self) -> None:
-        """Nothing: programs here are read-only."""
-
-    def restore_programs(self) -> tuple[str, ...]:
-        """None can be changed: they are this machine's, and read-only."""
-        return ()
-
-    def elsewhere(self) -> None:
-        """It does not look."""
-
     def set_network(self, network: Network) -> None:
         """Switch between `public` and `none`: from the next command on."""
         self._network = self._known(network)
 
     def keep(self, name: str) -> str:  # noqa: ARG002  whatever it is
-        """Not done.
-
-        Raises:
-            EngineError: always.
-
-        """
+        """Not done."""
         raise EngineError("a local sandbox cannot be kept; use Docker to look at it afterwards")
 
     def kill(self) -> None:
@@ -251,10 +176,6 @@ class LocalSandbox:
         """Remove its directories. Never raises."""
         self._forget(self)
 
-    def limit_hit(self) -> str | None:
-        """No limit ends anything here."""
-        return None
-
     def _known(self, network: Network) -> Network:
         if network not in _NETWORKS:
             raise ContainerStartFailed(
@@ -264,20 +185,14 @@ class LocalSandbox:
 
     @contextlib.contextmanager
     def _running(
-        self,
-        options: list[str],
-        argv: Iterable[str],
-        *,
-        stdin: int = subprocess.DEVNULL,
-        stdout: int = subprocess.PIPE,
-        stderr: int = subprocess.STDOUT,
+        self, options: list[str], argv: Iterable[str], *, stdin: int = subprocess.DEVNULL, stderr: int
     ) -> Iterator[Contained]:
         """Start a command, and see that nothing of it is left afterwards."""
         if self._killed:
             raise ContainerLost("the sandbox was killed to stop the trial")
         try:
             self.tree.make_mount_points()
-            contained = Contained(self._bwrap, options, argv, stdin=stdin, stdout=stdout, stderr=stderr)
+            contained = Contained(self._bwrap, options, argv, stdin=stdin, stderr=stderr)
         except OSError as error:
             raise EngineError(f"a local sandbox cannot run a command: {error}") from error
         with self._lock:
@@ -296,13 +211,11 @@ class LocalSandbox:
     @contextlib.contextmanager
     def _transferring(self, argv: Iterable[str], stdin: int) -> Iterator[Contained]:
         """A program of this machine that moves files. It has no network, and knows nothing of the trial."""
-        options = self.tree.options(network=False, workdir="/", env={"PATH": PATH, "LC_ALL": "C.UTF-8"})
+        options = self.tree.options(
+            network=False, workdir="/", env={"PATH": DEFAULT_PATH, "LC_ALL": "C.UTF-8"}
+        )
         with self._running(options, argv, stdin=stdin, stderr=subprocess.PIPE) as contained:
             yield contained
-
-
-def _streams(stdout: Sink | None) -> int:
-    return subprocess.STDOUT if stdout is None else subprocess.PIPE
 
 
 def _never_started(head: bytes, result: ExecResult) -> ExecResult:
@@ -310,7 +223,6 @@ def _never_started(head: bytes, result: ExecResult) -> ExecResult:
 
     Raises:
         EngineError: that was not the command's fault.
-
     """
     if head.startswith(_FAULT_OF_THE_COMMAND):
         return ExecResult(_NOT_RUN, timed_out=False, seconds=result.seconds, started=False)

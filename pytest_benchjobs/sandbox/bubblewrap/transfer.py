@@ -6,11 +6,12 @@ cannot be tampered with, and nothing of the agent runs beside them.
 
 from __future__ import annotations
 
+import abc
 import os
 import posixpath
 import subprocess
 import tarfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -18,9 +19,6 @@ from ...model.errors import DiskFull, EngineError, EnvironmentFailed
 from ..archive import pack, unpack
 from ..protocol import Fetched, File
 from .namespaces import Contained
-
-Running = Callable[[Iterable[str], int], AbstractContextManager[Contained]]
-"""Runs a program with such a standard input."""
 
 _NOT_THERE = 44
 _UNPACK = ("tar", "-xpf", "-", "-C", "/", "--no-same-owner", "--recursive-unlink")
@@ -32,59 +30,64 @@ _PACK = (
 _STDERR = 2000
 
 
-def put(running: Running, files: Iterable[File], workdir: str) -> None:
-    """Put files in, owned by root; relative paths start at `workdir`.
+class LocalFiles(abc.ABC):
+    """The part of a local sandbox that moves files. Relative paths start at `workdir`."""
 
-    Raises:
-        DiskFull, EnvironmentFailed: they cannot be written.
+    workdir: str
 
-    """
-    with pack(files, workdir) as archive:
-        archive.flush()
-        stdin = archive.fileno()
-        os.lseek(stdin, 0, os.SEEK_SET)
-        with running(_UNPACK, stdin) as contained:
-            _, errors = contained.process.communicate()
+    @abc.abstractmethod
+    def _transferring(self, argv: Iterable[str], stdin: int) -> AbstractContextManager[Contained]:
+        """Run a program of this machine, with such a standard input."""
+
+    def put(self, files: Iterable[File]) -> None:
+        """Put files in, owned by root."""
+        with pack(files, self.workdir) as archive:
+            archive.flush()
+            stdin = archive.fileno()
+            os.lseek(stdin, 0, os.SEEK_SET)
+            with self._transferring(_UNPACK, stdin) as contained:
+                _, errors = contained.process.communicate()
+                status = contained.close()
+        if status != 0:
+            said = _first_line(errors)
+            if "No space left" in said:
+                raise DiskFull(f"no space left for local sandboxes: {said}")
+            raise EnvironmentFailed(f"files cannot be put into a local sandbox: {said}")
+
+    def read(self, path: str, *, limit: int) -> bytes | None:
+        """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
+        path = posixpath.join(self.workdir, path)
+        command = ("sh", "-c", _READ, "sh", path, str(limit + 1))
+        with self._transferring(command, subprocess.DEVNULL) as contained:
+            content, errors = contained.process.communicate()
             status = contained.close()
-    if status != 0:
-        said = _first_line(errors)
-        if "No space left" in said:
-            raise DiskFull(f"no space left for local sandboxes: {said}")
-        raise EnvironmentFailed(f"files cannot be put into a local sandbox: {said}")
+        if status == _NOT_THERE:
+            return None
+        if status != 0:
+            raise EngineError(f"{path} cannot be read from a local sandbox: {_first_line(errors)}")
+        if len(content) > limit:
+            raise ValueError(f"{path} has more than {limit} bytes")
+        return content
 
-
-def read(running: Running, path: str, *, limit: int) -> bytes | None:
-    """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
-    with running(("sh", "-c", _READ, "sh", path, str(limit + 1)), subprocess.DEVNULL) as contained:
-        content, errors = contained.process.communicate()
-        status = contained.close()
-    if status == _NOT_THERE:
-        return None
-    if status != 0:
-        raise EngineError(f"{path} cannot be read from a local sandbox: {_first_line(errors)}")
-    if len(content) > limit:
-        raise ValueError(f"{path} has more than {limit} bytes")
-    return content
-
-
-def fetch(
-    running: Running, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
-) -> Fetched | None:
-    """Copy a file or directory out, safely. None: not there."""
-    if posixpath.normpath(path) == "/":
-        raise EngineError("a local sandbox cannot be fetched as a whole: most of it is this machine's")
-    with running(("sh", "-c", _PACK, "sh", path), subprocess.DEVNULL) as contained:
-        assert contained.process.stdout is not None  # noqa: S101  it was asked for
-        try:
-            with tarfile.open(fileobj=contained.process.stdout, mode="r|") as archive:
-                fetched = unpack(archive, destination, limit=limit, exclude=exclude)
-        except tarfile.ReadError as error:
-            contained.process.wait()
-            status = contained.close()
-            if status == _NOT_THERE:
-                return None
-            raise EngineError(f"{path} cannot be fetched from a local sandbox: {error}") from error
-    return fetched
+    def fetch(
+        self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
+    ) -> Fetched | None:
+        """Copy a file or directory out, safely. None: not there."""
+        path = posixpath.join(self.workdir, path)
+        if posixpath.normpath(path) == "/":
+            raise EngineError("a local sandbox cannot be fetched as a whole: most of it is this machine's")
+        with self._transferring(("sh", "-c", _PACK, "sh", path), subprocess.DEVNULL) as contained:
+            assert contained.process.stdout is not None  # noqa: S101  it was asked for
+            try:
+                with tarfile.open(fileobj=contained.process.stdout, mode="r|") as archive:
+                    fetched = unpack(archive, destination, limit=limit, exclude=exclude)
+            except tarfile.ReadError as error:
+                contained.process.wait()
+                status = contained.close()
+                if status == _NOT_THERE:
+                    return None
+                raise EngineError(f"{path} cannot be fetched from a local sandbox: {error}") from error
+        return fetched
 
 
 def _first_line(errors: bytes) -> str:

@@ -2,13 +2,13 @@
 
     provider.py      starts sandboxes; services.py: what all containers of a process share
     creating.py      what of a scenario the engine is told; container.py: one container, from its start to its removal
-      running.py       a command in it; terminal.py: one on our own streams; signals.py: how it is asked to end
+      running.py       a command in it; terminal.py: one on our own streams
       transfer.py      files in and out
-      first.py         its first process, which ends all others; processes.py: what runs in it; entrypoint.py
+      first.py         its first process, which ends all others; processes.py: what runs in it, its end; entrypoint.py
       programs.py      putting back what an agent changed; untouched.py, original.py, loader_cache.py, mountpoints.py
     images.py        images: found, pulled (pulling.py) or built (build.py, dockerfile.py); keeping.py: kept of trials
     network.py       the network of public trials; rules.py: what it is closed to
-    engine.py        how to reach the engine, and what its refusals mean; library.py, transport.py: its client
+    engine.py        how to reach the engine, and what its refusals mean; library.py: its client
     watch.py         what happens behind our back; reaper.py and sweep.py: what is left of dead processes; health.py
 
 The client library takes a tenth of a second to import. `provider.py`, `services.py`, `engine.py` and `images.py` do

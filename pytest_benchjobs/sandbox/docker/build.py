@@ -14,7 +14,6 @@ import select
 import signal
 import subprocess
 import tarfile
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -27,12 +26,12 @@ from docker.utils.build import exclude_paths
 from ...model.environ import environment_without_keys
 from ...model.errors import DiskFull, EngineLost, ImageBuildFailed
 from ...system.temporary import temporary_directory
+from ..archive import archive_of, as_root
 from .dockerfile import AUTOMATIC, base_images, references, substitute
 from .engine import LABEL, Engine, disk_is_full
 from .library import BROKEN
 from .pulling import LOOK, Check, hear
 
-_SPOOL = 32 * 1024 * 1024
 _CHUNK = 256 * 1024
 _KEPT_LINES = 30
 _OWN_NAME = ".benchjobs.Dockerfile"
@@ -43,7 +42,8 @@ _TARGET = "image"
 _AS_WRITTEN: dict[str, Any] = {"filter": "fully_trusted"} if hasattr(tarfile, "data_filter") else {}
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
-Log = Callable[[str], object]
+Note = Callable[[str], object]
+"""Takes what a builder prints."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,7 +74,6 @@ class Recipe:
 
         Raises:
             ImageBuildFailed: the Dockerfile or the context cannot be read.
-
         """
         try:
             original = dockerfile.read_text("utf-8")
@@ -137,34 +136,28 @@ class Recipe:
             if path.is_symlink():
                 add("link", str(path.readlink()))
             elif path.is_file():
-                add(oct(path.stat().st_mode & 0o777), _file_digest(path))
+                with path.open("rb") as file:
+                    add(oct(path.stat().st_mode & 0o777), hashlib.file_digest(file, "sha256").digest())
         return f"benchjobs/{self._slug()}:{digest.hexdigest()[:20]}"
 
     def archive(self) -> IO[bytes]:
         """The context as the engine wants it. Close it after use."""
-        spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL)  # noqa: SIM115  the caller closes it
         try:
-            with tarfile.open(fileobj=spool, mode="w", format=tarfile.PAX_FORMAT) as tar:
-                for relative in self.paths:
-                    path = self.context / relative
-                    if relative in (".dockerignore", _OWN_NAME) or not (path.is_symlink() or path.exists()):
-                        continue
-                    tar.add(path, relative, recursive=False, filter=_as_root)
-                # What we excluded must not be looked for again, and our own files must not be copied into the image.
-                ours = [".dockerignore"]
-                if self.name == _OWN_NAME:
-                    _add_text(tar, _OWN_NAME, self.text)
-                    ours.append(_OWN_NAME)
-                if ".dockerignore" not in self.paths:
-                    _add_text(tar, ".dockerignore", "".join(f"{name}\n" for name in ours))
-                else:
-                    text = (self.context / ".dockerignore").read_text("utf-8")
-                    _add_text(tar, ".dockerignore", f"{text}\n{_OWN_NAME}\n")
-            spool.seek(0)
+            return archive_of(self._fill)
         except OSError as error:
-            spool.close()
             raise ImageBuildFailed(f"{self.context}: the build context cannot be read: {error}") from error
-        return spool
+
+    def _fill(self, tar: tarfile.TarFile) -> None:
+        ignored = ".dockerignore"
+        for relative in self.paths:
+            path = self.context / relative
+            if relative not in (ignored, _OWN_NAME) and (path.is_symlink() or path.exists()):
+                tar.add(path, relative, recursive=False, filter=as_root)
+        if self.name == _OWN_NAME:
+            _add_text(tar, _OWN_NAME, self.text)
+        # What we excluded must not be looked for again, and our own files must not be copied into the image.
+        given = (self.context / ignored).read_text("utf-8") if ignored in self.paths else ignored
+        _add_text(tar, ignored, f"{given}\n{_OWN_NAME}\n")
 
     def redact(self, text: str) -> str:
         """The same without the values of build arguments."""
@@ -179,21 +172,17 @@ class Recipe:
         return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "image"
 
 
-def build(
-    engine: Engine, recipe: Recipe, tag: str, timeout: float, log: Log, check: Check = lambda: None
-) -> None:
-    """Build `recipe` and name it `tag`; what is printed goes to `log`. Seconds. What `check` raises breaks it off.
+def build(engine: Engine, recipe: Recipe, tag: str, timeout: float, check: Check) -> None:
+    """Build `recipe` and name it `tag`. Seconds. What `check` raises breaks it off.
 
     Raises:
         ImageBuildFailed: with the last lines of output, or because it took too long.
         DiskFull: the engine has no room for it.
-
     """
     tail: deque[str] = deque(maxlen=_KEPT_LINES)
 
     def note(text: str) -> None:
         clean = recipe.redact(_ESCAPE.sub("", text))
-        log(clean)
         tail.extend(line for line in clean.splitlines() if line.strip())
 
     with recipe.archive() as archive:
@@ -217,13 +206,7 @@ class _Failed(Exception):
 
 
 def _classic(
-    engine: Engine,
-    recipe: Recipe,
-    tag: str,
-    archive: IO[bytes],
-    deadline: float,
-    note: Log,
-    check: Check,
+    engine: Engine, recipe: Recipe, tag: str, archive: IO[bytes], deadline: float, note: Note, check: Check
 ) -> None:
     """The engine's own builder. It gives up when we hang up."""
     lines = hear(
@@ -255,13 +238,7 @@ def _classic(
 
 
 def _buildx(
-    engine: Engine,
-    recipe: Recipe,
-    tag: str,
-    archive: IO[bytes],
-    deadline: float,
-    note: Log,
-    check: Check,
+    engine: Engine, recipe: Recipe, tag: str, archive: IO[bytes], deadline: float, note: Note, check: Check
 ) -> None:
     """BuildKit, which the engine offers to its command line only.
 
@@ -309,12 +286,11 @@ def _definition(recipe: Recipe, tag: str) -> dict[str, object]:
     return {"target": {_TARGET: target}}
 
 
-def _note_output(process: subprocess.Popen[bytes], deadline: float, note: Log, check: Check) -> None:
+def _note_output(process: subprocess.Popen[bytes], deadline: float, note: Note, check: Check) -> None:
     """Take what a builder prints, line by line, until it has ended.
 
     Raises:
         TimeoutError: it did not end by `deadline`.
-
     """
     if process.stdout is None:
         raise AssertionError("unreachable")
@@ -354,19 +330,6 @@ def _inside(dockerfile: Path, context: Path) -> str | None:
         return dockerfile.resolve().relative_to(context.resolve()).as_posix()
     except ValueError:
         return None
-
-
-def _file_digest(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").digest()
-
-
-def _as_root(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-        return None
-    member.uid = member.gid = 0
-    member.uname = member.gname = ""
-    return member
 
 
 def _add_text(tar: tarfile.TarFile, name: str, text: str) -> None:

@@ -8,7 +8,6 @@ import posixpath
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import docker.errors
@@ -22,22 +21,20 @@ from ...model.errors import (
     EnvironmentFailed,
     Ungradable,
 )
-from ...model.result import ImageRecord
 from ...model.scenario import Network
 from ..loading import Places
-from ..protocol import Changed, ExecResult, Fetched, File, SandboxSpec, Sink, Stopping, Taken
+from ..protocol import Changed, ExecResult, File, SandboxSpec, Sink, Stopping
 from ..stream import Drained
 from .entrypoint import Entrypoint
 from .first import CHANGED
 from .images import ResolvedImage
 from .keeping import commit
 from .mountpoints import check_mount_points, lost, moved
-from .processes import Process, Processes
+from .processes import END_COMMANDS, Process, Processes, send
 from .programs import changed_below, changes_of, outside, restore
 from .running import Running
 from .services import EngineServices
-from .signals import END_COMMANDS, send
-from .transfer import Transfer, paths_of
+from .transfer import ContainerFiles, paths_of
 from .watch import Events
 
 NETWORKS: frozenset[Network] = frozenset({"public", "none"})
@@ -72,7 +69,7 @@ class NetworkGone(ContainerStartFailed):
     """The network it was to have was removed meanwhile."""
 
 
-class DockerSandbox:
+class DockerSandbox(ContainerFiles):
     """One running container. Its first process is ours (`first`): it ends all others when the engine says so."""
 
     def __init__(
@@ -87,15 +84,16 @@ class DockerSandbox:
         first: File | None,
         note: str | None = None,
     ) -> None:
+        super().__init__(services.engine, container, workdir)
+        self.image = image.record
         self._services = services
-        self._engine = services.engine
-        self._id = container
         self._image = image
         self._spec = spec
-        self._workdir = workdir
         self._labels = labels
         self._events = events
         self._first = first
+        self.has_first = first is not None
+        """True if the first process is ours, for which the engine's machine has to be one that we know."""
         self._processes = Processes(self._engine.client, container)
         self._graded = False
         """True if the agent's end has begun: what ends the container from now on was left by it."""
@@ -104,7 +102,6 @@ class DockerSandbox:
             self._entrypoint = Entrypoint(self, image.entrypoint, spec.environment)
         self._environment: frozenset[int] = frozenset()
         self._notes = [] if note is None else [note]
-        self._transfer = Transfer(self._engine, container, self._calling)
         self._restarting = threading.Lock()
         self._own_kills = 0
         self._killed = threading.Event()
@@ -122,33 +119,17 @@ class DockerSandbox:
         self._settled: frozenset[str] = frozenset()
         self._elsewhere: tuple[str, ...] | None = None
 
-    @property
-    def id(self) -> str:
-        """The engine's id."""
-        return self._id
-
-    @property
-    def image(self) -> ImageRecord:
-        """Record of the image it was started from."""
-        return self._image.record
-
-    @property
-    def workdir(self) -> str:
-        """Absolute path commands run in."""
-        return self._workdir
-
     def begin(self) -> None:
         """Fill and start the created container.
 
         Raises:
             ContainerStartFailed: it does not start.
-
         """
         own = () if self._first is None else (self._first,)
         if own or self._spec.files:
             self.put((*self._spec.files, *own))
         try:
-            self._engine.client.start(self._id)
+            self._engine.client.start(self.id)
         except docker.errors.NotFound as error:
             if "no such container" in str(error.explanation).lower():
                 raise ContainerLost(
@@ -162,7 +143,7 @@ class DockerSandbox:
                 raise DiskFull(f"the Docker Engine's disk is full: {text}") from error
             raise ContainerStartFailed(f"the container does not start: {text}") from error
         if self._spec.environment.storage is not None:
-            self._services.storage.add(self._id, self._spec.environment.storage, self._over_storage)
+            self._services.storage.add(self.id, self._spec.environment.storage, self._over_storage)
 
     def exec(
         self,
@@ -180,10 +161,6 @@ class DockerSandbox:
         """Run a command to its end or its timeout (seconds), or until it printed nothing for `silent` seconds.
 
         With `stopping`, one whose time is up is asked to end, and what it prints meanwhile still comes.
-
-        Raises:
-            InfrastructureError: of the class that fits.
-
         """
         self._restored = self._untouched = False
         self._processes.forget_seen()
@@ -195,7 +172,7 @@ class DockerSandbox:
             sink(data)
 
         exec_id = self._created(argv, user, workdir, env)
-        ooms = self._events.count(self._id, "oom")
+        ooms = self._events.count(self.id, "oom")
         started = time.monotonic()
         with self._attached(exec_id, tee, stdout) as running:
             asked = None if stopping is None else stopping.asked
@@ -214,42 +191,18 @@ class DockerSandbox:
             return ended
         return self._with_status(ended, *running.status, head.decode("utf-8", "replace").strip(), ooms)
 
-    def put(self, files: Iterable[File]) -> None:
-        """Put files in, owned by root. One round trip."""
-        self._transfer.put(files, self._workdir)
-
-    def read(self, path: str, *, limit: int) -> bytes | None:
-        """One regular file, or None when there is none. More than `limit` bytes is a ValueError."""
-        return self._transfer.read(path, limit=limit)
-
-    def fetch(
-        self, path: str, destination: Path, *, limit: int, exclude: tuple[str, ...] = ()
-    ) -> Fetched | None:
-        """Copy a file or directory out, safely. None: not there."""
-        return self._transfer.fetch(path, destination, limit=limit, exclude=exclude)
-
-    def take(
-        self, paths: Mapping[str, tuple[str, ...]], *, limit: int, only: frozenset[str] | None = None
-    ) -> Taken:
-        """Take files and directories (path -> patterns of what is left out of it), to give them to another sandbox."""
-        return self._transfer.take(paths, limit=limit, only=only)
-
-    def give(self, taken: Taken) -> None:
-        """Put in what was taken from another sandbox."""
-        self._transfer.give(taken.archive)
-
     def changed(self, directory: str) -> Changed | None:
         """Return what is not as in the image below a directory; None: it began with what was kept."""
         if self._spec.kept is not None:
             return None
         with self._calling():
-            changes = changes_of(self._engine.client, self._id)
+            changes = changes_of(self._engine.client, self.id)
         return changed_below(changes, directory)
 
     def signal(self, pid: int, name: str) -> None:
         """Send a signal to the process group `pid`, as the sandbox numbers it. Never raises."""
         if not self._killed.is_set():
-            send(self._engine, self._id, pid, name)
+            send(self._engine, self.id, pid, name)
 
     def await_entrypoint(self, check: Callable[[], None]) -> None:
         """Start the image's own ENTRYPOINT, if it is kept, and wait until it is ready. `check` may raise to end that.
@@ -257,18 +210,11 @@ class DockerSandbox:
         Raises:
             EntrypointEnded: it did not go on to what it was told to run.
             EnvironmentFailed: it never came to rest.
-            InfrastructureError: of the class that fits.
-
         """
         if self._entrypoint is not None:
             self._entrypoint.start(check)
             self.adopt_processes()
             self.settle()
-
-    @property
-    def has_first(self) -> bool:
-        """True if the first process is ours, for which the engine's machine has to be one that we know."""
-        return self._first is not None
 
     def cpu_seconds(self) -> float:
         """Return what everything in it has used so far."""
@@ -309,8 +255,6 @@ class DockerSandbox:
 
         Raises:
             Ungradable: the agent made it impossible to start the container anew.
-            InfrastructureError: of the class that fits.
-
         """
         self._end_all()
         self._graded = True
@@ -334,7 +278,7 @@ class DockerSandbox:
         """Create a command, which is not started yet; returns the engine's id of it."""
         with self._calling():
             created = self._engine.client.exec_create(
-                self._id,
+                self.id,
                 list(argv),
                 environment={**self._spec.environment.env, **(env or {})},
                 user=user or self._image.user,
@@ -352,10 +296,10 @@ class DockerSandbox:
             self._never_started(head)
         if code == _KILLED:
             self._make_sure_it_lives()
-        oom_kills = self._events.count(self._id, "oom") - ooms
+        oom_kills = self._events.count(self.id, "oom") - ooms
         if code != 0 and not oom_kills and self._spec.environment.memory is not None:
             patience = _LATE_EVENT if code == _KILLED else _LATE_EVENT / 6
-            oom_kills = self._events.wait(self._id, "oom", ooms, patience) - ooms
+            oom_kills = self._events.wait(self.id, "oom", ooms, patience) - ooms
         return dataclasses.replace(
             ended, exit_status=code, oom_kills=max(0, oom_kills), started=not never_started
         )
@@ -386,19 +330,19 @@ class DockerSandbox:
         client, mounts = self._engine.client, self._spec.mounts
         self._own_kills += 1
         try:
-            client.kill(self._id)
+            client.kill(self.id)
         except docker.errors.APIError as error:
             self._own_kills -= 1
             if "is not running" not in str(error.explanation):
                 raise
         try:
-            changes = changes_of(client, self._id)
+            changes = changes_of(client, self.id)
             self._restore(changes)
             if self._first is not None:
-                self._transfer.put([self._first], self._workdir)
+                self.put([self._first])
             if mounts:
-                check_mount_points(client, self._id, mounts, changes)
-            client.start(self._id)
+                check_mount_points(client, self.id, mounts, changes)
+            client.start(self.id)
         except (docker.errors.APIError, EngineError) as error:
             why = str(getattr(error, "explanation", None) or error)
             if mounts and lost(why, mounts):
@@ -427,21 +371,21 @@ class DockerSandbox:
     def _changes(self) -> Mapping[str, int]:
         """Return what differs from the image; the engine is not asked where it cannot matter."""
         self._untouched = self._untouched or (self._watches and self._processes.is_untouched())
-        return {} if self._untouched else changes_of(self._engine.client, self._id)
+        return {} if self._untouched else changes_of(self._engine.client, self.id)
 
     def _restore(self, changes: Mapping[str, int]) -> None:
-        given = self._settled | set(paths_of(self._spec.files, self._workdir))
+        given = self._settled | set(paths_of(self._spec.files, self.workdir))
         own = {path: kind for path, kind in changes.items() if path not in given}
         places = Places.of(
             self._image.env,
-            self._workdir,
+            self.workdir,
             self._spec.restoring,
             homes={"/".join(path.split("/")[:3]) for path in own if path.startswith("/home/")},
             entrypoint=() if self._entrypoint is None else self._image.entrypoint,
         )
         above = {posixpath.dirname(path) for path in given}
-        self._elsewhere = outside({path: own[path] for path in own if path not in above}, self._workdir)
-        undone = restore(self._engine.client, self._id, self._image, self._labels, places, own)
+        self._elsewhere = outside({path: own[path] for path in own if path not in above}, self.workdir)
+        undone = restore(self._engine.client, self.id, self._image, self._labels, places, own)
         self._tampered |= dict.fromkeys(undone)
         self._restored = True
 
@@ -460,9 +404,9 @@ class DockerSandbox:
             wanted = self._services.network.of(network, self._image.id)
             other = self._services.network.of("none" if network == "public" else "public", self._image.id)
             with contextlib.suppress(docker.errors.APIError):
-                client.disconnect_container_from_network(self._id, other.name)
+                client.disconnect_container_from_network(self.id, other.name)
             try:
-                client.connect_container_to_network(self._id, wanted.name)
+                client.connect_container_to_network(self.id, wanted.name)
             except docker.errors.APIError as error:
                 if "already exists" not in str(error.explanation):
                     raise
@@ -470,14 +414,9 @@ class DockerSandbox:
                 self._notes.append(wanted.note)
 
     def keep(self, name: str) -> str:
-        """Keep the file system as it is now, as an image of the engine.
-
-        Raises:
-            InfrastructureError: of the class that fits.
-
-        """
+        """Keep the file system as it is now, as an image of the engine."""
         with self._calling():
-            return commit(self._engine, self._id, name, self._image, self._spec)
+            return commit(self._engine, self.id, name, self._image, self._spec)
 
     def kill(self) -> None:
         """End it at once, from any thread. Never raises."""
@@ -486,7 +425,7 @@ class DockerSandbox:
         with contextlib.suppress(Exception):
             self._stream.shutdown(2)
         with contextlib.suppress(Exception):
-            self._engine.client.kill(self._id)
+            self._engine.client.kill(self.id)
 
     def remove(self) -> None:
         """Remove it and all that came with it, without waiting. Never raises."""
@@ -494,7 +433,7 @@ class DockerSandbox:
             return
         for _ in range(3):
             try:
-                self._engine.client.remove_container(self._id, force=True, v=True)
+                self._engine.client.remove_container(self.id, force=True, v=True)
             except docker.errors.NotFound:
                 break
             except docker.errors.APIError as error:
@@ -508,7 +447,7 @@ class DockerSandbox:
         else:
             return
         self._removed = True
-        self._services.forget(self._id)
+        self._services.forget(self.id)
 
     def limit_hit(self) -> str | None:
         """The limit (`storage`) for which the provider killed the processes, if it did."""
@@ -534,9 +473,9 @@ class DockerSandbox:
 
     def _ended_from_inside(self) -> bool:
         """Return True if its first process was killed without the engine being asked, or ended for /dev."""
-        kills = self._events.wait(self._id, "kill", self._own_kills, _LATE_EVENT)
+        kills = self._events.wait(self.id, "kill", self._own_kills, _LATE_EVENT)
         try:
-            state = self._engine.client.inspect_container(self._id)["State"]
+            state = self._engine.client.inspect_container(self.id)["State"]
         except Exception:
             return False
         return (
@@ -565,19 +504,15 @@ class DockerSandbox:
             with self._engine.guard():
                 state = self._engine.client.exec_inspect(exec_id)
         except EngineError as error:
-            self._explain_loss(error)
-            raise
+            # It knows the command no more: because the container is gone, or because it was restarted.
+            with self._engine.guard():
+                self._engine.client.inspect_container(self.id)
+            raise EngineLost(f"the Docker Engine was restarted while a command ran ({error})") from error
         if state["Running"]:
             return None
         if not isinstance(state["ExitCode"], int):
             raise EngineLost("the Docker Engine does not know how the command ended")
         return state["ExitCode"], state["Pid"] or 0
-
-    def _explain_loss(self, error: EngineError) -> None:
-        """The engine knows the command no more: because the container is gone, or because it was restarted."""
-        with self._engine.guard():
-            self._engine.client.inspect_container(self._id)
-        raise EngineLost(f"the Docker Engine was restarted while a command ran ({error})") from error
 
     def _never_started(self, output: str) -> None:
         """Raise unless the fault is in the command itself."""
@@ -593,7 +528,7 @@ class DockerSandbox:
 
     def _make_sure_it_lives(self) -> None:
         """Raise if the command died because somebody killed the container. That comes through the engine, ours too."""
-        kills = self._events.wait(self._id, "kill", self._own_kills, _LATE_EVENT)
+        kills = self._events.wait(self.id, "kill", self._own_kills, _LATE_EVENT)
         if kills > self._own_kills and self._limit is None:
             raise ContainerLost("the container was killed or removed by somebody else")
 

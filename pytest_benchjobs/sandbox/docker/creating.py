@@ -38,7 +38,6 @@ def create(
         ImageMissing: the image was removed meanwhile.
         AgentSetupFailed: the engine does not see the files of this machine that the agent needs.
         library.ERRORS: the engine refuses, or is gone.
-
     """
     environment = spec.environment
     workdir = environment.workdir or image.workdir or "/"

@@ -25,7 +25,7 @@ from ...model.errors import (
     EngineUnavailable,
     InfrastructureError,
 )
-from .reaper import UnixConnection, open_unix
+from .reaper import ask_unix, open_unix
 
 if TYPE_CHECKING:
     import docker
@@ -54,7 +54,6 @@ class Engine:
 
         Raises:
             EngineUnavailable: nobody answers.
-
         """
         with self._lock:
             if self._client is None:
@@ -67,7 +66,6 @@ class Engine:
 
         Raises:
             EngineUnavailable: nobody answers.
-
         """
         client = self._connect()
         try:
@@ -101,7 +99,6 @@ class Engine:
 
         Raises:
             EngineUnavailable: it does not, and what to do about it.
-
         """
         self.get("/version")
 
@@ -111,11 +108,11 @@ class Engine:
         Raises:
             EngineUnavailable: nobody answers.
             InfrastructureError: it refuses.
-
         """
-        where = (
-            f"{quote(path, safe='/:')}?{urlencode({key: _parameter(value) for key, value in query.items()})}"
-        )
+        written = {
+            key: value if isinstance(value, str) else json.dumps(value) for key, value in query.items()
+        }
+        where = f"{quote(path, safe='/:')}?{urlencode(written)}"
         if self.local:
             status, body = self._ask(where)
         else:
@@ -137,7 +134,6 @@ class Engine:
         Raises:
             InfrastructureError: it refuses.
             library.ERRORS: it is gone. Call inside `guard`.
-
         """
         client = self.client
         url = f"{client.base_url}/v{client.api_version}{path}"
@@ -172,7 +168,6 @@ class Engine:
 
         Raises:
             InfrastructureError: the engine refuses, or is gone.
-
         """
         payload = json.dumps(body).encode()
         head = (
@@ -197,15 +192,10 @@ class Engine:
 
     def _ask(self, path: str) -> tuple[int, bytes]:
         """A GET over a unix socket: status and body."""
-        connection = UnixConnection(self._socket_path, _CALL_TIMEOUT)
         try:
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            return answer.status, answer.read()
+            return ask_unix(self._socket_path, "GET", path, _CALL_TIMEOUT)
         except (OSError, http.client.HTTPException) as error:
             raise self._unavailable(error) from error
-        finally:
-            connection.close()
 
     def _open(self) -> socket.socket:
         parts = urlsplit(self.host)
@@ -275,10 +265,6 @@ def disk_is_full(text: str) -> bool:
     """Return True if the engine refuses because there is no room."""
     low = text.lower()
     return "no space left on device" in low or "disk quota exceeded" in low
-
-
-def _parameter(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _read_head(connection: socket.socket) -> tuple[int, bytes]:

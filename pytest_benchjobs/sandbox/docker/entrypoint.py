@@ -34,37 +34,26 @@ _OUTPUT = 20
 _SHOWN = 1000
 
 
-class Container(Protocol):
-    """The container that an ENTRYPOINT is started in."""
+class _Container(Protocol):
+    """As much of a sandbox as it takes to start an ENTRYPOINT in it."""
+
+    has_first: bool
 
     @property
-    def exec(self) -> Callable[..., ExecResult]:
-        """Run a command."""
-
-    @property
-    def has_first(self) -> bool:
-        """True if the first process is ours."""
-
-    def running(self) -> list[Process]:
-        """Return everything but the first process."""
-
-    def cpu_seconds(self) -> float:
-        """Return what everything in it has used so far."""
+    def exec(self) -> Callable[..., ExecResult]: ...
+    def running(self) -> list[Process]: ...
+    def cpu_seconds(self) -> float: ...
 
 
 class Entrypoint:
     """Of one container."""
 
-    def __init__(self, container: Container, argv: Sequence[str], environment: Environment) -> None:
+    def __init__(self, container: _Container, argv: Sequence[str], environment: Environment) -> None:
         self._container = container
         self._argv = tuple(argv)
         self._environment = environment
-        self._serves = False
-
-    @property
-    def serves(self) -> bool:
+        self.serves = False
         """True if it left something running beside what it was told to run."""
-        return self._serves
 
     def start(self, check: Callable[[], None]) -> None:
         """Start it and wait until it is ready. `check` is called several times a second, and may raise.
@@ -73,10 +62,16 @@ class Entrypoint:
             EntrypointEnded: it ended.
             EnvironmentFailed: it was at work until the time for set-up was over.
             InfrastructureError: the engine failed.
-
         """
         output: deque[bytes] = deque(maxlen=_OUTPUT)
-        result = self._run(output.append, check)
+        watch = _Watch(self._container, check)
+        result = self._container.exec(
+            (*self._argv, *(_OURS if self._container.has_first else _SLEEPING)),
+            timeout=self._environment.setup_timeout,
+            sink=output.append,
+            stopping=Stopping(watch.is_ready, lambda _: None, graces=()),
+        )
+        self.serves = watch.serves
         printed = b"".join(output).decode("utf-8", "replace").strip()[-_SHOWN:] or "nothing"
         if result.stopped:
             return
@@ -98,20 +93,9 @@ class Entrypoint:
             return f"started again for grading: {error}"
         return None
 
-    def _run(self, sink: Callable[[bytes], None], check: Callable[[], None]) -> ExecResult:
-        watch = _Watch(self._container, check)
-        result = self._container.exec(
-            (*self._argv, *(_OURS if self._container.has_first else _SLEEPING)),
-            timeout=self._environment.setup_timeout,
-            sink=sink,
-            stopping=Stopping(watch.is_ready, lambda _: None, graces=()),
-        )
-        self._serves = watch.serves
-        return result
-
 
 class _Watch:
-    def __init__(self, container: Container, check: Callable[[], None]) -> None:
+    def __init__(self, container: _Container, check: Callable[[], None]) -> None:
         self.serves = False
         self._container = container
         self._check = check

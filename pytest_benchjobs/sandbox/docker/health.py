@@ -57,7 +57,6 @@ def engine_facts(provider: DockerProvider, me: Owner) -> EngineFacts:
 
     Raises:
         InfrastructureError: it does not answer.
-
     """
     client = provider.engine.client
     with provider.engine.guard(running=False):
@@ -110,15 +109,9 @@ def limits_missing(provider: DockerProvider, images: tuple[str, ...]) -> tuple[s
             continue
         found = output.decode("ascii", "replace").split("\n")
         if result.exit_status == 0 and len(found) == 4:
-            return tuple(
-                name
-                for name, holds in (
-                    ("memory", found[0] == str(_MEMORY)),
-                    ("pids", found[1] == str(_PIDS)),
-                    ("cpus", found[2].split(" ")[0] == str(int(_CPUS * 100_000))),
-                )
-                if not holds
-            )
+            given = {"memory": _MEMORY, "pids": _PIDS, "cpus": int(_CPUS * 100_000)}
+            lines = zip(given.items(), found, strict=False)
+            return tuple(name for (name, limit), line in lines if line.split(" ")[0] != str(limit))
     return None
 
 

@@ -9,7 +9,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +45,30 @@ class ResolvedImage:
     """Storage driver of its layers, as the engine calls it."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Wanted:
+    """An image that somebody asks for, by all that decides which it is."""
+
+    environment: Environment
+    image_map: Mapping[str, str]
+    arguments: Mapping[str, str]
+
+    @property
+    def image(self) -> str | None:
+        """The one that is named, after mapping."""
+        named = self.environment.image
+        return None if named is None else lookup(named, self.image_map) or named
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        environment = self.environment
+        return (
+            *(environment.image, environment.dockerfile, environment.context),
+            tuple(sorted(self.arguments.items())),
+            tuple(sorted(self.image_map.items())),
+        )
+
+
 @dataclasses.dataclass
 class _Slot:
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
@@ -57,9 +81,8 @@ class _Slot:
 class Images:
     """Images that the trials of this process need, each resolved once. Thread-safe."""
 
-    def __init__(self, engine: Engine, log_dir: Path | None = None) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._log_dir = log_dir
         self._slots: dict[object, _Slot] = {}
         self._lock = threading.Lock()
         self._identified: dict[object, str] = {}
@@ -82,12 +105,10 @@ class Images:
             ImageMissing: neither here nor to be pulled.
             ImageBuildFailed: the Dockerfile does not build, or not in time.
             DiskFull: the engine has no room for it.
-
         """
-        arguments = {**environment.build_args, **build_args}
-        key = _key(environment, image_map, arguments)
+        wanted = _Wanted(environment, image_map, {**environment.build_args, **build_args})
         with self._lock:
-            slot = self._slots.setdefault(key, _Slot())
+            slot = self._slots.setdefault(wanted.key, _Slot())
         with taken(slot.lock, check):
             started = time.monotonic()
             if slot.error is not None and started < slot.until:
@@ -95,7 +116,7 @@ class Images:
             if slot.image is None:
                 slot.error = None
                 try:
-                    slot.image = self._resolve(environment, image_map, arguments, check)
+                    slot.image = self._resolve(wanted, check)
                 except (ImageMissing, ImageBuildFailed) as error:
                     # For now it would end the same for every other trial.
                     slot.error, ended = error, time.monotonic()
@@ -110,18 +131,15 @@ class Images:
 
         Raises:
             ImageBuildFailed: the Dockerfile or its context cannot be read.
-
         """
-        arguments = {**environment.build_args, **build_args}
-        key = _key(environment, image_map, arguments)
+        wanted = _Wanted(environment, image_map, {**environment.build_args, **build_args})
         # One at a time, so that what all trials share is looked at once; nobody pulls or builds meanwhile.
         with self._identifying:
-            if key not in self._identified:
-                found = self._identify(environment, image_map, arguments)
-                if found is None:
-                    return None
-                self._identified[key] = found
-            return self._identified[key]
+            key = wanted.key
+            known = self._identified.get(key)
+            if known is None and (known := self._identify(wanted)) is not None:
+                self._identified[key] = known
+            return known
 
     def forget(self, image: ResolvedImage) -> None:
         """It is gone: look again next time."""
@@ -132,64 +150,42 @@ class Images:
         with self._identifying:
             self._identified.clear()
 
-    def _identify(
-        self, environment: Environment, image_map: Mapping[str, str], arguments: Mapping[str, str]
-    ) -> str | None:
-        if environment.image is not None:
-            found = self._local(lookup(environment.image, image_map) or environment.image)
-            if found is not None:
-                return str(found["Id"])
-        if environment.dockerfile is None:
+    def _identify(self, wanted: _Wanted) -> str | None:
+        if wanted.image is not None and (found := self._local(wanted.image)) is not None:
+            return str(found["Id"])
+        if wanted.environment.dockerfile is None:
             return None
-        recipe = self._recipe(environment, environment.dockerfile, image_map, arguments)
+        recipe = self._recipe(wanted, wanted.environment.dockerfile)
         bases = {base: found["Id"] for base in recipe.bases if (found := self._local(base)) is not None}
         if len(bases) < len(recipe.bases):
             return None
         tag = recipe.tag(bases)
         # Where an image is named too, that one may yet be pulled; unless it was out of reach when this was built.
-        return tag if environment.image is None or self._local(tag) is not None else None
+        return tag if wanted.image is None or self._local(tag) is not None else None
 
-    def _resolve(
-        self,
-        environment: Environment,
-        image_map: Mapping[str, str],
-        arguments: Mapping[str, str],
-        check: Check,
-    ) -> ResolvedImage:
-        if environment.image is not None:
-            wanted = lookup(environment.image, image_map) or environment.image
-            substituted = {} if wanted == environment.image else {environment.image: wanted}
+    def _resolve(self, wanted: _Wanted, check: Check) -> ResolvedImage:
+        named, dockerfile = wanted.environment.image, wanted.environment.dockerfile
+        if named is not None and wanted.image is not None:
             try:
                 # What can be built instead is not held up.
-                found = self._local(wanted) or self._pull(
-                    wanted, check, patient=environment.dockerfile is None
+                found = self._local(wanted.image) or self._pull(
+                    wanted.image, check, patient=dockerfile is None
                 )
             except ImageMissing:
-                if environment.dockerfile is None:
+                if dockerfile is None:
                     raise
             else:
+                substituted = {} if wanted.image == named else {named: wanted.image}
                 return resolved(
                     found,
-                    ImageRecord(
-                        reference=environment.image,
-                        id=found["Id"],
-                        key=found["Id"],
-                        substituted=substituted,
-                    ),
+                    ImageRecord(reference=named, id=found["Id"], key=found["Id"], substituted=substituted),
                 )
-        if environment.dockerfile is None:
+        if dockerfile is None:
             raise ImageMissing("the scenario names neither an image nor a Dockerfile")
-        return self._built(environment, environment.dockerfile, image_map, arguments, check)
+        return self._built(wanted, dockerfile, check)
 
-    def _built(
-        self,
-        environment: Environment,
-        dockerfile: Path,
-        image_map: Mapping[str, str],
-        arguments: Mapping[str, str],
-        check: Check,
-    ) -> ResolvedImage:
-        recipe = self._recipe(environment, dockerfile, image_map, arguments)
+    def _built(self, wanted: _Wanted, dockerfile: Path, check: Check) -> ResolvedImage:
+        recipe = self._recipe(wanted, dockerfile)
         bases = {base: (self._local(base) or self._pull(base, check))["Id"] for base in recipe.bases}
         tag = recipe.tag(bases)
         found = self._local(tag)
@@ -199,8 +195,7 @@ class Images:
                 if found is None:
                     from .build import build
 
-                    with self._log(tag) as log:
-                        build(self._engine, recipe, tag, environment.build_timeout, log, check)
+                    build(self._engine, recipe, tag, wanted.environment.build_timeout, check)
                     found = self._local(tag)
         if found is None:
             raise ImageBuildFailed(
@@ -231,18 +226,12 @@ class Images:
             raise _missing(name, "the pull ended well, but the engine does not have it")
         return found
 
-    def _recipe(
-        self,
-        environment: Environment,
-        dockerfile: Path,
-        image_map: Mapping[str, str],
-        arguments: Mapping[str, str],
-    ) -> Recipe:
+    def _recipe(self, wanted: _Wanted, dockerfile: Path) -> Recipe:
         # With it comes the engine's client library, which most scenarios need only later.
         from .build import Recipe
 
-        context = environment.context or dockerfile.parent
-        return Recipe.read(dockerfile, context, image_map, arguments, self._platform)
+        context = wanted.environment.context or dockerfile.parent
+        return Recipe.read(dockerfile, context, wanted.image_map, wanted.arguments, self._platform)
 
     def _platform(self) -> dict[str, str]:
         """Return what BuildKit calls the engine's machine, for which images are built."""
@@ -250,16 +239,6 @@ class Images:
         system, machine = str(version["Os"]), str(version["Arch"])
         names = {"PLATFORM": f"{system}/{machine}", "OS": system, "ARCH": machine}
         return {f"{of}{name}": value for of in ("TARGET", "BUILD") for name, value in names.items()}
-
-    @contextlib.contextmanager
-    def _log(self, tag: str) -> Iterator[Callable[[str], object]]:
-        if self._log_dir is None:
-            yield lambda _: None
-            return
-        self._log_dir.mkdir(parents=True, exist_ok=True)
-        name = tag.rpartition("/")[2].replace(":", "-")
-        with (self._log_dir / f"{name}.log").open("a", encoding="utf-8", errors="replace") as file:
-            yield file.write
 
 
 def resolved(found: Mapping[str, Any], record: ImageRecord) -> ResolvedImage:
@@ -274,19 +253,6 @@ def resolved(found: Mapping[str, Any], record: ImageRecord) -> ResolvedImage:
         entrypoint=tuple(config.get("Entrypoint") or ()),
         env={name: value for name, _, value in variables},
         driver=str((found.get("GraphDriver") or {}).get("Name", "")),
-    )
-
-
-def _key(
-    environment: Environment, image_map: Mapping[str, str], arguments: Mapping[str, str]
-) -> tuple[object, ...]:
-    """All that decides which image it is."""
-    return (
-        environment.image,
-        environment.dockerfile,
-        environment.context,
-        tuple(sorted(arguments.items())),
-        tuple(sorted(image_map.items())),
     )
 
 

@@ -17,11 +17,11 @@ import docker.errors
 from ...model.errors import ImageMissing, InfrastructureError
 from ...model.result import ImageRecord
 from ...model.scenario import Environment
+from ..loading import DEFAULT_PATH
 from ..protocol import KEPT, Kept, SandboxSpec
 from .engine import LABEL, Engine
 from .images import ResolvedImage, resolved
 from .library import ERRORS
-from .programs import DEFAULT_PATH
 
 _REPOSITORY = KEPT.removesuffix(":")
 _KEPT = f"{LABEL}kept"
@@ -40,7 +40,6 @@ def commit(engine: Engine, container: str, name: str, image: ResolvedImage, spec
 
     Raises:
         InfrastructureError: the engine refuses.
-
     """
     configuration = {
         # Laid over those of the container, so what must not stay has to be named. The values may be secrets.
@@ -67,7 +66,6 @@ def kept_image(engine: Engine, reference: str) -> ResolvedImage:
 
     Raises:
         ImageMissing: it is not there.
-
     """
     found, labels = _inspect(engine, reference)
     return resolved(found, ImageRecord.model_validate_json(labels[_IMAGE]))
@@ -78,7 +76,6 @@ def environment_of(engine: Engine, reference: str) -> Environment:
 
     Raises:
         ImageMissing: it is not there.
-
     """
     found, labels = _inspect(engine, reference)
     environment = Environment.model_validate_json(labels.get(_ENVIRONMENT, "{}"))

@@ -16,7 +16,6 @@ def libraries(cache: bytes) -> dict[str, set[str]]:
 
     Raises:
         ValueError: it is no such cache, or one that is cut.
-
     """
     if not cache.startswith(_MAGIC) or len(cache) < _HEADER:
         raise ValueError("not a cache of the dynamic loader")

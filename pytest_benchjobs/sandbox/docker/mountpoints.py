@@ -28,7 +28,6 @@ def check_mount_points(
     Raises:
         Ungradable: a mount would come back elsewhere.
         docker.errors.APIError: the engine refuses, among other things because a mount could not come back.
-
     """
     targets = [PurePosixPath(mount.target) for mount in mounts]
     on_the_way = {str(path) for target in targets for path in (target, *target.parents)}

@@ -11,7 +11,7 @@ import ipaddress
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,6 @@ class PublicNetwork:
 
         Raises:
             InfrastructureError: there is none, and none can be made.
-
         """
         if network == "none":
             return Joinable("none")
@@ -93,7 +92,7 @@ class PublicNetwork:
                     f"{NETWORK_VARIABLE} names {name!r}, and the Docker Engine has no such network"
                 )
             return Joinable(name)
-        found = _ours(engine) or _make(engine)
+        found = next(iter(_ours(engine)), None) or _make(engine)
         rules = rules_of(*_place(found))
         if not (engine.local and hold(rules, rules_here())):
             problem = _apply(engine, self._owner, self._machine(), image, rules)
@@ -106,12 +105,14 @@ class PublicNetwork:
 def remove_public_network(engine: Engine, owner: Owner, machine: str) -> int:
     """Remove our network, and its rules, unless a container has it; returns how many went."""
     removed = 0
-    for found in list(_all_of_ours(engine.get("/networks"))):
+    for found in _ours(engine):
         if engine.get("/containers/json", all=True, filters={"network": [found["Id"]]}):
             continue
         rules = rules_of(*_place(found))
         images = engine.get("/images/json")
-        if images and not (engine.local and (here := rules_here()) is not None and not _any(rules, here)):
+        here = rules_here() if engine.local else None
+        gone = here is not None and not any(hold((rule,), here) for rule in rules)
+        if images and not gone:
             _apply(engine, owner, machine, images[0]["Id"], rules, remove=True)
         try:
             with engine.guard(running=False):
@@ -122,18 +123,11 @@ def remove_public_network(engine: Engine, owner: Owner, machine: str) -> int:
     return removed
 
 
-def _any(rules: tuple[Rule, ...], here: set[tuple[int, str]]) -> bool:
-    return any(hold((rule,), here) for rule in rules)
-
-
-def _ours(engine: Engine) -> Mapping[str, Any] | None:
-    """The network; of several the oldest, so that all who look agree."""
-    found = sorted(_all_of_ours(engine.get("/networks")), key=lambda one: (one["Created"], one["Id"]))
-    return found[0] if found else None
-
-
-def _all_of_ours(networks: list[Mapping[str, Any]] | None) -> Iterator[Mapping[str, Any]]:
-    yield from (one for one in networks or () if (one.get("Labels") or {}).get(NETWORK_LABEL) == "public")
+def _ours(engine: Engine) -> list[Mapping[str, Any]]:
+    """Our networks, the oldest first, so that all who look agree on one."""
+    networks = engine.get("/networks") or ()
+    found = (one for one in networks if (one.get("Labels") or {}).get(NETWORK_LABEL) == "public")
+    return sorted(found, key=lambda one: (one["Created"], one["Id"]))
 
 
 def _make(engine: Engine) -> Mapping[str, Any]:
@@ -163,7 +157,7 @@ def _make(engine: Engine) -> Mapping[str, Any]:
                 break
             if _TAKEN not in said:
                 raise
-    found = _ours(engine)
+    found = next(iter(_ours(engine)), None)
     if found is None:
         raise ContainerStartFailed(
             f"no network for public trials can be made: there is one named {NETWORK_NAME} that is not ours, or no free "

@@ -7,7 +7,7 @@ import contextlib
 import json
 import posixpath
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import IO, Any
 
 import docker
@@ -80,42 +80,37 @@ class Original:
 
     def read(self, path: str) -> bytes | None:
         """One regular file."""
-        with self.archive(path) as tar:
-            for member in tar if tar is not None else ():
-                content = tar.extractfile(member) if tar is not None and member.isreg() else None
+        with contextlib.closing(self._members(path)) as members:
+            for _, content in members:
                 return None if content is None else content.read()
         return None
 
-    @contextlib.contextmanager
-    def archive(self, path: str) -> Iterator[tarfile.TarFile | None]:
-        """The archive of a file or directory, as a stream; None: it is not there."""
+    def _members(self, path: str) -> Generator[tuple[tarfile.TarInfo, IO[bytes] | None], None, None]:
+        """Yield what is in a file or directory, and the content of regular files. Nothing: it is not there."""
         try:
             chunks, _ = self._client.get_archive(self._created, path)
         except docker.errors.NotFound:
-            yield None
             return
         with contextlib.closing(chunks):
-            yield open_stream(iter(chunks))
+            tar = open_stream(iter(chunks))
+            for member in tar:
+                yield member, tar.extractfile(member) if member.isreg() else None
 
     def copy(self, path: str, tar: tarfile.TarFile, wanted: Callable[[str], bool]) -> set[str]:
         """Add to `tar` what is `wanted` of the file or directory at `path`; returns what was added."""
         added: set[str] = set()
         linked: list[str] = []
-        with self.archive(path) as source:
-            for member in source if source is not None else ():
-                name = posixpath.join(posixpath.dirname(path), member.name.rstrip("/"))
-                if not wanted(name):
-                    continue
-                if member.islnk() and name != path:
-                    # Its content stands under another name, which may not be wanted.
-                    linked.append(name)
-                    continue
-                content: IO[bytes] | None = None
-                if source is not None and member.isreg():
-                    content = source.extractfile(member)
-                member.name = name.lstrip("/")
-                tar.addfile(member, content)
-                added.add(name)
+        for member, content in self._members(path):
+            name = posixpath.join(posixpath.dirname(path), member.name.rstrip("/"))
+            if not wanted(name):
+                continue
+            if member.islnk() and name != path:
+                # Its content stands under another name, which may not be wanted.
+                linked.append(name)
+                continue
+            member.name = name.lstrip("/")
+            tar.addfile(member, content)
+            added.add(name)
         for name in linked:
             added |= self.copy(name, tar, name.__eq__)
         return added
@@ -124,9 +119,8 @@ class Original:
     def _created(self) -> str:
         if self._container is None:
             config = self._client.create_host_config(network_mode="none", log_config=LogConfig(type="none"))
-            self._container = str(
-                self._client.create_container(
-                    self._image.id, ["true"], labels=self._labels, host_config=config
-                )["Id"]
+            created = self._client.create_container(
+                self._image.id, ["true"], labels=self._labels, host_config=config
             )
+            self._container = str(created["Id"])
         return self._container

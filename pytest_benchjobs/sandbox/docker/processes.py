@@ -6,15 +6,18 @@ decides nothing: the first process is known by the engine's own number for it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import time
-from typing import Any
 
 import docker
 import docker.errors
 
+from ...model.errors import InfrastructureError
 from . import first
+from .engine import Engine
+from .library import ERRORS
 
 _COLUMNS = "-eo pid,ppid,stat,comm,args"
 # The second and third while it ends.
@@ -23,6 +26,45 @@ _ENDED = ("is not running", "ttrpc: closed", "process does not exist", "containe
 _PATIENCE, _LOOKING = 15.0, 6.0
 _SIGNAL_AGAIN = 3.0
 _POLL = (0.005, 0.25)
+_SIGNAL_TIMEOUT = 2.0
+
+END_COMMANDS = r"""
+has() {
+    while IFS= read -r line || [ -n "$line" ]; do
+        case $line in *"$1="*) return 0 ;; esac
+        line=
+    done <"$2"
+    return 1
+}
+ends=" "
+again=1
+while [ "$again" ]; do
+    again=
+    for path in /proc/[0-9]*; do
+        pid=${path#/proc/} parent= ignored=
+        [ "$pid" = 1 ] || [ "$pid" = $$ ] && continue
+        case $ends in *" $pid "*) continue ;; esac
+        { while read -r key value rest; do
+            case $key in PPid:) parent=$value ;; SigIgn:) ignored=$value ;; esac
+        done <"$path/status"; } 2>/dev/null || continue
+        if [ "$parent" = 0 ]; then
+            { has "$1" "$path/environ"; } 2>/dev/null || continue
+        else
+            case $ends in *" $parent "*) ;; *) continue ;; esac
+            case $ignored in *[13579bdf]) continue ;; esac
+        fi
+        kill -s STOP "$pid" 2>/dev/null
+        ends="$ends$pid " again=1
+    done
+done
+for pid in $ends; do kill -s KILL "$pid" 2>/dev/null; done
+"""
+"""A script for the container's shell: kills commands that were given the variable `$1`, and their children.
+
+Commands are what has no parent in the container. A child that ignores SIGHUP (`nohup`) was made a daemon, and so was
+what has outlived its parent. Each is stopped first, so that it starts no more. It ends nobody who resists: that is what
+the first process is for.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,7 +112,7 @@ class Processes:
             return []
         table = [Process(int(row[0]), int(row[1]), row[2], row[3], row[4]) for row in rows]
         if len(table) > 1 and self._first is None:
-            self._first = int(self._inspected()["State"]["Pid"])
+            self._first = int(self._client.inspect_container(self._container)["State"]["Pid"])
         self._seen = sorted(table, key=lambda process: process.pid != self._first)
         return self._seen
 
@@ -134,9 +176,21 @@ class Processes:
             return 0.0
         return float(answer.json()["cpu_stats"]["cpu_usage"]["total_usage"]) / 1e9
 
-    def _inspected(self) -> dict[str, Any]:
-        found: dict[str, Any] = self._client.inspect_container(self._container)
-        return found
+
+def send(engine: Engine, container: str, pid: int, name: str) -> None:
+    """Send a signal to a process group; `pid` is its number in the container. Never raises; takes some seconds at most.
+
+    Every command is the leader of a session, so it has its children with it, but for those that left the group. The
+    container's own `/bin/sh` sends it, as root; whether anybody got it is not known.
+    """
+    # 0 is the sender's own group, -1 is everybody.
+    if pid <= 1 or name not in ("INT", "TERM"):
+        return
+    command = ["/bin/sh", "-c", f"kill -s {name} -- -{pid}"]
+    with contextlib.suppress(InfrastructureError, *ERRORS, OSError):
+        created = engine.post(f"/containers/{container}/exec", {"Cmd": command, "User": "0"}, _SIGNAL_TIMEOUT)
+        # Detached: a shell that somebody replaced cannot hold us up.
+        engine.post(f"/exec/{created['Id']}/start", {"Detach": True}, _SIGNAL_TIMEOUT)
 
 
 def _name(listed: list[Process]) -> re.Match[str] | None:

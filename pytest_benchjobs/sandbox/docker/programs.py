@@ -17,7 +17,6 @@ import itertools
 import posixpath
 import re
 import tarfile
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import IO
@@ -25,9 +24,9 @@ from typing import IO
 import docker
 import docker.errors
 
+from ..archive import archive_of
 from ..loading import (
     ACCOUNTS,
-    DEFAULT_PATH,
     LOADER_CACHE,
     Fate,
     Places,
@@ -40,10 +39,7 @@ from .images import ResolvedImage
 from .loader_cache import leads_elsewhere
 from .original import DIRECTORY, LINK, Original, kind_of, stat_of
 
-__all__ = ["DEFAULT_PATH", "changed_below", "changes_of", "outside", "restore"]
-
 _CHANGED, _ADDED, _DELETED = 0, 1, 2
-_SPOOL = 8 * 1024 * 1024
 _SMALL = 1024 * 1024
 _MANY = 40
 """So many files of one directory are taken from one archive of it."""
@@ -104,7 +100,6 @@ def restore(
 
     Raises:
         docker.errors.APIError: the engine refuses.
-
     """
     # Before anything is asked: most agents touch no such place.
     if not any(_matters(places, path, kind) for path, kind in changes.items()):
@@ -141,21 +136,19 @@ class _Restoring:
         self.undone: list[str] = []
         self.removed: list[str] = []
         self.emptied: list[str] = []
+        self._filled = False
         self._inner = {
             parent for path, kind in changes.items() if kind != _DELETED for parent in directories_above(path)
         }
         self._added_directories = {path for path in self._inner if changes.get(path) == _ADDED}
 
     def run(self) -> tuple[str, ...]:
-        with tempfile.SpooledTemporaryFile(_SPOOL) as spool:
-            with tarfile.open(fileobj=spool, mode="w", format=tarfile.PAX_FORMAT) as tar:
-                members = self._fill(tar)
-            if members:
-                spool.seek(0)
-                self._put("/", spool)
+        with archive_of(self._fill) as archive:
+            if self._filled:
+                self._put(archive)
         return tuple(dict.fromkeys(self.undone))
 
-    def _fill(self, tar: tarfile.TarFile) -> bool:
+    def _fill(self, tar: tarfile.TarFile) -> None:
         whole = self._lost_directories()
         self._put_back(tar, [path for path in sorted(self.changes) if not is_below(path, whole)])
         for path in sorted(self.changes):
@@ -168,7 +161,7 @@ class _Restoring:
             # There is no way to delete: nothing looks for a directory with the name of a file, or the other way round.
             named_as_file = "." in posixpath.basename(path) and path not in self._added_directories
             tar.addfile(_directory(path) if named_as_file else _file(path))
-        return bool(tar.getmembers())
+        self._filled = bool(tar.getmembers())
 
     def _lost_directories(self) -> set[str]:
         """Put back directories of the image where something else stands now."""
@@ -180,20 +173,22 @@ class _Restoring:
                 continue
             if self.original.kind(path) != DIRECTORY or self._kind_now(path) == DIRECTORY:
                 continue
-            with io.BytesIO() as buffer:
-                with tarfile.open(fileobj=buffer, mode="w") as tar:
-                    tar.addfile(_file(path))
-                    tar.addfile(_directory(path))
-                buffer.seek(0)
-                self._put("/", buffer)
-            with tempfile.SpooledTemporaryFile(_SPOOL) as spool:
-                with tarfile.open(fileobj=spool, mode="w", format=tarfile.PAX_FORMAT) as tar:
-                    self.original.copy(path, tar, lambda _: True)
-                spool.seek(0)
-                self._put("/", spool)
+            self._make_anew(path)
             lost.add(path)
             self.undone.append(path)
         return lost
+
+    def _make_anew(self, path: str) -> None:
+        """Have a directory of the image at its place again, with all in it."""
+
+        def replace(tar: tarfile.TarFile) -> None:
+            # Whatever is there gives way to a file, and that to a directory.
+            tar.addfile(_file(path))
+            tar.addfile(_directory(path))
+
+        for fill in (replace, lambda tar: self.original.copy(path, tar, lambda _: True)):
+            with archive_of(fill) as archive:
+                self._put(archive)
 
     def _put_back(self, tar: tarfile.TarFile, paths: Iterable[str]) -> None:
         """Files that the image has, and which are not as they were."""
@@ -237,7 +232,8 @@ class _Restoring:
             if posixpath.dirname(posixpath.dirname(path)) not in self._added_directories:
                 self.emptied.append(path)
         elif fate is Fate.EMPTY:
-            self._undo(path, self.emptied)
+            self.emptied.append(path)
+            self.undone.append(path)
         elif fate is Fate.REMOVE:
             self._remove(path)
         elif fate is Fate.REMOVE_TOP:
@@ -328,13 +324,10 @@ class _Restoring:
         home = slice(5, 5 if self.places.restoring.packages else 6)
         return (now[2:4], now[home]) == (before[2:4], before[home])
 
-    def _undo(self, path: str, into: list[str]) -> None:
-        into.append(path)
-        self.undone.append(path)
-
     def _remove(self, path: str) -> None:
         if path not in self.removed:
-            self._undo(path, self.removed)
+            self.removed.append(path)
+            self.undone.append(path)
 
     def _kind_now(self, path: str) -> str | None:
         return kind_of(stat_of(self.client, self.container, path))
@@ -349,8 +342,8 @@ class _Restoring:
             content = next((tar.extractfile(member) for member in tar if member.isreg()), None)
             return None if content is None else content.read()
 
-    def _put(self, path: str, archive: IO[bytes]) -> None:
-        self.client.put_archive(self.container, path, archive)
+    def _put(self, archive: IO[bytes]) -> None:
+        self.client.put_archive(self.container, "/", archive)
 
 
 def _without_plugins(content: bytes) -> bytes:

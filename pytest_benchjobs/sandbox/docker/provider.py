@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...model.errors import AgentSetupFailed, ContainerStartFailed
@@ -32,33 +31,21 @@ class DockerProvider:
 
     Args:
         owner: This process; its name is on everything that is made.
-        build_log_dir: Where the output of image builds goes; None: nowhere.
-
     """
 
-    def __init__(self, owner: Owner, build_log_dir: Path | None = None) -> None:
-        self.services = EngineServices(owner, build_log_dir)
+    def __init__(self, owner: Owner) -> None:
+        self.services = EngineServices(owner)
         self._starts = threading.BoundedSemaphore(_STARTS_AT_ONCE)
         self.owner = owner
         self.engine = self.services.engine
         self.images = self.services.images
 
     def check(self) -> None:
-        """Make sure the engine answers.
-
-        Raises:
-            EngineUnavailable: with what to do about it.
-
-        """
+        """Make sure the engine answers."""
         self.engine.check()
 
     def machine(self) -> str:
-        """Return what the engine's machine calls itself, such as `x86_64`. One call, the first time.
-
-        Raises:
-            InfrastructureError: the engine does not answer.
-
-        """
+        """Return what the engine's machine calls itself, such as `x86_64`. One call, the first time."""
         return self.services.machine()
 
     def incompatible(self, scenario: Scenario, config: JobConfig) -> str | None:  # noqa: ARG002
@@ -68,21 +55,11 @@ class DockerProvider:
     def identify(
         self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
     ) -> str | None:
-        """Return what decides the content of the image these would give; None when an image is not here.
-
-        Raises:
-            InfrastructureError: the engine does not answer, or a Dockerfile cannot be read.
-
-        """
+        """Return what decides the content of the image these would give; None when an image is not here."""
         return self.images.identify(environment, image_map, build_args)
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> DockerSandbox:
-        """Resolve or build the image, create, fill and start a container.
-
-        Raises:
-            InfrastructureError: of the class that fits.
-
-        """
+        """Resolve or build the image, create, fill and start a container."""
         from .container import NETWORKS, NetworkGone  # from here on the engine's client library is needed
         from .keeping import kept_image
 
@@ -136,36 +113,20 @@ class DockerProvider:
     def interact(
         self, sandbox: Sandbox, argv: Iterable[str], *, user: str | None, env: Mapping[str, str]
     ) -> int:
-        """Run a command of a container on our standard streams; returns its exit status.
-
-        Raises:
-            InfrastructureError: of the class that fits.
-
-        """
+        """Run a command of a container on our standard streams; returns its exit status."""
         from .terminal import interact
 
         return interact(self.engine, sandbox.id, tuple(argv), user=user, env=env)
 
     def kept_environment(self, reference: str) -> Environment:
-        """The workdir, user and limits of the trial that something was kept of; no variables, no network.
-
-        Raises:
-            ImageMissing: it is not there.
-            InfrastructureError: the engine does not answer.
-
-        """
+        """The workdir, user and limits of the trial that something was kept of; no variables, no network."""
         from .keeping import environment_of
 
         with self.engine.guard(running=False):
             return environment_of(self.engine, reference)
 
     def kept(self) -> list[Kept]:
-        """Return what was kept of trials on this engine, the oldest first.
-
-        Raises:
-            InfrastructureError: the engine does not answer.
-
-        """
+        """Return what was kept of trials on this engine, the oldest first."""
         from .keeping import kept
 
         with self.engine.guard(running=False):
@@ -179,15 +140,10 @@ class DockerProvider:
 
     def sweep(self) -> int:
         """Remove what dead processes of this machine left behind; returns how many things."""
-        return sweep(self.engine, self.owner).total
+        return sweep(self.engine, self.owner)
 
     def remove_network(self) -> int:
-        """Remove the network of public trials, unless somebody has it now; returns how many networks that were.
-
-        Raises:
-            InfrastructureError: the engine does not answer.
-
-        """
+        """Remove the network of public trials, unless somebody has it now; returns how many networks that were."""
         from .network import remove_public_network
 
         return remove_public_network(self.engine, self.owner, self.machine())

@@ -58,7 +58,6 @@ class Registries:
             Refused: the registry does not have it, or stays out of reach.
             DiskFull: there is no room for it.
             library.BROKEN: the connection to the engine broke.
-
         """
         registry = canonical(name).partition("/")[0]
         pauses = iter(_PAUSES if patient and registry not in self._silent else ())
@@ -103,7 +102,6 @@ def hear(
     Raises:
         TimeoutError: it did not end by `deadline`, or said nothing at all.
         library.ERRORS, OSError: the engine refuses, or the connection broke.
-
     """
     news: queue.SimpleQueue[dict[str, Any] | BaseException | None] = queue.SimpleQueue()
     with engine.apart() as client:
@@ -113,12 +111,8 @@ def hear(
                 for line in call(client):
                     news.put(line)
                 news.put(None)
-            except (
-                *ERRORS,
-                OSError,
-                ValueError,
-                AttributeError,
-            ) as error:  # of a connection closed under it, too
+            # Of a connection closed under it, too.
+            except (*ERRORS, OSError, ValueError, AttributeError) as error:
                 news.put(error)
 
         threading.Thread(target=listen, name="bench-engine", daemon=True).start()

@@ -30,7 +30,6 @@ class Reaper:
     Args:
         host: The engine, as in DOCKER_HOST.
         label: `key=value` on everything we make.
-
     """
 
     def __init__(self, host: str, label: str) -> None:
@@ -42,6 +41,8 @@ class Reaper:
 
     def start(self) -> None:
         """Start it, unless it runs already."""
+        from ...model.environ import program_environment  # not where this file is run as a script
+
         with self._lock:
             if self._process is not None:
                 return
@@ -57,7 +58,7 @@ class Reaper:
                     stderr=subprocess.DEVNULL,
                     cwd="/",
                     # It outlives us, so what it has of our environment does, too.
-                    env=self._environment(),
+                    env=program_environment("DOCKER_", "SSH_AUTH_SOCK"),
                     # Ctrl-C is for us, not for it.
                     start_new_session=True,
                 )
@@ -67,11 +68,6 @@ class Reaper:
             finally:
                 os.close(reading)
             self._pipe = writing
-
-    def _environment(self) -> dict[str, str]:
-        from ...model.environ import program_environment  # not where this file is run as a script
-
-        return program_environment("DOCKER_", "SSH_AUTH_SOCK")
 
     def close(self, *, nothing_left: bool) -> None:
         """Send it home, or, when something is left, to work."""
@@ -96,7 +92,6 @@ def open_unix(path: str, timeout: float | None) -> socket.socket:
 
     Raises:
         OSError: nobody answers.
-
     """
     connection = socket.socket(socket.AF_UNIX)
     try:
@@ -108,36 +103,41 @@ def open_unix(path: str, timeout: float | None) -> socket.socket:
     return connection
 
 
-class UnixConnection(http.client.HTTPConnection):
-    """HTTP over the unix socket at `path`. Seconds."""
-
+class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: str, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
 
     def connect(self) -> None:
-        """Called at the first request."""
         self.sock = open_unix(self._path, self.timeout)
+
+
+def ask_unix(path: str, method: str, target: str, timeout: float) -> tuple[int, bytes]:
+    """Send a request without a body to the engine behind the unix socket at `path`: status and body. Seconds.
+
+    Raises:
+        OSError, http.client.HTTPException: it does not answer.
+    """
+    connection = _UnixConnection(path, timeout)
+    try:
+        connection.request(method, target)
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
 
 
 class _UnixEngine:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def _call(self, method: str, path: str) -> bytes:
-        connection = UnixConnection(self._path, _TIMEOUT)
-        try:
-            connection.request(method, path)
-            return connection.getresponse().read()
-        finally:
-            connection.close()
-
     def list(self, label: str) -> list[str]:
         query = urllib.parse.urlencode({"all": "1", "filters": json.dumps({"label": [label]})})
-        return [found["Id"] for found in json.loads(self._call("GET", f"/containers/json?{query}"))]
+        _, body = ask_unix(self._path, "GET", f"/containers/json?{query}", _TIMEOUT)
+        return [found["Id"] for found in json.loads(body)]
 
     def remove(self, container: str) -> None:
-        self._call("DELETE", f"/containers/{container}?force=1&v=1")
+        ask_unix(self._path, "DELETE", f"/containers/{container}?force=1&v=1", _TIMEOUT)
 
 
 class _RemoteEngine:

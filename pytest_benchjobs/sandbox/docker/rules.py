@@ -85,7 +85,6 @@ def rules_program(machine: str, rules: Sequence[Rule], *, remove: bool = False) 
 
     Raises:
         KeyError: there is none for such machines.
-
     """
     program = MACHINES[machine]()
     kind = _DELETE if remove else _NEW

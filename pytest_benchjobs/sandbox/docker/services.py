@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...model.errors import InfrastructureError
@@ -28,14 +27,12 @@ class EngineServices:
 
     Args:
         owner: This process; its name is on everything that is made.
-        build_log_dir: Where the output of image builds goes; None: nowhere.
-
     """
 
-    def __init__(self, owner: Owner, build_log_dir: Path | None) -> None:
+    def __init__(self, owner: Owner) -> None:
         self.owner = owner
         self.engine = Engine()
-        self.images = Images(self.engine, build_log_dir)
+        self.images = Images(self.engine)
         self._reaper = Reaper(self.engine.host, f"{LABEL}owner={owner}")
         self._events: Events | None = None
         self._storage: StorageGuard | None = None
@@ -78,12 +75,7 @@ class EngineServices:
             return self._storage
 
     def machine(self) -> str:
-        """Return what the engine's machine calls itself, such as `x86_64`. One call, the first time.
-
-        Raises:
-            InfrastructureError: the engine does not answer.
-
-        """
+        """Return what the engine's machine calls itself, such as `x86_64`. One call, the first time."""
         if self._machine is None:
             found = str(self.engine.get("/version")["Arch"])
             self._machine = _MACHINES.get(found, found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -14,31 +13,17 @@ from ...model.owner import is_alive
 from .engine import LABEL, Engine
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Swept:
-    """Number of things that were removed."""
-
-    containers: int = 0
-    networks: int = 0
-    volumes: int = 0
-
-    @property
-    def total(self) -> int:
-        """All of them."""
-        return self.containers + self.networks + self.volumes
-
-
-def sweep(engine: Engine, me: Owner) -> Swept:
-    """Remove containers, networks and volumes of ours whose owner is dead.
+def sweep(engine: Engine, me: Owner) -> int:
+    """Remove containers, networks and volumes of ours whose owner is dead; returns how many.
 
     Whether a process of this host lives is known for sure. Of another host's processes it is not: what they own is
     removed once it is past its deadline, which is when it is of no use to anybody.
     """
     containers, networks, volumes = left_behind(engine, me)
-    return Swept(
-        _remove(engine, containers, lambda name: engine.client.remove_container(name, force=True, v=True)),
-        _remove(engine, networks, lambda name: engine.client.remove_network(name)),
-        _remove(engine, volumes, lambda name: engine.client.remove_volume(name, force=True)),
+    return (
+        _remove(engine, containers, lambda name: engine.client.remove_container(name, force=True, v=True))
+        + _remove(engine, networks, lambda name: engine.client.remove_network(name))
+        + _remove(engine, volumes, lambda name: engine.client.remove_volume(name, force=True))
     )
 
 

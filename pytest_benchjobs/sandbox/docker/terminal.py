@@ -51,7 +51,6 @@ def interact(
 
     Raises:
         InfrastructureError: of the class that fits.
-
     """
     on_terminal = is_interactive()
     # Half of a connection with TLS cannot be closed, and the command would wait forever for the end of its input.

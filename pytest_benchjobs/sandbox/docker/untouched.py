@@ -42,7 +42,6 @@ def watched(driver: str, places: Places, paths: Iterable[str]) -> Watched:
         driver: What keeps the layers of its image, in the engine's words.
         places: Where its programs load from.
         paths: What is put or mounted into it before it starts, all absolute.
-
     """
     workdir = places.workdir
     free = tuple(dict.fromkeys((*_FREE, workdir) if workdir else _FREE))

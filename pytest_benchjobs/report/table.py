@@ -7,9 +7,8 @@ import os
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
-
-import click
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from ..store.text import one_line
 
@@ -29,6 +28,8 @@ class Column:
     """Greatest width of a cell: a very long one would widen every line."""
     spare: bool = False
     """Leave the column out where that is not enough."""
+    rare: bool = False
+    """Leave the column out where every cell is 0."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,7 +47,11 @@ def width() -> int:
 
 def paint(text: str, colour: str | None) -> str:
     """Return the text in a colour, but not with NO_COLOR. Without a terminal `click.echo` removes the colour."""
-    return text if colour is None or os.environ.get("NO_COLOR") else click.style(text, fg=colour)
+    if colour is None or os.environ.get("NO_COLOR"):
+        return text
+    import click  # which pytest does without
+
+    return click.style(text, fg=colour)
 
 
 def marks() -> dict[str, str]:
@@ -60,14 +65,24 @@ def marks() -> dict[str, str]:
     return {"passed": passed, "failed": failed, "error": "!", "cancelled": "-", "skipped": "-"}
 
 
+Shown = tuple[Column, Callable[[Any], str | Cell]]
+"""A column, and what makes its cell of an item."""
+
+
+def tabulate(items: Sequence[Any], room: int, shown: Sequence[Shown]) -> Iterator[str]:
+    """Yield titles and a row for each item, as `render` does."""
+    columns, cells = zip(*shown, strict=True)
+    return render(columns, [[cell(item) for cell in cells] for item in items], room)
+
+
 def render(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]], room: int) -> Iterator[str]:
     """Yield titles, if there are any, and rows; at most `room` wide as far as columns may be cut or left out."""
-    cells = [[cell if isinstance(cell, Cell) else Cell(cell) for cell in row] for row in rows]
-    cells = [
-        [Cell(_whole(column, cell.text), cell.colour) for column, cell in zip(columns, row, strict=True)]
-        for row in cells
+    cells = [[_cell(column, cell) for column, cell in zip(columns, row, strict=True)] for row in rows]
+    kept = [
+        index
+        for index, column in enumerate(columns)
+        if not column.rare or any(row[index].text != "0" for row in cells)
     ]
-    kept = list(range(len(columns)))
     titles: list[tuple[str, ...]] = [(column.title,) for column in columns]
     sizes = _sizes(titles, cells)
     if _total(sizes, kept) > room:
@@ -75,7 +90,7 @@ def render(columns: Sequence[Column], rows: Sequence[Sequence[str | Cell]], room
         sizes = _sizes(titles, cells)
     for index in reversed(range(len(columns))):
         smallest = [min(size, columns[i].least or size) for i, size in enumerate(sizes)]
-        if _total(smallest, kept) > room and columns[index].spare:
+        if index in kept and _total(smallest, kept) > room and columns[index].spare:
             kept.remove(index)
     sizes = _squeezed(columns, sizes, kept, room)
     height = max(len(title) for title in titles) if any(column.title for column in columns) else 0
@@ -126,9 +141,10 @@ def _line(parts: Sequence[tuple[Column, int, Cell]]) -> str:
     return _GAP.join(texts).rstrip()
 
 
-def _whole(column: Column, text: str) -> str:
+def _cell(column: Column, cell: str | Cell) -> Cell:
+    text, colour = (cell.text, cell.colour) if isinstance(cell, Cell) else (cell, None)
     text = one_line(text)
-    return text if column.most is None else _fit(text, column.most)
+    return Cell(text if column.most is None else _fit(text, column.most), colour)
 
 
 def _fit(text: str, size: int) -> str:

@@ -37,3 +37,30 @@ def ago(then: datetime.datetime, now: datetime.datetime) -> str:
             return f"{int(seconds // size)}{letter} ago"
     local, today = then.astimezone(), now.astimezone()
     return f"{local:%b} {local.day}" + ("" if local.year == today.year else f" {local.year}")
+
+
+def duration(seconds: float) -> str:
+    """`0.4s`, `12s`, `4m12s`, `2h05m`."""
+    if seconds < 9.95:
+        return f"{max(seconds, 0):.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if not minutes:
+        return f"{rest}s"
+    hours, minutes_left = divmod(minutes, 60)
+    return f"{hours}h{minutes_left:02}m" if hours else f"{minutes}m{rest:02}s"
+
+
+def number(value: float) -> str:
+    """At least one and at most four digits after the point: `1.0`, `0.25`, `0.3333`."""
+    text = f"{value:.4f}".rstrip("0")
+    return f"{text}0" if text.endswith(".") else text
+
+
+def percent(part: float, whole: float = 1.0) -> str:
+    """`66.7%`; `-` of nothing. Only all is `100.0%`, and only nothing `0.0%`."""
+    if not whole:
+        return "-"
+    share = 100 * part / whole
+    if 0 < share < 100:
+        share = min(max(share, 0.1), 99.9)
+    return f"{share:.1f}%"

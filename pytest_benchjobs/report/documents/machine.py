@@ -1,8 +1,10 @@
-"""Documents of `agents`."""
+"""Documents about this machine: of `agents`, `secret` and `doctor`."""
 
 from __future__ import annotations
 
 import datetime
+from enum import StrEnum
+from typing import Literal
 
 from ...model.base import Model
 from . import Document
@@ -59,3 +61,47 @@ class AgentDocument(Document):
     capabilities: tuple[str, ...] | None = None
     """All it can do of what scenarios may require; None: nothing is known."""
     packages: tuple[PackageItem, ...] = ()
+
+
+class SecretItem(Model):
+    """A secret that is kept, without its value."""
+
+    name: str
+    kept: Literal["keyring", "file"]
+    set_at: datetime.datetime
+    fingerprint: str | None
+    """The same for the same value on this machine, and of no other use. None: the keyring has it no more."""
+
+
+class SecretsDocument(Document):
+    """`benchjobs secret list`."""
+
+    file: str
+    """File with the names of all secrets, and with those values that are not in the keyring."""
+    secrets: tuple[SecretItem, ...]
+
+
+class Health(StrEnum):
+    """Result of one check of `doctor`."""
+
+    OK = "ok"
+    PROBLEM = "problem"
+    SKIPPED = "skipped"
+    """It cannot be told from here; `found` says why."""
+
+
+class Finding(Model):
+    """One check of `doctor`."""
+
+    check: str
+    health: Health
+    found: str
+    cure: str | None = None
+    """Remedy of a problem, if possible a command."""
+
+
+class DoctorDocument(Document):
+    """`benchjobs doctor`."""
+
+    ok: bool
+    findings: tuple[Finding, ...]

@@ -1,0 +1,152 @@
+"""What the engine reports of containers is counted, and waited for a little."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import docker.errors
+import pytest
+
+from pytest_benchjobs.model.errors import Ungradable
+from pytest_benchjobs.sandbox.docker import watch
+from pytest_benchjobs.sandbox.docker.mountpoints import check_mount_points, lost
+from pytest_benchjobs.sandbox.docker.watch import Events
+from pytest_benchjobs.sandbox.protocol import Mount
+
+
+class Stream:
+    """Events as they are put in; an exception is raised, None ends it."""
+
+    def __init__(self) -> None:
+        self.news: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def __iter__(self) -> Iterator[Any]:
+        while (one := self.news.get()) is not None:
+            if isinstance(one, Exception):
+                raise one
+            yield one
+
+    def close(self) -> None:
+        self.news.put(None)
+
+
+class Engine:
+    def __init__(self) -> None:
+        self.opened: list[dict[str, Any]] = []
+        self.streams: list[Stream] = []
+        self.again = threading.Event()
+
+    @property
+    def client(self) -> Engine:
+        return self
+
+    def guard(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def events(self, **asked: Any) -> Stream:
+        self.opened.append(asked)
+        self.streams.append(Stream())
+        if len(self.opened) > 1:
+            self.again.set()
+        return self.streams[-1]
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    monkeypatch.setattr(watch, "_RECONNECT", 0.01)
+    return Engine()
+
+
+@pytest.fixture
+def events(engine: Engine) -> Iterator[Events]:
+    events = Events(engine, "me")  # type: ignore[arg-type]
+    yield events
+    events.close()
+    assert not events._thread.is_alive()
+
+
+def _event(action: str, container: str = "c", at: int = 1, **attributes: str) -> dict[str, Any]:
+    return {"Action": action, "Actor": {"ID": container, "Attributes": attributes}, "timeNano": at}
+
+
+def test_events_are_counted_for_each_container_and_kind(engine: Engine, events: Events) -> None:
+    for one in (_event("oom"), _event("oom"), _event("kill"), _event("oom", "d"), {"Action": "oom"}):
+        engine.streams[0].news.put(one)
+    assert events.wait("d", "oom", 0, 20) == 1
+    assert [events.count("c", kind) for kind in ("oom", "kill", "die")] == [2, 1, 0]
+    events.forget("c")
+    assert [events.count(name, "oom") for name in "cd"] == [0, 1]
+    (asked,) = engine.opened
+    assert asked["filters"]["label"] == "benchjobs.owner=me"
+    assert set(asked["filters"]["event"]) == {"oom", "kill", "die"}
+    assert asked["since"] is None
+
+
+def test_signals_to_the_first_process_end_nothing(engine: Engine, events: Events) -> None:
+    # 10 and 12 are SIGUSR1 and SIGUSR2.
+    for signal in ("10", "12", "9"):
+        engine.streams[0].news.put(_event("kill", signal=signal))
+    assert events.wait("c", "kill", 0, 20) == 1
+
+
+def test_what_does_not_come_is_not_waited_for_long(events: Events) -> None:
+    assert events.wait("c", "oom", 0, 0.01) == 0
+
+
+@pytest.mark.parametrize(
+    "broken", [None, OSError("gone"), docker.errors.DockerException("gone"), ValueError("x")]
+)
+def test_a_connection_that_breaks_is_made_again_from_where_it_was(
+    engine: Engine, events: Events, broken: Exception | None
+) -> None:
+    engine.streams[0].news.put(_event("oom", at=2_000_000_000))
+    engine.streams[0].news.put(broken)
+    assert engine.again.wait(20)
+    # Not to be told of the same event twice.
+    assert engine.opened[1]["since"] == pytest.approx(2.000000001, abs=1e-10)
+    engine.streams[1].news.put(_event("oom", at=3_000_000_000))
+    assert events.wait("c", "oom", 1, 20) == 2
+
+
+# Mounts
+
+
+class Files:
+    """A client that knows kinds of paths by the mode that the engine gives them."""
+
+    def __init__(self, *links: str) -> None:
+        self.links = links
+
+
+@pytest.fixture
+def mounts(tmp_path: Any) -> list[Mount]:
+    (tmp_path / "source").mkdir()
+    return [Mount(tmp_path / "source", "/opt/agent/bin")]
+
+
+def test_a_mount_below_a_link_would_come_back_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, mounts: list[Mount]
+) -> None:
+    asked: list[str] = []
+
+    def stat_of(client: Files, container: str, path: str) -> dict[str, int]:
+        asked.append(path)
+        return {"mode": 1 << 27 if path in client.links else 1 << 31}
+
+    monkeypatch.setattr("pytest_benchjobs.sandbox.docker.mountpoints.stat_of", stat_of)
+    changes = {"/opt": 0, "/opt/agent": 0, "/opt/other": 1, "/tmp": 0}
+    check_mount_points(Files("/opt/other"), "c", mounts, changes)  # type: ignore[arg-type]
+    assert asked == ["/opt", "/opt/agent"]
+    with pytest.raises(Ungradable, match=r"mounted for it \(/opt/agent is a link now\)"):
+        check_mount_points(Files("/opt/agent"), "c", mounts, changes)  # type: ignore[arg-type]
+
+
+def test_only_where_the_sources_are_there_it_is_the_container_that_has_no_place(mounts: list[Mount]) -> None:
+    assert lost("Mkdir /opt: Not a directory", mounts)
+    assert not lost("no space left", mounts)
+    mounts[0].source.rmdir()
+    assert not lost("not a directory", mounts)
