@@ -1,11 +1,16 @@
-"""AIME: problems whose answer is an integer from 0 to 999, as GAIR-NLP's AIME-Preview lists them."""
+"""AIME: problems whose answer is an integer from 0 to 999, as GAIR-NLP's AIME-Preview lists them.
+
+Files of others will do as well, where a line of JSON is a problem: `problem` and `answer`, or `Problem` and `Answer`.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ...model.errors import InputError
 from ...model.scenario import Answer, Environment, Scenario, ScorerSpec
 from ..protocol import ScenarioRef
 from ..rows import Row, RowSource
@@ -14,46 +19,76 @@ if TYPE_CHECKING:
     from ..catalogue.entry import Entry
 
 IMAGE = "debian:bookworm-slim"
-_FILES = {"test2024.jsonl": "2024", "test2025-I.jsonl": "2025", "test2025-II.jsonl": "2025"}
+_YEAR = re.compile(r"(?<!\d)20\d\d(?!\d)|(?<=aime)[_-]?(\d\d)(?!\d)", re.IGNORECASE)
+_LEAST, _MOST = 0, 999
+_QUESTION = """\
+Solve the following math problem step by step. The last line of your response should be of the form "ANSWER: N", where \
+N is an integer from 0 to 999.
+
+{problem}"""
 
 
 class AIME(RowSource):
-    """One of the contests."""
+    """One file of problems."""
 
-    def __init__(self, path: Path, entry: Entry) -> None:
+    def __init__(self, path: Path, entry: Entry, year: str) -> None:
         super().__init__(path, entry.name, entry.version)
-        self.year = _FILES[path.name]
+        self.year = year
 
     def ref(self, row: Row) -> ScenarioRef:
         """`aime-2024-60`, `aime-2025-I-1`; the year is a tag."""
-        return ScenarioRef(f"aime-{self.year}-{row['id']}", (self.year,), scorers=("answer",))
+        name = str(_column(row, "id")).removeprefix(f"{self.year}-")
+        return ScenarioRef(f"aime-{self.year}-{name}", (self.year,), scorers=("answer",))
 
     def scenario(self, row: Row, ref: ScenarioRef) -> Scenario:
         """The problem, whose answer is compared as an integer: `025` is 25."""
-        expected = int(row["answer"])
+        expected = int(_column(row, "answer"))
+        match = {"match": "integer", "expected": expected, "least": _LEAST, "most": _MOST}
         return Scenario(
             id=ref.id,
             benchmark=self.benchmark,
             benchmark_version=self.version,
-            problem_statement=(
-                "Solve the following math problem step by step. The last line of your response should be of the form "
-                f'"ANSWER: N", where N is an integer from 0 to 999.\n\n{row["problem"]}'
-            ),
+            problem_statement=_QUESTION.format(problem=_column(row, "problem")),
             tags=ref.tags,
             environment=Environment(image=IMAGE),
             answer=Answer(reference=str(expected)),
-            scorers=(
-                ScorerSpec(
-                    name="answer",
-                    type="answer",
-                    params={"match": "integer", "expected": expected, "least": 0, "most": 999},
-                ),
-            ),
+            scorers=(ScorerSpec(name="answer", type="answer", params=match),),
             source=self.path,
             line=ref.line,
         )
 
 
 def sources(entry: Entry, directory: Path) -> Sequence[AIME]:
-    """One for each contest that is there."""
-    return [AIME(path, entry) for name in _FILES if (path := directory / name).is_file()]
+    """One for each file.
+
+    Raises:
+        InputError: there is none, or nothing says of which year one is.
+
+    """
+    files = sorted(path for path in directory.rglob("*.jsonl") if not path.name.startswith("."))
+    if not files:
+        raise InputError("there are no *.jsonl files with problems of AIME here", path=directory)
+    return [AIME(path, entry, _year(path, directory)) for path in files]
+
+
+def _year(path: Path, directory: Path) -> str:
+    for name in (path.name, *(parent.name for parent in path.relative_to(directory).parents)):
+        if found := _YEAR.search(name):
+            return f"20{found[1]}" if found[1] else found[0]
+    raise InputError(
+        "nothing says of which year these problems are: have the year in the file's name, as in aime2025.jsonl",
+        path=path,
+    )
+
+
+def _column(row: Row, name: str) -> Any:
+    """Return the value of a column, however its name is written.
+
+    Raises:
+        KeyError: there is none.
+
+    """
+    for key in (name, name.capitalize(), name.upper()):
+        if key in row:
+            return row[key]
+    raise KeyError(name)

@@ -1,0 +1,128 @@
+"""GPQA Diamond: questions with four options, shuffled as OpenAI's simple-evals shuffles them.
+
+Its authors ask that no example be published in plain text: everything of it is confidential.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...model.errors import InputError
+from ...model.scenario import Answer, Environment, Scenario, ScorerSpec
+from ..protocol import ScenarioRef
+from ..rows import Row, RowSource
+
+if TYPE_CHECKING:
+    from ..catalogue.entry import Entry
+
+IMAGE = "debian:bookworm-slim"
+_ROWS = "questions.jsonl"
+_LETTERS = "ABCD"
+_SEED = 0
+_OPTIONS = ("Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
+_COLUMNS = ("Record ID", "Question", *_OPTIONS)
+_QUESTION = """\
+Answer the following multiple choice question. The last line of your response should be of the following format: \
+'Answer: $LETTER' (without quotes) where LETTER is one of ABCD. Think step by step before answering.
+
+{question}
+
+A) {A}
+B) {B}
+C) {C}
+D) {D}"""
+_INSTRUCTION = "Write the letter of your answer, and nothing else, to the file `{file}`."
+
+
+class GPQA(RowSource):
+    """The questions."""
+
+    def ref(self, row: Row) -> ScenarioRef:
+        """The record's id; the domain is a tag."""
+        tags = tuple(filter(None, (_tag(row["domain"]), _tag(row["subdomain"]))))
+        return ScenarioRef(f"gpqa-{row['id']}", tuple(dict.fromkeys(tags)), scorers=("answer",))
+
+    def scenario(self, row: Row, ref: ScenarioRef) -> Scenario:
+        """The question with its options in the order of the seed."""
+        letter = row["letter"]
+        options = dict(zip(_LETTERS, row["options"], strict=True))
+        return Scenario(
+            id=ref.id,
+            benchmark=self.benchmark,
+            benchmark_version=self.version,
+            problem_statement=_QUESTION.format(question=row["question"], **options),
+            tags=ref.tags,
+            confidential=True,
+            environment=Environment(image=IMAGE),
+            answer=Answer(instruction=_INSTRUCTION, reference=letter),
+            scorers=(
+                ScorerSpec(
+                    name="answer",
+                    type="answer",
+                    params={"match": "choice", "expected": letter, "letters": _LETTERS},
+                ),
+            ),
+            source=self.path,
+            line=ref.line,
+        )
+
+
+def sources(entry: Entry, directory: Path) -> Sequence[GPQA]:
+    """The questions, in one source."""
+    return [GPQA(directory / _ROWS, entry.name, entry.version)]
+
+
+def prepare(fetched: Path, filled: Path) -> None:
+    """Shuffle the options of each question, and write all into one file.
+
+    Raises:
+        InputError: there is no such table, or it lacks a column.
+
+    """
+    tables = sorted(fetched.rglob("*.csv"))
+    if len(tables) != 1:
+        raise InputError(f"one table, gpqa_diamond.csv, is expected here, not {len(tables)}", path=fetched)
+    with (filled / _ROWS).open("w", encoding="utf-8") as rows:
+        for row in shuffled(_rows(tables[0])):
+            rows.write(json.dumps(row) + "\n")
+
+
+def shuffled(rows: Iterator[dict[str, str]]) -> Iterator[dict[str, Any]]:
+    """Yield each row with its options in an order of their own: the first drawing of simple-evals, one seed for all."""
+    draws = random.Random(_SEED)  # noqa: S311  the order of options is no secret
+    for row in rows:
+        order = draws.sample(range(len(_OPTIONS)), len(_OPTIONS))
+        options = [row[_OPTIONS[place]] for place in order]
+        yield {
+            "id": row["Record ID"],
+            "domain": row.get("High-level domain") or "",
+            "subdomain": row.get("Subdomain") or "",
+            "question": row["Question"],
+            "options": options,
+            "letter": _LETTERS[options.index(row[_OPTIONS[0]])],
+        }
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            table = csv.DictReader(file)
+            missing = [name for name in _COLUMNS if name not in (table.fieldnames or ())]
+            if missing:
+                raise InputError(f"the table has no column {', '.join(map(repr, missing))}", path=path)
+            for row in table:
+                if any(not row[name] for name in _COLUMNS):
+                    raise InputError("the row is not whole", path=path, line=table.line_num)
+                yield row
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"cannot be read as a table: {error}", path=path) from None
+
+
+def _tag(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
