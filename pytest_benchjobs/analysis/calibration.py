@@ -9,6 +9,7 @@ from typing import Literal
 from ..agents.fixed_results import half_solves
 from ..model.result import Outcome
 from ..store.rows import PairRow
+from .trials import grouped
 
 Status = Literal["valid", "missing", "all-right", "all-wrong", "flat", "mismatch"]
 Pattern = Literal["none", "all-zero", "all-one", "all-equal", "mixed"]
@@ -52,9 +53,7 @@ def calibrate(rows: Mapping[str, Sequence[PairRow]]) -> list[Calibration]:
 
 
 def _benchmark(name: str, rows: Sequence[PairRow]) -> Calibration:
-    by_agent: dict[str, list[PairRow]] = {}
-    for row in rows:
-        by_agent.setdefault(row.agent, []).append(row)
+    by_agent = grouped(rows, lambda row: row.agent)
     means = {agent: _mean(row.score or 0.0 for row in found) for agent, found in by_agent.items()}
     scores = {agent: means[agent] for agent in _CERTAIN if agent in means}
     mismatches = tuple(sorted(_mismatches(by_agent)))
@@ -71,9 +70,7 @@ def _status(
     right = [row for agent in PERFECT for row in by_agent.get(agent, ())]
     wrong = [row for agent in WRONG for row in by_agent.get(agent, ())]
     if not right or not wrong:
-        lacking = " and ".join(
-            what for rows, what in ((right, f"{PERFECT[0]}"), (wrong, f"{WRONG[0]}")) if not rows
-        )
+        lacking = " and ".join(agents[0] for agents, rows in ((PERFECT, right), (WRONG, wrong)) if not rows)
         return "missing", f"no graded trial of {lacking}; run it with --agent {lacking.replace(' and ', ' ')}"
     if all(_passed(row) for row in wrong):
         return "all-right", "it passes agents that do nothing: its scorers say yes to everything"

@@ -14,8 +14,9 @@ from .gate.changes import change_of
 from .gate.measure import Measured, mean, measure
 from .gate.scenario_rules import chances
 from .pairing import Pair, Pairing, pair
-from .sides import Cell, Side
+from .sides import Side
 from .statistics import benjamini_hochberg, holm
+from .trials import grouped
 
 LEVEL = 0.95
 _FALSE_DISCOVERIES = 0.1
@@ -72,9 +73,7 @@ def _rows(
     pairs: Iterable[Pair], level: float, high_scores: Mapping[str, HighScore]
 ) -> tuple[ComparedRow, ...]:
     """A row for each benchmark and pair of agents, with what the rule `mean` of a gate measures of them."""
-    groups: dict[tuple[str, str], list[Pair]] = {}
-    for one in pairs:
-        groups.setdefault((one.now.benchmark, one.now.agent), []).append(one)
+    groups = grouped(pairs, lambda one: (one.now.benchmark, one.now.agent))
     rule = Rule(text="mean", metric="mean", level=level)
     measured = [measure(rule, group) for group in groups.values()]
     tested = [one.test() for one in measured]
@@ -113,8 +112,8 @@ def _row(
         detectable=measured.detectable(2 * rows),
         winner=None if abs(delta) < _ROUNDING else "b" if delta > 0 else "a",
         significant=p_value < measured.rule.alpha,
-        a_pass_rate=mean([_rate(one) for one in before]),
-        b_pass_rate=mean([_rate(one) for one in now]),
+        a_pass_rate=mean([one.pass_rate for one in before]),
+        b_pass_rate=mean([one.pass_rate for one in now]),
         a_cost=_mean(one.costs for one in before),
         b_cost=_mean(one.costs for one in now),
         a_tokens=_mean(one.tokens for one in before),
@@ -172,10 +171,6 @@ def _refs(refs: Iterable[ScenarioRef]) -> tuple[ScenarioRef, ...]:
 
 def _head(side: Side) -> ComparedSide:
     return ComparedSide(spec=side.name, jobs=side.jobs, agents=side.agents)
-
-
-def _rate(cell: Cell) -> float:
-    return cell.passed / len(cell.scores)
 
 
 def _mean(values: Iterable[Sequence[float]]) -> float | None:

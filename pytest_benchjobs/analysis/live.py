@@ -24,7 +24,6 @@ class Counted(NamedTuple):
     """Counts kept of a trial that has ended: few, for there may be many thousand trials."""
 
     at: float
-    agent: str
     outcome: Outcome
     score: float | None
     reused: bool
@@ -69,15 +68,8 @@ class Tally:
         """Trials that ended so."""
         return self._outcomes[outcome]
 
-    def add(self, trial: Counted) -> None:
-        """Count a trial."""
-        self._count(trial, 1)
-
-    def remove(self, trial: Counted) -> None:
-        """Take back a trial that was counted."""
-        self._count(trial, -1)
-
-    def _count(self, trial: Counted, sign: int) -> None:
+    def count(self, trial: Counted, sign: int = 1) -> None:
+        """Count a trial; with -1 as the sign, take it back."""
         self._outcomes[trial.outcome] += sign
         if trial.score is not None:
             self._scored += sign
@@ -202,8 +194,8 @@ class Live:
         counted = self._ended[key] = Counted.of(event)
         for tally in (self.all, self.agents.setdefault(event.agent, Tally())):
             if before is not None:
-                tally.remove(before)
-            tally.add(counted)
+                tally.count(before, -1)
+            tally.count(counted)
         self.lately.append(event)
         if self._landings and not event.reused and not event.before:
             self._landings.append(event.at)

@@ -131,7 +131,7 @@ def match_agents(before: Side, now: Side) -> dict[str, str]:
     """
     olds, news = set(before.agents), set(now.agents)
     matched = {label: label for label in olds & news}
-    for kind in (_agent_and_model, _agent, _anything):
+    for kind in (_agent_and_model, _agent, lambda _: ""):
         old = _unique(olds - set(matched.values()), kind)
         new = _unique(news - matched.keys(), kind)
         matched |= {new[key]: old[key] for key in new.keys() & old.keys()}
@@ -159,10 +159,6 @@ def _agent_and_model(label: str) -> str:
     return f"{_agent(label)}:{_HOST.sub('', model)}"
 
 
-def _anything(_: str) -> str:
-    return ""
-
-
 def _ref(key: Key, why: str | None) -> ScenarioRef:
     benchmark, scenario, agent = key
     values = {"benchmark": benchmark, "scenario": scenario, "agent": agent, "why": why}
@@ -175,12 +171,9 @@ def _missing(now: tuple[bool, int], before: tuple[bool, int]) -> str:
     parts = []
     for (scored, errors), side in ((now, "now"), (before, "in the baseline")):
         if not scored:
-            parts.append(f"{_errors(errors)} {side}" if errors else f"no result {side}")
+            what = f"{errors} error{'s' * (errors != 1)}" if errors else "no result"
+            parts.append(f"{what} {side}")
     return ", ".join(parts)
-
-
-def _errors(number: int) -> str:
-    return f"{number} error{'s' * (number != 1)}"
 
 
 def _cleaned(cell: Cell, counts: Counter[str]) -> Cell:

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from ..model.gate import GateVerdict, PublishReason
 from ..model.job import JobRecord, JobStatus
 from ..model.result import Outcome, TrialResult
-from ..store.text import one_line
-from .gate.job import INVALID, Judged
+from .gate import words
+from .gate.job import Judged
+from .gate.judge import EXIT_INVALID
 
 CODES = {
     "not_completed": "the job did not run to its end",
@@ -41,7 +42,7 @@ def with_publishing(
     if report.verdict is not GateVerdict.OK:
         listed = f"{listed}; and {report.why}"
     why = f"invalid: not to be published: {listed}"
-    return Judged(report.model_copy(update={"verdict": GateVerdict.INVALID, "why": why}), INVALID)
+    return Judged(report.model_copy(update={"verdict": GateVerdict.INVALID, "why": why}), EXIT_INVALID)
 
 
 def reasons_against(
@@ -61,32 +62,27 @@ def reasons_against(
     if not isinstance(git, dict) or not git.get("commit") or git.get("dirty") is not False:
         add("unclean_tree")
     if unnamed := {result.benchmark for result in results if result.benchmark_version is None}:
-        add("no_version", _listed(sorted(unnamed)))
+        add("no_version", words.names(sorted(unnamed), _SHOWN))
     scored, ran = Counter[str](), Counter[str]()
     for result in results:
         name = f"{result.benchmark}/{result.scenario} [{result.agent.label}]"
         scored[name] += result.outcome in (Outcome.PASSED, Outcome.FAILED)
         ran[name] += result.reused is None
     if few := [name for name, count in scored.items() if count < _ATTEMPTS]:
-        add("few_attempts", _listed(few))
+        add("few_attempts", words.names(few, _SHOWN))
     for code, outcome in (("errors", Outcome.ERROR), ("skipped", Outcome.SKIPPED)):
         if ended := [result.node_id for result in results if result.outcome is outcome]:
-            add(code, _listed(ended))
+            add(code, words.names(ended, _SHOWN))
     if old := [name for name, count in ran.items() if not count]:
-        add("reused", _listed(old))
+        add("reused", words.names(old, _SHOWN))
     images = {image for result in results if result.image for image in result.image.substituted}
     if images:
-        add("substituted_image", _listed(sorted(images)))
+        add("substituted_image", words.names(sorted(images), _SHOWN))
     expired = {
         result.known.place or result.scenario
         for result in results
         if result.known is not None and result.known.until is not None and result.known.until < today
     }
     if expired:
-        add("expired_known", _listed(sorted(expired)))
+        add("expired_known", words.names(sorted(expired), _SHOWN))
     return tuple(found)
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = ", ".join(one_line(name, 120) for name in names[:_SHOWN])
-    return shown + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")

@@ -10,8 +10,7 @@ from ..model.job import JobConfig
 from ..model.result import Outcome
 from ..store.rows import TrialRow
 from .attempts import AtK, at_k
-from .trials import grouped
-from .verdict import group_id
+from .verdict import by_scenario
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,18 +75,9 @@ class Repeats:
 
 def judged(trials: Iterable[TrialRow], config: JobConfig) -> list[ScenarioSummary]:
     """Put the attempts at each scenario together, in the order scenarios first appear."""
-    planned: dict[str, int] = {}
-
-    def key(trial: TrialRow) -> tuple[str, str, str]:
-        attempts = planned.get(trial.benchmark)
-        if attempts is None:
-            attempts = planned[trial.benchmark] = config.of(trial.benchmark).attempts
-        node_id = group_id(trial.node_id, trial.attempt) if attempts > 1 else trial.node_id
-        return node_id, trial.benchmark, trial.scenario
-
     return [
-        _scenario(node_id, group, config, planned[benchmark])
-        for (node_id, benchmark, _), group in grouped(trials, key).items()
+        _scenario(node_id, group, config, attempts)
+        for node_id, attempts, group in by_scenario(trials, config)
     ]
 
 

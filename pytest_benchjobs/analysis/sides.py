@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import json
@@ -56,6 +57,11 @@ class Cell(NamedTuple):
     def key(self) -> Key:
         """Benchmark, scenario and agent."""
         return self.benchmark, self.scenario, self.agent
+
+    @property
+    def pass_rate(self) -> float:
+        """Share of the scores that passed; there is one at least."""
+        return self.passed / len(self.scores)
 
     @property
     def mean(self) -> float | None:
@@ -130,15 +136,13 @@ def side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:
 def _side(name: str, jobs: Iterable[tuple[str, Iterable[PairRow]]]) -> Side:
     listed = [(job, list(rows)) for job, rows in jobs]
     pooled = {job for job, _ in listed}
-    found: dict[Key, list[PairRow]] = {}
+    found: dict[Key, list[PairRow]] = collections.defaultdict(list)
     not_run: dict[Key, str | None] = {}
     for _, rows in listed:
         for row in rows:
             if row.reused is not None and row.reused in pooled:
                 continue
-            attempts = found.get(key := row[:3])
-            if attempts is None:
-                attempts = found[key] = []
+            attempts = found[key := row[:3]]
             if row.outcome not in _NO_ATTEMPT:
                 attempts.append(row)
             else:

@@ -143,13 +143,5 @@ def _unexpected(agent: str, validation: Validation, graded: Sequence[TrialResult
     if undone:
         score += f"; undone before grading, unless `keep_changes` names it: {', '.join(undone[:5])}"
     score += _lost(first)
-    return [
-        Problem(
-            kind,
-            agent,
-            first.attempt,
-            wanted.value,
-            f"{first.outcome.value}{why}{times}{score}",
-            first.path or None,
-        )
-    ]
+    ended = f"{first.outcome.value}{why}{times}{score}"
+    return [Problem(kind, agent, first.attempt, wanted.value, ended, first.path or None)]

@@ -5,25 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
-from ..model.result import FailureClass, Outcome
-from ..store.rows import FigureRow, TrialRow
-
-
-class Told(NamedTuple):
-    """As much of a result as is summed up, where there is no row of the history."""
-
-    outcome: str
-    class_: str | None
-    reused: object | None
-    rescored: object | None
-    score: float | None
-    seconds: float
-    cost_usd: float | None
-    input_tokens: int | None
-    output_tokens: int | None
-    cached_tokens: int | None
+from ..model.result import FailureClass, Outcome, TrialResult
+from ..store.rows import FigureRow
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,116 +62,87 @@ class Summary:
         return self.passed / (self.passed + self.failed) if self.passed + self.failed else None
 
 
-def summarise(label: str, trials: Iterable[TrialRow] | Iterable[Told]) -> Summary:
+def summarise(label: str, results: Iterable[TrialResult]) -> Summary:
     """Sum up trials."""
-    tally = _Tally()
+    rows: list[FigureRow] = []
     times: list[float] = []
-    for trial in trials:
-        here = trial.reused is None
-        score = trial.score
-        tally.add(
-            trial.outcome,
-            trial.class_,
-            here,
-            here and trial.rescored is None,
-            1,
-            score is not None,
-            score or 0.0,
-            score is not None and score > 0,
-            trial.seconds,
-            trial.cost_usd is not None,
-            trial.cost_usd,
-            (trial.input_tokens, trial.output_tokens, trial.cached_tokens),
-        )
-        if here and trial.outcome in (Outcome.PASSED, Outcome.FAILED):
-            times.append(trial.seconds)
-    return tally.summary(label, times)
+    for result in results:
+        rows.append(_figures(result))
+        if result.reused is None and result.outcome in (Outcome.PASSED, Outcome.FAILED):
+            times.append(result.seconds)
+    return summarise_sums(label, rows, times)
+
+
+def _figures(result: TrialResult) -> FigureRow:
+    score, usage = result.score, result.usage
+    return FigureRow(
+        run="",
+        benchmark=result.benchmark,
+        agent=result.agent.label,
+        outcome=result.outcome,
+        class_=None if result.failure is None else result.failure.class_,
+        here=result.reused is None,
+        worked=result.reused is None and result.rescored is None,
+        trials=1,
+        scored=int(score is not None),
+        score=score or 0.0,
+        positive=int(bool(score)),
+        seconds=result.seconds,
+        priced=int(usage.cost_usd is not None),
+        cost_usd=usage.cost_usd,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cached_tokens=usage.cached_tokens,
+    )
 
 
 def summarise_sums(label: str, rows: Iterable[FigureRow], times: Iterable[float]) -> Summary:
     """The same, from sums over trials, and the seconds of those that ran in this job and passed or failed."""
-    tally = _Tally()
+    outcomes: Counter[str] = Counter()
+    classes: Counter[str] = Counter()
+    partial = reused = scored = 0
+    score = seconds = 0.0
+    worked: list[FigureRow] = []
     for row in rows:
-        tally.add(*row[3:14], row[14:])
-    return tally.summary(label, list(times))
-
-
-class _Tally:
-    """Adds up trials, or sums over trials that ended alike."""
-
-    def __init__(self) -> None:
-        self._outcomes: Counter[str] = Counter()
-        self._classes: Counter[str] = Counter()
-        self._partial = self._reused = self._unpriced = self._scored = 0
-        self._score = self._seconds = 0.0
-        self._cost = _Sum()
-        self._tokens = (_Sum(), _Sum(), _Sum())
-
-    def add(
-        self,
-        outcome: str,
-        class_: str | None,
-        here: bool,
-        worked: bool,
-        trials: int,
-        scored: int,
-        score: float,
-        positive: float,
-        seconds: float,
-        priced: int,
-        cost_usd: float | None,
-        tokens: tuple[int | None, ...],
-    ) -> None:
-        """`here`: they ran in this job. `worked`: and so did their agent, who was paid where it worked."""
-        self._outcomes[outcome] += trials
-        if class_ is not None:
-            self._classes[class_] += trials
-        self._scored += scored
-        self._score += score
-        if outcome == Outcome.FAILED:
-            self._partial += int(positive)
-        if not here:
-            self._reused += trials
-            return
-        self._seconds += seconds
-        if not worked:
-            return
-        self._cost.add(cost_usd)
-        if outcome != Outcome.SKIPPED:
-            self._unpriced += trials - priced
-        for kind, value in zip(self._tokens, tokens, strict=True):
-            kind.add(value)
-
-    def summary(self, label: str, times: list[float]) -> Summary:
-        """The sums as a summary."""
-        times.sort()
-        outcomes = self._outcomes
-        total = outcomes.total()
-        meant = total - outcomes[Outcome.SKIPPED]
-        whole = [None if kind.value is None else int(kind.value) for kind in self._tokens]
-        return Summary(
-            label=label,
-            passed=outcomes[Outcome.PASSED],
-            failed=outcomes[Outcome.FAILED],
-            partial=self._partial,
-            errors=outcomes[Outcome.ERROR],
-            cancelled=outcomes[Outcome.CANCELLED],
-            skipped=outcomes[Outcome.SKIPPED],
-            total=total,
-            mean_scored=self._score / self._scored if self._scored else None,
-            mean_all=self._score / meant if meant else None,
-            seconds=self._seconds,
-            reused=self._reused,
-            timeouts=self._classes[FailureClass.AGENT_TIMEOUT],
-            cost_usd=self._cost.value,
-            unpriced=self._unpriced,
-            input_tokens=whole[0],
-            output_tokens=whole[1],
-            cached_tokens=whole[2],
-            p50_seconds=percentile(times, 0.5),
-            p95_seconds=percentile(times, 0.95),
-            classes=dict(sorted(self._classes.items(), key=lambda item: (-item[1], item[0]))),
-        )
+        outcomes[row.outcome] += row.trials
+        if row.class_ is not None:
+            classes[row.class_] += row.trials
+        scored += row.scored
+        score += row.score
+        if row.outcome == Outcome.FAILED:
+            partial += row.positive
+        if row.here:
+            seconds += row.seconds
+        else:
+            reused += row.trials
+        if row.worked:
+            worked.append(row)
+    total = outcomes.total()
+    meant = total - outcomes[Outcome.SKIPPED]
+    ordered = sorted(times)
+    return Summary(
+        label=label,
+        passed=outcomes[Outcome.PASSED],
+        failed=outcomes[Outcome.FAILED],
+        partial=int(partial),
+        errors=outcomes[Outcome.ERROR],
+        cancelled=outcomes[Outcome.CANCELLED],
+        skipped=outcomes[Outcome.SKIPPED],
+        total=total,
+        mean_scored=score / scored if scored else None,
+        mean_all=score / meant if meant else None,
+        seconds=seconds,
+        reused=reused,
+        timeouts=classes[FailureClass.AGENT_TIMEOUT],
+        cost_usd=_sum(row.cost_usd for row in worked),
+        unpriced=sum(row.trials - row.priced for row in worked if row.outcome != Outcome.SKIPPED),
+        input_tokens=_tokens(row.input_tokens for row in worked),
+        output_tokens=_tokens(row.output_tokens for row in worked),
+        cached_tokens=_tokens(row.cached_tokens for row in worked),
+        p50_seconds=percentile(ordered, 0.5),
+        p95_seconds=percentile(ordered, 0.95),
+        classes=dict(sorted(classes.items(), key=lambda item: (-item[1], item[0]))),
+    )
 
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
@@ -200,14 +155,12 @@ def percentile(ordered: Sequence[float], share: float) -> float | None:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-class _Sum:
+def _sum(numbers: Iterable[float | None]) -> float | None:
     """Of the numbers that are known; None when none is."""
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
 
-    __slots__ = ("value",)
 
-    def __init__(self) -> None:
-        self.value: float | None = None
-
-    def add(self, number: float | None) -> None:
-        if number is not None:
-            self.value = number + (self.value or 0)
+def _tokens(numbers: Iterable[int | None]) -> int | None:
+    found = _sum(numbers)
+    return None if found is None else int(found)

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from ..model.job import JobConfig
 from ..model.policy import Policy
 from ..model.result import Failure, FailureClass, Outcome, TrialResult
 from ..model.usage import FIGURES, Usage
+from ..store.rows import TrialRow
+from .trials import grouped
 
-_Key = tuple[str, str, str]
+_Trial = TypeVar("_Trial", TrialRow, TrialResult)
 
 
 def verdicts(results: Iterable[TrialResult], config: JobConfig) -> list[TrialResult]:
     """A result for each test that pytest reports: the trials themselves, unless the policy makes one of several."""
     if not config.attempt_policy.aggregates:
         return list(results)
-    groups: dict[_Key, list[TrialResult]] = {}
-    for result in results:
-        attempts = config.of(result.benchmark).attempts
-        node_id = group_id(result.node_id, result.attempt) if attempts > 1 else result.node_id
-        groups.setdefault((node_id, result.benchmark, result.scenario), []).append(result)
     return [
-        verdict(node_id, group, config.attempt_policy, config.of(benchmark).attempts)
-        for (node_id, benchmark, _), group in groups.items()
+        verdict(node_id, group, config.attempt_policy, attempts)
+        for node_id, attempts, group in by_scenario(results, config)
     ]
+
+
+def by_scenario(trials: Iterable[_Trial], config: JobConfig) -> Iterator[tuple[str, int, list[_Trial]]]:
+    """For each scenario and agent its node id, the number of attempts that were meant to run, and those there are."""
+    attempts = functools.cache(lambda benchmark: config.of(benchmark).attempts)
+
+    def key(trial: _Trial) -> tuple[str, str, str]:
+        node_id = trial.node_id
+        if attempts(trial.benchmark) > 1:
+            node_id = group_id(node_id, trial.attempt)
+        return node_id, trial.benchmark, trial.scenario
+
+    for (node_id, benchmark, _), group in grouped(trials, key).items():
+        yield node_id, attempts(benchmark), group
 
 
 def group_id(node_id: str, attempt: int) -> str:
@@ -86,16 +99,10 @@ def _why(results: Sequence[TrialResult], outcome: Outcome, policy: Policy, attem
             count = sum(result.outcome is left_out for result in results)
             what += [f"{count} {'was' if count == 1 else 'were'} {left_out.value}"] if count else []
         message += f", and {', '.join(what)}"
-        return Failure(
-            class_=worst.class_ if worst else "not_run",
-            message=message,
-            detail=worst.detail if worst else None,
-        )
-    return Failure(
-        class_=worst.class_ if worst else FailureClass.BELOW_THRESHOLD,
-        message=message,
-        detail=worst.detail if worst else None,
-    )
+    if worst is not None:
+        return Failure(class_=worst.class_, message=message, detail=worst.detail)
+    class_ = "not_run" if outcome is Outcome.ERROR else FailureClass.BELOW_THRESHOLD
+    return Failure(class_=class_, message=message)
 
 
 def _line(result: TrialResult) -> str:

@@ -12,13 +12,14 @@ from typing import Any
 from ..model.errors import InputError
 from ..model.job import JobRecord, JobStatus
 from ..model.result import Outcome, TrialResult
-from ..store.bundle import JobBundle, read_result
+from ..store.bundle import JobBundle
 from ..store.copying import inside
 from ..store.layout import TrialLayout
-from ..store.origins import origins
 from ..store.reader import HistoryReader
+from ..store.results import origins
 from ..store.rows import EventRow, JobRow, RunRow, ScoreRow, TrialRow
 from ..store.text import clean, one_line
+from ..store.trials import read_result
 from .rows import Rows, cell, names_of, several
 
 JOB_SHOWN = (

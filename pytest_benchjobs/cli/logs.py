@@ -178,8 +178,9 @@ def _files(directory: Path, row: TrialRow, target: Path, copied: Copied) -> Tria
     A result that was taken over is a result.json and no more: the files are in the job that ran it. One that was
     graded anew has what graders left; what the agent printed is in the job it worked in.
     """
-    from ..store.bundle import JobBundle, read_result
-    from ..store.origins import origins
+    from ..store.bundle import JobBundle
+    from ..store.results import origins
+    from ..store.trials import read_result
 
     if not row.path:
         return None  # it never had any: its job could not write

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..model.base import SCHEMA_VERSION
 from ..model.errors import InputError
 from ..model.job import JobRecord, JobStatus
 from ..model.owner import current_owner
 from ..model.result import Origin, TrialResult
-from ..model.version import SCHEMA_VERSION
 from ..store.bundle import BundleWarning, JobBundle
 from ..store.copying import Copied, copy_tree
 from ..store.files import is_file, remove_tree, write_error, writing

@@ -13,9 +13,10 @@ from pathlib import Path
 from ..model.errors import BenchError, InputError
 from ..model.job import JobConfig
 from ..model.result import Origin, Outcome, Signature, Trial, TrialResult
-from ..store.bundle import JobBundle, read_result
+from ..store.bundle import JobBundle
 from ..store.reader import HistoryReader
 from ..store.rows import TrialRow
+from ..store.trials import read_result
 from ..trial.signature import signature
 
 _REAL = (Outcome.PASSED.value, Outcome.FAILED.value)

@@ -96,3 +96,15 @@ ScenarioName = Annotated[
 
 Capability = Annotated[str, Field(max_length=60, pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 """Something an agent can do, in a word: `vision`, `mcp`."""
+
+SCHEMA_VERSION = 2
+
+
+def _readable(version: int) -> int:
+    if version > SCHEMA_VERSION:
+        raise ValueError(f"{version} is that of a newer pytest-benchjobs, which is needed to read it")
+    return version
+
+
+SchemaVersion = Annotated[int, Field(ge=1), AfterValidator(_readable)]
+"""Version of the files of a job: this one or an earlier one."""

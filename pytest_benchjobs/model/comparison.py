@@ -10,8 +10,6 @@ from pydantic import Field
 from .base import Model, Score
 from .gate import Change, ScenarioRef
 
-COMPARISON_ID = r"^cmp_\d{8}T\d{6}Z_[0-9a-f]{8}$"
-
 
 class HighScore(Model):
     """The best that is known of a benchmark, from elsewhere."""
@@ -88,7 +86,7 @@ class Comparison(Model):
     """Two sides, compared scenario by scenario."""
 
     schema_version: int = 1
-    id: Annotated[str, Field(pattern=COMPARISON_ID)]
+    id: Annotated[str, Field(pattern=r"^cmp_\d{8}T\d{6}Z_[0-9a-f]{8}$")]
     at: datetime.datetime
     a: ComparedSide
     b: ComparedSide

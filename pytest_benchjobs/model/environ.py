@@ -52,38 +52,34 @@ class Host(Mapping[str, str]):
     """
 
     def __init__(self) -> None:
-        self._below: Mapping[str, Variable] = {}
+        self.below: Mapping[str, Variable] = {}
+        """Variables of env files, also those that the environment overrides."""
 
     def lay_below(self, variables: Mapping[str, Variable]) -> Callable[[], None]:
         """Have these, and no others, below the environment. What is returned undoes it."""
-        before, self._below = self._below, dict(variables)
+        before, self.below = self.below, dict(variables)
 
         def undo() -> None:
-            self._below = before
+            self.below = before
 
         return undo
-
-    @property
-    def below(self) -> Mapping[str, Variable]:
-        """Variables of env files, also those that the environment overrides."""
-        return self._below
 
     def find(self, name: str) -> Variable | None:
         """The variable and where it is from; one that is empty counts as not set."""
         if value := os.environ.get(name):
             return Variable(value, "the environment")
-        below = self._below.get(name)
+        below = self.below.get(name)
         return below if below is not None and below.value else None
 
     def __getitem__(self, name: str) -> str:
         value = os.environ.get(name)
-        return self._below[name].value if value is None else value
+        return self.below[name].value if value is None else value
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**self._below, **host_environment()})
+        return iter({**self.below, **host_environment()})
 
     def __len__(self) -> int:
-        return len({*self._below, *host_environment()})
+        return len({*self.below, *host_environment()})
 
     def __repr__(self) -> str:
         return "<the variables of this machine>"  # and not their values

@@ -102,6 +102,11 @@ class Rule(Model):
         return self.metric.startswith(("min_", "max_"))
 
 
+def matches(name: str, pattern: str | None) -> bool:
+    """Tell whether there is no pattern, or the name is as it says."""
+    return pattern is None or name == pattern or fnmatch.fnmatchcase(name, pattern)
+
+
 class Absence(Model):
     """Scenarios of the baseline that the job may lack, as the user writes them: `scenario=old-*,agent=codex:*`."""
 
@@ -114,11 +119,8 @@ class Absence(Model):
 
     def fits(self, benchmark: str, scenario: str, agent: str) -> bool:
         """Tell whether it allows this scenario and agent of the baseline to be missing."""
-        named = ((self.benchmark, benchmark), (self.scenario, scenario), (self.agent, agent))
-        return all(
-            pattern is None or pattern == name or fnmatch.fnmatchcase(name, pattern)
-            for pattern, name in named
-        )
+        named = ((benchmark, self.benchmark), (scenario, self.scenario), (agent, self.agent))
+        return all(matches(name, pattern) for name, pattern in named)
 
 
 def _few(attempts: int) -> int:

@@ -10,15 +10,12 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, Field
 
 from .agent import AgentSpec
-from .base import Model, Score, Seconds
+from .base import SCHEMA_VERSION, Model, SchemaVersion, Score, Seconds
 from .gate import GateConfig, RoundReport
 from .policy import EACH, AttemptPolicy
 from .result import Failure
 from .scenario import Grading
 from .usage import Usage
-from .version import SCHEMA_VERSION, SchemaVersion
-
-DEFAULT_CONCURRENCY = 10
 
 
 class JobStatus(enum.StrEnum):
@@ -85,7 +82,7 @@ class JobConfig(Model):
     scenarios: tuple[str, ...] = ()
     attempts: Attempts = 1
     attempt_policy: AttemptPolicy = EACH
-    concurrency: Annotated[int, Field(ge=1, le=10_000)] = DEFAULT_CONCURRENCY
+    concurrency: Annotated[int, Field(ge=1, le=10_000)] = 10
     agent_timeout: Seconds | None = None
     scorer_timeout: Seconds | None = None
     silent_timeout: Seconds | None = None

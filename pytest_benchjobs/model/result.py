@@ -9,12 +9,11 @@ from typing import Annotated, Any, Self
 from pydantic import AwareDatetime, Field, model_validator
 
 from .agent import AgentSpec
-from .base import Model, Score
+from .base import SCHEMA_VERSION, Model, SchemaVersion, Score
 from .ending import Ending
 from .known_failure import Known
 from .scenario import Scenario
 from .usage import Usage
-from .version import SCHEMA_VERSION, SchemaVersion
 
 _COMPARED = ("agent", "parameters")
 """Parts of a signature that a comparison is about."""

@@ -11,9 +11,6 @@ from pydantic import Field
 from .base import Capability, Model, Name, ScenarioName, Score, Seconds, Size
 
 DEFAULT_AGENT_TIMEOUT = 7200.0
-DEFAULT_SCORER_TIMEOUT = 1800.0
-DEFAULT_BUILD_TIMEOUT = 600.0
-DEFAULT_SETUP_TIMEOUT = 600.0
 DEFAULT_PIDS = 2048
 
 Network = Literal["public", "none", "allowlist"]
@@ -50,7 +47,7 @@ class Environment(Model):
     context: Path | None = None
     """Absolute path of the build context; default: the directory of the Dockerfile."""
     build_args: dict[str, str] = {}
-    build_timeout: Seconds = DEFAULT_BUILD_TIMEOUT
+    build_timeout: Seconds = 600.0
     workdir: str | None = None
     """Absolute path in the container; default: the image's own."""
     user: str | None = None
@@ -73,7 +70,7 @@ class Environment(Model):
     """Treatment of the agent's processes during grading, for every agent."""
     setup: tuple[str, ...] = ()
     """Shell commands run in order before the agent."""
-    setup_timeout: Seconds = DEFAULT_SETUP_TIMEOUT
+    setup_timeout: Seconds = 600.0
     healthcheck: HealthCheck | None = None
 
 
@@ -209,7 +206,7 @@ class Scenario(Model):
     agent_user: str | None = None
     agent_env: EnvTable = {}
     agent_network: Network | None = None
-    scorer_timeout: Seconds = DEFAULT_SCORER_TIMEOUT
+    scorer_timeout: Seconds = 1800.0
     scorers: tuple[ScorerSpec, ...] = Field(min_length=1)
     fresh_container: FreshContainer | None = None
     """Container for grading; default: the one that the agent worked in."""

@@ -101,7 +101,7 @@ class Controller:
             return
         from ..model.errors import InputError
         from ..model.result import TrialResult
-        from ..store.bundle import read_result
+        from ..store.trials import read_result
 
         self._reported.add(bench["node_id"])
         self.job.trials.fates.changed.update(bench["changed"])

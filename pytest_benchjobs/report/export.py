@@ -18,13 +18,14 @@ from pydantic import Field
 from ..analysis.verdict import group_id
 from ..model.errors import InputError
 from ..model.job import JobRecord
-from ..store.bundle import JobBundle, read_result
+from ..store.bundle import JobBundle
 from ..store.copying import inside
 from ..store.files import is_file
 from ..store.layout import AGENT_FILES
-from ..store.origins import origins
 from ..store.reader import HistoryReader
+from ..store.results import origins
 from ..store.rows import TrialRow
+from ..store.trials import read_result
 from .documents import Document
 
 

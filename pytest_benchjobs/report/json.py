@@ -14,9 +14,10 @@ from ..analysis.verdict import verdicts
 from ..model.gate import GateReport
 from ..model.job import JobRecord
 from ..model.result import TrialResult
-from ..store.bundle import sound, stored
+from ..store.bundle import stored
 from ..store.layout import RESULT
 from ..store.outline import Outline, whole
+from ..store.trials import sound
 from .known_failures import known_records
 from .summary import by_agent, totals
 

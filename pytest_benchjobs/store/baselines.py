@@ -22,11 +22,9 @@ from .files import write_atomically
 from .history import History
 from .layout import Layout
 from .reader import BASELINE_COLUMNS, baseline_entry
-from .rows import as_text
-from .text import clean, one_line
+from .rows import as_text, kept_text
+from .text import one_line
 from .trials import what_is_wrong
-
-_TEXT = 2000
 
 
 @functools.cache
@@ -38,10 +36,8 @@ def _entries() -> TypeAdapter[list[BaselineEntry]]:
 def set_baseline(history: History, entry: BaselineEntry, *, moving: bool = False) -> BaselineEntry:
     """Set a baseline, move it, or, without jobs, delete it; returns what was kept, with its time.
 
-    Args:
-        history: Of the directory that `baselines.json` is in.
-        entry: What it is to be. Its time is moved on where an earlier entry has a later one.
-        moving: It must be there already, as it must for being deleted.
+    `history` is that of the directory of `baselines.json`. The time of the entry is moved on where an earlier one has a
+    later time. A baseline that is moved or deleted must be there already.
 
     Raises:
         InputError: there is no such baseline, the name is a reserved word, or `baselines.json` is damaged.
@@ -61,7 +57,8 @@ def set_baseline(history: History, entry: BaselineEntry, *, moving: bool = False
             entry = entry.model_copy(update={"set_at": later})
         _add(history, entry)
         query = f"SELECT {BASELINE_COLUMNS} FROM baselines ORDER BY set_at, id"  # noqa: S608
-        _write(Layout(history.directory).baselines, [baseline_entry(row) for row in history.select(query)])
+        lines = ",\n".join(baseline_entry(row).model_dump_json() for row in history.select(query))
+        write_atomically(Layout(history.directory).baselines, f"[\n{lines}\n]\n".encode())
     return entry
 
 
@@ -89,18 +86,10 @@ def _restore(history: History) -> int:
 
 
 def _add(history: History, entry: BaselineEntry) -> None:
-    values = (
-        entry.name,
-        json.dumps(entry.jobs),
-        entry.branch,
-        entry.commit,
-        as_text(entry.set_at),
-        entry.set_by,
-        entry.reason,
-    )
+    values = {**dict(entry), "jobs": json.dumps(entry.jobs), "set_at": as_text(entry.set_at)}
     history.connection.execute(
         f"INSERT INTO baselines ({BASELINE_COLUMNS}) VALUES ({', '.join('?' * len(values))})",  # noqa: S608
-        values,
+        tuple(values.values()),
     )
 
 
@@ -112,11 +101,6 @@ def _read(path: Path) -> list[BaselineEntry]:
             f"is damaged: {what_is_wrong(error)}. Move it away; setting a baseline makes a new one",
             path=path,
         ) from error
-
-
-def _write(path: Path, entries: list[BaselineEntry]) -> None:
-    lines = ",\n".join(entry.model_dump_json() for entry in entries)
-    write_atomically(path, f"[\n{lines}\n]\n".encode())
 
 
 def near(name: str, entries: list[BaselineEntry]) -> str:
@@ -132,18 +116,14 @@ def near(name: str, entries: list[BaselineEntry]) -> str:
 
 def _cleaned(entry: BaselineEntry) -> BaselineEntry:
     """Without what a terminal would take for a command: anybody may have written the file."""
-
-    def text(value: str | None) -> str | None:
-        return None if value is None else clean(value, _TEXT)
-
     at = entry.set_at if entry.set_at.tzinfo else entry.set_at.replace(tzinfo=datetime.UTC)
     return entry.model_copy(
         update={
             "jobs": tuple(one_line(job, 200) for job in entry.jobs),
-            "branch": text(entry.branch),
-            "commit": text(entry.commit),
+            "branch": kept_text(entry.branch),
+            "commit": kept_text(entry.commit),
             "set_at": at.astimezone(datetime.UTC),
-            "set_by": text(entry.set_by),
-            "reason": text(entry.reason),
+            "set_by": kept_text(entry.set_by),
+            "reason": kept_text(entry.reason),
         }
     )

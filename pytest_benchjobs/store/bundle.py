@@ -22,31 +22,20 @@ from ..model.errors import InfrastructureError, InputError
 from ..model.job import JobConfig, JobRecord
 from ..model.result import Trial, TrialResult
 from .files import is_file, remove_tree, sync_directory, write_atomically, writing
-from .layout import HIDDEN_TRIAL, RESULT, JobLayout, Layout, hidden, namesakes
+from .layout import HIDDEN_TRIAL, RESULT, JobLayout, Layout, hidden, hidden_name, namesakes, trial_path
 from .outline import outlined
 from .text import one_line
 from .trials import (
+    OCCUPIED,
+    Found,
     TrialDirectory,
     as_json,
     genuine,
     move_in,
-    put,
     read_result,
     remove_empty,
-    sound,
     what_is_wrong,
 )
-
-__all__ = [
-    "BundleWarning",
-    "JobBundle",
-    "TrialDirectory",
-    "new_job_id",
-    "read_result",
-    "sound",
-    "stored",
-    "stored_config",
-]
 
 _JOB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -63,11 +52,8 @@ class BundleWarning:
 
 
 def new_job_id(now: datetime.datetime | None = None) -> str:
-    """Sorts by time and is unique: `20261121-054712-4f9a2c` (UTC)."""
-    now = now or datetime.datetime.now(datetime.UTC)
-    if now.tzinfo is not None:
-        now = now.astimezone(datetime.UTC)
-    return f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    """Sorts by time and is unique: `20261121-054712-4f9a2c`. `now` is UTC."""
+    return f"{now or datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 def stored(record: JobRecord) -> JobRecord:
@@ -81,34 +67,30 @@ def stored_config(config: JobConfig) -> JobConfig:
 
 
 class JobBundle:
-    """The directory of one job. `layout` has the paths in it."""
+    """The directory of one job. `layout` has the paths in it.
+
+    Raises:
+        DiskFull, ResultsUnwritable: from everything that writes.
+
+    """
 
     def __init__(self, directory: Path, job_id: str) -> None:
         if not _JOB_ID.fullmatch(job_id):
             raise InputError(f"{job_id!r} is not the id of a job")
         self.id = job_id
         self.layout: JobLayout = Layout(directory).job(job_id)
-
-    @property
-    def root(self) -> Path:
-        """Directory of the bundle."""
-        return self.layout.root
+        self.root = self.layout.root
 
     @classmethod
     def create(cls, directory: Path, record: JobRecord) -> JobBundle:
-        """Make the bundle of a new job, with its `job.json`.
-
-        Raises:
-            DiskFull, ResultsUnwritable: the directory refuses.
-
-        """
+        """Make the bundle of a new job, with its `job.json`."""
         bundle = cls(directory, record.id)
         temporary = JobLayout(hidden(bundle.root))
         with writing(bundle.root):
             temporary.trials.mkdir(parents=True)
             Layout(directory).marker.touch()
             try:
-                write_atomically(temporary.record, _record_json(record))
+                write_atomically(temporary.record, as_json(stored(record)))
                 temporary.root.rename(bundle.root)
             except BaseException:
                 remove_tree(temporary.root)
@@ -157,53 +139,49 @@ class JobBundle:
         return record
 
     def write(self, record: JobRecord) -> None:
-        """Replace `job.json`. Values of variables for agents are left out: they may be secrets.
-
-        Raises:
-            DiskFull, ResultsUnwritable: the directory refuses.
-
-        """
-        write_atomically(self.layout.record, _record_json(record))
+        """Replace `job.json`. Values of variables for agents are left out: they may be secrets."""
+        write_atomically(self.layout.record, as_json(stored(record)))
 
     def begin(self, trial: Trial) -> TrialDirectory:
-        """Make a place for the files of a trial that starts.
-
-        Raises:
-            DiskFull, ResultsUnwritable: the directory refuses.
-
-        """
+        """Make a place for the files of a trial that starts."""
         return TrialDirectory(self.root, trial)
 
     def put(self, trial: Trial, result: TrialResult) -> TrialResult:
-        """Put a result in its place that has no other files, and costs nothing to have again.
-
-        Raises:
-            DiskFull, ResultsUnwritable: the directory refuses.
-
-        """
-        return put(self.root, trial, result)
+        """Put a result that was read elsewhere, and has no other files, in its place; returns it with its `path`."""
+        path = trial_path(trial.agent.label, trial.scenario.id, trial.attempt)
+        result = result.model_copy(update={"path": path})
+        # A rerun in which nothing changed does little else: no more calls of the system than it takes, and no `Path`.
+        place = f"{self.root}/{path}"
+        parent, name = os.path.split(place)
+        source = f"{parent}/{hidden_name(name)}"
+        with writing(place):
+            try:
+                os.mkdir(parent)  # noqa: PTH102
+            except FileExistsError:
+                pass
+            except FileNotFoundError:
+                os.makedirs(parent, exist_ok=True)  # noqa: PTH103
+            os.mkdir(source)  # noqa: PTH102
+            with open(f"{source}/{RESULT}", "xb") as file:  # noqa: PTH123
+                file.write(as_json(result))
+            try:
+                os.rename(source, place)  # noqa: PTH104
+            except OSError as error:
+                if error.errno not in OCCUPIED:
+                    raise
+            else:
+                return result
+        return move_in(self.root, Path(source), Path(place), result, durable=False)[0]
 
     def find(self, trial: Trial) -> TrialResult | None:
         """Read the result of a trial, if it has ended."""
-        for place in self._places(trial):
-            with contextlib.suppress(InputError):
-                result = read_result(place)
-                if result.node_id == trial.node_id:
-                    return result
-        return None
+        found = self._found(trial)
+        return None if found is None else found[1]
 
     def restate(self, trial: Trial, result: TrialResult) -> None:
-        """Write the result of a trial that has ended again, after a change of its facts.
-
-        Raises:
-            DiskFull, ResultsUnwritable: the directory refuses.
-
-        """
-        for place in self._places(trial):
-            with contextlib.suppress(InputError):
-                if read_result(place).node_id == trial.node_id:
-                    write_atomically(place / RESULT, as_json(result))
-                    return
+        """Write the result of a trial that has ended again, after a change of its facts."""
+        if (found := self._found(trial)) is not None:
+            write_atomically(found[0] / RESULT, as_json(result))
 
     def results(
         self,
@@ -221,7 +199,7 @@ class JobBundle:
 
         def read() -> Iterator[tuple[Path, TrialResult]]:
             beginning = len(f"{self.root}/")
-            for directory in self.trial_directories(warnings):
+            for directory in trial_directories(self.layout.trials, warnings):
                 try:
                     yield directory, written.get(str(directory)[beginning:]) or read_result(directory)
                 except InputError as error:
@@ -239,12 +217,6 @@ class JobBundle:
         """Read them for reports and gates: whole where they are few, else without what only their files need."""
         return outlined(self.results(warnings, written), details=config.attempt_policy.aggregates)
 
-    def trial_directories(self, warnings: list[BundleWarning] | None = None) -> Iterator[Path]:
-        """Directories of the trials that have ended. What cannot be listed goes to `warnings`."""
-        for agent in _visible(self.layout.trials, warnings):
-            for scenario in _visible(agent, warnings):
-                yield from sorted(_visible(scenario, warnings), key=lambda path: (len(path.name), path.name))
-
     def sweep(self) -> int:
         """Clean up after writers that died; returns how many unfinished trials were removed. Never raises.
 
@@ -261,11 +233,14 @@ class JobBundle:
             remove_empty(agent)
         return removed
 
-    def _places(self, trial: Trial) -> Iterator[Path]:
-        """Directories that the files of a trial may be in."""
-        return namesakes(
-            self.layout.trial(trial.agent.label, trial.scenario.id, trial.attempt), trial.node_id
-        )
+    def _found(self, trial: Trial) -> Found | None:
+        final = self.layout.trial(trial.agent.label, trial.scenario.id, trial.attempt)
+        for place in namesakes(final, trial.node_id):
+            with contextlib.suppress(InputError):
+                result = read_result(place)
+                if result.node_id == trial.node_id:
+                    return place, result
+        return None
 
     def _rescue(self, path: Path, final: Path) -> bool:
         """Put a complete trial in its place; remove anything else."""
@@ -282,6 +257,13 @@ class JobBundle:
         return True
 
 
+def trial_directories(trials: Path, warnings: list[BundleWarning] | None = None) -> Iterator[Path]:
+    """Directories of the trials that have ended. What cannot be listed goes to `warnings`."""
+    for agent in _visible(trials, warnings):
+        for scenario in _visible(agent, warnings):
+            yield from sorted(_visible(scenario, warnings), key=lambda path: (len(path.name), path.name))
+
+
 def another_job(root: Path, job_id: str) -> InputError:
     """The error about a directory whose `job.json` is that of another job: a copy, or one that was renamed."""
     own = one_line(job_id, 100)
@@ -292,10 +274,6 @@ def another_job(root: Path, job_id: str) -> InputError:
         else f"rename {root} to {own}"
     )
     return InputError(f"is the record of job {own}: {cure}", path=JobLayout(root).record)
-
-
-def _record_json(record: JobRecord) -> bytes:
-    return as_json(stored(record))
 
 
 def _visible(directory: Path, warnings: list[BundleWarning] | None = None) -> list[Path]:

@@ -47,9 +47,8 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
     elif not path.is_file():
-        raise lost(path, "is not there") or InputError(
-            "there is no history yet; run a benchmark first", path=path
-        )
+        refuse_lost(path, "is not there")
+        raise InputError("there is no history yet; run a benchmark first", path=path)
     if (why := why_no_locks(path.parent)) is not None:
         raise ResultsUnwritable(
             f"{path}: its file system gives no locks ({why}), which a history needs. Choose a --bench-dir on another "
@@ -68,16 +67,25 @@ def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
             time.sleep(_OPEN_RETRY_SECONDS)
 
 
-def lost(path: Path, what: str) -> InputError | None:
-    """Make the error about a history that is missing or empty; None where there are no jobs which it should have."""
-    if next(path.parent.glob("jobs/*/job.json"), None) is None:
-        return None
-    return InputError(f"{what}. {_REBUILD}", path=path)
+def refuse_lost(path: Path, what: str) -> None:
+    """Refuse to take a history that is missing or empty for one of no jobs.
+
+    Raises:
+        InputError: there are jobs, which it should have.
+
+    """
+    if next(path.parent.glob("jobs/*/job.json"), None) is not None:
+        raise InputError(f"{what}. {_REBUILD}", path=path)
 
 
+@cache
 def migrations() -> tuple[str, ...]:
     """The steps of the schema, in order."""
-    return _steps()
+    files = sorted(
+        (file for file in resources.files(f"{__package__}.migrations").iterdir() if _STEP.match(file.name)),
+        key=lambda file: file.name,
+    )
+    return tuple(file.read_text(encoding="utf-8") for file in files)
 
 
 def copy_database(source: Path, target: Path) -> None:
@@ -192,9 +200,9 @@ def _writable(path: Path) -> bool:
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path, readonly: bool) -> None:
-    if readonly and not _writable(path) and not version_of(connection):
-        _refuse_empty(path)
     if readonly and not _writable(path):
+        if not version_of(connection):
+            refuse_lost(path, "is empty")
         raise InputError(
             "written by an older version of pytest-benchjobs, and cannot be written to bring it up to date. "
             "Make it writable, or copy its directory to where it is",
@@ -205,20 +213,13 @@ def _upgrade(connection: sqlite3.Connection, path: Path, readonly: bool) -> None
         # Read again: another process may have been faster.
         version = version_of(connection)
         _refuse(path, version)
-        if readonly and not version:
-            _refuse_empty(path)
+        if readonly and not version:  # whoever writes fills it
+            refuse_lost(path, "is empty")
         for number, script in enumerate(migrations()[version:], version + 1):
             for statement in _statements(script):
                 connection.execute(statement)
             pragma(connection, f"user_version = {number}")
     pragma(connection, f"busy_timeout = {BUSY_SECONDS * 1000:.0f}")
-
-
-def _refuse_empty(path: Path) -> None:
-    """Refuse to take an emptied file for a history of no jobs. A reader alone: whoever writes fills it."""
-    error = lost(path, "is empty")
-    if error is not None:
-        raise error
 
 
 def _choose_journal(connection: sqlite3.Connection, path: Path, *, readonly: bool) -> None:
@@ -277,11 +278,8 @@ def _peek(path: Path, parameters: str) -> int:
     """The version of a history; 0 if that cannot be told now."""
     with contextlib.suppress(sqlite3.Error):
         uri = f"{path.absolute().as_uri()}?{parameters}"
-        reader = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)
-        try:
+        with contextlib.closing(sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS)) as reader:
             return version_of(reader)
-        finally:
-            reader.close()
     return 0
 
 
@@ -296,15 +294,6 @@ def _refuse(path: Path, version: int) -> None:
         "Upgrade pytest-benchjobs, or choose another --bench-dir",
         path=path,
     )
-
-
-@cache
-def _steps() -> tuple[str, ...]:
-    files = sorted(
-        (file for file in resources.files(f"{__package__}.migrations").iterdir() if _STEP.match(file.name)),
-        key=lambda file: file.name,
-    )
-    return tuple(file.read_text(encoding="utf-8") for file in files)
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -94,19 +94,13 @@ def wal_works(directory: Path) -> bool:
     # It may be reported as on and fail at the first write, so try it on a database that nobody needs.
     probe = directory / f".wal-probe-{secrets.token_hex(4)}"
     try:
-        writer = sqlite3.connect(probe, isolation_level=None)
-        try:
+        with contextlib.closing(sqlite3.connect(probe, isolation_level=None)) as writer:
             if writer.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
                 return False
             writer.execute("CREATE TABLE probe (x)")
             writer.execute("INSERT INTO probe VALUES (1)")
-            reader = sqlite3.connect(probe)
-            try:
+            with contextlib.closing(sqlite3.connect(probe)) as reader:
                 return bool(reader.execute("SELECT x FROM probe").fetchall() == [(1,)])
-            finally:
-                reader.close()
-        finally:
-            writer.close()
     except sqlite3.Error:
         return False
     finally:

@@ -107,50 +107,31 @@ class History(HistoryReader):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self._behind: set[str] = set()
-        """Jobs whose runs are to be summed up."""
+        self.behind: set[str] = set()
+        """Jobs whose runs are to be summed up: `save_trials` does so after a rest, also with no results."""
         self._rest_until = 0.0
-
-    @property
-    def behind(self) -> bool:
-        """Tell whether sums are behind: `save_trials` brings them up to date, also with no results, after a rest."""
-        return bool(self._behind)
 
     def save_job(self, record: JobRecord) -> None:
         """Insert or update a job."""
         with self.transaction():
             self.write_job(record)
 
-    def save_trial(self, result: TrialResult) -> None:
-        """Insert or update a trial of a job that was saved before, by job and node id. One commit."""
-        self.save_trials((result,))
-
     def save_trials(self, results: Iterable[TrialResult]) -> None:
-        """Insert or update many in one commit."""
+        """Insert or update trials of jobs that were saved before, by job and node id, in one commit."""
         with self.transaction():
-            self._behind.update(self._save(results))
+            self.behind.update(self._save(results))
             if time.monotonic() >= self._rest_until:
                 self._catch_up()
 
-    def replace_job(
-        self,
-        record: JobRecord | Callable[[], JobRecord],
-        results: Iterable[TrialResult],
-        *,
-        bundled: bool = True,
-    ) -> int:
-        """Save a job with exactly these trials, in one commit; returns how many.
+    def replace_job(self, record: JobRecord | Callable[[], JobRecord], results: Iterable[TrialResult]) -> int:
+        """Save a job whose files are here with exactly these trials, in one commit; returns how many.
 
-        Args:
-            record: The job, or what reads it. Inside of the commit nobody else writes what is newer.
-            results: Its trials, read inside of the commit too.
-            bundled: Whether its files are here.
-
+        Where `record` is what reads it, both are read inside of the commit: nobody else writes what is newer.
         """
         with self.transaction():
             record = record() if callable(record) else record
             self.write_job(record)
-            self.connection.execute("UPDATE jobs SET bundled = ? WHERE id = ?", (bundled, record.id))
+            self.connection.execute("UPDATE jobs SET bundled = 1 WHERE id = ?", (record.id,))
             self.connection.execute("DELETE FROM trials WHERE job = ?", (record.id,))
             self.connection.execute("DELETE FROM runs WHERE job = ?", (record.id,))
             self._save(results)
@@ -197,7 +178,7 @@ class History(HistoryReader):
     def close(self) -> None:
         """Let go of the file, with all sums up to date."""
         try:
-            if self._behind:
+            if self.behind:
                 with self.transaction():
                     self._catch_up()
         finally:
@@ -280,9 +261,9 @@ class History(HistoryReader):
 
     def _catch_up(self) -> None:
         began = time.monotonic()
-        for job in self._behind:
+        for job in self.behind:
             self._sum_up(job)
-        self._behind.clear()
+        self.behind.clear()
         now = time.monotonic()
         self._rest_until = now + _SPACING * (now - began)
 

@@ -86,6 +86,7 @@ _COPY_EVENTS = """
     INSERT INTO main.events (job, at, kind, message)
     SELECT job, at, kind, message FROM incoming.events WHERE job = ? AND datetime(at) IS NOT NULL ORDER BY id
 """
+# In the order of the fields of `Totals`.
 _TOTALS = """
     SELECT count(*), total(outcome = 'passed'), total(outcome = 'failed'), total(outcome = 'error'),
         total(outcome = 'cancelled'), total(outcome = 'skipped'), avg(score), count(reused),
@@ -183,25 +184,9 @@ def _unite(history: History, record: JobRecord) -> MergeResult:
     execute(_SEE_SCENARIOS, (record.id, last))
     if earlier is None:
         execute(_COPY_EVENTS, (record.id,))
-    totals = _totals(history, record.id)
+    counted = execute(_TOTALS, (record.id,)).fetchone()
+    totals = Totals.model_validate(dict(zip(Totals.model_fields, counted, strict=True)))
     history.write_job(kept.model_copy(update={"totals": totals}))
     if earlier is not None and not runs and not later:
         return MergeResult(record.id, kept.name, "unchanged", totals.trials)
     return MergeResult(record.id, kept.name, "updated" if earlier else "added", totals.trials)
-
-
-def _totals(history: History, job_id: str) -> Totals:
-    trials, passed, failed, error, cancelled, skipped, mean, reused, cost = history.connection.execute(
-        _TOTALS, (job_id,)
-    ).fetchone()
-    return Totals(
-        trials=trials,
-        passed=passed,
-        failed=failed,
-        error=error,
-        cancelled=cancelled,
-        skipped=skipped,
-        mean_score=mean,
-        reused=reused,
-        cost_usd=cost,
-    )

@@ -20,7 +20,7 @@ from ..model.base import Model
 from ..model.errors import InputError
 from ..model.job import JobRecord
 from ..model.result import Origin, Outcome, TrialResult
-from .bundle import BundleWarning, JobBundle, another_job
+from .bundle import BundleWarning, JobBundle, another_job, trial_directories
 from .layout import RESULT, JobLayout, Layout
 from .trials import Found, genuine, what_is_wrong
 
@@ -110,7 +110,8 @@ def incoming_results(root: Path, job: str, refuse: Callable[[Path, str], None]) 
     """Results of the job in a directory. `refuse` is called with what is damaged or misplaced, and why."""
 
     def read() -> Iterator[Found]:
-        for directory in trial_directories(root):
+        trials = JobLayout(root).trials
+        for directory in () if trials.is_symlink() else trial_directories(trials):
             try:
                 yield directory, read_model(TrialResult, directory / RESULT)
             except InputError as error:
@@ -142,24 +143,3 @@ def read_model(model: type[AnyModel], path: Path) -> AnyModel:
         return model.model_validate_json(content)
     except ValidationError as error:
         raise InputError(f"is damaged or of another version: {what_is_wrong(error)}", path=path) from error
-
-
-def trial_directories(root: Path) -> Iterator[Path]:
-    """Directories of trials, none of them behind a link."""
-    level = [root]
-    for name in (JobLayout(root).trials.name, None, None, None):
-        level = [entry for directory in level for entry in _directories(directory, name)]
-    yield from level
-
-
-def _directories(directory: Path, name: str | None) -> list[Path]:
-    try:
-        with os.scandir(directory) as entries:
-            found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-    except OSError:
-        return []
-    return [
-        directory / each
-        for each in sorted(found)
-        if each == name or (name is None and not each.startswith("."))
-    ]

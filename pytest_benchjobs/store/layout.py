@@ -11,7 +11,6 @@ import re
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 RESULT = "result.json"
 """File that makes a directory a trial which has ended. Where thousands are read or written, paths are texts."""
@@ -26,18 +25,13 @@ _SLUG_LIMIT = 80
 _RESERVED = re.compile(r"^(con|prn|aux|nul|com\d|lpt\d)(\.|$)")
 
 
-class _Rooted(Protocol):
-    @property
-    def root(self) -> Path: ...
-
-
 class _Path:
     """An attribute of a layout: a path below its root."""
 
     def __init__(self, relative: str) -> None:
         self._relative = relative
 
-    def __get__(self, layout: _Rooted, owner: type) -> Path:
+    def __get__(self, layout: Layout | JobLayout | TrialLayout, owner: type) -> Path:
         return layout.root / self._relative
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Self
 
 from .files import write_error, writing
@@ -55,17 +54,15 @@ class CappedLog:
         else:
             self._stream.write(data)
 
-    def tail(self, limit: int = 4096) -> str:
-        """Return the end of what came, at most `limit` bytes of it, before or after `close`."""
-        if self._closed:
-            return self._tail_of_closed(limit)
-        held = b"" if self._stream is None else self._stream.held()
-        kept = min(limit, self._ring if self._size > self._head + self._ring else self._size)
-        return (
-            (self._read(self._size - kept, kept) + held)[-limit:].decode("utf-8", "replace")
-            if limit > 0
-            else ""
-        )
+    def tail(self, limit: int) -> str:
+        """Return the end of a log that was closed, at most `limit` bytes of it."""
+        try:
+            with self.path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - limit))
+                return file.read().decode("utf-8", "replace")
+        except FileNotFoundError:
+            return ""
 
     def close(self) -> None:
         """Put the file in order. Calling it again does nothing."""
@@ -84,9 +81,7 @@ class CappedLog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _store(self, data: bytes) -> None:
@@ -156,12 +151,3 @@ class CappedLog:
         while position < end and (piece := self._read(position, min(_CHUNK, end - position))):
             file.write(piece)
             position += len(piece)
-
-    def _tail_of_closed(self, limit: int) -> str:
-        try:
-            with self.path.open("rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - max(limit, 0)))
-                return file.read(max(limit, 0)).decode("utf-8", "replace")
-        except FileNotFoundError:
-            return ""

@@ -9,8 +9,7 @@ import functools
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError
 
@@ -23,6 +22,7 @@ from .database import connect, explained
 from .layout import Layout
 from .rows import (
     SCORE_COLUMNS,
+    TOTALS,
     TRIAL_COLUMNS,
     EventRow,
     FigureRow,
@@ -39,10 +39,7 @@ from .trials import what_is_wrong
 _PAGE = 500
 """Rows that are read at a time. Between two pages nothing is locked, however slow the reader is."""
 _ENDED = tuple(status.value for status in JobStatus if status.ended)
-_PLAIN = (
-    "name", "planned", "trials", "passed", "failed", "error", "cancelled", "skipped", "reused", "mean_score",
-    "cost_usd", "parent",
-)  # fmt: skip
+_PLAIN = ("name", "planned", *TOTALS, "parent")
 _RECORDS = 50
 """Whole records of jobs that are read at a time."""
 BASELINE_COLUMNS = 'name, jobs, branch, "commit", set_at, set_by, reason'
@@ -74,17 +71,13 @@ class HistoryReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.directory = path.parent
         self.connection = connect(path, readonly=self._readonly)
 
     @classmethod
     def of(cls, directory: Path) -> Self:
         """Open the history of a results directory."""
         return cls(Layout(directory).history)
-
-    @property
-    def directory(self) -> Path:
-        """The results directory."""
-        return self.path.parent
 
     def close(self) -> None:
         """Let go of the file."""
@@ -93,9 +86,7 @@ class HistoryReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def select(self, query: str, *values: object) -> list[Any]:
@@ -110,23 +101,12 @@ class HistoryReader:
             InputError: its record is of another version, or damaged.
 
         """
-        rows = self.select("SELECT record FROM jobs WHERE id = ?", job_id)
-        return self._record(job_id, rows[0][0]) if rows else None
-
-    def jobs(self, limit: int = -1) -> list[JobRecord]:
-        """Jobs, the newest first; at most `limit`.
-
-        Raises:
-            InputError: the record of one is of another version, or damaged.
-
-        """
-        rows = self.select("SELECT id, record FROM jobs ORDER BY created_at DESC, id DESC LIMIT ?", limit)
-        return [self._record(*row) for row in rows]
+        record = self._value("SELECT record FROM jobs WHERE id = ?", job_id)
+        return None if record is None else self._record(job_id, record)
 
     def job_row(self, job_id: str) -> JobRow | None:
         """Look a job up by its id."""
-        rows = self._job_rows("WHERE id = ?", [job_id])
-        return rows[0] if rows else None
+        return next(iter(self._job_rows("WHERE id = ?", [job_id])), None)
 
     def job_page(
         self,
@@ -134,32 +114,25 @@ class HistoryReader:
         since: datetime.datetime | None = None,
         statuses: Collection[str] = (),
         limit: int = -1,
-        offset: int = 0,
+        after: _Place | None = None,
     ) -> list[JobRow]:
-        """Jobs that began at `since` or later and have one of `statuses`, the newest first."""
+        """Jobs that began at `since` or later and have one of `statuses`, the newest first; those behind `after`."""
         where, values = _where(
-            ("created_at >= ?", None if since is None else [as_text(since)]), _one_of("status", statuses)
+            ("created_at >= ?", None if since is None else [as_text(since)]),
+            _one_of("status", statuses),
+            ("(created_at, id) < (?, ?)", after),
         )
-        return self._job_rows(
-            f"{where} ORDER BY created_at DESC, id DESC LIMIT ? OFFSET ?", [*values, limit, offset]
-        )
+        return self._job_rows(f"{where} ORDER BY created_at DESC, id DESC LIMIT ?", [*values, limit])
 
     def each_job(
         self, *, since: datetime.datetime | None = None, statuses: Collection[str] = ()
     ) -> Iterator[JobRow]:
         """Like `job_page`, all of them, read as they are asked for."""
-        after: list[Any] | None = None
-        while True:
-            where, values = _where(
-                ("created_at >= ?", None if since is None else [as_text(since)]),
-                _one_of("status", statuses),
-                ("(created_at, id) < (?, ?)", after),
-            )
-            page = self._job_rows(f"{where} ORDER BY created_at DESC, id DESC LIMIT {_PAGE}", values)
-            yield from page
-            if len(page) < _PAGE:
-                return
-            after = [as_text(page[-1].created_at), page[-1].id]
+        return _paged(
+            lambda after: self.job_page(since=since, statuses=statuses, limit=_PAGE, after=after),
+            lambda row: (as_text(row.created_at), row.id),
+            _PAGE,
+        )
 
     def job_ids(self) -> set[str]:
         """Ids of all jobs that have a bundle."""
@@ -180,13 +153,13 @@ class HistoryReader:
         sort: str = "agent",
         descending: bool = False,
         limit: int = 200,
-        offset: int = 0,
+        after: _Place | None = None,
         job: str | None = None,
         benchmark: str | None = None,
         agent: str | None = None,
         statuses: Collection[str] = (),
     ) -> list[RunRow]:
-        """Runs, sorted by a column of `RunRow` and then by id; what is unknown comes last.
+        """Runs, sorted by a column of `RunRow` and then by id; what is unknown comes last. Those behind `after`, by id.
 
         Raises:
             InputError: there is no such column.
@@ -199,15 +172,14 @@ class HistoryReader:
             _equal("benchmark", benchmark),
             _equal("agent", agent),
             _one_of("status", statuses),
+            ("(job, position) > (?, ?)", after),
         )
         way = "DESC" if descending else "ASC"
         # Numbers of runs sort as numbers: `.10` comes after `.9`.
         order = [f"job {way}", f"position {way}"]
         if sort not in ("id", "job"):
             order.insert(0, f"{sort} {way} NULLS LAST")
-        return self._run_rows(
-            f"{where} ORDER BY {', '.join(order)} LIMIT ? OFFSET ?", [*values, limit, offset]
-        )
+        return self._run_rows(f"{where} ORDER BY {', '.join(order)} LIMIT ?", [*values, limit])
 
     def each_run(
         self,
@@ -218,37 +190,23 @@ class HistoryReader:
         statuses: Collection[str] = (),
     ) -> Iterator[RunRow]:
         """All runs, the oldest job first, read as they are asked for."""
-        after: list[Any] | None = None
-        while True:
-            where, values = _where(
-                _equal("job", job),
-                _equal("benchmark", benchmark),
-                _equal("agent", agent),
-                _one_of("status", statuses),
-                ("(job, position) > (?, ?)", after),
-            )
-            page = self._run_rows(f"{where} ORDER BY job, position LIMIT {_PAGE}", values)
-            yield from page
-            if len(page) < _PAGE:
-                return
-            last = page[-1]
-            after = [last.job, int(last.id.rpartition(".")[2])]
+        page = functools.partial(
+            self.run_page,
+            sort="id",
+            limit=_PAGE,
+            job=job,
+            benchmark=benchmark,
+            agent=agent,
+            statuses=statuses,
+        )
+        return _paged(
+            lambda after: page(after=after), lambda row: (row.job, int(row.id.rpartition(".")[2])), _PAGE
+        )
 
-    def trials(
-        self,
-        job_id: str,
-        *,
-        run: str | None = None,
-        agent: str | None = None,
-        scenario: str | None = None,
-        outcomes: Collection[str] = (),
-        limit: int = -1,
-        offset: int = 0,
-    ) -> list[TrialRow]:
+    def trials(self, job_id: str, *, scenario: str | None = None) -> list[TrialRow]:
         """Trials of a job by run, in the order they were first saved. `scenario` may also be a node id."""
-        where, values = _trials_where(job_id, run, agent, scenario, outcomes)
-        query = f"SELECT {_TRIAL} FROM trials {where} ORDER BY run, id LIMIT ? OFFSET ?"  # noqa: S608
-        return [TrialRow._make(row) for row in self.select(query, *values, limit, offset)]
+        where, values = _where(("job = ?", [job_id]), _of_scenario(scenario))
+        return self._trial_rows(f"{where} ORDER BY run, id", *values)
 
     def each_trial(
         self,
@@ -259,25 +217,32 @@ class HistoryReader:
         scenario: str | None = None,
         outcomes: Collection[str] = (),
     ) -> Iterator[TrialRow]:
-        """Like `trials`, read as they are asked for."""
-        after: tuple[int, int] | None = None
-        while True:
-            where, values = _trials_where(job_id, run, agent, scenario, outcomes, after)
-            query = (
-                f"SELECT trials.run, trials.id, {_TRIAL} FROM trials {where} ORDER BY run, id LIMIT {_PAGE}"  # noqa: S608
+        """Like `trials`, also of one run or agent or with some outcomes, read as they are asked for."""
+        number = None
+        if run is not None:
+            prefix, _, position = run.rpartition(".")
+            numbered = prefix == job_id and position.isdecimal() and len(position) < 10
+            number = [int(position)] if numbered else [-1]
+
+        def page(after: _Place | None) -> list[Any]:
+            where, values = _where(
+                ("job = ?", [job_id]),
+                ("run = ?", number),
+                _equal("agent", agent),
+                _of_scenario(scenario),
+                _one_of("outcome", outcomes),
+                ("(run, id) > (?, ?)", after),
             )
-            page = self.select(query, *values)
-            for row in page:
-                yield TrialRow._make(row[2:])
-            if len(page) < _PAGE:
-                return
-            after = page[-1][:2]
+            return self.select(
+                f"SELECT trials.run, trials.id, {_TRIAL} FROM trials {where} ORDER BY run, id LIMIT {_PAGE}",  # noqa: S608
+                *values,
+            )
+
+        return (TrialRow._make(row[2:]) for row in _paged(page, lambda row: row[:2], _PAGE))
 
     def trial(self, job_id: str, node_id: str) -> TrialRow | None:
         """Look a trial of a job up by its node id."""
-        query = f"SELECT {_TRIAL} FROM trials WHERE job = ? AND node_id = ?"  # noqa: S608
-        rows = self.select(query, job_id, node_id)
-        return TrialRow._make(rows[0]) if rows else None
+        return next(iter(self._trial_rows("WHERE job = ? AND node_id = ?", job_id, node_id)), None)
 
     def was_kept(self, trial: str) -> bool:
         """Tell whether anything was kept of a scenario, or of the trials with a node id, in any job."""
@@ -288,7 +253,7 @@ class HistoryReader:
             "AND reused IS NULL AND kept IS NOT NULL) OR EXISTS (SELECT 1 FROM jobs CROSS JOIN trials "
             "ON trials.job = jobs.id AND trials.node_id = ?1 WHERE kept IS NOT NULL)"
         )
-        return bool(self.select(query, trial)[0][0])
+        return bool(self._value(query, trial))
 
     def scores(self, job_id: str, node_id: str) -> list[ScoreRow]:
         """Scores of a trial, in the order of its scorers."""
@@ -301,20 +266,19 @@ class HistoryReader:
 
     def samples(self, signature: str, attempt: int) -> list[TrialRow]:
         """Trials with a signature which ran for real, whatever came out, the newest first. Rescored ones count."""
-        query = (
-            f"SELECT {_TRIAL} FROM trials WHERE signature = ? AND attempt = ? AND reused IS NULL "  # noqa: S608
-            "ORDER BY finished_at DESC, id DESC"
+        return self._trial_rows(
+            "WHERE signature = ? AND attempt = ? AND reused IS NULL ORDER BY finished_at DESC, id DESC",
+            signature,
+            attempt,
         )
-        return [TrialRow._make(row) for row in self.select(query, signature, attempt)]
 
     def latest(self, benchmark: str, scenario: str, agent: str, attempt: int) -> TrialRow | None:
         """The newest trial which ran for real, whatever its signature."""
-        query = (
-            f"SELECT {_TRIAL} FROM trials WHERE benchmark = ? AND scenario = ? AND agent = ? AND attempt = ? "  # noqa: S608
-            "AND reused IS NULL ORDER BY finished_at DESC, id DESC LIMIT 1"
+        tail = (
+            "WHERE benchmark = ? AND scenario = ? AND agent = ? AND attempt = ? AND reused IS NULL "
+            "ORDER BY finished_at DESC, id DESC LIMIT 1"
         )
-        rows = self.select(query, benchmark, scenario, agent, attempt)
-        return TrialRow._make(rows[0]) if rows else None
+        return next(iter(self._trial_rows(tail, benchmark, scenario, agent, attempt)), None)
 
     def paired_rows(self, job_id: str) -> list[PairRow]:
         """All trials of a job, as light as comparing needs them."""
@@ -379,45 +343,42 @@ class HistoryReader:
 
         One whose record is of another version, or damaged, is passed over.
         """
-        where = "status = 'completed' AND (created_at, id) < (?, ?)"
-        if branch is not None:
-            where += " AND json_extract(record, '$.reproducibility.git.branch') = ?"
-        query = (
-            f"SELECT created_at, id, record FROM jobs WHERE {where} "  # noqa: S608
-            f"ORDER BY created_at DESC, id DESC LIMIT {_RECORDS}"
-        )
-        after = ("A", "")  # sorts behind any year
-        while True:
-            page = self.select(query, *after, *(() if branch is None else (branch,)))
-            for _, job_id, record in page:
-                try:
-                    job = self._record(job_id, record)
-                except InputError:
-                    continue
-                yield job
-            if len(page) < _RECORDS:
-                return
-            after = page[-1][:2]
+
+        def page(after: _Place | None) -> list[Any]:
+            where, values = _where(
+                ("status = 'completed'", ()),
+                _equal("json_extract(record, '$.reproducibility.git.branch')", branch),
+                ("(created_at, id) < (?, ?)", after),
+            )
+            query = f"SELECT created_at, id, record FROM jobs {where}"  # noqa: S608
+            return self.select(f"{query} ORDER BY created_at DESC, id DESC LIMIT {_RECORDS}", *values)
+
+        for _, job_id, record in _paged(page, lambda row: row[:2], _RECORDS):
+            try:
+                job = self._record(job_id, record)
+            except InputError:
+                continue
+            yield job
 
     def gate_verdict(self, job_id: str) -> str | None:
         """Return the latest verdict on a job as a whole; None: no gate has judged it."""
         query = (
             "SELECT verdict FROM gates WHERE job = ? AND expression = '' ORDER BY at DESC, id DESC LIMIT 1"
         )
-        rows = self.select(query, job_id)
-        return str(rows[0][0]) if rows else None
+        verdict: str | None = self._value(query, job_id)
+        return verdict
 
     def newest(self, back: int = 0) -> str | None:
         """Id of the newest job, or of the one so many before it."""
         query = "SELECT id FROM jobs ORDER BY created_at DESC, id DESC LIMIT 1 OFFSET ?"
-        rows = self.select(query, back)
-        return rows[0][0] if rows else None
+        newest: str | None = self._value(query, back)
+        return newest
 
     def named(self, name: str) -> str | None:
         """Id of the newest job with a name."""
         query = "SELECT id FROM jobs WHERE name = ? ORDER BY created_at DESC, id DESC LIMIT 1"
-        rows = self.select(query, name)
-        return rows[0][0] if rows else None
+        named: str | None = self._value(query, name)
+        return named
 
     def beginning_with(self, prefix: str, limit: int) -> list[str]:
         """Ids of jobs that begin so, the newest first."""
@@ -428,6 +389,11 @@ class HistoryReader:
     def names(self) -> list[str]:
         """All names of jobs."""
         return [name for (name,) in self.select("SELECT DISTINCT name FROM jobs WHERE name IS NOT NULL")]
+
+    def _value(self, query: str, *values: object) -> Any:
+        """The only value of the first row; None without any."""
+        rows = self.select(query, *values)
+        return rows[0][0] if rows else None
 
     def _record(self, job_id: str, record: str) -> JobRecord:
         """Read what is kept of a job: a newer version with the same tables may have written it."""
@@ -475,21 +441,34 @@ class HistoryReader:
         query = f"SELECT {_RUN} FROM runs {tail}"  # noqa: S608
         return [RunRow(*row[:-2], *map(as_time, row[-2:])) for row in self.select(query, *values)]
 
+    def _trial_rows(self, tail: str, *values: object) -> list[TrialRow]:
+        query = f"SELECT {_TRIAL} FROM trials {tail}"  # noqa: S608
+        return [TrialRow._make(row) for row in self.select(query, *values)]
 
-def baseline_entry(
-    row: tuple[str, str, str | None, str | None, str, str | None, str | None],
-) -> BaselineEntry:
-    """Make an entry of a row."""
-    name, jobs, branch, commit, set_at, set_by, reason = row
-    return BaselineEntry(
-        name=name,
-        jobs=tuple(json.loads(jobs)),
-        branch=branch,
-        commit=commit,
-        set_at=datetime.datetime.fromisoformat(set_at),
-        set_by=set_by,
-        reason=reason,
-    )
+
+def baseline_entry(row: Sequence[Any]) -> BaselineEntry:
+    """Make an entry of a row of `BASELINE_COLUMNS`, which are its fields."""
+    name, jobs, *rest = row
+    values = (name, json.loads(jobs), *rest)
+    return BaselineEntry.model_validate(dict(zip(BaselineEntry.model_fields, values, strict=True)))
+
+
+_Row = TypeVar("_Row")
+_Place = Sequence[object]
+"""Values by which rows are in order, of one of them."""
+
+
+def _paged(
+    page: Callable[[_Place | None], list[_Row]], place: Callable[[_Row], _Place], size: int
+) -> Iterator[_Row]:
+    """Rows of all pages, each read when it is needed. `page` reads the rows behind a place, or the first ones."""
+    after = None
+    while True:
+        rows = page(after)
+        yield from rows
+        if len(rows) < size:
+            return
+        after = place(rows[-1])
 
 
 _Condition = tuple[str, Sequence[object] | None]
@@ -506,32 +485,13 @@ def _equal(column: str, value: str | None) -> _Condition:
     return f"{column} = ?", None if value is None else [value]
 
 
+def _of_scenario(scenario: str | None) -> _Condition:
+    return "? IN (scenario, node_id)", None if scenario is None else [scenario]
+
+
 def _one_of(column: str, values: Collection[str]) -> _Condition:
     return f"{column} IN ({_marks(values)})", list(values) or None
 
 
 def _marks(values: Collection[str]) -> str:
     return ", ".join("?" * len(values))
-
-
-def _trials_where(
-    job_id: str,
-    run: str | None,
-    agent: str | None,
-    scenario: str | None,
-    outcomes: Collection[str],
-    after: tuple[int, int] | None = None,
-) -> tuple[str, list[object]]:
-    number = None
-    if run is not None:
-        prefix, _, position = run.rpartition(".")
-        numbered = prefix == job_id and position.isdecimal() and len(position) < 10
-        number = [int(position)] if numbered else [-1]
-    return _where(
-        ("job = ?", [job_id]),
-        ("run = ?", number),
-        _equal("agent", agent),
-        ("? IN (scenario, node_id)", None if scenario is None else [scenario]),
-        _one_of("outcome", outcomes),
-        ("(run, id) > (?, ?)", after),
-    )

@@ -20,26 +20,28 @@ _SECRET_NAME = re.compile(r"(?i)(^|_)(api_?)?(key|token|secret|password|passwd|p
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pattern:
-    """Pattern of secrets that were not announced.
+    """Pattern of secrets.
 
     No look-around: it must match the same in the pieces of a stream.
     """
 
     name: str
-    prefix: bytes
-    """Texts that every match begins with."""
-    rest: bytes
-    """A regular expression for what follows."""
+    literals: tuple[bytes, ...]
+    """Without one of them there is no match."""
+    expression: bytes
     longest: int
     """Bytes a match can have at most."""
 
 
 PATTERNS = (
-    Pattern("api-key", b"sk-", rb"[A-Za-z0-9_-]{20,200}", 203),
-    *(Pattern("github-token", b"gh%c_" % kind, rb"[A-Za-z0-9]{36,200}", 204) for kind in b"pousr"),
-    Pattern("google-key", b"AIza", rb"[A-Za-z0-9_-]{35}", 39),
-    Pattern("aws-key", b"AKIA", rb"[A-Z0-9]{16}", 20),
+    Pattern("api-key", (b"sk-",), rb"sk-[A-Za-z0-9_-]{20,200}", 203),
+    Pattern(
+        "github-token", (b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_"), rb"gh[pousr]_[A-Za-z0-9]{36,200}", 204
+    ),
+    Pattern("google-key", (b"AIza",), rb"AIza[A-Za-z0-9_-]{35}", 39),
+    Pattern("aws-key", (b"AKIA",), rb"AKIA[A-Z0-9]{16}", 20),
 )
+"""Of secrets that were not announced."""
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -63,18 +65,13 @@ class Redactor:
     """
 
     def __init__(self, values: Mapping[str, str], patterns: Iterable[Pattern] = PATTERNS) -> None:
-        forms: dict[bytes, _Search] = {}
+        forms: dict[bytes, Pattern] = {}
         for name, value in values.items():
             for expression, literals, longest in _forms(value):
-                forms.setdefault(expression, _Search(name, literals, expression, longest))
-        self._searches = [
-            # What begins with another secret goes before it.
-            *sorted(forms.values(), key=lambda search: search.longest, reverse=True),
-            *(
-                _Search(one.name, (one.prefix,), re.escape(one.prefix) + one.rest, one.longest)
-                for one in patterns
-            ),
-        ]
+                forms.setdefault(expression, Pattern(name, literals, expression, longest))
+        # What begins with another secret goes before it.
+        ordered = sorted(forms.values(), key=lambda search: search.longest, reverse=True)
+        self._searches = [*ordered, *patterns]
         self.longest = max((search.longest for search in self._searches), default=0)
         self._compiled: dict[tuple[int, ...], _Replacing] = {}
 
@@ -129,18 +126,8 @@ class Redactor:
         return replacing
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Search:
-    name: str
-    literals: tuple[bytes, ...]
-    """Without one of them there is no match."""
-    expression: bytes
-    longest: int
-    """Bytes a match can have at most."""
-
-
 class _Replacing:
-    def __init__(self, searches: list[_Search]) -> None:
+    def __init__(self, searches: list[Pattern]) -> None:
         self.expression = re.compile(b"|".join(b"(%b)" % search.expression for search in searches))
         self._names = [search.name for search in searches]
 
@@ -163,13 +150,9 @@ class RedactedStream:
         if certain:
             self._sink(certain)
 
-    def held(self) -> bytes:
-        """Return what would come out if nothing followed."""
-        return self._redactor.redact(self._held)
-
     def close(self) -> None:
         """Pass on the rest."""
-        rest, self._held = self.held(), b""
+        rest, self._held = self._redactor.redact(self._held), b""
         if rest:
             self._sink(rest)
 

@@ -1,4 +1,4 @@
-"""Finding results: whether a directory has any, and the job that a text names.
+"""Finding results: whether a directory has any, the job that a text names, and the files that a result goes back to.
 
 `HistoryReader.of` opens the history of a results directory, `JobBundle.open` the files of a job whose id is known.
 """
@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..model.errors import InputError
+from ..model.result import TrialResult
 from .bundle import JobBundle
-from .database import lost
+from .copying import inside
+from .database import refuse_lost
 from .layout import Layout
 from .reader import HistoryReader
 from .text import one_line
+from .trials import read_result
 
 LAST = re.compile(r"^last(?:~(\d{1,9}))?$")
 _SHOWN = 5
+_STEPS = 100
+"""Reuses that are followed at most; a cycle ends here too."""
 
 
 def has_results(directory: Path) -> bool:
@@ -75,6 +81,30 @@ def find_bundle(history: HistoryReader, text: str) -> JobBundle:
     return JobBundle.open(directory, job_id)
 
 
+def origins(directory: Path, result: TrialResult) -> Iterator[tuple[Path, bool]]:
+    """Directories of the trials a result goes back to, the nearest first, and whether it is the same result there.
+
+    A reused result is the same. Of a rescored one, only what the agent did is the same. The last directory is that of
+    the trial that the agent worked in.
+
+    Raises:
+        InputError: one is gone, damaged, or leads out of its job.
+
+    """
+    same = True
+    for _ in range(_STEPS):
+        origin = result.reused or result.rescored
+        if origin is None:
+            return
+        place = inside(JobBundle.open(directory, origin.job).root, origin.path)
+        if not place.is_dir():
+            raise InputError("is not there, and had the files of this trial", path=place)
+        same = same and result.reused is not None
+        yield place, same
+        result = read_result(place)
+    raise InputError(f"the files of this trial are more than {_STEPS} jobs away", path=place)
+
+
 def _last(history: HistoryReader, back: int) -> str:
     found = history.newest(back)
     if found is not None:
@@ -92,9 +122,8 @@ def refuse_without_jobs(history: HistoryReader) -> None:
         InputError: it did.
 
     """
-    error = lost(history.path, "knows no job") if history.newest() is None else None
-    if error is not None:
-        raise error
+    if history.newest() is None:
+        refuse_lost(history.path, "knows no job")
 
 
 def _hint(history: HistoryReader, text: str) -> str:

@@ -197,33 +197,24 @@ class PairRow(NamedTuple):
 
 TRIAL_COLUMNS = tuple(name.rstrip("_") for name in TrialRow._fields if name != "run")
 SCORE_COLUMNS = tuple(field.name.rstrip("_") for field in dataclasses.fields(ScoreRow))
+TOTALS = ("trials", "passed", "failed", "error", "cancelled", "skipped", "reused", "mean_score", "cost_usd")
 JOB_COLUMNS = (
-    "id", "name", "status", "created_at", "finished_at", "planned", "trials", "passed", "failed", "error",
-    "cancelled", "skipped", "reused", "mean_score", "cost_usd", "parent", "record",
+    "id", "name", "status", "created_at", "finished_at", "planned", *TOTALS, "parent", "record",
 )  # fmt: skip
 
 
 def job_values(record: JobRecord) -> tuple[object, ...]:
     """Values of `JOB_COLUMNS`."""
     record = stored(record)
-    totals = record.totals
     return (
         record.id,
-        _text(record.name),
+        kept_text(record.name),
         record.status.value,
         as_text(record.created_at),
         record.finished_at and as_text(record.finished_at),
         record.planned,
-        totals.trials,
-        totals.passed,
-        totals.failed,
-        totals.error,
-        totals.cancelled,
-        totals.skipped,
-        totals.reused,
-        totals.mean_score,
-        totals.cost_usd,
-        _text(record.parent),
+        *(getattr(record.totals, name) for name in TOTALS),
+        kept_text(record.parent),
         record.model_dump_json(by_alias=True),
     )
 
@@ -236,15 +227,15 @@ def trial_values(result: TrialResult) -> tuple[object, ...]:
         result.job,
         clean(result.node_id),
         clean(result.benchmark),
-        _text(result.benchmark_version),
+        kept_text(result.benchmark_version),
         clean(result.scenario),
         result.agent.label,
-        _text(result.agent.model),
+        kept_text(result.agent.model),
         result.attempt,
         result.tries,
         result.outcome.value,
-        _text(failure.class_) if failure else None,
-        _text(failure.message) if failure else None,
+        kept_text(failure.class_) if failure else None,
+        kept_text(failure.message) if failure else None,
         result.score,
         result.threshold,
         as_text(result.started_at),
@@ -254,17 +245,17 @@ def trial_values(result: TrialResult) -> tuple[object, ...]:
         usage.output_tokens,
         usage.cost_usd,
         clean(result.path),
-        _text(result.agent.provider),
+        kept_text(result.agent.provider),
         result.signature.value if result.signature else None,
-        _text(result.reused.job) if result.reused else None,
-        _text(result.rescored.job) if result.rescored else None,
-        _text(result.kept),
+        kept_text(result.reused.job) if result.reused else None,
+        kept_text(result.rescored.job) if result.rescored else None,
+        kept_text(result.kept),
         usage.cached_tokens,
         usage.reasoning_tokens,
         result.signature.comparable if result.signature else None,
         result.known.mode.value if result.known else None,
         clean(json.dumps(result.tags)) if result.tags else None,
-        _text(result.cluster),
+        kept_text(result.cluster),
     )
 
 
@@ -283,7 +274,7 @@ def score_values(scorers: Iterable[ScorerResult]) -> list[tuple[object, ...]]:
             clean(scorer.type),
             scorer.weight,
             scorer.score,
-            _text(scorer.error.class_) if scorer.error else None,
+            kept_text(scorer.error.class_) if scorer.error else None,
             scorer.seconds,
         )
         for position, scorer in enumerate(scorers)
@@ -302,5 +293,6 @@ def as_time(text: str | None) -> datetime.datetime | None:
     return None if text is None else datetime.datetime.fromisoformat(text)
 
 
-def _text(value: str | None) -> str | None:
+def kept_text(value: str | None) -> str | None:
+    """A text as the history keeps it: without control characters, of bounded length."""
     return None if value is None else clean(value, _MESSAGE_LIMIT)

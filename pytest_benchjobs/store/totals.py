@@ -28,11 +28,7 @@ def totals(results: Iterable[TrialResult]) -> Totals:
             total += result.score
     return Totals(
         trials=outcomes.total(),
-        passed=outcomes[Outcome.PASSED],
-        failed=outcomes[Outcome.FAILED],
-        error=outcomes[Outcome.ERROR],
-        cancelled=outcomes[Outcome.CANCELLED],
-        skipped=outcomes[Outcome.SKIPPED],
+        **{outcome.value: outcomes[outcome] for outcome in Outcome},
         mean_score=total / scored if scored else None,
         reused=reused,
         cost_usd=cost,

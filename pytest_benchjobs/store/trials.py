@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -16,10 +15,11 @@ from ..model.base import Model
 from ..model.errors import InputError, ResultsUnwritable
 from ..model.result import Trial, TrialResult
 from .files import remove_tree, sync_directory, write_atomically, writing
-from .layout import RESULT, TrialLayout, aside, hidden, hidden_name, namesakes, trial_path
+from .layout import RESULT, TrialLayout, aside, hidden, namesakes, trial_path
 from .text import one_line, plain
 
-_OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST)
+OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST)
+"""Numbers of an `OSError` where a directory is to take the place of one that has files."""
 
 
 class TrialDirectory:
@@ -41,11 +41,6 @@ class TrialDirectory:
             self._start_clean()
 
     @property
-    def relative(self) -> str:
-        """Path of the trial once it is committed, relative to the job."""
-        return self._final.relative_to(self._root).as_posix()
-
-    @property
     def path(self) -> Path:
         """Directory of the files now."""
         return self.layout.root
@@ -61,14 +56,14 @@ class TrialDirectory:
                     entry.rename(earlier / entry.name)
             self._start_clean()
 
-    def commit(self, result: TrialResult, *, durable: bool = True) -> TrialResult:
+    def commit(self, result: TrialResult) -> TrialResult:
         """Write `result.json` and move all files to their place; returns the result with its `path`.
 
         A result of the same trial that is already there is replaced. Two scenarios of the same name in
-        different files get different places. `durable`: it would cost something to have it again after a power cut.
+        different files get different places.
         """
         self._remove_empty()
-        result, self._final = move_in(self._root, self.path, self._final, sound(result), durable=durable)
+        result, self._final = move_in(self._root, self.path, self._final, sound(result))
         self.layout = TrialLayout(self._final)
         return result
 
@@ -150,38 +145,6 @@ def _misplaced(root: Path, directory: Path, job: str, result: TrialResult) -> st
     return f"is the result of another trial: {one_line(result.node_id, 200)}"
 
 
-def put(root: Path, trial: Trial, result: TrialResult) -> TrialResult:
-    """Put a result that was read elsewhere, and has no other files, in its place; returns it with its `path`.
-
-    Raises:
-        DiskFull, ResultsUnwritable: the directory refuses.
-
-    """
-    place = trial_path(trial.agent.label, trial.scenario.id, trial.attempt)
-    result = result.model_copy(update={"path": place})
-    # A rerun in which nothing has changed does little else: no more calls of the system than it takes, and no `Path`.
-    parent, name = os.path.split(f"{root}/{place}")
-    source = f"{parent}/{hidden_name(name)}"
-    with writing(f"{root}/{place}"):
-        try:
-            os.mkdir(parent)  # noqa: PTH102
-        except FileExistsError:
-            pass
-        except FileNotFoundError:
-            os.makedirs(parent, exist_ok=True)  # noqa: PTH103
-        os.mkdir(source)  # noqa: PTH102
-        with open(f"{source}/{RESULT}", "xb") as file:  # noqa: PTH123
-            file.write(as_json(result))
-        try:
-            os.rename(source, f"{root}/{place}")  # noqa: PTH104
-        except OSError as error:
-            if error.errno not in _OCCUPIED:
-                raise
-        else:
-            return result
-    return move_in(root, Path(source), root / place, result, durable=False)[0]
-
-
 def move_in(
     root: Path, source: Path, final: Path, result: TrialResult, *, durable: bool = True
 ) -> tuple[TrialResult, Path]:
@@ -235,7 +198,7 @@ def _rename(source: Path, target: Path) -> None:
     try:
         source.rename(target)
     except OSError as error:
-        if error.errno in _OCCUPIED:
+        if error.errno in OCCUPIED:
             raise _Occupied from error
         raise
 

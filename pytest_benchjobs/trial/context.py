@@ -9,9 +9,9 @@ from typing import Any
 from ..model.result import Trial, TrialResult
 from ..model.scenario import Network
 from ..sandbox.protocol import Sandbox
-from ..store.bundle import TrialDirectory
 from ..store.redact import Redactor
 from ..store.text import clean, one_line
+from ..store.trials import TrialDirectory
 from .answering import is_question, was_question
 from .cancellation import Cancellation
 from .draft import Clock, Findings

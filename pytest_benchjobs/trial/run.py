@@ -13,10 +13,10 @@ from ..model.errors import ImageMissing, InfrastructureError, Ungradable
 from ..model.result import Failure, FailureClass, Outcome, Trial, TrialResult
 from ..model.usage import Usage
 from ..scoring.grade import failure
-from ..store.bundle import TrialDirectory
 from ..store.files import remove_tree, write_atomically
 from ..store.redact import Redactor
 from ..store.text import clean, one_line
+from ..store.trials import TrialDirectory
 from .cancellation import Cancellation, Cancelled
 from .context import TrialContext
 from .draft import Clock, Draft

@@ -173,7 +173,7 @@ def test_what_was_removed_meanwhile_is_said_to_be(
 ) -> None:
     with History.of(tmp_path) as history:
         history.save_job(record(tmp_path, status=JobStatus.COMPLETED, finished_at=NOW))
-        history.save_trial(result(kept="benchjobs-kept:gone"))
+        history.save_trials([result(kept="benchjobs-kept:gone")])
     status, _, err = _shell(tmp_path, "last", "--", "true")
     assert status == 2
     assert re.fullmatch(

@@ -21,7 +21,6 @@ from pytest_benchjobs.analysis.gate.judge import judge
 from pytest_benchjobs.analysis.sides import Cell, Side
 from pytest_benchjobs.analysis.statistics import (
     benjamini_hochberg,
-    bootstrap_mean,
     clustered_error,
     detectable_drop,
     fisher,
@@ -317,8 +316,6 @@ def everything(scenarios: int, attempts: int) -> Callable[[], None]:
     def compute() -> None:
         permutation(before, now)
         non_inferiority(differences, 0.05)
-        bootstrap_mean(differences)
-        bootstrap_mean(differences, clusters=clusters)
         mean_interval(differences)
         clustered_error(differences, clusters)
         detectable_drop(before, now)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import functools
 import hashlib
+import itertools
 import os
 import random
 import statistics
@@ -61,11 +63,13 @@ def measure() -> list[tuple[str, float, str, str]]:
 def _questions(history: History, jobs: list[str]) -> Iterator[tuple[str, Callable[[], object], float]]:
     big, other = jobs[-1], jobs[-2]
     week = START + datetime.timedelta(days=180)
-    row = history.trials(big, limit=1, offset=5_000)[0]
+    row = history.trials(big)[5_000]
     assert row.signature is not None
     signature = row.signature
+    newest = history.job_page(limit=700)[-1]
+    middle = (newest.created_at.isoformat(), newest.id)
     yield "list, 50 jobs", lambda: history.job_page(limit=50), PAGE
-    yield "list, page 15", lambda: history.job_page(limit=50, offset=700), PAGE
+    yield "list, page 15", lambda: history.job_page(limit=50, after=middle), PAGE
     yield "list, failed ones", lambda: history.job_page(statuses=("failed", "timeout"), limit=50), PAGE
     yield "list, since a day", lambda: history.job_page(since=week, limit=50), PAGE
     yield "runs, 200 by agent", lambda: history.run_page(), PAGE
@@ -73,9 +77,9 @@ def _questions(history: History, jobs: list[str]) -> Iterator[tuple[str, Callabl
     for sort in ("mean_score", "cost_usd", "started_at", "seconds", "job_name"):
         yield f"runs, 200 by {sort}", lambda sort=sort: history.run_page(sort=sort, descending=True), PAGE  # type: ignore[misc]
     yield "summary: job and runs", lambda: (history.job_row(big), history.runs(big)), PAGE
-    yield "summary: 50 trials", lambda: history.trials(big, limit=50), PAGE
-    yield "summary: last 50 trials", lambda: history.trials(big, limit=50, offset=9_950), PAGE
-    yield "summary: 50 failed trials", lambda: history.trials(big, outcomes=("failed",), limit=50), PAGE
+    yield "summary: 50 trials", lambda: list(itertools.islice(history.each_trial(big), 50)), PAGE
+    failed = functools.partial(history.each_trial, big, outcomes=("failed",))
+    yield "summary: 50 failed trials", lambda: list(itertools.islice(failed(), 50)), PAGE
     yield "summary: a scenario", lambda: history.trials(big, scenario=row.scenario), PAGE
     yield "find by prefix", lambda: find_job(history, big[:-2]), PAGE
     yield "find by name", lambda: find_job(history, "nightly"), PAGE

@@ -36,20 +36,24 @@ def as_row(of: TrialResult) -> TrialRow:
     return TrialRow(*values)
 
 
-def attempts(letters: str, scenario: str = "count", agent: str = "oracle", **changes: Any) -> list[TrialRow]:
+def results(
+    letters: str, scenario: str = "count", agent: str = "oracle", **changes: Any
+) -> list[TrialResult]:
     """A trial for each letter; a dot is an attempt that never ran."""
     return [
-        as_row(
-            result(
-                trial(scenario, agent, number),
-                outcome=LETTERS[letter],
-                score=SCORES.get(letter),
-                **changes,
-            )
+        result(
+            trial(scenario, agent, number),
+            outcome=LETTERS[letter],
+            score=SCORES.get(letter),
+            **changes,
         )
         for number, letter in enumerate(letters, 1)
         if letter != "."
     ]
+
+
+def attempts(letters: str, scenario: str = "count") -> list[TrialRow]:
+    return [*map(as_row, results(letters, scenario))]
 
 
 def summed(trials: list[TrialRow], job: JobConfig) -> Repeats:
@@ -198,8 +202,8 @@ def test_scenarios_of_one_name_in_two_files_are_two() -> None:
 def test_what_was_reused_counts_but_was_not_spent() -> None:
     spent = {"usage": Usage(input_tokens=10, output_tokens=5, cached_tokens=2, cost_usd=0.5), "seconds": 4.0}
     origin = Origin(job="earlier", path="trials/oracle/count/1", finished_at=NOW)
-    reused = attempts("PP", "old", **spent, reused=origin)
-    summary = summarise("oracle", [*reused, *attempts("F", **spent)])
+    reused = results("PP", "old", **spent, reused=origin)
+    summary = summarise("oracle", [*reused, *results("F", **spent)])
     assert (summary.total, summary.passed, summary.reused, summary.mean_scored) == (
         3,
         2,
@@ -215,15 +219,15 @@ def test_what_was_reused_counts_but_was_not_spent() -> None:
 def test_the_agent_of_a_trial_that_was_graded_anew_was_paid_before() -> None:
     spent = {"usage": Usage(input_tokens=10, cost_usd=0.5), "seconds": 4.0}
     origin = Origin(job="earlier", path="trials/oracle/count/1", finished_at=NOW)
-    summary = summarise("oracle", attempts("P", **spent, rescored=origin))
+    summary = summarise("oracle", results("P", **spent, rescored=origin))
     assert (summary.cost_usd, summary.unpriced, summary.input_tokens, summary.seconds) == (None, 0, None, 4.0)
 
 
 def test_an_unknown_cost_is_not_a_cost_of_nothing() -> None:
-    priced = attempts("P", usage=Usage(cost_usd=0.25))
-    summary = summarise("oracle", [*priced, *attempts("PS", "sums")])
+    priced = results("P", usage=Usage(cost_usd=0.25))
+    summary = summarise("oracle", [*priced, *results("PS", "sums")])
     assert (summary.cost_usd, summary.unpriced) == (0.25, 1)
-    assert summarise("oracle", attempts("P")).cost_usd is None
+    assert summarise("oracle", results("P")).cost_usd is None
 
 
 def test_failures_are_told_apart() -> None:
@@ -232,11 +236,7 @@ def test_failures_are_told_apart() -> None:
         return result(outcome=Outcome.FAILED, score=score, failure=why)
 
     summary = summarise(
-        "x",
-        map(
-            as_row,
-            [failed("agent_timeout", 0.5), failed("below_threshold", 0.0), failed("agent_timeout", None)],
-        ),
+        "x", [failed("agent_timeout", 0.5), failed("below_threshold", 0.0), failed("agent_timeout", None)]
     )
     assert (summary.failed, summary.partial, summary.zero, summary.timeouts) == (3, 1, 2, 2)
     assert list(summary.classes.items()) == [("agent_timeout", 2), ("below_threshold", 1)]

@@ -163,7 +163,7 @@ def test_a_log_of_an_agent_is_safe_to_print_and_none_is_empty(store: Store) -> N
 
 def test_files_that_are_gone_or_lead_out_are_one_clear_error(store: Store, tmp_path: Path) -> None:
     with History.of(tmp_path) as history:
-        history.save_trial(result(trial("hostile"), path="../../../etc"))
+        history.save_trials([result(trial("hostile"), path="../../../etc")])
     (hostile,) = store.job("nightly").trials(scenario="hostile")
     with pytest.raises(InputError, match="leads out of the bundle"):
         hostile.result()

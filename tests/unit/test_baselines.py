@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_benchjobs.analysis.baseline.candidates import why_unfit
-from pytest_benchjobs.analysis.baseline.file import as_file, as_side
+from pytest_benchjobs.analysis.baseline.file import as_scenarios, as_side
 from pytest_benchjobs.analysis.baseline.resolve import Resolved, parse_spec, resolve, usable
 from pytest_benchjobs.analysis.sides import Cell, Side, cut_short, gone_of
-from pytest_benchjobs.model.baseline import BaselineEntry
+from pytest_benchjobs.model.baseline import BaselineEntry, BaselineFile
 from pytest_benchjobs.model.errors import InputError, InputErrors
 from pytest_benchjobs.model.gate import GateConfig
 from pytest_benchjobs.model.job import JobRecord, JobStatus, Totals
@@ -490,7 +490,7 @@ def test_a_job_s_directory_and_its_report_are_the_same_side(
             found(f"file:{path}", history, record, root=reports)
     _without_some_results(reports, history)
     for name, jobs in (("own", (ONE,)), ("pool", (TWO, ONE))):
-        written = as_file(Side(name, jobs, from_history.cells), name=name)
+        written = BaselineFile(name=name, jobs=jobs, scenarios=as_scenarios(from_history))
         (reports / f"{name}.json").write_bytes(baseline_json(written))
     with pytest.raises(InputError, match="cannot be its own baseline"):
         found("file:own.json", history, record, root=reports)
@@ -539,10 +539,12 @@ cells = st.builds(
 def test_a_side_comes_back_from_its_file(tmp_path: Path, listed: list[Cell]) -> None:
     side = Side("x", (ONE,), {cell.key: cell for cell in listed if cell.scores or cell.errors})
     path = tmp_path / "baseline.json"
-    path.write_bytes(baseline_json(as_file(side, name="x")))
+    path.write_bytes(baseline_json(BaselineFile(name="x", jobs=side.jobs, scenarios=as_scenarios(side))))
     assert as_side(baseline_of(JsonFile(path)), "x") == side
     backwards = Side("x", (ONE,), dict(reversed(list(side.cells.items()))))
-    assert path.read_bytes() == baseline_json(as_file(backwards, name="x"))
+    assert path.read_bytes() == baseline_json(
+        BaselineFile(name="x", jobs=side.jobs, scenarios=as_scenarios(backwards))
+    )
 
 
 GOOD = {

@@ -252,7 +252,7 @@ def test_looking_at_the_version_leaves_the_locks_of_this_process(path: Path) -> 
 def test_a_reader_leaves_no_files_behind(path: Path) -> None:
     History(path).close()
     with HistoryReader(path) as history:
-        assert history.jobs() == []
+        assert history.job_page() == []
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
@@ -334,9 +334,9 @@ def test_a_log_is_kept_on_a_disk_of_this_machine_and_given_up_on_a_network_file_
     assert journal_of(path) == "wal"
     monkeypatch.setattr(database, "on_network", lambda directory: True)
     with History(path) as history:
-        assert [job.id for job in history.jobs()] == [JOB]
+        assert [job.id for job in history.job_page()] == [JOB]
         with History(path) as second:  # nobody keeps the file for himself
-            second.save_trial(result())
+            second.save_trials([result()])
     assert journal_of(path) == "delete"
     monkeypatch.undo()
     History(path).close()
@@ -363,7 +363,7 @@ def test_a_log_that_others_have_open_stays_until_they_are_gone(
     assert journal_of(path) == "wal"
     other.communicate("")
     with History(path) as history:
-        assert [job.id for job in history.jobs()] == [JOB]
+        assert [job.id for job in history.job_page()] == [JOB]
     assert journal_of(path) == "delete"
 
 
@@ -381,7 +381,7 @@ if name != "reader":
     with History(path) as history:
         history.save_job(record(path.parent, id=name))
         for number in range(100):
-            history.save_trial(result(trial(f"s{number}"), job=name))
+            history.save_trials([result(trial(f"s{number}"), job=name)])
 else:
     seen = 0
     while seen < 200:

@@ -140,7 +140,7 @@ def test_no_file_outside_of_the_results_is_named(
     linked.unlink()
     linked.symlink_to(outside / "agent.log")
     with History.of(directory) as history:
-        history.save_trial(ended("P", job=other.id, path="../../../../outside"))
+        history.save_trials([ended("P", job=other.id, path="../../../../outside")])
     found = exported(capsys, directory, JOB, "other")
     assert [(row["log"], row["trajectory"]) for row in found] == [(None, None)] * 3
 

@@ -32,7 +32,7 @@ def test_a_job_is_read_back_as_it_was_last_saved(path: Path, tmp_path: Path) -> 
         assert history.ended_jobs() == set()
         history.save_job(ended)
         assert history.job(JOB) == ended
-        assert history.jobs() == [ended]
+        assert history.job(ended.id) == ended
         assert history.ended_jobs() == {JOB}
         assert history.job("another") is None
 
@@ -47,18 +47,20 @@ def test_a_trial_saved_again_replaces_the_first_with_its_scores(path: Path, tmp_
     broken = Failure(class_="scorer_crashed", message="boom")
     with History(path) as history:
         history.save_job(record(tmp_path))
-        history.save_trial(
-            result(
-                outcome=Outcome.ERROR,
-                score=None,
-                failure=broken,
-                scorers=(ScorerResult(name="a", type="bash", weight=2, error=broken),) * 3,
-            )
+        history.save_trials(
+            [
+                result(
+                    outcome=Outcome.ERROR,
+                    score=None,
+                    failure=broken,
+                    scorers=(ScorerResult(name="a", type="bash", weight=2, error=broken),) * 3,
+                )
+            ]
         )
         (row,) = history.trials(JOB)
         assert (row.outcome, row.score, row.class_, row.message) == ("error", None, "scorer_crashed", "boom")
         assert history.scores(JOB, row.node_id)[0] == ScoreRow("a", "bash", 2, None, "scorer_crashed", 0.0)
-        history.save_trial(result(scorers=(ScorerResult(name="b", type="bash", weight=1, score=1.0),)))
+        history.save_trials([result(scorers=(ScorerResult(name="b", type="bash", weight=1, score=1.0),))])
         (row,) = history.trials(JOB)
         assert (row.outcome, row.score, row.class_) == ("passed", 1.0, None)
         assert history.scores(JOB, row.node_id) == [ScoreRow("b", "bash", 1, 1.0, None, 0.0)]
@@ -67,12 +69,14 @@ def test_a_trial_saved_again_replaces_the_first_with_its_scores(path: Path, tmp_
 def test_hostile_text_does_not_stop_a_save(path: Path, tmp_path: Path) -> None:
     with History(path) as history:
         history.save_job(record(tmp_path))
-        history.save_trial(
-            result(
-                outcome=Outcome.FAILED,
-                score=0.0,
-                failure=Failure(class_="x", message="\ud800\x00" + "y" * 10_000),
-            )
+        history.save_trials(
+            [
+                result(
+                    outcome=Outcome.FAILED,
+                    score=0.0,
+                    failure=Failure(class_="x", message="\ud800\x00" + "y" * 10_000),
+                )
+            ]
         )
         message = history.trials(JOB)[0].message
         assert message is not None
@@ -96,9 +100,9 @@ def test_many_trials_are_saved_all_or_none(path: Path, tmp_path: Path) -> None:
 def test_a_forgotten_job_takes_its_trials_and_scores_along(path: Path, tmp_path: Path) -> None:
     with History(path) as history:
         history.save_job(record(tmp_path))
-        history.save_trial(result(scorers=(ScorerResult(name="b", type="bash", weight=1, score=1.0),)))
+        history.save_trials([result(scorers=(ScorerResult(name="b", type="bash", weight=1, score=1.0),))])
         history.forget(JOB)
-        assert (history.jobs(), history.trials(JOB)) == ([], [])
+        assert (history.job_page(), history.trials(JOB)) == ([], [])
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*) FROM scores").fetchone() == (0,)
     connection.close()
@@ -109,9 +113,9 @@ def test_trials_of_a_job_that_was_forgotten_are_one_clear_error(path: Path, tmp_
         with pytest.raises(
             ResultsUnwritable, match=f"does not know job {JOB}, whose files somebody has removed"
         ):
-            history.save_trial(result())
+            history.save_trials([result()])
         history.save_job(record(tmp_path))
-        history.save_trial(result())
+        history.save_trials([result()])
         assert len(history.trials(JOB)) == 1
 
 
@@ -126,7 +130,7 @@ number = 0
 with History(path) as history:
     history.save_job(record(path.parent, id=name))
     while number < 100 or not (path.parent / "enough").exists():
-        history.save_trial(result(trial(f"s{number % 100}"), job=name))
+        history.save_trials([result(trial(f"s{number % 100}"), job=name)])
         number += 1
 """
 
@@ -191,7 +195,7 @@ def test_migrations_go_on_from_where_a_history_is(
     monkeypatch.setattr(database, "migrations", lambda: more)
     for _ in range(2):
         with History(path) as history:
-            assert [job.id for job in history.jobs()] == [JOB]
+            assert [job.id for job in history.job_page()] == [JOB]
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT * FROM later").fetchall() == [("a; b",)]
     assert connection.execute("PRAGMA user_version").fetchone() == (len(more),)

@@ -315,7 +315,7 @@ def test_a_link_in_the_place_of_what_counts_is_not_followed(
     if link == "job.json":
         with pytest.raises(InputError, match=r"job\.json: is a link"):
             merging.bring_in(source.root)
-        assert history.jobs() == []
+        assert history.job_page() == []
     else:
         assert merging.bring_in(source.root).trials == 0
 
@@ -654,7 +654,7 @@ def test_a_job_with_rows_that_make_no_sense_is_refused(
     (merged,) = take_in(history, Layout(there).history)
     assert merged.action == "refused"
     assert merged.message.startswith(message)
-    assert history.jobs() == []
+    assert history.job_page() == []
 
 
 def test_files_that_are_no_histories_are_one_clear_error(tmp_path: Path, history: History) -> None:

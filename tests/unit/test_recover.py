@@ -242,10 +242,10 @@ def test_rebuild_makes_the_same_history_again(tmp_path: Path) -> None:
     with History.of(tmp_path) as history:
         history.save_job(record(tmp_path, id="gone"))
         history.save_job(record(tmp_path))
-        history.save_trial(result(trial("vanished")))
+        history.save_trials([result(trial("vanished"))])
     assert rebuild(tmp_path) == (1, 1, [])
     with HistoryReader.of(tmp_path) as history:
-        assert history.jobs() == [record(tmp_path)]
+        assert [history.job(row.id) for row in history.job_page()] == [record(tmp_path)]
         assert [row.node_id for row in history.trials(JOB)] == [trial().node_id]
 
 
@@ -484,14 +484,15 @@ def test_a_job_whose_files_are_gone_is_forgotten(tmp_path: Path, history: Histor
     history.save_job(record(tmp_path))
     history.save_job(record(tmp_path, id="ended", status=JobStatus.COMPLETED))
     assert recover(tmp_path, history) == [f"job {JOB} was removed while it ran; the history has forgotten it"]
-    assert [job.id for job in history.jobs()] == ["ended"]
+    assert [job.id for job in history.job_page()] == ["ended"]
 
 
 def test_rebuild_keeps_jobs_that_came_without_files(tmp_path: Path) -> None:
     JobBundle.create(tmp_path, record(tmp_path))
     with History.of(tmp_path) as history:
         imported = record(tmp_path, id="imported", status=JobStatus.COMPLETED)
-        history.replace_job(imported, [result(job="imported")], bundled=False)
+        history.replace_job(imported, [result(job="imported")])
+        history.connection.execute("UPDATE jobs SET bundled = 0 WHERE id = 'imported'")
     assert rebuild(tmp_path) == (1, 0, [])
     with HistoryReader.of(tmp_path) as history:
         assert {row.id: row.trials for row in history.job_page()} == {JOB: 0, "imported": 1}

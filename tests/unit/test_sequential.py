@@ -15,11 +15,11 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_benchjobs.analysis.statistics import boundaries, look, permutation, sequential
+from pytest_benchjobs.analysis.statistics import look, permutation, sequential
 
 from .examples import at_most
 
-computed = boundaries.boundaries.__wrapped__  # without its cache
+computed = sequential.boundaries.__wrapped__  # without its cache
 
 
 def obrien_fleming(information: float, alpha: float, shape: float) -> float:
@@ -39,7 +39,7 @@ def pocock(information: float, alpha: float, shape: float) -> float:
     ],
 )
 def test_boundaries_are_the_published_ones(spending: object, published: list[float]) -> None:
-    with mock.patch.object(boundaries, "spending", spending):
+    with mock.patch.object(sequential, "spending", spending):
         found = computed(5, 0.025, 0.0)
     assert numpy.allclose([one.z for one in found], published, atol=6e-4)
 
@@ -68,14 +68,13 @@ def test_boundaries_spend_alpha_and_no_more(
         [one.z for one in found], cov=together, rng=numpy.random.default_rng(1)
     )
     assert math.isclose(1 - kept, alpha, abs_tol=2e-4)
-    assert math.isclose(found[-1].spent, alpha)
 
 
 def test_a_baseline_that_is_known_less_well_leaves_less_to_learn() -> None:
-    first = [boundaries.information(5, attempts)[0] for attempts in (1, 5, 50, None)]
+    first = [sequential.information(5, attempts)[0] for attempts in (1, 5, 50, None)]
     assert first == sorted(first, reverse=True)
-    assert boundaries.information(5, 5)[0] == pytest.approx(1 / 3)
-    assert boundaries.information(5, None) == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
+    assert sequential.information(5, 5)[0] == pytest.approx(1 / 3)
+    assert sequential.information(5, None) == pytest.approx([0.2, 0.4, 0.6, 0.8, 1.0])
     # One round is a test as ever.
     (only,) = computed(1, 0.05, sequential.SHAPE)
     assert only.p_value == pytest.approx(0.05)
@@ -98,7 +97,6 @@ def test_what_looks_say() -> None:
         was = before or [[1.0]] * len(rates)
         now = [[1.0] * round(rate * done) + [0.0] * (done - round(rate * done)) for rate in rates]
         found = look(was, now, round=done, rounds=5, **more)
-        assert (found.round, found.rounds) == (done, 5)
         assert found.p_value == permutation(was, now).p_value
         return found.stop, found.reason
 
@@ -129,7 +127,7 @@ def test_what_looks_say() -> None:
 
 
 def test_a_drop_that_the_attempts_to_come_cannot_undo_is_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = boundaries.boundaries(5, 0.05, sequential.SHAPE, 15)
+    plan = sequential.boundaries(5, 0.05, sequential.SHAPE, 15)
     strict = (*plan[:3], dataclasses.replace(plan[3], p_value=1e-9), plan[4])
     monkeypatch.setattr(sequential, "boundaries", lambda *_: strict)
     late = look([[1.0] * 15] * 2, [[0.0] * 4] * 2, round=4, rounds=5)

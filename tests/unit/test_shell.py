@@ -25,6 +25,6 @@ def test_older_jobs_are_not_looked_at_when_nothing_was_kept_anywhere(
         assert "nothing was kept of a.bench.yaml::count[oracle-1]" in capsys.readouterr().err
     assert asked == ["job-1", "job-1"]
     with History.of(tmp_path) as history:
-        history.save_trial(ended("F", job="job-3", kept="elsewhere:image"))
+        history.save_trials([ended("F", job="job-3", kept="elsewhere:image")])
     assert run("shell", "count", "--dir", tmp_path) == 2
     assert "ran in a sandbox that is not of Docker" in capsys.readouterr().err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ...model.job import JobRecord, JobStatus
@@ -37,7 +37,12 @@ class Candidate:
     @property
     def fits(self) -> bool:
         """True if no candidate can be better."""
-        return self.same_agent and self.same_benchmarks and self.whole
+        return all(self.rank)
+
+    @property
+    def dirty(self) -> bool:
+        """True if it ran with changes that were not committed."""
+        return bool(_git(self.record).get("dirty"))
 
     @property
     def rank(self) -> tuple[bool, bool, bool]:
@@ -71,13 +76,13 @@ def why_unfit(history: HistoryReader, job: str) -> str | None:
         return f"it is still {record.status.value}"
     if record.status is not JobStatus.COMPLETED:
         return f"it did not complete: {record.status.value}"
-    return errors_of(history, job)
+    return _errors_of(history, record)
 
 
-def errors_of(history: HistoryReader, job: str) -> str | None:
+def _errors_of(history: HistoryReader, record: JobRecord) -> str | None:
     """Objection to a job whose trials say little because of errors; None: it may be a baseline."""
-    runs = history.runs(job)
-    gone = why_incomplete(history, job, sum(run.trials for run in runs))
+    runs = history.runs(record.id)
+    gone = gone_of(record, sum(run.trials for run in runs))
     if gone is not None:
         return gone
     errors = sum(run.error for run in runs)
@@ -91,28 +96,15 @@ def errors_of(history: HistoryReader, job: str) -> str | None:
     return None
 
 
-def why_incomplete(history: HistoryReader, job: str, results: int) -> str | None:
-    """Objection to a job that once had more results than these; None: none are missing."""
-    record = history.job(job)
-    return None if record is None else gone_of(record, results)
-
-
 def last_job(history: HistoryReader, job: JobRecord | None, benchmarks: Collection[str] = ()) -> Chosen:
     """The last job before this one that is of the same benchmarks and agents; of all jobs, the last.
 
-    One with the very agents and all benchmarks is preferred to a later one that has only some.
-
-    Args:
-        history: Where to look.
-        job: The one that is judged.
-        benchmarks: Names of those it is going to run, as long as the history knows no trial of it.
-
+    One with the very agents and all benchmarks is preferred to a later one that has only some. `benchmarks` are names
+    of those that the job is going to run, as long as the history knows no trial of it.
     """
     notes: list[str] = []
-    asked = _asked(history, job, benchmarks)
-    found = _fitting(history, job, asked, history.completed(), notes, lambda record: _is_earlier(record, job))
     best: Candidate | None = None
-    for candidate in itertools.islice(found, _CONSIDERED):
+    for candidate in itertools.islice(_fitting(history, job, benchmarks, notes), _CONSIDERED):
         if best is None or candidate.rank > best.rank:
             best = candidate
         if candidate.fits:
@@ -125,9 +117,7 @@ def last_job(history: HistoryReader, job: JobRecord | None, benchmarks: Collecti
 def with_earlier(history: HistoryReader, job: JobRecord, pool: int) -> Chosen:
     """A job, and those before it which can be pooled with it: so many in all."""
     notes: list[str] = []
-    asked = _asked(history, job, ())
-    found = _fitting(history, job, asked, history.completed(), notes, lambda record: _is_earlier(record, job))
-    alike = (one.record.id for one in found if one.fits)
+    alike = (one.record.id for one in _fitting(history, job, (), notes) if one.fits)
     jobs = (job.id, *itertools.islice(alike, pool - 1))
     if len(jobs) < pool:
         notes.append(f"only {len(jobs)} of {pool} jobs: there are no more of the same benchmarks and agents")
@@ -142,81 +132,68 @@ def branch_jobs(
     job: JobRecord | None,
     benchmarks: Collection[str] = (),
 ) -> Chosen:
-    """The last jobs of a branch; if there are any, those of commits this one descends from, without changes on top.
+    """The last jobs of a branch of git, at most `pool` of them.
 
-    Args:
-        history: Where to look.
-        branch: Of git.
-        pool: How many jobs.
-        root: The repository is around it.
-        job: The one that is judged.
-        benchmarks: As for `last_job`.
-
+    If there are any, those of commits this one descends from, without changes on top. The repository is around `root`;
+    `job` and `benchmarks` are as for `last_job`.
     """
-    own = _git(job) if job is not None else {}
-    commit = own.get("commit") if job is not None else head(root)
+    commit = head(root) if job is None else _git(job).get("commit")
     notes: list[str] = []
     known: dict[str, bool | None] = {}
 
-    def descends(record: JobRecord) -> bool | None:
-        theirs = _git(record).get("commit")
+    def descends(candidate: Candidate) -> bool | None:
+        theirs = _git(candidate.record).get("commit")
         if not (isinstance(theirs, str) and isinstance(commit, str)):
             return None
         if theirs not in known:
             known[theirs] = theirs == commit or is_ancestor(root, theirs, commit)
         return known[theirs]
 
-    def wanted(record: JobRecord) -> bool:
-        return own.get("branch") != branch or _is_earlier(record, job)
-
-    found: list[tuple[Candidate, bool | None]] = []
+    found: list[Candidate] = []
     perfect = 0
-    asked = _asked(history, job, benchmarks)
-    fitting = _fitting(history, job, asked, history.completed(branch), notes, wanted)
+    fitting = _fitting(history, job, benchmarks, notes, branch)
     for candidate in itertools.islice(fitting, _CONSIDERED + pool):
-        ancestor = descends(candidate.record)
-        found.append((candidate, ancestor))
-        perfect += candidate.fits and ancestor is not False and not _git(candidate.record).get("dirty")
+        found.append(candidate)
+        perfect += candidate.fits and not candidate.dirty and descends(candidate) is not False
         if perfect == pool:
             break
-    chosen = _best(found, f"branch {branch}", str(commit)[:12], notes)
-    jobs = tuple(one.record.id for one in chosen[:pool])
+    best = max((candidate.rank for candidate in found), default=None)
+    found = [candidate for candidate in found if candidate.rank == best]
+    chosen = [candidate for candidate in found if not candidate.dirty] or found
+    if chosen and chosen[0].dirty:
+        notes.append(f"all jobs of branch {branch} ran with uncommitted changes")
+    chosen = [candidate for candidate in chosen if descends(candidate)] or chosen
+    if chosen and all(descends(candidate) is False for candidate in chosen):
+        since = str(commit)[:12]
+        notes.append(f"no job of branch {branch} is of a commit that {since} descends from; took the latest")
+    jobs = tuple(candidate.record.id for candidate in chosen[:pool])
     if jobs and len(jobs) < pool:
         notes.append(f"only {len(jobs)} of {pool} jobs: branch {branch} has no more that fit")
     return Chosen(jobs, (*notes, *(_compromises(chosen[0]) if chosen else ())))
 
 
-def _best(
-    found: list[tuple[Candidate, bool | None]], branch: str, commit: str, notes: list[str]
-) -> list[Candidate]:
-    """Candidates of the best rank; without uncommitted changes and of ancestors, if there are such. Adds notes."""
-    best = max((candidate.rank for candidate, _ in found), default=None)
-    found = [one for one in found if one[0].rank == best]
-    clean = _preferred(found, lambda one: not _git(one[0].record).get("dirty"))
-    if clean and _git(clean[0][0].record).get("dirty"):
-        notes.append(f"all jobs of {branch} ran with uncommitted changes")
-    chosen = _preferred(clean, lambda one: one[1] is True)
-    if chosen and all(ancestor is False for _, ancestor in chosen):
-        notes.append(f"no job of {branch} is of a commit that {commit} descends from; took the latest")
-    return [candidate for candidate, _ in chosen]
-
-
 def _fitting(
     history: HistoryReader,
     job: JobRecord | None,
-    asked: _Asked,
-    records: Iterator[JobRecord],
+    benchmarks: Collection[str],
     notes: list[str],
-    wanted: Callable[[JobRecord], bool],
+    branch: str | None = None,
 ) -> Iterator[Candidate]:
-    """Of the newest jobs, those that share benchmarks and agents with one. Whoever has too many errors is noted."""
-    for record in itertools.islice(records, _LOOKED_AT):
-        if (job is not None and record.id == job.id) or not wanted(record):
-            continue
+    """Of the newest jobs, those that share benchmarks and agents with one. Whoever has too many errors is noted.
+
+    They are earlier than that one, unless they are of another branch.
+    """
+    asked = _asked(history, job, benchmarks)
+    for record in itertools.islice(history.completed(branch), _LOOKED_AT):
+        if job is not None:
+            in_line = branch is None or _git(job).get("branch") == branch
+            later = (record.created_at, record.id) > (job.created_at, job.id)
+            if record.id == job.id or (in_line and later):
+                continue
         candidate = _candidate(history, record, asked)
         if candidate is None:
             continue
-        problem = errors_of(history, record.id)
+        problem = _errors_of(history, record)
         if problem is not None:
             notes.append(f"job {record.id} was left out: {problem}")
             continue
@@ -268,18 +245,7 @@ def _compromises(candidate: Candidate) -> Iterator[str]:
         yield f"job {candidate.record.id} ran only a part of its benchmarks"
 
 
-def _is_earlier(record: JobRecord, job: JobRecord | None) -> bool:
-    return job is None or (record.created_at, record.id) < (job.created_at, job.id)
-
-
 def _git(record: JobRecord) -> dict[str, object]:
     """Facts about git in a job's record; the record may come from anybody."""
     found = record.reproducibility.get("git")
     return found if isinstance(found, dict) else {}
-
-
-def _preferred(
-    found: list[tuple[Candidate, bool | None]], test: Callable[[tuple[Candidate, bool | None]], bool]
-) -> list[tuple[Candidate, bool | None]]:
-    """Those that pass a test, or all if none does."""
-    return [one for one in found if test(one)] or found

@@ -19,15 +19,10 @@ from ...store.text import one_line
 from ..sides import Cell, Side, cut_short, gone_of, side
 
 
-def as_file(
-    found: Side, *, name: str, branch: str | None = None, commit: str | None = None, reason: str | None = None
-) -> BaselineFile:
-    """The file to commit for a side, without scenarios that have no result."""
+def as_scenarios(found: Side) -> tuple[BaselineScenario, ...]:
+    """Scenarios of the file to commit for a side, sorted, without those that have no result."""
     cells = (cell for cell in found.cells.values() if cell.scores or cell.errors)
-    scenarios = sorted(map(_scenario, cells), key=lambda scenario: scenario.key)
-    return BaselineFile(
-        name=name, jobs=found.jobs, branch=branch, commit=commit, reason=reason, scenarios=tuple(scenarios)
-    )
+    return tuple(sorted(map(_scenario, cells), key=lambda scenario: scenario.key))
 
 
 def as_side(file: BaselineFile, name: str) -> Side:
@@ -39,10 +34,7 @@ def as_side(file: BaselineFile, name: str) -> Side:
 def side_of_file(name: str, path: Path, judged: str | None) -> tuple[Side, tuple[str, ...]]:
     """One side of a comparison from a `baseline.json`, the directory of a job, or a `report.json`, and notes.
 
-    Args:
-        name: As it was asked for.
-        path: Of the file or directory.
-        judged: Id of the job that is judged.
+    `name` is as it was asked for, `judged` the id of the job that is judged.
 
     Raises:
         InputError: it is none of them, damaged, or the job that is judged.

@@ -34,8 +34,8 @@ from ...store.baselines import near
 from ...store.reader import HistoryReader
 from ...store.results import LAST, find_job
 from ...store.text import one_line
-from ..sides import Side, cut_short, doubled, side, two_tasks
-from .candidates import branch_jobs, last_job, why_incomplete
+from ..sides import Side, cut_short, doubled, gone_of, side, two_tasks
+from .candidates import branch_jobs, last_job
 from .file import side_of_file
 
 _BRANCH = re.compile(r"^(?P<branch>[^~^:\s\\?*\[]+)(?:~(?P<pool>[0-9]{1,4}))?$")
@@ -76,12 +76,9 @@ class Resolved:
 
 
 def usable(found: Resolved, gate: GateConfig, flag: str = "--bench-first-run") -> Resolved:
-    """The baseline, if there is one, or the user said that there is none yet.
+    """The baseline that the spec of `gate` came to, if there is one, or the user said that there is none yet.
 
-    Args:
-        found: What the spec of `gate` came to.
-        gate: What the job is judged by.
-        flag: The option by which the user says it.
+    `flag` is the option by which the user says it.
 
     Raises:
         InputError: it is missing.
@@ -118,10 +115,8 @@ def parse_spec(text: str) -> Spec:
         )
     if not value:
         raise InputError(f"baseline {_quoted(text)}: nothing is named behind the colon; use {FORMS}")
-    if kind == "job":
-        return Spec("job", value)
-    if kind == "file":
-        return Spec("file", value)
+    if kind != "branch":
+        return Spec("job" if kind == "job" else "file", value)
     match = _BRANCH.match(value)
     pool = int(match["pool"] or 1) if match else 0
     if match is None or not 1 <= pool <= _MOST:
@@ -158,13 +153,8 @@ def resolve(
 ) -> Resolved:
     """Find what a job is judged against. That is never the job itself.
 
-    Args:
-        spec: `NAME`, `job:ID`, `last`, `branch:NAME[~M]`, `file:PATH` or `none`.
-        history: Of `directory`.
-        directory: Where jobs are.
-        root: The repository is around it, and relative paths are below it.
-        job: The one that is judged; None: any.
-        benchmarks: Names of those it is going to run, where the history knows no trial of it yet.
+    `history` is that of `directory`. The repository is around `root`, and relative paths are below it. `job` is the one
+    that is judged (None: any), and `benchmarks` names those it is going to run, where the history knows no trial of it.
 
     Raises:
         InputError: the spec or the file is wrong, or the job does not exist.
@@ -210,15 +200,15 @@ def _named(name: str, spec: str, history: HistoryReader, job: JobRecord | None) 
     notes = []
     jobs = []
     for each in entry.jobs:
+        record = history.job(each)
         if job is not None and each == job.id:
             notes.append(f"job {each} was left out of baseline {name}: it is the one that is judged")
-        elif history.job_row(each) is None:
+        elif record is None:
             notes.append(f"job {each} of baseline {name} is no longer here")
         else:
             jobs.append(each)
-            row = history.job(each)
-            if row is not None and row.status is not JobStatus.COMPLETED:
-                notes.append(f"job {each} of baseline {name} did not complete: {row.status.value}")
+            if record.status is not JobStatus.COMPLETED:
+                notes.append(f"job {each} of baseline {name} did not complete: {record.status.value}")
     if not jobs:
         why = f"no job of baseline {name!r} can be used: {'; '.join(notes)}"
         return Resolved(None, why, tuple(notes), cure=_ANEW)
@@ -260,11 +250,12 @@ def _one(spec: str, job: str, history: HistoryReader) -> Resolved:
 def _pooled(spec: str, jobs: Sequence[str], history: HistoryReader, notes: Iterable[str] = ()) -> Resolved:
     rows = [(job, history.paired_rows(job)) for job in jobs]
     for job, listed in rows:
-        if (why := why_incomplete(history, job, len(listed))) is not None:
+        record = history.job(job)
+        why = None if record is None else gone_of(record, len(listed))
+        if why is None and (names := doubled(listed)):
+            why = two_tasks(names)
+        if why is not None:
             return Resolved(None, f"job {job} cannot be a baseline: {why}", tuple(notes), cure=_ANEW)
-        if names := doubled(listed):
-            why = f"job {job} cannot be a baseline: {two_tasks(names)}"
-            return Resolved(None, why, tuple(notes), cure=_ANEW)
     return of_side(side(spec, rows), notes)
 
 
@@ -294,12 +285,8 @@ def of_side(found: Side, notes: Iterable[str] = ()) -> Resolved:
     """A side with what there is to say of it, unless it is empty."""
     notes = list(notes)
     if not any(cell.scores or cell.errors for cell in found.cells.values()):
-        what = (
-            f"{'jobs' if len(found.jobs) > 1 else 'job'} {', '.join(found.jobs)}"
-            if found.jobs
-            else found.name
-        )
-        why = f"the baseline is empty: no trial of {what} passed or failed"
+        jobs = f"job{'s' * (len(found.jobs) > 1)} {', '.join(found.jobs)}"
+        why = f"the baseline is empty: no trial of {jobs if found.jobs else found.name} passed or failed"
         return Resolved(None, why, tuple(notes), cure=_ANEW)
     if len(found.jobs) > 1:
         notes.append(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...model.gate import GateConfig, GateVerdict, Rule, RuleReport
+from ...model.gate import GateConfig, GateVerdict, Rule, RuleReport, matches
 from ...model.known_failure import KnownMode
 from ...store.text import one_line
 from ..pairing import Pairing
@@ -27,16 +26,8 @@ def coverage(
 
     A scenario that only ended in errors was run. One that was skipped was not, unless a known failure says so.
 
-    Args:
-        before: What of the baseline the job was to run.
-        now: The job.
-        pairing: Of both.
-        rules: Those of comparison.
-        config: Has what may be missing.
-
-    Returns:
-        A report if anything is missing, and notes about what may be.
-
+    `before` is what of the baseline the job was to run, `now` the job, and `rules` are those of comparison; `config`
+    has what may be missing. Returns a report if anything is missing, and notes about what may be.
     """
     back = {old: new for new, old in pairing.agents.items()}
     # What is paired was run.
@@ -85,15 +76,11 @@ def _is_judged(cell: Cell, rules: Iterable[Rule], back: Mapping[str, str]) -> bo
     if not cell.scores or cell.known in _DECLARED:
         return False
     return any(
-        _fits(cell.benchmark, rule.benchmark)
-        and (_fits(cell.agent, rule.agent) or _fits(back.get(cell.agent, cell.agent), rule.agent))
+        matches(cell.benchmark, rule.benchmark)
+        and (matches(cell.agent, rule.agent) or matches(back.get(cell.agent, cell.agent), rule.agent))
         and (rule.tag is None or tagged(cell, rule.tag))
         for rule in rules
     )
-
-
-def _fits(name: str, pattern: str | None) -> bool:
-    return pattern is None or name == pattern or fnmatch.fnmatchcase(name, pattern)
 
 
 def _ran(key: Key, now: Side, back: Mapping[str, str]) -> bool:

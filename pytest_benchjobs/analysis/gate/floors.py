@@ -37,11 +37,12 @@ def floors(rule: Rule, groups: Sequence[Group], random: Mapping[str, float]) -> 
 
 def errors(rule: Rule, group: Group) -> RuleReport:
     """Judge the share of attempts that ended in an error."""
-    report = error_rate(rule, group.errors, group.attempts)
-    return report.model_copy(update={"benchmark": group.benchmark, "agent": group.agent})
+    return error_rate(rule, group.errors, group.attempts, group.benchmark, group.agent)
 
 
-def error_rate(rule: Rule, bad: int, attempts: int) -> RuleReport:
+def error_rate(
+    rule: Rule, bad: int, attempts: int, benchmark: str | None = None, agent: str | None = None
+) -> RuleReport:
     """The same, of so many attempts."""
     share = bad / attempts if attempts else 0.0
     low, high = wilson(bad, attempts, rule.level)
@@ -50,6 +51,8 @@ def error_rate(rule: Rule, bad: int, attempts: int) -> RuleReport:
     why += f"; {words.percent(rule.amount)} may" if beyond else ""
     return RuleReport(
         rule=rule,
+        benchmark=benchmark,
+        agent=agent,
         verdict=GateVerdict.INVALID if beyond else GateVerdict.OK,
         why=why,
         now=share,
@@ -71,21 +74,16 @@ def samples(rule: Rule, group: Group) -> RuleReport:
     enough = group.samples >= rule.amount
     why = f"{words.count(group.samples, 'scenario')} {what}"
     why += "" if enough else f"; {rule.amount:g} or more are needed"
-    return group.report(rule, GateVerdict.OK if enough else GateVerdict.INVALID, why).model_copy(
-        update={
-            "now": float(group.samples),
-            "tolerance": rule.amount,
-            "test": "floor",
-            "scenarios": group.samples,
-        }
-    )
+    verdict = GateVerdict.OK if enough else GateVerdict.INVALID
+    figures = {"now": float(group.samples), "tolerance": rule.amount, "scenarios": group.samples}
+    return group.report(rule, verdict, why, test="floor", **figures)
 
 
 def chance(groups: Sequence[Group], random: Mapping[str, float]) -> dict[str, float]:
     """Benchmark -> score of chance: as it is given, else that of `baseline:random` in the same job."""
     found: dict[str, float] = {}
     for group in groups:
-        if _is_random(group) and (values := _scores(group.cells)):
+        if _is_random(group) and (values := [mean(cell.scores) for cell in group.cells if cell.scores]):
             found.setdefault(group.benchmark, mean(values))
     return found | {name: score for name, score in random.items() if 0 <= score <= 1}
 
@@ -124,10 +122,6 @@ def _seen(rule: Rule, group: Group, read: Callable[[Cell], Sequence[float]]) -> 
     return _Seen(mean(values), max(0.0, interval.low), min(1.0, interval.high), len(cells))
 
 
-def _scores(cells: Sequence[Cell]) -> list[float]:
-    return [mean(cell.scores) for cell in cells if cell.scores]
-
-
 def _level(rule: Rule, group: Group) -> RuleReport:
     rates = rule.metric == "min_pass_rate"
     seen = _seen(rule, group, passes if rates else lambda cell: cell.scores)
@@ -155,13 +149,14 @@ def _lift(rule: Rule, group: Group, guess: float | None) -> RuleReport:
 
 
 def _report(rule: Rule, group: Group, seen: _Seen, low: bool, why: str, limit: float) -> RuleReport:
-    return group.report(rule, GateVerdict.REGRESSED if low else GateVerdict.OK, why).model_copy(
-        update={
-            "now": seen.value,
-            "low": seen.low,
-            "high": seen.high,
-            "tolerance": limit,
-            "test": "floor",
-            "scenarios": seen.scenarios,
-        }
+    return group.report(
+        rule,
+        GateVerdict.REGRESSED if low else GateVerdict.OK,
+        why,
+        now=seen.value,
+        low=seen.low,
+        high=seen.high,
+        tolerance=limit,
+        test="floor",
+        scenarios=seen.scenarios,
     )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import fnmatch
 import functools
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from typing import Any
 
-from ...model.gate import GateVerdict, Rule, RuleReport
+from ...model.gate import GateVerdict, Rule, RuleReport, matches
 from ..pairing import Pair, Pairing, cleaned
 from ..sides import QUARANTINE, Cell, Key, Side
 from .words import names
@@ -33,11 +35,6 @@ class Group:
     missing: tuple[Cell, ...] = ()
     """Of the baseline, without a pair."""
 
-    @property
-    def scored(self) -> int:
-        """Scenarios with a score."""
-        return sum(bool(cell.scores) for cell in self.cells)
-
     @functools.cached_property
     def errors(self) -> int:
         """Attempts that ended in one."""
@@ -51,7 +48,9 @@ class Group:
     @property
     def samples(self) -> int:
         """Scenarios that say something: pairs, or where nothing is compared, those with a score."""
-        return self.scored if self.baseline_agent is None else len(self.pairs)
+        if self.baseline_agent is not None:
+            return len(self.pairs)
+        return sum(bool(cell.scores) for cell in self.cells)
 
     def with_pairs(self, pairs: dict[str, Pair]) -> Group:
         """The same with these pairs, by scenario, in place of its own or in addition to them."""
@@ -63,8 +62,8 @@ class Group:
             self, pairs=tuple(every[scenario] for scenario in sorted(every)), missing=missing
         )
 
-    def report(self, rule: Rule, verdict: GateVerdict, why: str) -> RuleReport:
-        """Fields common to all reports of a rule in this group."""
+    def report(self, rule: Rule, verdict: GateVerdict, why: str, **figures: Any) -> RuleReport:
+        """Report of a rule in this group; `figures` are further fields of it."""
         return RuleReport(
             rule=rule,
             benchmark=self.benchmark,
@@ -72,64 +71,52 @@ class Group:
             baseline_agent=self.baseline_agent,
             verdict=verdict,
             why=why,
+            **figures,
         )
 
 
 def group(now: Side, before: Side | None, pairing: Pairing) -> list[Group]:
     """The groups of a job, sorted."""
-    cells: dict[tuple[str, str], list[Cell]] = {}
+    cells: dict[tuple[str, str], list[Cell]] = collections.defaultdict(list)
     checked = {id(pair.now) for pair in pairing.pairs}
     for cell in now.cells.values():
         if cell.known != QUARANTINE:
-            fine = cell if id(cell) in checked else cleaned(cell)
-            listed = cells.get(key := (cell.benchmark, cell.agent))
-            if listed is None:
-                listed = cells[key] = []
-            listed.append(fine)
-    pairs: dict[tuple[str, str], list[Pair]] = {}
+            cells[cell.benchmark, cell.agent].append(cell if id(cell) in checked else cleaned(cell))
+    pairs: dict[tuple[str, str], list[Pair]] = collections.defaultdict(list)
     for pair in pairing.pairs:
         cell = pair.now
         if cell.known != QUARANTINE:
-            paired = pairs.get(key := (cell.benchmark, cell.agent))
-            if paired is None:
-                paired = pairs[key] = []
-            paired.append(pair)
-    had: dict[tuple[str, str], list[Cell]] = {}
+            pairs[cell.benchmark, cell.agent].append(pair)
+    had: dict[tuple[str, str | None], list[Cell]] = {}
     if before is not None:
         had = {found: [] for found in map(_BY_GROUP, before.cells)}
         for ref in (*pairing.removed, *pairing.changed, *pairing.unscored):
             cell = before.cells[ref.benchmark, ref.scenario, pairing.agents[ref.agent]]
             had[cell.benchmark, cell.agent].append(cell)
-    return [_group(benchmark, agent, cells, pairs, had, pairing.agents) for benchmark, agent in sorted(cells)]
-
-
-def _group(
-    benchmark: str,
-    agent: str,
-    cells: Mapping[tuple[str, str], list[Cell]],
-    pairs: Mapping[tuple[str, str], list[Pair]],
-    had: Mapping[tuple[str, str], list[Cell]],
-    agents: Mapping[str, str],
-) -> Group:
-    old = agents.get(agent)
-    known = old is not None and (benchmark, old) in had
-    return Group(
-        benchmark,
-        agent,
-        tuple(sorted(cells[benchmark, agent], key=_BY_SCENARIO)),
-        tuple(pairs.get((benchmark, agent), ())),
-        old if known else None,
-        tuple(sorted(had[benchmark, old], key=_BY_SCENARIO)) if known and old else (),
-    )
+    groups = []
+    for benchmark, agent in sorted(cells):
+        old = pairing.agents.get(agent)
+        missing = had.get((benchmark, old))
+        groups.append(
+            Group(
+                benchmark,
+                agent,
+                tuple(sorted(cells[benchmark, agent], key=_BY_SCENARIO)),
+                tuple(pairs[benchmark, agent]),
+                None if missing is None else old,
+                tuple(sorted(missing or (), key=_BY_SCENARIO)),
+            )
+        )
+    return groups
 
 
 def select(rule: Rule, groups: Iterable[Group]) -> list[Group]:
     """The groups a rule looks at, with the scenarios it looks at; those without any are left out."""
     chosen = []
     for one in groups:
-        if not (_fits(one.benchmark, rule.benchmark) and _fits(one.agent, rule.agent)):
+        if not (matches(one.benchmark, rule.benchmark) and matches(one.agent, rule.agent)):
             continue
-        if rule.only is not None and not (_fits(one.benchmark, rule.only) or _fits(one.agent, rule.only)):
+        if rule.only is not None and not (matches(one.benchmark, rule.only) or matches(one.agent, rule.only)):
             continue
         if rule.tag is not None:
             one = _with_tag(one, rule.tag)
@@ -170,7 +157,3 @@ def nothing(rule: Rule, groups: Iterable[Group]) -> RuleReport:
 def tagged(cell: Cell, tag: str) -> bool:
     """True if the cell has a tag that fits the pattern."""
     return any(fnmatch.fnmatchcase(one, tag) for one in cell.tags)
-
-
-def _fits(name: str, pattern: str | None) -> bool:
-    return pattern is None or name == pattern or fnmatch.fnmatchcase(name, pattern)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -16,10 +15,9 @@ from ...store.text import one_line
 from ..baseline.resolve import Resolved
 from ..pairing import match_agents
 from ..sides import Key, Side, doubled, side, two_tasks
-from .judge import exit_status, judge
+from .judge import EXIT_INVALID, exit_status, judge
+from .measure import mean
 
-INVALID = 12
-"""Exit status of a job that cannot be judged."""
 BUDGET_SPENT = 13
 """Exit status of a job that a limit on money, tokens or calls has stopped."""
 _CHANCE = "baseline:random"
@@ -95,7 +93,8 @@ def judge_job(
     if whole:
         return Judged(report, status, config.any)
     # What a limit has stopped has an exit status of its own, unless there is more that is wrong.
-    status = BUDGET_SPENT if record.status is JobStatus.BUDGET and status != INVALID else INVALID
+    out_of_budget = record.status is JobStatus.BUDGET and status != EXIT_INVALID
+    status = BUDGET_SPENT if out_of_budget else EXIT_INVALID
     why = f"invalid: {two_tasks(twice)}" if twice else _why_not_whole(record, missing)
     return Judged(_invalid(report, why), status, config.any)
 
@@ -110,7 +109,7 @@ def broken_gate(record: JobRecord, config: GateConfig, error: Exception, *, at: 
         verdict=GateVerdict.INVALID,
         why=f"invalid: the job could not be judged: {one_line(str(error) or type(error).__name__, 500)}",
     )
-    return Judged(report, INVALID)
+    return Judged(report, EXIT_INVALID)
 
 
 def _sides(record: JobRecord, rows: Iterable[PairRow]) -> tuple[Side, Side | None]:
@@ -145,7 +144,7 @@ def _without_chance(rows: Sequence[PairRow]) -> tuple[Sequence[PairRow], dict[st
     for row in rows:
         if row.agent.startswith(_CHANCE) and row.outcome in ("passed", "failed"):
             scores.setdefault(row.benchmark, []).append(row.score or 0.0)
-    return rest, {benchmark: math.fsum(each) / len(each) for benchmark, each in scores.items()}
+    return rest, {benchmark: mean(each) for benchmark, each in scores.items()}
 
 
 def _selected(baseline: Resolved | None, now: Side, *, partial: bool, named: bool) -> tuple[Side | None, int]:

@@ -75,7 +75,9 @@ def judge(
     notes = list(pairing.notes)
     if before is None and rules:
         missing = baseline_missing or "no baseline was asked for"
-        found += _not_compared(rules, config.without if named else GateVerdict.NO_BASELINE, missing)
+        verdict = config.without if named else GateVerdict.NO_BASELINE
+        why = f"not compared: {missing}"
+        found += [RuleReport(rule=rule, verdict=verdict, why=why) for rule in rules]
         notes.append(f"nothing was compared: {missing}")
     elif before is not None:
         if pairing.pairs:
@@ -86,7 +88,8 @@ def judge(
             rules.append(_SCENARIO)
         found += _compared(rules, config, rounds, groups, fresh)
         notes += _warnings(config, groups, found)
-    found += _floors(config, groups, random or {})
+    limits = [rule for rule in config.rules if rule.floor and groups]
+    found += [one for rule in limits for one in floors(rule, groups, random or {})]
     notes += _about_quarantine(now)
     if before is not None and pairing.pairs:
         found += hidden(
@@ -112,10 +115,6 @@ _RULES: dict[str, Callable[[Rule, Sequence[Group], GateConfig], list[Found]]] = 
     "scenario": each,
     "critical": critical,
 }
-
-
-def _not_compared(rules: Sequence[Rule], verdict: GateVerdict, missing: str) -> list[RuleReport]:
-    return [RuleReport(rule=rule, verdict=verdict, why=f"not compared: {missing}") for rule in rules]
 
 
 def _compared(
@@ -202,12 +201,6 @@ def _clusters(pairs: Sequence[Pair]) -> tuple[ClusterRef, ...]:
 
 def _gravest(found: Iterable[RuleReport]) -> GateVerdict:
     return max((one.verdict for one in found), key=_SEVERITY.index, default=GateVerdict.OK)
-
-
-def _floors(config: GateConfig, groups: Sequence[Group], random: Mapping[str, float]) -> list[RuleReport]:
-    if not groups:
-        return []
-    return [one for rule in config.rules if rule.floor for one in floors(rule, groups, random)]
 
 
 def _warnings(config: GateConfig, groups: Sequence[Group], found: Sequence[RuleReport]) -> Iterable[str]:

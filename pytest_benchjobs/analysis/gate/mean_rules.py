@@ -31,27 +31,21 @@ def compare(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Fou
             continue
         measured = measure(rule, group.pairs)
         if measured.pairs:
-            tested = measured.test()
-            about = (group, measured, tested.test, config)
-            found.append(
-                Tested(rule, tested.worse, *(functools.partial(way, *about) for way in (_reports, _verdicts)))
-            )
+            found.append(_tested(group, measured, config))
         else:
             found.append(group.report(rule, GateVerdict.INVALID, _nothing_to_compare(measured)))
     return found
 
 
-def _reports(
-    group: Group, measured: Measured, test: str, config: GateConfig, p: float, comparisons: int
-) -> list[RuleReport]:
-    return [_Judged(group, measured, p, test, config, comparisons).report()]
-
-
-def _verdicts(
-    group: Group, measured: Measured, test: str, config: GateConfig, p: float, comparisons: int
-) -> list[RuleReport]:
-    verdict = _Judged(group, measured, p, test, config, comparisons).verdict
-    return [group.report(measured.rule, verdict, "")]
+def _tested(group: Group, measured: Measured, config: GateConfig) -> Tested:
+    tested = measured.test()
+    judged = functools.partial(_Judged, group, measured, tested.test, config)
+    return Tested(
+        measured.rule,
+        tested.worse,
+        reports=lambda p, comparisons: [judged(p, comparisons).report()],
+        wordless=lambda p, comparisons: [group.report(measured.rule, judged(p, comparisons).verdict, "")],
+    )
 
 
 def new(rule: Rule, group: Group, config: GateConfig) -> RuleReport:
@@ -75,9 +69,9 @@ def _nothing_to_compare(measured: Measured) -> str:
 class _Judged:
     group: Group
     measured: Measured
-    p: float
     test: str
     config: GateConfig
+    p: float
     comparisons: int
 
     @functools.cached_property
@@ -95,84 +89,92 @@ class _Judged:
         """In the unit of the metric."""
         return tolerated(self.measured.rule, self.before, self.group.benchmark, self.config.noise)
 
-    def report(self) -> RuleReport:
-        rule, before, now, tolerance = self.measured.rule, self.before, self.now, self.tolerance
-        verdict = self.verdict
-        interval = self.measured.interval()
-        detectable = self.measured.detectable(self.comparisons)
-        advice = None
-        if verdict is not GateVerdict.REGRESSED:
-            steps = (self._advice(before, tolerance, detectable), self._next_step(verdict))
-            advice = "; ".join(step for step in steps if step is not None) or None
-        return self.group.report(rule, verdict, "").model_copy(
-            update={
-                "why": self._why(verdict, before, now, tolerance, interval, detectable),
-                "before": before,
-                "now": now,
-                "change": now - before,
-                "low": None if interval is None else interval.low,
-                "high": None if interval is None else interval.high,
-                "tolerance": tolerance,
-                "p_value": self.p,
-                "test": self.test,
-                "detectable": detectable,
-                "scenarios": len(self.measured.pairs),
-                "clusters": None if self.measured.clusters is None else self.measured.units,
-                "advice": advice,
-            }
-        )
+    @functools.cached_property
+    def detectable(self) -> float | None:
+        """The smallest worsening it would have found four times of five."""
+        return self.measured.detectable(self.comparisons)
+
+    @property
+    def scale(self) -> words.Scale:
+        """Unit in which differences are shown."""
+        return words.scale_of(self.measured.rule.metric, self.before)
+
+    @property
+    def worse(self) -> float:
+        """Worsening of the mean."""
+        return self.now - self.before if self.measured.spent else self.before - self.now
 
     @property
     def verdict(self) -> GateVerdict:
         """By the policy."""
-        before, now, tolerance = self.before, self.now, self.tolerance
-        worse = now - before if self.measured.spent else before - now
-        beyond = worse > tolerance + _ROUNDING * max(1.0, tolerance)
+        beyond = self.worse > self.tolerance + _ROUNDING * max(1.0, self.tolerance)
         policy = self.config.policy
         if policy is GatePolicy.POINT:
             return GateVerdict.REGRESSED if beyond else GateVerdict.OK
         if beyond:
             proven = self.p < self.measured.rule.alpha
             return GateVerdict.REGRESSED if proven else GateVerdict.INCONCLUSIVE
-        if policy is GatePolicy.STRICT and not self.measured.shown_within(tolerance, before):
+        if policy is GatePolicy.STRICT and not self.measured.shown_within(self.tolerance, self.before):
             return GateVerdict.INCONCLUSIVE
         return GateVerdict.OK
 
-    def _why(
-        self,
-        verdict: GateVerdict,
-        before: float,
-        now: float,
-        tolerance: float,
-        interval: Interval | None,
-        detectable: float | None,
-    ) -> str:
-        rule = self.measured.rule
-        scale = words.scale_of(rule.metric, before)
-        fine = 0 < abs(now - before) < 0.01
-        was, is_now = (words.value(rule.metric, one, fine=fine) for one in (before, now))
-        parts = [scale.signed(now - before)]
+    def report(self) -> RuleReport:
+        measured, verdict, interval = self.measured, self.verdict, self.measured.interval()
+        advice = None
+        if verdict is not GateVerdict.REGRESSED:
+            steps = (self._advice(), self._next_step(verdict))
+            advice = "; ".join(step for step in steps if step is not None) or None
+        return self.group.report(
+            measured.rule,
+            verdict,
+            self._why(verdict, interval),
+            before=self.before,
+            now=self.now,
+            change=self.now - self.before,
+            low=None if interval is None else interval.low,
+            high=None if interval is None else interval.high,
+            tolerance=self.tolerance,
+            p_value=self.p,
+            test=self.test,
+            detectable=self.detectable,
+            scenarios=len(measured.pairs),
+            clusters=None if measured.clusters is None else measured.units,
+            advice=advice,
+        )
+
+    def _why(self, verdict: GateVerdict, interval: Interval | None) -> str:
+        rule, scale, change = self.measured.rule, self.scale, self.now - self.before
+        fine = 0 < abs(change) < 0.01
+        was, is_now = (words.value(rule.metric, one, fine=fine) for one in (self.before, self.now))
+        parts = [scale.signed(change)]
         if interval is not None:
             between = scale.between(interval.low, interval.high)
             parts.append(f"{words.percent(rule.level)} interval {between}")
         parts.append(words.p(self.p))
         text = f"{words.metric_of(rule)} {was} -> {is_now} ({', '.join(parts)})"
-        if verdict is GateVerdict.INCONCLUSIVE:
-            worse = now - before if self.measured.spent else before - now
-            text += (
-                f"; more than {scale.amount(tolerance)}, but chance may explain it" + self._calming()
-                if worse > tolerance
-                else f"; not shown to be within {scale.amount(tolerance)}"
-            )
+        if verdict is GateVerdict.INCONCLUSIVE and self.worse > self.tolerance:
+            text += f"; more than {scale.amount(self.tolerance)}, but chance may explain it"
+            if self.p >= _REMARKABLE:
+                text += ": unchanged code often looks like this, nothing needs to be done"
+        elif verdict is GateVerdict.INCONCLUSIVE:
+            text += f"; not shown to be within {scale.amount(self.tolerance)}"
         if self.measured.left_out:
             reason = "unknown on a side" if rule.k is None else f"fewer than {words.count(rule.k, 'attempt')}"
             text += f"; {words.count(self.measured.left_out, 'scenario')} left out, {reason}"
-        return f"{text}; {self._could_see(scale, tolerance, detectable)}"
+        return f"{text}; {self._could_see()}"
 
-    def _calming(self) -> str:
-        return (
-            "" if self.p < _REMARKABLE else ": unchanged code often looks like this, nothing needs to be done"
-        )
+    def _could_see(self) -> str:
+        if self.detectable is None:
+            if self._enough and self.measured.varied:
+                return "could not have been sure to see any drop, not even to 0"
+            what = "scenarios" if self.measured.clusters is None else "clusters"
+            return "cannot say what it could have seen: " + (
+                "nothing varied" if self._enough else f"too few {what} ({self.measured.units})"
+            )
+        text = f"could have seen {self.scale.amount(self.detectable)}"
+        if 0 < self.tolerance < self.detectable:
+            text += f", not {self.scale.amount(self.tolerance)}"
+        return text
 
     def _next_step(self, verdict: GateVerdict) -> str | None:
         """Advice where some scenarios fell far and chance may explain it."""
@@ -192,17 +194,6 @@ class _Judged:
             "fresh attempts of those alone, and critical:any does without chance for those tagged `critical`"
         )
 
-    def _could_see(self, scale: words.Scale, tolerance: float, detectable: float | None) -> str:
-        if detectable is None:
-            if self._enough and self.measured.varied:
-                return "could not have been sure to see any drop, not even to 0"
-            what = "scenarios" if self.measured.clusters is None else "clusters"
-            return "cannot say what it could have seen: " + (
-                "nothing varied" if self._enough else f"too few {what} ({self.measured.units})"
-            )
-        text = f"could have seen {scale.amount(detectable)}"
-        return f"{text}, not {scale.amount(tolerance)}" if 0 < tolerance < detectable else text
-
     @property
     def _enough(self) -> bool:
         """True if there are enough scenarios and attempts for any drop to be called a regression."""
@@ -211,26 +202,21 @@ class _Judged:
     @property
     def _least(self) -> int:
         """Scenarios, or clusters, of as many attempts that are enough."""
-        measured = self.measured
-        one = (
-            2
-            if measured.clusters is not None
-            else math.comb(2 * measured.typical_attempts, measured.typical_attempts)
-        )
-        alpha, least = measured.rule.alpha / self.comparisons, 1
+        attempts = self.measured.typical_attempts
+        one = 2 if self.measured.clusters is not None else math.comb(2 * attempts, attempts)
+        alpha, least = self.measured.rule.alpha / self.comparisons, 1
         while one**-least >= alpha:
             least += 1
         return least
 
-    def _advice(self, before: float, tolerance: float, detectable: float | None) -> str | None:
-        measured = self.measured
-        level = words.percent(measured.rule.level)
+    def _advice(self) -> str | None:
+        measured, tolerance, detectable = self.measured, self.tolerance, self.detectable
         if not self._enough:
+            level = words.percent(measured.rule.level)
             what = words.count(measured.units, "scenario" if measured.clusters is None else "cluster")
             return f"{what} can hardly show a regression at {level}: {self._least} or more can"
         if detectable is None or not 0 < tolerance < detectable:
             return None
-        scale = words.scale_of(measured.rule.metric, before)
         attempts, scenarios = needed(
             tolerance,
             scenarios=len(measured.pairs),
@@ -240,8 +226,8 @@ class _Judged:
         # The estimate of pass@K is of all attempts together, so how it falls with their number is not known.
         ways = [f"{attempts:,} attempts on both sides"] if measured.rule.k is None else []
         return (
-            f"a tolerance of {scale.amount(tolerance)} is below the {scale.amount(detectable)} this suite can see: "
-            f"use {' or '.join([*ways, f'{scenarios:,} scenarios'])}"
+            f"a tolerance of {self.scale.amount(tolerance)} is below the {self.scale.amount(detectable)} this suite "
+            f"can see: use {' or '.join([*ways, f'{scenarios:,} scenarios'])}"
         )
 
 

@@ -55,6 +55,8 @@ class Measured:
     """Numbers the values are computed from, before and now: by their means, or by `worth`."""
     clusters: list[Hashable] | None
     """Cluster of each scenario; None when all are independent."""
+    worth: Worth | None
+    """Of pass@K and pass^K: the estimate of so many attempts, of which so many passed."""
 
     @property
     def spent(self) -> bool:
@@ -92,11 +94,6 @@ class Measured:
         if self.rule.metric not in ("mean", "pass_rate"):
             return False
         return all(all(map(_PASS_OR_FAIL.issuperset, side)) for side in self.attempts)
-
-    @property
-    def worth(self) -> Worth | None:
-        """Of pass@K and pass^K: the estimate of so many attempts, of which so many passed."""
-        return _estimate(self.rule)
 
     @functools.cached_property
     def single(self) -> bool:
@@ -195,7 +192,7 @@ def measure(rule: Rule, pairs: Sequence[Pair]) -> Measured:
         before, now = ([worth(len(values), round(math.fsum(values))) for values in side] for side in attempts)
     paired = [pair for pair, _, _ in kept]
     clusters = clusters_of([pair.now for pair in paired])
-    return Measured(rule, paired, len(pairs) - len(paired), before, now, attempts, clusters)
+    return Measured(rule, paired, len(pairs) - len(paired), before, now, attempts, clusters, worth)
 
 
 def mean(values: Values) -> float:

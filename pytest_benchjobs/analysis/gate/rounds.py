@@ -7,22 +7,25 @@ fresh attempts alone: the ones that made it look so would be counted twice.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ...model.gate import Change, GateConfig, GatePolicy, GateVerdict, RoundReport, Rule, RuleReport
 from ..pairing import Pair, pair
-from ..sides import Cell, Key, Side
-from ..statistics import fisher, holm
-from ..statistics.sequential import look
+from ..sides import Key, Side
+from ..statistics import holm, look
+from ..trials import grouped
 from . import words
 from .changes import changes
 from .family import Found, Tested, comparisons
 from .groups import Group, group, nothing, select
 from .mean_rules import new, tolerated
 from .measure import Measured, mean, measure
+from .scenario_rules import chances
 
 METRICS = ("mean", "pass_rate")
 """Rules that rounds can decide."""
+_ALPHA = 0.05  # of the fresh attempts at what is listed by name
 
 
 def why_no_rounds(config: GateConfig, attempts: int) -> str | None:
@@ -74,21 +77,18 @@ def _look(
     rounds: int,
     comparisons: int,
 ) -> RoundReport:
-    about = {
-        "rule": rule.text,
-        "benchmark": one.benchmark,
-        "agent": one.agent,
-        "round": number,
-        "rounds": rounds,
-    }
-    if measured.clusters is not None or not measured.pairs:
-        # The boundaries are for scenarios that are independent; and without pairs there is nothing to look at.
-        why = (
-            "no scenario can be paired yet"
-            if not measured.pairs
-            else "scenarios of one cluster: all rounds run"
-        )
-        return RoundReport.model_validate({**about, "p_value": 1, "boundary": 0, "stop": None, "why": why})
+    report = functools.partial(
+        RoundReport,
+        rule=rule.text,
+        benchmark=one.benchmark,
+        agent=one.agent,
+        round=number,
+        rounds=rounds,
+    )
+    if not measured.pairs:
+        return report(p_value=1, boundary=0, stop=None, why="no scenario can be paired yet")
+    if measured.clusters is not None:  # the boundaries are for scenarios that are independent
+        return report(p_value=1, boundary=0, stop=None, why="scenarios of one cluster: all rounds run")
     seen = look(
         *measured.attempts,
         round=number,
@@ -97,16 +97,12 @@ def _look(
         tolerance=tolerated(rule, mean(measured.before), one.benchmark, config.noise),
     )
     stop = None if seen.stop is None else GateVerdict(seen.stop)
-    return RoundReport.model_validate(
-        {**about, "p_value": seen.p_value, "boundary": seen.boundary_p, "stop": stop, "why": seen.reason}
-    )
+    return report(p_value=seen.p_value, boundary=seen.boundary_p, stop=stop, why=seen.reason)
 
 
 def decided(found: Iterable[RoundReport]) -> dict[tuple[str, str], str]:
     """Benchmark and agent -> why no further attempt of it is run: every rule about it has its verdict."""
-    listed: dict[tuple[str, str], list[RoundReport]] = {}
-    for one in found:
-        listed.setdefault((one.benchmark, one.agent), []).append(one)
+    listed = grouped(found, lambda one: (one.benchmark, one.agent))
     return {
         key: f"decided after round {reports[0].round} of {reports[0].rounds}: {reports[0].why}"
         for key, reports in listed.items()
@@ -134,12 +130,12 @@ def _by_round(report: RuleReport, last: RoundReport | None) -> RuleReport:
 
 def to_confirm(now: Side, before: Side) -> tuple[Key, ...]:
     """Scenarios that deserve fresh attempts: those that broke, and suspects. Benchmark, scenario and agent of each."""
-    return tuple((one.benchmark, one.scenario, one.agent) for one in _worse(pair(before, now).pairs))
+    return _worse(pair(before, now).pairs)
 
 
-def _worse(pairs: Sequence[Pair]) -> tuple[Change, ...]:
+def _worse(pairs: Sequence[Pair]) -> tuple[Key, ...]:
     found = changes(pairs)
-    return (*found.broke, *found.suspects)
+    return tuple((one.benchmark, one.scenario, one.agent) for one in (*found.broke, *found.suspects))
 
 
 def confirm(rule: Rule, groups: Sequence[Group], fresh: Side, config: GateConfig) -> list[Found]:
@@ -149,12 +145,9 @@ def confirm(rule: Rule, groups: Sequence[Group], fresh: Side, config: GateConfig
         return [nothing(rule, groups)]
     found: list[Found] = [new(rule, one, config) for one in chosen if one.baseline_agent is None]
     compared = [one for one in chosen if one.baseline_agent is not None]
-    picked = [[two for two in one.pairs if _fresh(fresh, two) is not None] for one in compared]
-    worse = {
-        (two.benchmark, two.scenario, two.agent)
-        for two in _worse([two for one in compared for two in one.pairs])
-    }
-    alone = holm([_chance(two, fresh) for pairs in picked for two in pairs])
+    picked = [_answered(one.pairs, fresh) for one in compared]
+    worse = set(_worse([two for one in compared for two in one.pairs]))
+    alone = holm(chances([two for pairs in picked for two in pairs]))
     least = min(alone, default=1.0)
 
     def reports(p: float, _: int) -> list[RuleReport]:
@@ -189,47 +182,27 @@ def _confirmed(
         why = f"{len(pairs)} of {total} looked worse, and fresh attempts confirm none"
     else:
         verdict, why = GateVerdict.OK, f"none of {total} looks worse"
-    return one.report(rule, verdict, why).model_copy(
-        update={
-            "p_value": min(adjusted, default=1.0),
-            "test": "fisher, fresh attempts",
-            "scenarios": len(one.pairs),
-        }
-    )
+    p = min(adjusted, default=1.0)
+    return one.report(rule, verdict, why, p_value=p, test="fisher, fresh attempts", scenarios=len(one.pairs))
 
 
-def with_fresh(
-    listed: Iterable[Change], groups: Sequence[Group], fresh: Side, alpha: float = 0.05
-) -> tuple[Change, ...]:
+def with_fresh(listed: Iterable[Change], groups: Sequence[Group], fresh: Side) -> tuple[Change, ...]:
     """The same scenarios, with what their fresh attempts gave."""
-    pairs = [two for one in groups for two in one.pairs if _fresh(fresh, two) is not None]
-    adjusted = holm([_chance(two, fresh) for two in pairs])
-    found = {two.now.key: (two, p) for two, p in zip(pairs, adjusted, strict=True)}
+    pairs = _answered([two for one in groups for two in one.pairs], fresh)
+    adjusted = holm(chances(pairs))
+    found = {two.now.key: (two.now, p) for two, p in zip(pairs, adjusted, strict=True)}
     told = []
     for change in listed:
-        known = found.get((change.benchmark, change.scenario, change.agent))
-        cell = None if known is None else _fresh(fresh, known[0])
-        if known is not None and cell is not None:
-            change = change.model_copy(
-                update={
-                    "fresh_attempts": len(cell.scores),
-                    "fresh_passed": cell.passed,
-                    "confirmed": known[1] < alpha,
-                }
-            )
+        key = (change.benchmark, change.scenario, change.agent)
+        if key in found:
+            cell, p = found[key]
+            attempts = {"fresh_attempts": len(cell.scores), "fresh_passed": cell.passed}
+            change = change.model_copy(update={**attempts, "confirmed": p < _ALPHA})
         told.append(change)
     return tuple(told)
 
 
-def _fresh(fresh: Side, two: Pair) -> Cell | None:
-    cell = fresh.cells.get(two.now.key)
-    return cell if cell is not None and cell.scores else None
-
-
-def _chance(two: Pair, fresh: Side) -> float:
-    cell = _fresh(fresh, two)
-    return (
-        1.0
-        if cell is None
-        else fisher(two.before.passed, len(two.before.scores), cell.passed, len(cell.scores))
-    )
+def _answered(pairs: Iterable[Pair], fresh: Side) -> list[Pair]:
+    """Pairs whose fresh attempts have scores, with these in place of the attempts now."""
+    found = ((two.before, fresh.cells.get(two.now.key)) for two in pairs)
+    return [Pair(before, cell) for before, cell in found if cell is not None and cell.scores]

@@ -64,8 +64,7 @@ def _each(
     lower = [
         (p, pair)
         for p, pair in zip(adjusted, group.pairs, strict=True)
-        if rate(pair.before.passed, pair.before.scores) - rate(pair.now.passed, pair.now.scores)
-        > tolerance + _ROUNDING
+        if pair.before.pass_rate - pair.now.pass_rate > tolerance + _ROUNDING
     ]
     lower.sort(key=lambda one: (one[0], one[1].now.scenario))
     worse = [pair for _, pair in lower]
@@ -83,14 +82,15 @@ def _each(
         why = _less_often(worse, total, ", but chance may explain it")
     else:
         verdict, why = GateVerdict.OK, f"none of {total} passes less often"
-    return group.report(rule, verdict, why).model_copy(
-        update={
-            "p_value": min(adjusted),
-            "test": "fisher",
-            "tolerance": tolerance,
-            "scenarios": len(group.pairs),
-            "advice": advice,
-        }
+    return group.report(
+        rule,
+        verdict,
+        why,
+        p_value=min(adjusted),
+        test="fisher",
+        tolerance=tolerance,
+        scenarios=len(group.pairs),
+        advice=advice,
     )
 
 
@@ -134,7 +134,7 @@ def _critical(rule: Rule, group: Group, config: GateConfig) -> RuleReport | None
         return new(rule, group, config)
     tolerance = tolerated(rule, 1.0, group.benchmark, {})
     held = [pair for pair in pairs if pair.before.passed == len(pair.before.scores)]
-    broke = [pair for pair in held if rate(pair.now.passed, pair.now.scores) < 1 - tolerance - _ROUNDING]
+    broke = [pair for pair in held if pair.now.pass_rate < 1 - tolerance - _ROUNDING]
     here = {cell.scenario for cell in group.cells}
     paired = {pair.now.scenario for pair in group.pairs}
     # One that ended in errors, or is no more, may have broken.
@@ -155,14 +155,7 @@ def _critical(rule: Rule, group: Group, config: GateConfig) -> RuleReport | None
         why = f"{words.count(len(held), 'critical scenario')} passed always, and still pass{'es' * (len(held) == 1)}"
         if len(pairs) > len(held):
             why += f"; {len(pairs) - len(held)} did not always pass before"
-    return group.report(rule, verdict, why).model_copy(
-        update={"test": "rule", "tolerance": tolerance, "scenarios": len(pairs)}
-    )
-
-
-def rate(passed: int, scores: Sequence[float]) -> float:
-    """Share that passed."""
-    return passed / len(scores)
+    return group.report(rule, verdict, why, test="rule", tolerance=tolerance, scenarios=len(pairs))
 
 
 def _less_often(pairs: Sequence[Pair], total: str, explained: str) -> str:

@@ -1,24 +1,17 @@
-"""Statistics of comparisons: pure functions of numbers, the same for the same seed. Explained in docs/statistics.md."""
+"""Statistics of comparisons: pure functions, the same for the same numbers. Explained in docs/statistics.md."""
 
-from .intervals import (
-    Interval,
-    bootstrap_mean,
-    clustered_error,
-    mean_interval,
-)
+from .intervals import Interval, clustered_error, mean_interval
 from .multiple import benjamini_hochberg, holm
 from .paired import mcnemar, non_inferiority, permutation, sign_flip
 from .power import detectable_drop, needed
 from .rates import fisher, wilson
-from .sequential import Look, look
+from .sequential import look
 from .shuffling import Test
 
 __all__ = [
     "Interval",
-    "Look",
     "Test",
     "benjamini_hochberg",
-    "bootstrap_mean",
     "clustered_error",
     "detectable_drop",
     "fisher",

@@ -1,22 +1,19 @@
-"""Intervals and errors of a mean."""
+"""Intervals and errors of a mean, and Student's t distribution, which the standard library lacks."""
 
 from __future__ import annotations
 
-import collections
 import dataclasses
+import functools
 import math
-import random
-from collections.abc import Hashable, Iterator, Sequence
-from typing import Self
+from collections.abc import Hashable, Sequence
+from statistics import NormalDist
 
 from .numbers import finite, grouped
-from .rates import checked_level, normal_quantile
-from .student import t_quantile
+from .rates import checked_level
 
-_MOST_DRAWN = 64  # units: more would take too long, and need not be
-_NEARLY_NORMAL = (
-    0.2  # skewness and excess of a mean up to which its expansion holds to a hundredth of its deviation
-)
+_STEPS = 300  # of the continued fraction, far more than it takes
+_TINY = 1e-300
+_NEARLY_NORMAL = 30
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,45 +22,6 @@ class Interval:
 
     low: float
     high: float
-    level: float
-
-
-def bootstrap_mean(
-    values: Sequence[float],
-    *,
-    level: float = 0.95,
-    seed: int = 0,
-    resamples: int = 10_000,
-    clusters: Sequence[Hashable] | None = None,
-) -> Interval | None:
-    """Percentile bootstrap interval of the mean: of paired differences, or of scores; in their unit.
-
-    With `clusters`, whole clusters are drawn. None for fewer than two values, or clusters: one alone does not vary.
-    Of more than 64, unless few of them differ from the rest, nothing is drawn: the quantiles are those of the
-    bootstrap distribution itself by its Cornish-Fisher expansion, which is closer to them than 10,000 resamples come.
-
-    B. Efron, Ann. Stat. 7(1), 1979; Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapter 13; of
-    clusters: Davison and Hinkley, Bootstrap Methods and their Application, 1997, section 3.8; expansion: P. Hall,
-    The Bootstrap and Edgeworth Expansion, 1992, section 3.3.
-
-    Raises:
-        ValueError: a value is not a finite number, the level is not between 0 and 1, or `clusters` has another length.
-
-    """
-    numbers = finite(values)
-    ends = ((1 - checked_level(level)) / 2, (1 + level) / 2)
-    units = [(one, 1) for one in numbers]
-    if clusters is not None:
-        units = [(math.fsum(group), len(group)) for group in grouped(numbers, clusters)]
-    if len(units) < 2:
-        return None
-    moments = _Moments.of(units)
-    if len(units) > _MOST_DRAWN and max(abs(moments.skew), abs(moments.excess)) < _NEARLY_NORMAL:
-        low, high = (moments.quantile(share) for share in ends)
-    else:
-        means = sorted(_means(units, random.Random(seed), resamples))  # noqa: S311 - a simulation
-        low, high = (_percentile(means, share) for share in ends)
-    return Interval(low, high, level)
 
 
 def clustered_error(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> float | None:
@@ -111,73 +69,72 @@ def mean_interval(
     mean = math.fsum(values) / len(values)
     freedom = len(values if clusters is None else set(clusters)) - 1
     half = error * t_quantile((1 + level) / 2, freedom)
-    return Interval(mean - half, mean + half, level)
+    return Interval(mean - half, mean + half)
 
 
-def _means(units: Sequence[tuple[float, int]], chance: random.Random, resamples: int) -> Iterator[float]:
-    """Means of so many resamples of as many units (sum, size).
+def t_cdf(t: float, freedom: float) -> float:
+    """Share of Student's t distribution below t, by the regularised incomplete beta function (DLMF 8.17)."""
+    whole = freedom + t * t
+    if t * t < freedom:  # near the middle, what lies between; far out, what lies beyond: neither loses digits
+        return 0.5 + math.copysign(_beta(0.5, freedom / 2, t * t / whole) / 2, t)
+    tail = _beta(freedom / 2, 0.5, freedom / whole) / 2
+    return 1 - tail if t > 0 else tail
 
-    Units that equal the commonest one are not drawn one by one: how many others a resample has is binomial.
+
+@functools.lru_cache(maxsize=1024)
+def t_quantile(share: float, freedom: float) -> float:
+    """Quantile of the distribution for this share below it, 0 < share < 1: to the last bit but a few."""
+    if share < 0.5:
+        return -t_quantile(1 - share, freedom)
+    if freedom >= _NEARLY_NORMAL:
+        return _newton(share, freedom)
+    low, high = 0.0, 1.0
+    while t_cdf(high, freedom) < share:
+        low, high = high, high * 2
+    while (middle := (low + high) / 2) not in (low, high) and high - low > 1e-14 * high:
+        low, high = (middle, high) if t_cdf(middle, freedom) < share else (low, middle)
+    return (low + high) / 2
+
+
+def _newton(share: float, freedom: float) -> float:
+    """The same where the normal distribution is so near that three steps of Newton get there; bisection takes fifty.
+
+    Begins at the expansion of Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.5.
     """
-    n = len(units)
-    commonest, times = collections.Counter(units).most_common(1)[0]
-    others = [unit for unit in units if unit != commonest]
-    same_size = len({size for _, size in units}) == 1
-    # Of several sizes, a complex number adds up sum and size at once.
-    usual, *rest = [
-        total / size if same_size else complex(total, size) for total, size in (commonest, *others)
-    ]
-    weights = [_binomial(some, n, 1 - times / n) for some in range(n + 1)]
-    for drawn in chance.choices(range(n + 1), weights, k=resamples):
-        total = sum(chance.choices(rest, k=drawn)) + (n - drawn) * usual if drawn else n * usual
-        yield total / n if isinstance(total, float) else total.real / total.imag
+    z = NormalDist().inv_cdf(share)
+    t = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+    scale = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(freedom * math.pi) / 2
+    for _ in range(3):
+        density = math.exp(scale - (freedom + 1) / 2 * math.log1p(t * t / freedom))
+        t -= (t_cdf(t, freedom) - share) / density
+    return t
 
 
-def _binomial(some: int, n: int, rate: float) -> float:
-    """Chance of `some` in n throws that each come up with this rate."""
-    if rate == 0:
-        return float(some == 0)
-    ways = math.lgamma(n + 1) - math.lgamma(some + 1) - math.lgamma(n - some + 1)
-    return math.exp(ways + some * math.log(rate) + (n - some) * math.log1p(-rate))
+def _beta(a: float, b: float, x: float) -> float:
+    """Regularised incomplete beta function I_x(a, b), NIST Digital Library of Mathematical Functions 8.17."""
+    if x <= 0 or x >= 1:
+        return min(1.0, max(0.0, x))
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta(b, a, 1 - x)
+    front = math.exp(
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )
+    return front / a / _fraction(a, b, x)
 
 
-def _percentile(ordered: Sequence[float], share: float) -> float:
-    place = share * (len(ordered) - 1)
-    below = math.floor(place)
-    above = min(below + 1, len(ordered) - 1)
-    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Moments:
-    """Of the bootstrap distribution of a mean."""
-
-    mean: float
-    deviation: float
-    skew: float
-    excess: float
-
-    @classmethod
-    def of(cls, units: Sequence[tuple[float, int]]) -> Self:
-        """Of the mean of units (sum, size); to first order where sizes differ."""
-        n = len(units)
-        mean = math.fsum(total for total, _ in units) / sum(size for _, size in units)
-        size = sum(size for _, size in units) / n
-        residuals = [(total - mean * of) / size for total, of in units]
-        second, third, fourth = (
-            math.fsum(math.pow(one, power) for one in residuals) / n for power in (2, 3, 4)
-        )
-        if second == 0:
-            return cls(mean, 0.0, 0.0, 0.0)
-        return cls(
-            mean,
-            math.sqrt(second / n),
-            third / math.pow(second, 1.5) / math.sqrt(n),
-            (fourth / second**2 - 3) / n,
-        )
-
-    def quantile(self, share: float) -> float:
-        """By the Cornish-Fisher expansion."""
-        z = normal_quantile(share)
-        skewed = self.skew * (z**2 - 1) / 6 - self.skew**2 * (2 * z**3 - 5 * z) / 36
-        return self.mean + self.deviation * (z + skewed + self.excess * (z**3 - 3 * z) / 24)
+def _fraction(a: float, b: float, x: float) -> float:
+    """The continued fraction of DLMF 8.17.22, upside down, by the method of Lentz."""
+    value = c = 1.0
+    d = 0.0
+    for step in range(1, _STEPS):
+        m = step // 2
+        if step % 2:
+            term = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        else:
+            term = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        d = 1 / ((1 + term * d) or _TINY)
+        c = (1 + term / c) or _TINY
+        value *= c * d
+        if abs(c * d - 1) < 1e-16:
+            break
+    return value

@@ -22,7 +22,6 @@ def permutation(
     before: Sequence[Values],
     now: Sequence[Values],
     *,
-    seed: int = 0,
     resamples: int = 20_000,
     clusters: Sequence[Hashable] | None = None,
     worth: Worth | None = None,
@@ -60,8 +59,8 @@ def permutation(
     if clusters is not None and len(clusters) != len(now):
         raise ValueError(f"{len(now)} scenarios in {len(clusters)} clusters: each scenario needs one")
     if clusters is None or len(set(clusters)) == len(clusters):
-        return tails(_parts(before, now, worth), seed=seed, resamples=resamples)
-    return _clustered(before, now, clusters, worth, alpha, seed, resamples)
+        return tails(_parts(before, now, worth), resamples=resamples)
+    return _clustered(before, now, clusters, worth, alpha, resamples)
 
 
 def _clustered(
@@ -70,7 +69,6 @@ def _clustered(
     clusters: Sequence[Hashable],
     worth: Worth | None,
     alpha: float,
-    seed: int,
     resamples: int,
 ) -> Test:
     """The test where scenarios of one cluster depend on each other.
@@ -90,14 +88,14 @@ def _clustered(
     worths = [_value(new, worth) - _value(old, worth) for old, new in zip(before, now, strict=True)]
     sums = [math.fsum(worths[place] for place in places) for places in several]
     flips = [*single, *(part for one in sums if (part := flipped(one)) is not None)]
-    exchanged = tails(flips, seed=seed, resamples=resamples)
+    exchanged = tails(flips, resamples=resamples)
     few = 0.5 ** len(members) > alpha
     if not few and all(len(before[place]) == len(now[place]) for places in several for place in places):
         return exchanged
     deals = (
         dealt(*(_together([side[one] for one in places]) for side in (before, now))) for places in several
     )
-    together = tails([*single, *(part for part in deals if part is not None)], seed=seed, resamples=resamples)
+    together = tails([*single, *(part for part in deals if part is not None)], resamples=resamples)
     every = [*sums, *(worths[one] for (one,) in alone)]
     p_value, rise = (
         one if few and all(way * of > NOTHING for of in every) else max(one, other)
@@ -144,7 +142,6 @@ def _together(scenarios: Sequence[Values]) -> list[float]:
 def sign_flip(
     differences: Sequence[float],
     *,
-    seed: int = 0,
     resamples: int = 20_000,
     shift: float = 0.0,
     clusters: Sequence[Hashable] | None = None,
@@ -166,7 +163,7 @@ def sign_flip(
     if clusters is not None:
         moved = [math.fsum(group) for group in grouped(moved, clusters)]
     parts = [part for one in moved if (part := flipped(one)) is not None]
-    return tails(parts, seed=seed, resamples=resamples)
+    return tails(parts, resamples=resamples)
 
 
 def mcnemar(broke: int, fixed: int) -> float:
@@ -191,12 +188,7 @@ def mcnemar(broke: int, fixed: int) -> float:
 
 
 def non_inferiority(
-    differences: Sequence[float],
-    margin: float,
-    *,
-    seed: int = 0,
-    resamples: int = 20_000,
-    clusters: Sequence[Hashable] | None = None,
+    differences: Sequence[float], margin: float, *, clusters: Sequence[Hashable] | None = None
 ) -> float:
     """One-sided test for non-inferiority: p of "the mean dropped by less than `margin`"; 1 when nothing says so.
 
@@ -213,4 +205,4 @@ def non_inferiority(
     if margin < 0:
         raise ValueError(f"margin {margin:g}: it is the drop that would be tolerated, and cannot be negative")
     negated = [-one for one in differences]
-    return sign_flip(negated, shift=margin, seed=seed, resamples=resamples, clusters=clusters).p_value
+    return sign_flip(negated, shift=margin, clusters=clusters).p_value

@@ -7,9 +7,9 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
+from statistics import NormalDist
 
 from .numbers import finite
-from .rates import normal_quantile
 
 _FEWEST = 5  # scenarios
 _WHOLE = frozenset((0.0, 1.0))
@@ -53,7 +53,8 @@ def detectable_drop(
     suite = _Suite.of(pairs)
     if suite.within <= 0:
         return None
-    critical, found = normal_quantile(1 - alpha), normal_quantile(power) + _UNSURE / math.sqrt(len(pairs))
+    quantile = NormalDist().inv_cdf
+    critical, found = quantile(1 - alpha), quantile(power) + _UNSURE / math.sqrt(len(pairs))
 
     def lacking(drop: float) -> float:
         chance, spread = suite.fallen(drop) if scores else suite.shifted(drop)

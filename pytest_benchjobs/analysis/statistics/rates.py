@@ -19,7 +19,7 @@ def wilson(passed: int, n: int, level: float = 0.95) -> tuple[float, float]:
 
     """
     _check(passed, n)
-    z = normal_quantile((1 + checked_level(level)) / 2)
+    z = NormalDist().inv_cdf((1 + checked_level(level)) / 2)
     if n == 0:
         return 0.0, 1.0
     rate = passed / n
@@ -49,16 +49,6 @@ def fisher(before_passed: int, before_n: int, now_passed: int, now_n: int) -> fl
         math.comb(now_n, some) * math.comb(before_n, passed - some) for some in range(fewest, now_passed + 1)
     )
     return ways / math.comb(n, passed)
-
-
-def normal_quantile(share: float) -> float:
-    """Quantile of the standard normal distribution for a share below it, 0 < share < 1."""
-    return NormalDist().inv_cdf(share)
-
-
-def normal_cdf(z: float) -> float:
-    """Share of the standard normal distribution below z."""
-    return NormalDist().cdf(z)
 
 
 def checked_level(level: float) -> float:

@@ -22,9 +22,8 @@ import operator
 import random
 from collections.abc import Sequence
 from fractions import Fraction
+from statistics import NormalDist
 from typing import ClassVar, NamedTuple
-
-from .rates import normal_cdf
 
 NOTHING = 1e-12  # smaller than any difference of scores: what is left of rounding
 _FINEST = 10_000  # parts of one unit looked for; pass rates of a few attempts have far fewer
@@ -129,7 +128,7 @@ def counted(
     return Counted(a + b, b, ones, rises, passed - max(0, ones - a))
 
 
-def tails(parts: Sequence[Part], *, seed: int = 0, resamples: int = 20_000) -> Test:
+def tails(parts: Sequence[Part], *, resamples: int = 20_000) -> Test:
     """Share of all deals whose sum is as low as the one seen, and as high. 1 where nothing could be otherwise."""
     if not parts:
         return Test(1.0, exact=True, resamples=0)
@@ -141,7 +140,7 @@ def tails(parts: Sequence[Part], *, seed: int = 0, resamples: int = 20_000) -> T
         return Test(found[0], exact=False, resamples=0, rise=found[1])
     if (whole and (found := _counted(whole, _MOST_WORK)) is not None) or (found := _enumerated(parts)):
         return Test(found[0], exact=True, resamples=0, rise=found[1])
-    low, high, drawn = _sampled(parts, unit, random.Random(seed), resamples)  # noqa: S311 - a simulation
+    low, high, drawn = _sampled(parts, unit, random.Random(0), resamples)  # noqa: S311 - a simulation
     drop, rise = ((some + 1) / (drawn + 1) for some in (low, high))
     return Test(drop, exact=False, resamples=drawn, rise=rise)
 
@@ -269,13 +268,11 @@ def _counted(parts: Sequence[_Whole], most_work: int) -> tuple[float, float] | N
 # Few deals
 
 
-def _listed(part: Part) -> list[tuple[float, int]] | None:
-    """Possible gains of a part, and the number of ways to each; None: there are too many."""
+def _listed(part: Part) -> list[tuple[float, int]]:
+    """Possible gains of a part, and the number of ways to each."""
     if isinstance(part, Counted):
         ways = _hypergeometric(part.attempts, part.drawn, part.ones)
         return list(zip(itertools.accumulate(part.rises, initial=0.0), ways, strict=True))
-    if math.comb(len(part.gains), part.drawn) > _MOST_LISTED:
-        return None
     return [(math.fsum(some), 1) for some in itertools.combinations(part.gains, part.drawn)]
 
 
@@ -288,7 +285,7 @@ def _enumerated(parts: Sequence[Part]) -> tuple[float, float] | None:
         isinstance(part, Scored) and math.comb(len(part.gains), part.drawn) > _MOST_LISTED for part in parts
     ):
         return None
-    lists = sorted((listed for part in parts if (listed := _listed(part)) is not None), key=len)
+    lists = sorted(map(_listed, parts), key=len)
     if math.prod(map(len, lists)) > _MOST_ENUMERATED:
         return None
     seen = math.fsum(_seen(part) for part in parts)
@@ -399,7 +396,7 @@ def _expanded(parts: Sequence[Part], unit: float | None, resamples: int) -> tupl
         hermite = skewed / 6 * (z * z - 1) + excess / 24 * (z**3 - 3 * z)
         hermite += skewed**2 / 72 * (z**5 - 10 * z**3 + 15 * z)
         density = math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-        return min(1.0, max(least, normal_cdf(z) - density * hermite))
+        return min(1.0, max(least, NormalDist().cdf(z) - density * hermite))
 
     return below(off + half, skew), below(half - off, -skew)
 
@@ -444,9 +441,11 @@ def _columns(
     columns: list[list[int]] = [[] for _ in range(max(map(max, amounts)).bit_length())]
     pools: dict[tuple[int, int], list[int]] = {}
     full = (1 << size) - 1
-    for part, some in zip(parts, amounts, strict=True):
+    turns = list(map(_turned, parts))
+    first_turn = next((turned for turned in turns if turned is not None), False)
+    for part, some, told in zip(parts, amounts, turns, strict=True):
         attempts = part.attempts if isinstance(part, Counted) else len(part.gains)
-        turned = _turned(part)
+        turned = first_turn if told is None else told
         key = attempts, attempts - part.drawn if turned else part.drawn
         if attempts == 2:
             first = chance.getrandbits(size)
@@ -472,13 +471,17 @@ def _columns(
     return _added(columns)
 
 
-def _turned(part: Part) -> bool:
-    """True if the attempts of the baseline are the ones to draw: so that swapped sides get the same deals."""
+def _turned(part: Part) -> bool | None:
+    """True if the attempts of the baseline are the ones to draw: so that swapped sides get the same deals.
+
+    None: its sides are alike, so that the first part whose sides are not has to tell.
+    """
     if isinstance(part, Counted):
         had = max(0, part.ones + part.drawn - part.attempts) + part.seen
-        return (part.attempts - part.drawn, part.ones - had) < (part.drawn, had)
-    now, before = part.gains[: part.drawn], part.gains[part.drawn :]
-    return (len(before), before) < (len(now), now)
+        before, now = (part.attempts - part.drawn, part.ones - had), (part.drawn, had)
+        return None if before == now else before < now
+    is_now, was = part.gains[: part.drawn], part.gains[part.drawn :]
+    return None if is_now == was else (len(was), was) < (len(is_now), is_now)
 
 
 def _pool(attempts: int, drawn: int, chance: random.Random, size: int) -> list[int]:

@@ -6,7 +6,7 @@ import datetime
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from ...analysis.baseline.file import as_file
+from ...analysis.baseline.file import as_scenarios
 from ...analysis.sides import Cell, Side
 from ...model.base import Model
 from ...model.baseline import BaselineEntry, BaselineScenario
@@ -75,7 +75,7 @@ def baseline_document(
         set_by=entry.set_by if entry else None,
         reason=entry.reason if entry else None,
         figures=tuple(_figures(side.cells.values())),
-        scenarios=as_file(side, name=side.name).scenarios,
+        scenarios=as_scenarios(side),
         past=tuple(past),
         notes=tuple(notes),
     )
