@@ -15,6 +15,7 @@ from .output import Tail
 from .parse import parse_ctrf, parse_junit, parse_reward, parse_score
 from .protocol import Graded, Scorer, ScoringContext
 from .pytest_runner import pytest_command
+from .swebench.pro import score_swebench_pro
 from .swebench.verified import score_swebench
 
 TESTS_DIRECTORY = "/tests"
@@ -133,6 +134,7 @@ def builtin_scorers() -> Mapping[str, Scorer]:
         "tests": score_tests,
         "harbor": score_harbor,
         "swebench": score_swebench,
+        "swebench-pro": score_swebench_pro,
     }
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...model.errors import EnvironmentFailed, ScoreInvalid, ScorerCrashed
+from ...model.scenario import ScorerSpec
 from ...sandbox.protocol import File
 from ...store.text import clean
 from ..protocol import Graded, ScoringContext
-from .logs import PARSERS
+from .logs import PARSERS, Parser
+from .params import names_of, text_of
 from .verdict import judge, read_log, with_exit_status
 
 LOG_LIMIT = 32 * 1024 * 1024
@@ -47,9 +48,10 @@ def score_swebench(context: ScoringContext) -> Graded:
     the agent's work. A log that the official harness calls invalid is worth 0, as there.
     """
     spec = context.spec
-    params = Row(spec.params, spec.name)
+    script, parser = text_of(spec, "eval_script"), _parser(spec)
+    wanted = names_of(spec, "fail_to_pass"), names_of(spec, "pass_to_pass")
     context.sandbox.put(
-        [File(_SCRIPT, content=with_exit_status(params.script).encode("utf-8", "replace"), clean=True)]
+        [File(_SCRIPT, content=with_exit_status(script).encode("utf-8", "replace"), clean=True)]
     )
     log = _Log()
     # The markers come from `set -x`, on standard error: only the shell keeps both streams in order.
@@ -57,14 +59,14 @@ def score_swebench(context: ScoringContext) -> Graded:
     if log.is_full:
         raise ScoreInvalid(f"scorer {spec.name!r}: the log has more than {LOG_LIMIT >> 20} MiB")
     text = log.text()
-    reading = read_log(text, PARSERS[params.parser])
+    reading = read_log(text, parser)
     if reading.is_cut:
         raise ScorerCrashed(
             f"scorer {spec.name!r}: the eval_script ended before its tests: {reading.problem}"
         )
     if reading.hint is not None:
         raise EnvironmentFailed(f"scorer {spec.name!r}: {reading.problem}, and it says {reading.hint!r}")
-    verdict = judge(reading.statuses, params.fail_to_pass, params.pass_to_pass)
+    verdict = judge(reading.statuses, *wanted)
     is_resolved = reading.problem is None and verdict.is_resolved
     details: dict[str, Any] = {
         "resolved": is_resolved,
@@ -77,28 +79,10 @@ def score_swebench(context: ScoringContext) -> Graded:
     return Graded(float(is_resolved), clean(text, _KEPT), details)
 
 
-class Row:
-    """Parts of a row that the scorer needs, checked."""
-
-    def __init__(self, params: Mapping[str, Any], name: str) -> None:
-        self._name = name
-        self.script = self._text(params, "eval_script")
-        self.parser = self._text(params, "log_parser").removeprefix(_PREFIX)
-        self.fail_to_pass = self._names(params, "fail_to_pass")
-        self.pass_to_pass = self._names(params, "pass_to_pass")
-        if self.parser not in PARSERS:
-            raise ScorerCrashed(
-                f"scorer {name!r}: no log_parser {self.parser!r}; there are {', '.join(sorted(PARSERS))}"
-            )
-
-    def _text(self, params: Mapping[str, Any], key: str) -> str:
-        value = params.get(key)
-        if not isinstance(value, str) or not value.strip():
-            raise ScorerCrashed(f"scorer {self._name!r}: params.{key}: a text is expected")
-        return value
-
-    def _names(self, params: Mapping[str, Any], key: str) -> Sequence[str]:
-        value = params.get(key)
-        if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
-            raise ScorerCrashed(f"scorer {self._name!r}: params.{key}: a list of names of tests is expected")
-        return value
+def _parser(spec: ScorerSpec) -> Parser:
+    name = text_of(spec, "log_parser").removeprefix(_PREFIX)
+    if name not in PARSERS:
+        raise ScorerCrashed(
+            f"scorer {spec.name!r}: no log_parser {name[:100]!r}; there are {', '.join(sorted(PARSERS))}"
+        )
+    return PARSERS[name]

@@ -1,0 +1,34 @@
+"""Parameters of the two kinds of scorers, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...model.errors import ScorerCrashed
+from ...model.scenario import ScorerSpec
+
+
+def text_of(spec: ScorerSpec, key: str) -> str:
+    """Return a parameter that is a text.
+
+    Raises:
+        ScorerCrashed: it is none.
+
+    """
+    value = spec.params.get(key)
+    if not isinstance(value, str) or not value.strip():
+        raise ScorerCrashed(f"scorer {spec.name!r}: params.{key}: a text is expected")
+    return value
+
+
+def names_of(spec: ScorerSpec, key: str) -> Sequence[str]:
+    """Return a parameter that is a list of texts.
+
+    Raises:
+        ScorerCrashed: it is none.
+
+    """
+    value = spec.params.get(key)
+    if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):
+        raise ScorerCrashed(f"scorer {spec.name!r}: params.{key}: a list of texts is expected")
+    return value

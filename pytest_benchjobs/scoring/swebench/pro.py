@@ -1,0 +1,103 @@
+"""The scorer kind `swebench-pro`: runs the test script of an instance of SWE-Bench Pro, then its parser.
+
+The parser is put in when the tests have ended, and all that they started: they run the agent's code, as root.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Set as AbstractSet
+
+from ...model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
+from ...sandbox.protocol import File
+from ..protocol import Graded, ScoringContext
+from .params import names_of, text_of
+
+OUTPUT_LIMIT = 32 * 1024 * 1024
+"""Bytes of what a parser writes."""
+_WORKSPACE = "/workspace"
+_PARSED = f"{_WORKSPACE}/parsed"
+_OUTPUT = f"{_PARSED}/output.json"
+_PARSER_TIMEOUT = 600.0
+_PARSE = (
+    '"$(command -v python || command -v python3)" '
+    f"{_PARSED}/parser.py {_WORKSPACE}/stdout.log {_WORKSPACE}/stderr.log {_OUTPUT}"
+)
+_SHOWN = 20
+
+
+def score_swebench_pro(context: ScoringContext) -> Graded:
+    """`swebench-pro`: 1 if all tests of both lists have passed, else 0.
+
+    A parser that leaves nothing is an error, which is the agent's doing only if it leaves something without the
+    agent's work. So is a checkout of the tests that failed, if not all have passed.
+    """
+    spec = context.spec
+    wanted = {*names_of(spec, "fail_to_pass"), *names_of(spec, "pass_to_pass")}
+    parser = text_of(spec, "parser")
+    begun = time.monotonic()
+    is_checked_out, said = _run_tests(context)
+    # What the tests left running, or changed, has no part in how they are read.
+    context.sandbox.end_processes()
+    context.sandbox.restore_programs()
+    context.sandbox.put(
+        [
+            File(_PARSED, clean=True),
+            File(f"{_PARSED}/parser.py", content=parser.encode("utf-8", "replace")),
+        ]
+    )
+    left = max(context.timeout - (time.monotonic() - begun), 1.0)
+    context.run(_PARSE, timeout=min(left, _PARSER_TIMEOUT), signals_matter=False)
+    failing = sorted(wanted - _passed(context))
+    if failing and not is_checked_out:
+        raise ScorerCrashed(f"scorer {spec.name!r}: the tests cannot be checked out: {said[-300:].strip()}")
+    details = {
+        "resolved": not failing,
+        "passed": len(wanted) - len(failing),
+        "total": len(wanted),
+        "failing": [name[:200] for name in failing[:_SHOWN]],
+    }
+    return Graded(0.0 if failing else 1.0, "\n".join(context.printed), details)
+
+
+def _run_tests(context: ScoringContext) -> tuple[bool, str]:
+    """Check the tests out, and run them; returns whether that could be done, and what git said."""
+    spec = context.spec
+    script = text_of(spec, "run_script")
+    exports = "\n".join(names_of(spec, "environment"))
+    go = f"{exports}\ncd {shlex.quote(context.sandbox.workdir)}\n"
+    context.sandbox.put(
+        [
+            File(_WORKSPACE, clean=True),
+            File(f"{_WORKSPACE}/run_script.sh", content=script.encode("utf-8", "replace")),
+        ]
+    )
+    checkout, said = context.run(f"{go}{text_of(spec, 'checkout')}")
+    # Names are not quoted, as in the official evaluation: what a shell makes of them is what the scripts expect.
+    tests = ",".join(names_of(spec, "test_files"))
+    context.run(
+        f"{go}bash {_WORKSPACE}/run_script.sh {tests} >{_WORKSPACE}/stdout.log 2>{_WORKSPACE}/stderr.log",
+        signals_matter=False,
+    )
+    return checkout.exit_status == 0, said
+
+
+def _passed(context: ScoringContext) -> AbstractSet[str]:
+    """Return the tests that passed, by what the parser wrote."""
+    name = context.spec.name
+    try:
+        written = context.sandbox.read(_OUTPUT, limit=OUTPUT_LIMIT)
+    except ValueError as error:
+        raise ScoreInvalid(f"scorer {name!r}: {error}") from None
+    if written is None:
+        last = context.printed[-1].strip()[-300:] or "nothing"
+        raise ScoreMissing(f"scorer {name!r}: the parser of the instance wrote no result; it printed: {last}")
+    try:
+        tests = json.loads(written)["tests"]
+        return {test["name"] for test in tests if test["status"] == "PASSED"}
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ScoreInvalid(
+            f"scorer {name!r}: the parser of the instance wrote what is no list of tests: {str(error)[:200]}"
+        ) from None
