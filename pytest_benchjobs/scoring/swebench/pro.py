@@ -25,6 +25,7 @@ _PARSE = (
     '"$(command -v python || command -v python3)" '
     f"{_PARSED}/parser.py {_WORKSPACE}/stdout.log {_WORKSPACE}/stderr.log {_OUTPUT}"
 )
+_SHOW = f"tail -c 30000 {_WORKSPACE}/stderr.log {_WORKSPACE}/stdout.log"
 _SHOWN = 20
 
 
@@ -48,6 +49,7 @@ def score_swebench_pro(context: ScoringContext) -> Graded:
             File(f"{_PARSED}/parser.py", content=parser.encode("utf-8", "replace")),
         ]
     )
+    context.run(_SHOW, signals_matter=False)
     left = max(context.timeout - (time.monotonic() - begun), 1.0)
     context.run(_PARSE, timeout=min(left, _PARSER_TIMEOUT), signals_matter=False)
     failing = sorted(wanted - _passed(context))
