@@ -6,6 +6,7 @@ import sys
 
 from tests.performance import (
     agents,
+    answers,
     calibration,
     comparing,
     engine,
@@ -19,6 +20,7 @@ from tests.performance import (
 
 MEASURES = {
     "agents": agents.measure,
+    "answers": answers.measure,
     "calibration": calibration.measure,
     "comparing": comparing.measure,
     "engine": engine.measure,
