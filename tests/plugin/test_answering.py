@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from pytest_benchjobs.sources.catalogue import find
+from pytest_benchjobs.sources.catalogue.entry import load
 
 from .conftest import Bench
 
@@ -136,3 +141,32 @@ def test_answers_are_reused_resumed_and_graded_anew(sums: Bench) -> None:
     assert again.returncode == 1, again.stdout + again.stderr
     assert sorted(scores(sums), key=float) == [0.0, *[1.0] * 5]  # type: ignore[arg-type]
     assert {result["rescored"]["job"] for result in sums.results()} == {second}
+
+
+@pytest.mark.parametrize(("name", "rows", "count"), [("aime", "aime", 45), ("arc-agi-2", "arc_agi_2", 60)])
+def test_oracle_solves_real_rows_and_nop_none(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, name: str, rows: str, count: int
+) -> None:
+    shared = Path(__file__).parents[3] / "shared" / "data" / rows
+    if not shared.is_dir():
+        pytest.skip(f"real rows are not here: {shared}")
+    monkeypatch.setenv("BENCHJOBS_CACHE", str(bench.path / "cache"))
+    entry = find(name)
+    assert entry is not None
+    files = entry.directory / "files"
+    if entry.prepare is None:
+        shutil.copytree(shared, files)
+    else:
+        files.mkdir(parents=True)
+        load(entry.prepare)(shared, files)
+    bench.conftest(CONFTEST)
+    run = bench.run(
+        "--bench", name, "--bench-agent", "oracle", "--bench-agent", "nop", "--bench-sandbox", "none"
+    )
+    run.assert_outcomes(passed=count)
+    results = bench.results()
+    assert len(results) == 2 * count
+    assert {(result["agent"]["name"], result["score"]) for result in results} == {
+        ("oracle", 1.0),
+        ("nop", 0.0),
+    }
