@@ -49,7 +49,7 @@ def score_swebench_pro(context: ScoringContext) -> Graded:
             File(f"{_PARSED}/parser.py", content=parser.encode("utf-8", "replace")),
         ]
     )
-    context.run(_SHOW, signals_matter=False)
+    context.run(_SHOW, timeout=_PARSER_TIMEOUT, signals_matter=False)
     left = max(context.timeout - (time.monotonic() - begun), 1.0)
     context.run(_PARSE, timeout=min(left, _PARSER_TIMEOUT), signals_matter=False)
     failing = sorted(wanted - _passed(context))
