@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import datetime
-import fcntl
-import os
-import secrets
 import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..model.environ import program_environment
 from ..model.errors import InfrastructureError, InputError
 from ..store.files import remove_tree
-from .packages import Package, PackageManifest, digest, trouble
+from ..system.keeping import beside, digest, locked, put_in_place
+from .packages import Package, PackageManifest, trouble
 from .unpacking import identify, unpack
 
 Progress = Callable[[str], None]
@@ -37,7 +34,7 @@ def fetch(package: Package, on_progress: Progress, *, archive: Path | None = Non
         return False
     directory = package.directory
     try:
-        with _lock(package, on_progress):
+        with locked(directory, lambda: on_progress(f"{package}: another process is fetching it")):
             if archive is None and trouble(package) is None:
                 return False
             started = time.monotonic()
@@ -145,7 +142,7 @@ def _install(package: Package, archive: Path, on_progress: Progress) -> PackageM
             )
     on_progress(f"{package}: unpacking {archive.stat().st_size / 1e6:.0f} MB")
     place = package.directory
-    new = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
+    new = beside(place)
     (new / "files").mkdir(parents=True)
     try:
         (new / "files").chmod(0o755)
@@ -160,32 +157,8 @@ def _install(package: Package, archive: Path, on_progress: Progress) -> PackageM
             files=files,
         )
         (new / "manifest.json").write_text(manifest.model_dump_json(indent=1), "utf-8")
-        old = place.with_name(f".{place.name}-{secrets.token_hex(4)}")
-        # What is there is damaged, or somebody wants it anew.
-        with contextlib.suppress(FileNotFoundError):
-            place.rename(old)
-        new.rename(place)
-        remove_tree(old)
+        put_in_place(new, place)
     except BaseException:
         remove_tree(new)
         raise
     return manifest
-
-
-@contextlib.contextmanager
-def _lock(package: Package, on_progress: Progress) -> Iterator[None]:
-    """Held by one process at a time; the kernel drops it when the process dies."""
-    place = package.directory
-    place.parent.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(place.with_name(f"{place.name}.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            on_progress(f"{package}: another process is fetching it")
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        except OSError:
-            pass  # a file system without locks: what is installed is renamed into place, so two at once do no harm
-        yield
-    finally:
-        os.close(descriptor)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-import hashlib
 import platform as host
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from pydantic import ValidationError
 from ..model.base import Model
 from ..sandbox.protocol import Mount
 from ..system.cache import cache_directory
+from ..system.keeping import KeptFile
 
 PROGRAMS = "/opt/benchjobs"
 """Directory of programs in a sandbox."""
@@ -73,16 +73,6 @@ class Package:
         return Mount(self.files, self.target)
 
 
-class PackageFile(Model, defer_build=True):
-    """A file of a package."""
-
-    path: str
-    size: int
-    mtime_ns: int
-    sha256: str
-    executable: bool
-
-
 class PackageManifest(Model, defer_build=True):
     """Record of a fetched package. Written last: without it there is nothing."""
 
@@ -91,7 +81,7 @@ class PackageManifest(Model, defer_build=True):
     archive_sha256: str
     archive_bytes: int
     fetched_at: datetime.datetime
-    files: tuple[PackageFile, ...]
+    files: tuple[KeptFile, ...]
 
     @property
     def bytes(self) -> int:
@@ -123,12 +113,8 @@ def trouble(package: Package) -> str | None:
     for file in manifest.files:
         if seen in _seen and not file.executable:
             continue
-        try:
-            about = (package.files / file.path).stat()
-        except OSError:
-            return f"has lost {file.path}"
-        if (about.st_size, about.st_mtime_ns) != (file.size, file.mtime_ns):
-            return f"was changed since it was fetched: {file.path}"
+        if (found := file.trouble(package.files)) is not None:
+            return found
     _seen.add(seen)
     return None
 
@@ -137,21 +123,8 @@ def changed(package: Package) -> Iterator[str]:
     """Return the paths whose content is not what was fetched."""
     manifest = manifest_of(package)
     for file in manifest.files if manifest is not None else ():
-        try:
-            if digest(package.files / file.path) != file.sha256:
-                yield file.path
-        except OSError:
+        if file.is_changed(package.files):
             yield file.path
-
-
-def digest(path: Path, kind: str = "sha256") -> str:
-    """Hexadecimal digest of a file.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, kind).hexdigest()
 
 
 @functools.lru_cache(maxsize=64)

@@ -13,7 +13,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from ..model.errors import InputError
-from .packages import Package, PackageFile
+from ..system.keeping import KeptFile
+from .packages import Package
 
 _MAX_BYTES = 4 << 30
 _MAX_FILES = 100_000
@@ -22,7 +23,7 @@ _MAX_ABOUT = 1 << 20
 _BROKEN = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError)
 
 
-def unpack(archive: Path, package: Package, target: Path) -> tuple[str | None, tuple[PackageFile, ...]]:
+def unpack(archive: Path, package: Package, target: Path) -> tuple[str | None, tuple[KeptFile, ...]]:
     """Write what `package` keeps of an archive below `target`.
 
     Returns:
@@ -33,7 +34,7 @@ def unpack(archive: Path, package: Package, target: Path) -> tuple[str | None, t
         OSError: it cannot be read, or there is no room.
     """
     said: str | None = None
-    files: list[PackageFile] = []
+    files: list[KeptFile] = []
     total = 0
     try:
         with tarfile.open(archive, "r|gz") as tar:
@@ -100,7 +101,7 @@ def _kept(path: PurePosixPath, package: Package) -> PurePosixPath | None:
     return None if left_out else path
 
 
-def _write(target: Path, path: PurePosixPath, member: tarfile.TarInfo, content: IO[bytes]) -> PackageFile:
+def _write(target: Path, path: PurePosixPath, member: tarfile.TarInfo, content: IO[bytes]) -> KeptFile:
     place = target / path
     for parent in reversed(place.relative_to(target).parents):
         directory = target / parent
@@ -116,7 +117,7 @@ def _write(target: Path, path: PurePosixPath, member: tarfile.TarInfo, content: 
     executable = bool(member.mode & 0o111)
     place.chmod(0o555 if executable else 0o444)
     about = place.stat()
-    return PackageFile(
+    return KeptFile(
         path=str(path),
         size=about.st_size,
         mtime_ns=about.st_mtime_ns,

@@ -1,1 +1,1 @@
-"""Resources of the machine: temporary directories, the cache, and the garbage collector. Imports only `model`."""
+"""Resources of the machine: temporary directories, the cache, the garbage collector. Imports only `model`."""

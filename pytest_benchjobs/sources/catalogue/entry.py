@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import posixpath
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from ...model.base import Model, Name
 from ...model.errors import InputError
@@ -19,32 +20,69 @@ if TYPE_CHECKING:
     from ..protocol import Source
 
 
+def _inside(path: str) -> str:
+    if path.startswith("/") or ".." in path.split("/") or "\0" in path:
+        raise ValueError("a relative path without '..' is expected")
+    return path
+
+
+RelativePath = Annotated[str, AfterValidator(_inside)]
+"""Path below some directory."""
+
+
 class GitOrigin(Model):
     """A commit of a git repository. The id of the commit is the checksum of all its content."""
 
-    repository: str
+    repository: Annotated[str, Field(pattern=r"^(https|ssh|file)://|^git@")]
     commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
-    paths: tuple[str, ...] = ()
-    """Directories and files of it that are needed; default: all."""
+    paths: tuple[RelativePath, ...] = ()
+    """Directories and files of it that are needed; default: all. What they have in common at the front is left out."""
+    placed: dict[RelativePath, RelativePath] = {}
+    """Instead of `paths`: path in the repository -> its path here."""
+
+    @property
+    def places(self) -> dict[str, str]:
+        """Path in the repository -> its path here. Empty: the repository, or the directory of the files."""
+        if self.placed:
+            return dict(self.placed)
+        paths = [path.strip("/") for path in self.paths]
+        if len(paths) < 2:
+            return dict.fromkeys(paths or [""], "")
+        common = posixpath.commonpath(paths)
+        return {path: posixpath.relpath(path, common) if common else path for path in paths}
+
+    def __str__(self) -> str:
+        return f"{self.repository} at commit {self.commit}"
 
 
 class FileOrigin(Model):
     """A file at an address."""
 
-    url: str | None = None
+    url: Annotated[str, Field(pattern=r"^https?://")] | None = None
     """None: there is no address anybody may fetch it from; the user gives the file."""
-    name: str
+    name: Annotated[RelativePath, Field(min_length=1)]
     """Name of the file in the benchmark's directory."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")] | None = None
     """Hexadecimal."""
     bytes: int | None = None
+
+    @model_validator(mode="after")
+    def _is_checked(self) -> FileOrigin:
+        if self.url is not None and self.url.startswith("http:") and self.sha256 is None:
+            raise ValueError("an address without encryption needs a sha256")
+        return self
+
+
+def _several(value: Any) -> Any:
+    """`[git]` is one origin, `[[git]]` one of several."""
+    return (value,) if isinstance(value, Mapping | GitOrigin) else value
 
 
 class Entry(Model):
     """One benchmark of the catalogue."""
 
     name: Name
-    version: str
+    version: Name
     title: str
     aliases: tuple[str, ...] = ()
     source: Annotated[str, Field(pattern=r"^[\w.]+:\w+$")]
@@ -65,7 +103,7 @@ class Entry(Model):
     """True if its authors ask that its content be not published."""
     gated: str | None = None
     """Text for whoever has to get the data themselves: where, and under what terms."""
-    git: GitOrigin | None = None
+    git: Annotated[tuple[GitOrigin, ...], BeforeValidator(_several)] = ()
     files: tuple[FileOrigin, ...] = ()
     exceptions: dict[str, str] = {}
     """Scenarios known to be broken -> the reason."""
@@ -74,14 +112,22 @@ class Entry(Model):
 
     @model_validator(mode="after")
     def _has_an_origin(self) -> Entry:
-        if self.git is None and not self.files:
+        if not self.git and not self.files:
             raise ValueError("give `git`, or `files`: where does it come from?")
         return self
+
+    @property
+    def is_fetchable(self) -> bool:
+        """True if all of it can be fetched without the user."""
+        return self.gated is None and all(file.url is not None for file in self.files)
 
     @property
     def directory(self) -> Path:
         """Its place in the cache of this machine."""
         return cache_directory("benchmarks") / self.name / self.version
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.version}"
 
     def sources(self, directory: Path | None = None) -> Sequence[Source]:
         """Open it, from the cache or from another directory with the same files.

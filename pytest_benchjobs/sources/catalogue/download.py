@@ -1,0 +1,217 @@
+"""Downloads by HTTP that go on where they were cut off, and are checked."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import http.client
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ...model.errors import InfrastructureError
+from ...system.keeping import digest
+from .entry import FileOrigin
+
+Progress = Callable[[str], None]
+"""Takes a line about what happens now."""
+_CHUNK = 1 << 18
+_TIMEOUT = 60.0
+_TRIES = 6
+"""Tries in a row that bring nothing."""
+_LONGEST_WAIT = 60.0
+_PROGRESS_SECONDS = 2.0
+_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
+_OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EIO})
+_CUT = (OSError, http.client.HTTPException)
+
+
+class _Refused(Exception):
+    """The server says no, and will say so again."""
+
+
+class _NotNow(Exception):
+    """The server asks to be asked later, perhaps in so many seconds."""
+
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
+
+
+def download(
+    origin: FileOrigin, target: Path, on_progress: Progress, pause: Callable[[float], None] = time.sleep
+) -> None:
+    """Have the file of an address at `target`, of which a part may be there.
+
+    Raises:
+        InfrastructureError: it cannot be fetched, or is another file than the entry says.
+        OSError: it cannot be written.
+    """
+    resumed = target.exists()
+    if not (resumed and origin.sha256 is not None and digest(target) == origin.sha256):
+        _patiently(origin, target, on_progress, pause)
+    if (why := _mistake(origin, target)) is not None and resumed:
+        # The part that was there may have been of another file.
+        on_progress(f"{origin.name}: {why}; fetching all of it again")
+        _forget(target)
+        _patiently(origin, target, on_progress, pause)
+        why = _mistake(origin, target)
+    if why is not None:
+        _forget(target)
+        raise InfrastructureError(f"{origin.url}: {why}. Try again later; it may have been replaced there")
+    _tag_of(target).unlink(missing_ok=True)
+
+
+def _mistake(origin: FileOrigin, target: Path) -> str | None:
+    if origin.sha256 is None:
+        return None
+    found = digest(target)
+    return None if found == origin.sha256 else f"its sha256 is {found}, and should be {origin.sha256}"
+
+
+def _patiently(
+    origin: FileOrigin, target: Path, on_progress: Progress, pause: Callable[[float], None]
+) -> None:
+    """Fetch the rest, however often the connection is cut, as long as something comes."""
+    failed = 0
+    while True:
+        before = _size(target)
+        wait = None
+        try:
+            _fetch_rest(origin, target, on_progress)
+        except _Refused as error:
+            raise InfrastructureError(f"{origin.url}: {error}") from None
+        except _NotNow as error:
+            why, wait = str(error), error.wait
+        except _CUT as error:
+            if isinstance(error, OSError) and error.errno in _OF_THE_DISK:
+                raise
+            why = str(getattr(error, "reason", None) or error) or type(error).__name__
+        else:
+            return
+        failed = 1 if _size(target) > before else failed + 1
+        if failed >= _TRIES:
+            raise InfrastructureError(
+                f"{origin.url}: cannot be fetched: {why}. {_size(target) / 1e6:.1f} MB are kept: "
+                "the same command goes on from there"
+            )
+        seconds = min(wait if wait is not None else 2.0 ** (failed - 1), _LONGEST_WAIT)
+        on_progress(f"{origin.name}: {why}; again in {seconds:.0f} s")
+        pause(seconds)
+
+
+def _fetch_rest(origin: FileOrigin, target: Path, on_progress: Progress) -> None:
+    have = _size(target)
+    tag = _read(_tag_of(target))
+    if have and tag is None and origin.sha256 is None:
+        _forget(target)  # nothing would tell whether what follows is of the same file
+        have = 0
+    headers = {"User-Agent": "pytest-benchjobs", "Accept-Encoding": "identity"}
+    if have:
+        headers["Range"] = f"bytes={have}-"
+        if tag is not None:
+            headers["If-Range"] = tag
+    with _answer(urllib.request.Request(origin.url or "", headers=headers)) as answer:  # noqa: S310
+        if answer.status == 416:
+            _past_the_end(origin, target, answer.headers.get("Content-Range", ""), have)
+            return
+        goes_on = answer.status == 206 and _start(answer.headers.get("Content-Range", "")) == have
+        if answer.status == 206 and not goes_on:
+            _forget(target)
+            raise _NotNow("the server sent another part than was asked for", 0.0)
+        etag = answer.headers.get("ETag")
+        if etag and not etag.startswith("W/"):
+            _tag_of(target).write_text(etag, "utf-8")
+        elif not goes_on:
+            _tag_of(target).unlink(missing_ok=True)
+        _write(origin, target, answer, have if goes_on else 0, on_progress)
+
+
+def _write(origin: FileOrigin, target: Path, answer: Any, have: int, on_progress: Progress) -> None:
+    length = answer.headers.get("Content-Length")
+    total = have + int(length) if length is not None and length.isdecimal() else origin.bytes
+    said = time.monotonic()
+    with target.open("ab" if have else "wb") as file:
+        while chunk := answer.read(_CHUNK):
+            file.write(chunk)
+            have += len(chunk)
+            if origin.bytes is not None and have > origin.bytes:
+                raise _Refused(f"it is larger than the {origin.bytes} bytes its entry says")
+            if time.monotonic() - said >= _PROGRESS_SECONDS:
+                said = time.monotonic()
+                of = f" of {total / 1e6:.1f}" if total else ""
+                on_progress(f"{origin.name}: {have / 1e6:.1f}{of} MB")
+    if total is not None and have < total:
+        raise _NotNow(f"the connection was cut after {have} of {total} bytes")
+
+
+def _past_the_end(origin: FileOrigin, target: Path, said: str, have: int) -> None:
+    """Nothing follows: all of it is here, or what is here is of another file."""
+    total = said.rpartition("/")[2]
+    if total.isdecimal() and int(total) == have:
+        return
+    _forget(target)
+    raise _NotNow(f"{origin.name} is shorter there than here", 0.0)
+
+
+@contextlib.contextmanager
+def _answer(request: urllib.request.Request) -> Iterator[Any]:
+    """Answer of the server, with a status below 300, or 416."""
+    try:
+        with _opener().open(request, timeout=_TIMEOUT) as answer:
+            yield answer
+    except urllib.error.HTTPError as error:
+        with error:
+            if error.code == 416:
+                yield error
+                return
+            message = f"the server answers {error.code} {error.reason}"
+            if error.code not in _AGAIN:
+                raise _Refused(message) from None
+            after = error.headers.get("Retry-After", "")
+            raise _NotNow(message, float(after) if after.isdecimal() else None) from None
+
+
+class _NoDowngrade(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
+            raise _Refused(f"it leads from https to {newurl[:200]}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+@functools.cache
+def _opener() -> urllib.request.OpenerDirector:
+    import certifi
+
+    context = ssl.create_default_context()
+    context.load_verify_locations(certifi.where())
+    return urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoDowngrade())
+
+
+def _start(said: str) -> int | None:
+    """First byte of `bytes 5-9/10`."""
+    first = said.removeprefix("bytes").strip().partition("-")[0]
+    return int(first) if first.isdecimal() else None
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _tag_of(target: Path) -> Path:
+    """File with the ETag of what is there in part."""
+    return target.with_name(f"{target.name}.etag")
+
+
+def _read(path: Path) -> str | None:
+    return path.read_text("utf-8") if path.exists() else None
+
+
+def _forget(target: Path) -> None:
+    target.unlink(missing_ok=True)
+    _tag_of(target).unlink(missing_ok=True)
