@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .agents.protocol import Agent
     from .sandbox.protocol import SandboxProvider
     from .scoring.protocol import Scorer
+    from .sources.catalogue.entry import Entry
     from .sources.protocol import Source
 
 
@@ -40,11 +41,12 @@ def pytest_benchjobs_scorers(config: pytest.Config) -> Mapping[str, Scorer] | No
 @pytest.hookspec
 def pytest_benchjobs_benchmarks(
     config: pytest.Config,
-) -> Mapping[str, Path | str | Source | Sequence[Source]] | None:
+) -> Mapping[str, Path | str | Entry | Source | Sequence[Source]] | None:
     """Add benchmarks, by the name given to `--bench`.
 
-    A benchmark is the path of a manifest, or of a directory of manifests or task directories; or a `Source`, or
-    several: objects that list scenarios cheaply (`refs`), and make one when it runs (`load`).
+    A benchmark is the path of a manifest, of a directory of manifests or task directories, or of an entry of a
+    catalogue (`*.benchmark.toml`); or such an `Entry`; or a `Source`, or several: objects that list scenarios cheaply
+    (`refs`), and make one when it runs (`load`).
 
     ::
 

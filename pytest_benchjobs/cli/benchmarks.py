@@ -1,4 +1,4 @@
-"""`benchmarks`: benchmarks in files, and the gaps in them."""
+"""`benchmarks`: those that are known by name, and those in files with the gaps in them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,100 @@ import click
 from ..model.errors import InputError, InputErrors
 from ..sources import find_sources
 from ..store.text import one_line
-from ._output import emit, output_option
+from ._output import emit, output_option, say
 
 if TYPE_CHECKING:
     from ..report.documents.benchmarks import BenchmarkItem, Gap
 
 
-@click.command()
+class _FilesByDefault(click.Group):
+    """A group that takes anything but a command of its own for arguments of `files`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        named = bool(args) and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if named else ["files", *args])
+
+
+_registry_option = click.option(
+    "--registry",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A registry file of Harbor, whose datasets are known as well.",
+)
+
+
+@click.group(cls=_FilesByDefault)
+def benchmarks() -> None:
+    """List, show, fetch and check benchmarks.
+
+    With PATHS, or with nothing, it does what `files` does.
+    """
+
+
+@benchmarks.command("list")
+@_registry_option
+@output_option
+def list_(registry: Path | None, output: str) -> None:
+    """List benchmarks that are known by name, and whether they are on this machine.
+
+    Known are those that come with this package or others that are installed, and those in files *.benchmark.toml here
+    and in benchmarks/. A conftest.py or ini file may name more.
+    """
+    from ..report.documents.catalogue import CatalogueDocument
+    from ._catalogue import items, table
+
+    found = tuple(items(registry))
+    emit(CatalogueDocument(benchmarks=found), lambda: table(found), output)
+
+
+@benchmarks.command()
+@click.argument("name")
+@_registry_option
+@output_option
+def show(name: str, registry: Path | None, output: str) -> None:
+    """Show all there is to know of a benchmark, where it is on this machine, and how to run it."""
+    from ..report.documents.catalogue import CatalogueEntryDocument
+    from ._catalogue import document_of, lines, named, of_sources
+
+    found = named(name, registry)
+    if isinstance(found, tuple):
+        run = f"benchjobs run --benchmark {name} --agent oracle"
+        document = CatalogueEntryDocument(benchmark=of_sources(name, found), run=run)
+    else:
+        document = document_of(found)
+    emit(document, lambda: lines(document), output)
+
+
+@benchmarks.command()
+@click.argument("name", metavar="NAME[@VERSION]")
+@click.option(
+    "--from",
+    "given",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="PATH",
+    help="Directory, archive or file with it, instead of the network.",
+)
+@click.option("--force", is_flag=True, help="Fetch it again, also if it is here.")
+@_registry_option
+def fetch(name: str, given: Path | None, force: bool, registry: Path | None) -> None:
+    """Fetch a benchmark: once for this machine, checked. What was interrupted goes on where it stopped."""
+    from ..sources.catalogue.fetching import fetch as fetch_entry
+    from ._catalogue import entry_named
+
+    entry = entry_named(name, registry)
+    if not fetch_entry(entry, _say, given=given, force=force):
+        _say(f"{entry}: is here, in {entry.directory}")
+
+
+def _say(line: str) -> None:
+    say(line, err=True)
+
+
+@benchmarks.command()
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @click.option("--strict", is_flag=True, help="Exit with status 2 when there are gaps.")
 @output_option
-def benchmarks(paths: tuple[Path, ...], strict: bool, output: str) -> int:
+def files(paths: tuple[Path, ...], strict: bool, output: str) -> int:
     """List the benchmarks in PATHS, by default those in `benchmarks/`, and the gaps in them.
 
     A gap is a file that cannot be read, an oddity in it, or a scenario without a reference solution, of which nobody

@@ -109,7 +109,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         from .collect import refuse_to_start_inside_a_task
 
         refuse_to_start_inside_a_task(session.config)
-    if any(session.config.getoption(name) or options.ini(session.config, name) for name in _NAMING):
+    if _names_benchmarks(session.config):
         from .collect import prepare
 
         if prepare(session):
@@ -175,7 +175,17 @@ def pytest_configure_node(node: Node) -> None:
     """Prepare the controller for a worker of xdist, which may collect a benchmark."""
     from .controller import prepare_node
 
+    if _names_benchmarks(node.config):
+        from .catalogue import resolve
+        from .wanted import asked
+
+        # Fetched before a worker looks for it.
+        resolve(node.config, asked(node.config).benchmarks)
     prepare_node(node)
+
+
+def _names_benchmarks(config: pytest.Config) -> bool:
+    return any(config.getoption(name) or options.ini(config, name) for name in _NAMING)
 
 
 def _activate(config: pytest.Config) -> None:

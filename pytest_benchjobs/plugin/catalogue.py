@@ -10,23 +10,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..model.errors import InputError
+from ..model.errors import BenchError, InputError
 from ..settings.table import EVERY
 from ..sources import did_you_mean, find_sources, open_source
-from ..sources.catalogue import entries
+from ..sources.catalogue import SUFFIX, described, entries, near
 from ..sources.catalogue import find as entry_of
+from ..sources.catalogue.entry import Entry, read_entry
+from ..sources.catalogue.installed import installed, is_source, opened
 from . import options
 from .mistakes import in_words
+from .progress import show
 from .registry import is_path, named
-from .state import state_of
+from .state import is_worker, state_of
 
 if TYPE_CHECKING:
-    from ..sources.catalogue.entry import Entry
     from ..sources.protocol import Source
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Entry:
+class _Named:
     paths: tuple[Path, ...]
     """Several manifests may say that they are of one benchmark."""
     version: str | None = None
@@ -34,13 +36,31 @@ class _Entry:
     """Benchmark of the task directories at or directly under the paths."""
     given: tuple[Source, ...] = ()
     """Sources that a hook made itself."""
+    entry: Entry | None = None
+    """Entry of a catalogue of the user's own."""
 
-    def sources(self) -> list[Source]:
-        return [*self.given, *(source for path in self.paths for source in _sources(path, self.name))]
+    def sources(self, config: pytest.Config) -> list[Source]:
+        fetched = _fetched(config, self.entry) if self.entry is not None else ()
+        return [
+            *self.given,
+            *fetched,
+            *(source for path in self.paths for source in _sources(path, self.name)),
+        ]
 
 
 _Broken = list[tuple["Source", InputError]]
 _SHOWN = 3
+
+
+def resolve(config: pytest.Config, benchmarks: Sequence[str]) -> None:
+    """Find all that is named, once in a session; what has to be fetched is fetched now.
+
+    Raises:
+        pytest.UsageError: there is no such benchmark, or it cannot be read.
+    """
+    state = state_of(config)
+    if not state.named:
+        state.named = [find(config, text) for text in benchmarks]
 
 
 def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
@@ -56,12 +76,12 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
                 "--bench: no benchmark is registered; give a PATH, or see ini key bench_benchmarks"
             )
         # The collector reports the mistakes of the broken ones.
-        every = [source for entry in known.values() for source in entry.sources()]
+        every = [source for entry in known.values() for source in entry.sources(config)]
         return None, [*every, *(source for source, _ in broken)]
     name, at, version = text.partition("@")
     if name in known:
         entry = known[name]
-        sources = entry.sources()
+        sources = entry.sources(config)
         have = _versions(entry, sources) if at else set()
         if at and version not in have:
             known_as = f"version {', '.join(sorted(have))}" if have else "without a version"
@@ -75,24 +95,71 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
         if not sources:
             raise pytest.UsageError(f"--bench: {text} holds no *.bench.yaml, *.bench.toml or task directory")
         return None, sources
-    if (listed := entry_of(text)) is not None:
-        return listed.name, _fetched(listed)
+    listed = _listed(config, text)
+    if isinstance(listed, Entry):
+        return listed.name, _fetched(config, listed)
+    if listed:
+        return name, list(listed)
     if "/" in text or text.endswith((".yaml", ".yml", ".toml")):
         raise pytest.UsageError(f"--bench: no such file or directory: {text}")
-    hint = did_you_mean(name, {**known, **entries()}).strip() or (
-        f"there are: {', '.join(sorted(known))}"
-        if known
-        else "none is registered: give a PATH, put its manifest into benchmarks/, or see ini key bench_benchmarks"
+    hint = (
+        did_you_mean(name, known).strip()
+        or near(text, _entries(config))
+        or (
+            f"there are: {', '.join(sorted(known))}"
+            if known
+            else "none is registered: give a PATH, put its manifest into benchmarks/, or see ini key bench_benchmarks"
+        )
     )
     raise pytest.UsageError(f"--bench: there is no benchmark {name!r}; {hint}{_unread(config, broken)}")
 
 
-def registered(config: pytest.Config) -> tuple[dict[str, _Entry], _Broken]:
+def _entries(config: pytest.Config) -> list[Entry]:
+    """Entries of the user's files, then those of this package.
+
+    Raises:
+        pytest.UsageError: a file is wrong.
+    """
+    directories = [config.rootpath, *(config.rootpath / path for path in options.ini(config, "bench_paths"))]
+    try:
+        return [*described(directories), *entries()]
+    except InputError as error:
+        raise pytest.UsageError(f"--bench: {error}") from None
+
+
+def _listed(config: pytest.Config, text: str) -> Entry | tuple[Source, ...] | None:
+    """What a name means in the catalogue: an entry, or sources that an installed package brings.
+
+    Raises:
+        pytest.UsageError: what means it is wrong.
+    """
+    if (found := entry_of(text, _entries(config))) is not None:
+        return found
+    name, at, version = text.partition("@")
+    point = installed().get(name)
+    if point is None:
+        return None
+    try:
+        brought = opened(point)
+    except InputError as error:
+        raise pytest.UsageError(f"--bench: {error}") from None
+    have = (
+        {brought.version}
+        if isinstance(brought, Entry)
+        else {getattr(one, "version", None) for one in brought}
+    )
+    if at and version not in have:
+        known_as = ", ".join(sorted(filter(None, have))) or "none"
+        raise pytest.UsageError(f"--bench: {name} has version {known_as}, not {version!r}")
+    return brought
+
+
+def registered(config: pytest.Config) -> tuple[dict[str, _Named], _Broken]:
     """Every benchmark with a name: of ini `bench_benchmarks`, of hooks, of manifests in `bench_paths` and rootdir.
 
     And the manifests there whose name cannot be told, each with its mistakes.
     """
-    known: dict[str, _Entry] = {}
+    known: dict[str, _Named] = {}
     broken: _Broken = []
     for path in sorted(config.rootpath.glob("*.bench.*")):
         source = open_source(path)
@@ -106,16 +173,18 @@ def registered(config: pytest.Config) -> tuple[dict[str, _Entry], _Broken]:
     return known | _given(config), broken
 
 
-def _given(config: pytest.Config) -> dict[str, _Entry]:
+def _given(config: pytest.Config) -> dict[str, _Named]:
     """Benchmarks that a hook or the ini file names."""
-    known: dict[str, _Entry] = {}
+    known: dict[str, _Named] = {}
     for added in config.hook.pytest_benchjobs_benchmarks(config=config):
         what = "paths, or to sources: objects with `refs` and `load`"
         for name, value in named("pytest_benchjobs_benchmarks", added, _is_benchmark, what).items():
             if is_path(value):
-                known[name] = _Entry((config.rootpath / value,), None, name)
+                known[name] = _at(config.rootpath / value, None, name)
+            elif isinstance(value, Entry):
+                known[name] = _Named((), value.version, name, entry=value)
             else:
-                known[name] = _Entry(
+                known[name] = _Named(
                     (), None, name, tuple(value) if isinstance(value, Sequence) else (value,)
                 )
     for line in options.ini(config, "bench_benchmarks"):
@@ -125,20 +194,28 @@ def _given(config: pytest.Config) -> dict[str, _Entry]:
                 f"ini key bench_benchmarks: {line!r} is not of the form NAME[@VERSION] = PATH"
             )
         name, _, version = name.strip().partition("@")
-        known[name] = _Entry((config.rootpath / path.strip(),), version or None, name)
+        known[name] = _at(config.rootpath / path.strip(), version or None, name)
     return known
 
 
+def _at(path: Path, version: str | None, name: str) -> _Named:
+    """Return what a path names: a manifest, a directory, or a file with an entry of the catalogue."""
+    if not path.name.endswith(SUFFIX):
+        return _Named((path,), version, name)
+    try:
+        entry = read_entry(path.read_text("utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise pytest.UsageError(f"{path}: cannot be read: {error}") from None
+    except InputError as error:
+        raise pytest.UsageError(str(error)) from None
+    return _Named((), version or entry.version, name, entry=entry)
+
+
 def _is_benchmark(value: object) -> bool:
-    """Tell whether a hook may return this: a path, a source, or several sources."""
+    """Tell whether a hook may return this: a path, an entry, a source, or several sources."""
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return bool(value) and all(map(_is_source, value))
-    return is_path(value) or _is_source(value)
-
-
-def _is_source(value: object) -> bool:
-    methods = (getattr(value, name, None) for name in ("refs", "load"))
-    return not isinstance(value, type) and all(map(callable, methods))
+        return bool(value) and all(map(is_source, value))
+    return is_path(value) or isinstance(value, Entry) or is_source(value)
 
 
 def name_of(config: pytest.Config, task: Path) -> str | None:
@@ -158,17 +235,17 @@ def name_of(config: pytest.Config, task: Path) -> str | None:
     return names.get(str(task)) or names.get(str(task.parent)) if names else None
 
 
-def _add_manifest(known: dict[str, _Entry], broken: _Broken, source: Source) -> None:
+def _add_manifest(known: dict[str, _Named], broken: _Broken, source: Source) -> None:
     # A task is known by what holds it: a directory of tasks is a benchmark.
     path = source.path.parent if source.path.is_dir() else source.path
     try:
-        before = known.get(source.benchmark, _Entry(()))
+        before = known.get(source.benchmark, _Named(()))
     except InputError as error:
         # A broken source fails only a request for it, not for other benchmarks.
         broken.append((source, error))
         return
     if path not in before.paths:
-        known[source.benchmark] = _Entry((*before.paths, path))
+        known[source.benchmark] = _Named((*before.paths, path))
 
 
 def _unread(config: pytest.Config, broken: _Broken) -> str:
@@ -180,7 +257,7 @@ def _unread(config: pytest.Config, broken: _Broken) -> str:
     return f"; not read, because of mistakes: {'; '.join(first)}{more}"
 
 
-def _versions(entry: _Entry, sources: list[Source]) -> set[str]:
+def _versions(entry: _Named, sources: list[Source]) -> set[str]:
     """The version it is registered with, else those its manifests give."""
     if entry.version is not None:
         return {entry.version}
@@ -190,20 +267,22 @@ def _versions(entry: _Entry, sources: list[Source]) -> set[str]:
         raise pytest.UsageError(f"--bench: {error}") from None
 
 
-def _fetched(entry: Entry) -> list[Source]:
-    """Open a benchmark of the catalogue.
+def _fetched(config: pytest.Config, entry: Entry) -> list[Source]:
+    """Open a benchmark of the catalogue, and fetch it before if it is not here. A worker of xdist never fetches.
 
     Raises:
-        pytest.UsageError: it was not fetched, or its files are damaged.
+        pytest.UsageError: it cannot be fetched, or its files are damaged.
     """
-    if not entry.directory.is_dir():
-        raise pytest.UsageError(
-            f"--bench: {entry.name}@{entry.version} is not on this machine; "
-            f"run: benchjobs benchmarks fetch {entry.name}"
-        )
+    from ..sources.catalogue.kept import opened as place_of
+    from ..sources.catalogue.kept import trouble
+
     try:
-        return list(entry.sources())
-    except InputError as error:
+        if not is_worker(config) and entry.is_fetchable and trouble(entry) is not None:
+            from ..sources.catalogue.fetching import fetch
+
+            fetch(entry, lambda line: show(config, line))
+        return list(entry.sources(place_of(entry)))
+    except BenchError as error:
         raise pytest.UsageError(f"--bench: {error}") from None
 
 

@@ -158,13 +158,13 @@ def prepare(session: pytest.Session) -> bool:
     Raises:
         pytest.UsageError: an unknown benchmark, or one that cannot be read.
     """
-    from .catalogue import find
+    from .catalogue import resolve
 
     config = session.config
     benchmarks = read(config).benchmarks
     if not benchmarks:
         return False
-    state_of(config).named = [find(config, text) for text in benchmarks]
+    resolve(config, benchmarks)
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
         config.args = []
     return True

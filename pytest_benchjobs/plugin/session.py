@@ -16,10 +16,10 @@ from ..job.trials import Supplies, next_landed
 from ..model.errors import BenchError
 from ..model.result import Failure
 from ..store.bundle import JobBundle
-from ..store.text import clean
 from . import reports
 from .items import ItemTicket, TrialItem
 from .layers import call_arguments
+from .progress import show
 from .registry import agents_of, provider_of, sandbox_of, scorers_of
 from .selection import is_named, is_narrowed, is_partial
 from .state import interrupts_of, state_of
@@ -53,7 +53,7 @@ def begin_job(
         rounds.check(asked.job, asked.job.gate, distributed=_is_distributed(config))
         supplies = supplies_of(config)
         if models.needed(asked.job, supplies.agents, supplies.secrets):
-            models.make_ready(asked.job, supplies.agents, supplies.secrets, lambda line: _show(config, line))
+            models.make_ready(asked.job, supplies.agents, supplies.secrets, lambda line: show(config, line))
         with interrupts_of(config).held():
             sandbox_of(config, asked.job.sandbox)  # fails before the directory of the job is made
             begun = begin(_request(config, planned, chosen))
@@ -141,10 +141,3 @@ def _request(config: pytest.Config, planned: Mapping[str, int], chosen: Collecti
 
 def _is_distributed(config: pytest.Config) -> bool:
     return bool(getattr(config.option, "numprocesses", None))
-
-
-def _show(config: pytest.Config, line: str) -> None:
-    terminal = config.pluginmanager.get_plugin("terminalreporter")
-    if terminal is not None:
-        terminal.ensure_newline()
-        terminal.write_line(clean(line))

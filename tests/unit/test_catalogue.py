@@ -27,9 +27,9 @@ name = "rows.jsonl"
 
 
 def test_every_entry_can_be_opened_and_no_two_share_a_name() -> None:
-    names = [name.lower() for entry in entries().values() for name in (entry.name, *entry.aliases)]
+    names = [name.lower() for entry in entries() for name in (entry.name, *entry.aliases)]
     assert len(names) == len(set(names))
-    for entry in entries().values():
+    for entry in entries():
         assert find(entry.name) == entry
         assert all(find(alias) == entry for alias in entry.aliases)
         assert callable(load(entry.source))

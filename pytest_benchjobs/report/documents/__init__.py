@@ -39,6 +39,8 @@ DOCUMENTS = {
     "secret": ("pytest_benchjobs.report.documents.machine", "SecretsDocument"),
     "agents": ("pytest_benchjobs.report.documents.machine", "AgentsDocument"),
     "agent": ("pytest_benchjobs.report.documents.machine", "AgentDocument"),
+    "catalogue": ("pytest_benchjobs.report.documents.catalogue", "CatalogueDocument"),
+    "catalogue-entry": ("pytest_benchjobs.report.documents.catalogue", "CatalogueEntryDocument"),
     "benchmarks": ("pytest_benchjobs.report.documents.benchmarks", "BenchmarksDocument"),
 }
 """Name -> module and class. The module is imported when its schema is asked for."""

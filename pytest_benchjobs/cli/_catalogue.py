@@ -1,0 +1,217 @@
+"""Benchmarks known by name, as `benchmarks list`, `show`, `fetch` and `check` find and print them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ._output import say
+
+if TYPE_CHECKING:
+    from ..report.documents.catalogue import CatalogueEntryDocument, CatalogueItem
+    from ..sources.catalogue.entry import Entry
+    from ..sources.protocol import Source
+
+
+def known(registry: Path | None) -> list[Entry]:
+    """Entries of a registry file, of the user's files here and in `benchmarks/`, and of this package, in that order.
+
+    Raises:
+        InputError: a file is wrong.
+    """
+    from ..sources.catalogue import described, entries
+
+    listed: list[Entry] = []
+    if registry is not None:
+        from ..sources.catalogue.registry import read_registry
+
+        listed, problems = read_registry(registry)
+        for problem in problems:
+            say(f"left out: {problem}", err=True)
+    return [*listed, *described((Path.cwd(), Path("benchmarks"))), *entries()]
+
+
+def entry_named(name: str, registry: Path | None) -> Entry:
+    """Return the entry of a name.
+
+    Raises:
+        InputError: a file is wrong.
+        ClickException: there is none.
+    """
+    found = named(name, registry)
+    if isinstance(found, tuple):
+        raise click.ClickException(f"{name} is brought by an installed package: nothing is fetched for it")
+    return found
+
+
+def named(name: str, registry: Path | None) -> Entry | tuple[Source, ...]:
+    """Return the entry of a name, or the sources that an installed package brings under it.
+
+    Raises:
+        InputError: a file is wrong.
+        ClickException: there is none.
+    """
+    from ..sources.catalogue import find, near
+    from ..sources.catalogue.installed import installed, opened
+
+    entries = known(registry)
+    if (found := find(name, entries)) is not None:
+        return found
+    points = installed()
+    wanted = name.partition("@")[0]
+    if wanted in points:
+        return opened(points[wanted])
+    hint = near(name, entries) or f"there are: {', '.join(sorted({*points, *(one.name for one in entries)}))}"
+    raise click.ClickException(f"there is no benchmark {name!r}; {hint}")
+
+
+def items(registry: Path | None) -> Iterator[CatalogueItem]:
+    """Every benchmark that is known by name, in order of name; what an installed package brings broken is said."""
+    from ..model.errors import InputError
+    from ..sources.catalogue.installed import installed, opened
+
+    found = [item_of(entry) for entry in known(registry)]
+    for name, point in installed().items():
+        try:
+            brought = opened(point)
+            found.append(of_sources(name, brought) if isinstance(brought, tuple) else item_of(brought))
+        except InputError as error:
+            say(str(error), err=True)
+    yield from sorted(found, key=lambda item: item.name)
+
+
+def item_of(entry: Entry) -> CatalogueItem:
+    """Return the line of an entry."""
+    from ..report.documents.catalogue import CatalogueItem
+    from ..sources.catalogue.kept import kept, trouble
+
+    record = kept(entry)
+    return CatalogueItem(
+        name=entry.name,
+        version=entry.version,
+        title=entry.title,
+        aliases=entry.aliases,
+        scenarios=entry.scenarios,
+        fetched=trouble(entry) is None,
+        here=None if record is None else record.scenarios,
+    )
+
+
+def of_sources(name: str, sources: tuple[Source, ...]) -> CatalogueItem:
+    """Return the line of what an installed package brings.
+
+    Raises:
+        InputError: it is wrong.
+    """
+    from ..report.documents.catalogue import CatalogueItem
+
+    versions = {str(version) for source in sources if (version := getattr(source, "version", None))}
+    count = sum(len(source.refs()) for source in sources)
+    title = next((str(title) for source in sources if (title := getattr(source, "title", None))), name)
+    version = ", ".join(sorted(versions)) or None
+    return CatalogueItem(name=name, version=version, title=title, scenarios=count, fetched=None, here=count)
+
+
+def document_of(entry: Entry) -> CatalogueEntryDocument:
+    """Return all there is to show of an entry."""
+    from ..report.documents.catalogue import CatalogueEntryDocument
+    from ..sources.catalogue.kept import kept, trouble
+    from ..sources.catalogue.verdicts import read_verdicts
+
+    record, why = kept(entry), trouble(entry)
+    origins = [str(origin) for origin in entry.git]
+    origins += [f"{file.url or 'your own file'}: {file.name}" for file in entry.files]
+    return CatalogueEntryDocument(
+        benchmark=item_of(entry),
+        **entry.model_dump(
+            include={
+                *("homepage", "licence", "environment", "scoring", "attempts", "confidential", "gated"),
+                *("exceptions", "published"),
+            }
+        ),
+        origins=tuple(origins),
+        directory=str(entry.directory),
+        trouble=why,
+        origin=None if record is None else record.origin,
+        fetched_at=None if record is None else record.fetched_at,
+        bytes=None if record is None else record.bytes,
+        checked=read_verdicts(entry),
+        run=f"benchjobs run --benchmark {entry} --agent oracle",
+    )
+
+
+def table(rows: tuple[CatalogueItem, ...]) -> Iterator[str]:
+    """Lines of `list`."""
+    from ._table import Cell, Column, render, width
+
+    columns = [
+        Column("NAME"),
+        Column("VERSION", least=8),
+        Column("SCENARIOS", number=True),
+        Column("FETCHED"),
+        Column("TITLE", least=8),
+    ]
+    words = {True: Cell("yes", "green"), False: Cell("no", "yellow"), None: Cell("-")}
+    lines: list[list[str | Cell]] = [
+        [
+            item.name,
+            item.version or "-",
+            "-" if item.scenarios is None else str(item.scenarios),
+            Cell(f"{item.here} of them", "yellow")
+            if item.fetched and _is_part(item)
+            else words[item.fetched],
+            item.title,
+        ]
+        for item in rows
+    ]
+    yield from render(columns, lines, width())
+
+
+def _is_part(item: CatalogueItem) -> bool:
+    return item.here is not None and item.scenarios is not None and item.here != item.scenarios
+
+
+def lines(document: CatalogueEntryDocument) -> Iterator[str]:
+    """Lines of `show`."""
+    from collections import Counter
+
+    from ..store.text import one_line
+    from ._units import counted, size
+
+    item = document.benchmark
+    yield one_line(f"{item.name} {item.version or ''}: {item.title}")
+    about = {
+        "also": ", ".join(item.aliases),
+        "scenarios": "" if item.scenarios is None else str(item.scenarios),
+        "licence": document.licence,
+        "homepage": document.homepage,
+        "environment": document.environment,
+        "scoring": document.scoring,
+        "attempts": f"{document.attempts} in published figures" if document.attempts > 1 else "",
+        "confidential": "its content is kept out of reports and exports" if document.confidential else "",
+        "gated": " ".join((document.gated or "").split()),
+    }
+    for word, text in about.items():
+        if text:
+            yield one_line(f"{word}: {text}", 1000)
+    for origin in document.origins:
+        yield one_line(f"from: {origin}", 1000)
+    for scenario, reason in document.exceptions.items():
+        yield one_line(f"exception: {scenario}: {reason}", 1000)
+    for who, score in document.published.items():
+        yield one_line(f"published: {who}: {score:.2%}", 1000)
+    if document.directory is not None:
+        state = (
+            document.trouble or f"{item.here} scenarios, {size(document.bytes or 0)}, from {document.origin}"
+        )
+        yield one_line(f"here: {state}", 1000)
+        yield f"  {one_line(document.directory, 1000)}"
+    if document.checked is not None:
+        counts = Counter(document.checked.verdicts.values()).most_common()
+        said = ", ".join(f"{count} {verdict}" for verdict, count in counts)
+        when = f"{document.checked.checked_at:%Y-%m-%d}"
+        yield f"checked {when}: {counted(len(document.checked.verdicts), 'scenario')}: {said}"
+    yield f"run it: {document.run}"

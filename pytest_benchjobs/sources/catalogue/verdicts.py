@@ -1,0 +1,54 @@
+"""Verdicts of `benchmarks check`, kept beside the files of a benchmark."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import secrets
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from ...model.base import Model
+from .entry import Entry
+
+_NAME = "verdicts.json"
+
+
+class Verdicts(Model):
+    """What was found out about the scenarios of a benchmark."""
+
+    schema_version: int = 1
+    checked_at: datetime.datetime
+    """When any of them was checked last."""
+    verdicts: dict[str, str]
+    """Scenario -> verdict."""
+
+
+def read_verdicts(entry: Entry) -> Verdicts | None:
+    """Verdicts of a benchmark, if it was checked since it was fetched."""
+    try:
+        return Verdicts.model_validate_json((entry.directory / _NAME).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def keep_verdicts(entry: Entry, found: Mapping[str, str]) -> None:
+    """Add verdicts to those there are.
+
+    Raises:
+        OSError: the cache cannot be written.
+    """
+    before = read_verdicts(entry)
+    record = Verdicts(
+        checked_at=datetime.datetime.now(datetime.UTC),
+        verdicts={**(before.verdicts if before is not None else {}), **found},
+    )
+    place = entry.directory / _NAME
+    new = place.with_name(f".{_NAME}.{secrets.token_hex(4)}")
+    try:
+        new.write_text(record.model_dump_json(indent=1), "utf-8")
+        new.replace(place)
+    finally:
+        with contextlib.suppress(OSError):
+            new.unlink(missing_ok=True)
