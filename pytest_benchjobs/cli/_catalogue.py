@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from ..model.errors import InputError
+from ..report.documents.catalogue import CatalogueEntryDocument, CatalogueItem
+from ..report.table import Cell, Column, render, width
+from ..report.units import counted, size
+from ..sources.catalogue import described, entries, find, near
+from ..sources.catalogue.installed import installed, opened
+from ..sources.catalogue.kept import kept, trouble
+from ..sources.catalogue.registry import read_registry
+from ..sources.catalogue.verdicts import read_verdicts
+from ..store.text import one_line
 from ._output import say
 
 if TYPE_CHECKING:
-    from ..report.documents.catalogue import CatalogueEntryDocument, CatalogueItem
     from ..sources.catalogue.entry import Entry
     from ..sources.protocol import Source
 
@@ -22,12 +32,8 @@ def known(registry: Path | None) -> list[Entry]:
     Raises:
         InputError: a file is wrong.
     """
-    from ..sources.catalogue import described, entries
-
     listed: list[Entry] = []
     if registry is not None:
-        from ..sources.catalogue.registry import read_registry
-
         listed, problems = read_registry(registry)
         for problem in problems:
             say(f"left out: {problem}", err=True)
@@ -54,25 +60,19 @@ def named(name: str, registry: Path | None) -> Entry | tuple[Source, ...]:
         InputError: a file is wrong.
         ClickException: there is none.
     """
-    from ..sources.catalogue import find, near
-    from ..sources.catalogue.installed import installed, opened
-
-    entries = known(registry)
-    if (found := find(name, entries)) is not None:
+    there = known(registry)
+    if (found := find(name, there)) is not None:
         return found
     points = installed()
     wanted = name.partition("@")[0]
     if wanted in points:
         return opened(points[wanted])
-    hint = near(name, entries) or f"there are: {', '.join(sorted({*points, *(one.name for one in entries)}))}"
+    hint = near(name, there) or f"there are: {', '.join(sorted({*points, *(one.name for one in there)}))}"
     raise click.ClickException(f"there is no benchmark {name!r}; {hint}")
 
 
 def items(registry: Path | None) -> Iterator[CatalogueItem]:
     """Every benchmark that is known by name, in order of name; what an installed package brings broken is said."""
-    from ..model.errors import InputError
-    from ..sources.catalogue.installed import installed, opened
-
     found = [item_of(entry) for entry in known(registry)]
     for name, point in installed().items():
         try:
@@ -85,9 +85,6 @@ def items(registry: Path | None) -> Iterator[CatalogueItem]:
 
 def item_of(entry: Entry) -> CatalogueItem:
     """Return the line of an entry."""
-    from ..report.documents.catalogue import CatalogueItem
-    from ..sources.catalogue.kept import kept, trouble
-
     record = kept(entry)
     return CatalogueItem(
         name=entry.name,
@@ -106,8 +103,6 @@ def of_sources(name: str, sources: tuple[Source, ...]) -> CatalogueItem:
     Raises:
         InputError: it is wrong.
     """
-    from ..report.documents.catalogue import CatalogueItem
-
     versions = {str(version) for source in sources if (version := getattr(source, "version", None))}
     count = sum(len(source.refs()) for source in sources)
     title = next((str(title) for source in sources if (title := getattr(source, "title", None))), name)
@@ -117,10 +112,6 @@ def of_sources(name: str, sources: tuple[Source, ...]) -> CatalogueItem:
 
 def document_of(entry: Entry) -> CatalogueEntryDocument:
     """Return all there is to show of an entry."""
-    from ..report.documents.catalogue import CatalogueEntryDocument
-    from ..sources.catalogue.kept import kept, trouble
-    from ..sources.catalogue.verdicts import read_verdicts
-
     record, why = kept(entry), trouble(entry)
     origins = [str(origin) for origin in entry.git]
     origins += [f"{file.url or 'your own file'}: {file.name}" for file in entry.files]
@@ -145,8 +136,6 @@ def document_of(entry: Entry) -> CatalogueEntryDocument:
 
 def table(rows: tuple[CatalogueItem, ...]) -> Iterator[str]:
     """Lines of `list`."""
-    from ._table import Cell, Column, render, width
-
     columns = [
         Column("NAME"),
         Column("VERSION", least=8),
@@ -174,13 +163,8 @@ def _is_part(item: CatalogueItem) -> bool:
     return item.here is not None and item.scenarios is not None and item.here != item.scenarios
 
 
-def lines(document: CatalogueEntryDocument) -> Iterator[str]:
+def lines_of(document: CatalogueEntryDocument) -> Iterator[str]:
     """Lines of `show`."""
-    from collections import Counter
-
-    from ..store.text import one_line
-    from ._units import counted, size
-
     item = document.benchmark
     yield one_line(f"{item.name} {item.version or ''}: {item.title}")
     about = {

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ..model.errors import InputError, InputErrors
+from ..report.documents.catalogue import CatalogueDocument, CatalogueEntryDocument
 from ..sources import find_sources
+from ..sources.catalogue.fetching import fetch as fetch_entry
 from ..store.text import one_line
+from ._catalogue import document_of, entry_named, items, lines_of, named, of_sources, table
 from ._output import emit, output_option, say
 
 if TYPE_CHECKING:
@@ -51,9 +54,6 @@ def list_(registry: Path | None, output: str) -> None:
     Known are those that come with this package or others that are installed, and those in files *.benchmark.toml here
     and in benchmarks/. A conftest.py or ini file may name more.
     """
-    from ..report.documents.catalogue import CatalogueDocument
-    from ._catalogue import items, table
-
     found = tuple(items(registry))
     emit(CatalogueDocument(benchmarks=found), lambda: table(found), output)
 
@@ -64,16 +64,13 @@ def list_(registry: Path | None, output: str) -> None:
 @output_option
 def show(name: str, registry: Path | None, output: str) -> None:
     """Show all there is to know of a benchmark, where it is on this machine, and how to run it."""
-    from ..report.documents.catalogue import CatalogueEntryDocument
-    from ._catalogue import document_of, lines, named, of_sources
-
     found = named(name, registry)
     if isinstance(found, tuple):
         run = f"benchjobs run --benchmark {name} --agent oracle"
         document = CatalogueEntryDocument(benchmark=of_sources(name, found), run=run)
     else:
         document = document_of(found)
-    emit(document, lambda: lines(document), output)
+    emit(document, lambda: lines_of(document), output)
 
 
 @benchmarks.command()
@@ -89,9 +86,6 @@ def show(name: str, registry: Path | None, output: str) -> None:
 @_registry_option
 def fetch(name: str, given: Path | None, force: bool, registry: Path | None) -> None:
     """Fetch a benchmark: once for this machine, checked. What was interrupted goes on where it stopped."""
-    from ..sources.catalogue.fetching import fetch as fetch_entry
-    from ._catalogue import entry_named
-
     entry = entry_named(name, registry)
     if not fetch_entry(entry, _say, given=given, force=force):
         _say(f"{entry}: is here, in {entry.directory}")
