@@ -15,11 +15,12 @@ import resource
 import shutil
 import socket
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from .job import Job
-from .route import ServedRoute
+from .route import Doors, Say, ServedRoute
 
 _LINE = 4 << 20
 _CLOSE_TIMEOUT = 3.0
@@ -42,19 +43,32 @@ class _Control:
         try:
             if not (line := await reader.readline()):
                 return
-            route = ServedRoute(self._job, json.loads(line), directory, say)
-            try:
-                await route.open()
-                await reader.readline()  # that it is over, or nothing because the other side is gone
-            finally:
-                report = await route.close()
-            say({"report": report})
-            await reader.read()
+            request = json.loads(line)
+            with Doors(directory) as doors:
+                for turn in itertools.count(1):
+                    report = await self._turn(request, turn, doors, reader, say)
+                    if not await reader.readline():  # the other side is gone; else there is another turn
+                        break
+                    request["carried"] = {**report["carried"], "within_try": True}
         except ConnectionError:
             pass  # the trial's process is gone
         finally:
             shutil.rmtree(directory, ignore_errors=True)
             writer.close()
+
+    async def _turn(
+        self, request: dict[str, Any], turn: int, doors: Doors, reader: asyncio.StreamReader, say: Say
+    ) -> Mapping[str, Any]:
+        """Serve a route for one turn of an agent; returns the report, which was said."""
+        trial = request["trial"] if turn == 1 else f"{request['trial']}/turn-{turn}"
+        route = ServedRoute(self._job, {**request, "trial": trial}, doors, say)
+        try:
+            route.open()
+            await reader.readline()  # that it is over, or nothing because the other side is gone
+        finally:
+            report = await route.close()
+        say({"report": report})
+        return report
 
 
 async def _run(descriptor: int) -> None:

@@ -33,7 +33,8 @@ class _Model:
 class TrialState:
     """Of one route.
 
-    `on_stop` is called once, when the agent has to end. `carried` is what an earlier try left, as `report` says it.
+    `on_stop` is called once, when the agent has to end. `carried` is what an earlier try left, as `report` says it; one
+    with a key `within_try` is of an earlier turn of the same try.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class TrialState:
         self._late = False
         self._stopped = False
         if carried is not None:
-            self.spending.carry(carried["spending"])
+            self.spending.carry(carried["spending"], within_try="within_try" in carried)
             self._models = {name: _Model(**model) for name, model in carried["models"].items()}
             self._refused = dict.fromkeys(carried["refused"])
 

@@ -99,14 +99,15 @@ class Spending:
             "cost": self.cost,
             "cost_known": self.cost_known,
             "doubtful": dataclasses.asdict(self.doubtful),
+            "carries": self.carries,
         }
 
-    def carry(self, before: Mapping[str, Any]) -> None:
-        """Go on from an earlier try: a trial has one limit, however often it is tried."""
+    def carry(self, before: Mapping[str, Any], *, within_try: bool = False) -> None:
+        """Go on from an earlier try, or turn `within_try`: a trial has one limit, however often it is tried."""
         self._tokens = {name: before["tokens"][name] for name in _COUNTS}
         self.calls, self.cost, self.cost_known = before["calls"], before["cost"], before["cost_known"]
         self.doubtful = Doubt(**before["doubtful"])
-        self.carries = self.calls > 0 or self.doubtful.calls > 0
+        self.carries = before["carries"] if within_try else self.calls > 0 or self.doubtful.calls > 0
 
     def reached(self) -> str | None:
         """The limit that leaves nothing to spend, in words."""

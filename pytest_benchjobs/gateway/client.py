@@ -317,6 +317,18 @@ class Route:
                 raise ResultsUnwritable(self._report.fault)
         return self._report
 
+    def again(self) -> None:
+        """Let the next turn of the agent have it, after `close`. Its report is of its own calls; usage is of all turns.
+
+        Raises:
+            GatewayLost: the gateway is gone.
+        """
+        with self._lock:
+            self._said, self._report = {}, None
+        with contextlib.suppress(OSError):
+            self._connection.send(b'{"again": true}\n')
+        self._wait_for("door", _CLOSE_TIMEOUT)
+
     def _listen(self) -> None:
         """Take in what the gateway has said meanwhile."""
         with self._lock:

@@ -8,7 +8,7 @@ import logging
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from aiohttp import web
 
@@ -29,17 +29,42 @@ _BACKLOG = 64
 _SHUTDOWN = 2.0
 
 
+Say = Callable[[Mapping[str, Any]], None]
+
+
+class Doors:
+    """Listening sockets of a trial, in a directory that is not there yet. Their files stay: a container has one."""
+
+    def __init__(self, directory: Path) -> None:
+        directory.mkdir(mode=0o700)
+        self.paths = {"door": str(directory / "door"), "host": str(directory / "host")}
+        self.door = _listen(directory / "door", 0o666)
+        self.host = _listen(directory / "host", 0o600)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.door.close()
+        self.host.close()
+
+    def turn_away(self) -> None:
+        """Close the connections of whoever waits already: the agent of an earlier turn, who is gone."""
+        for listening in (self.door, self.host):
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    listening.accept()[0].close()
+
+
 class ServedRoute:
-    """Open from its making to `close`. Its sockets go into `directory`, which is not there yet.
+    """Open from its making to `close`, for one turn of an agent.
 
     `request` is as `client.open_route` wrote it; `say` tells the client something.
     """
 
-    def __init__(
-        self, job: Job, request: Mapping[str, Any], directory: Path, say: Callable[[Mapping[str, Any]], None]
-    ) -> None:
+    def __init__(self, job: Job, request: Mapping[str, Any], doors: Doors, say: Say) -> None:
         self._say = say
-        self._directory = directory
+        self._doors = doors
         self._state = TrialState(
             job, SpendingLimits(**request["limits"]), lambda: say({"stop": True}), request["carried"]
         )
@@ -64,36 +89,44 @@ class ServedRoute:
             tcp_keepalive=False,
         )
         self._tasks: list[asyncio.Task[None]] = []
-        self._door: socket.socket | None = None
 
-    async def open(self) -> None:
-        """Listen."""
-        self._directory.mkdir(mode=0o700)
-        self._door = _listen(self._directory / "door", 0o666)
-        host = _listen(self._directory / "host", 0o600)
-        self._tasks = [asyncio.create_task(self._let_in(self._door)), asyncio.create_task(self._accept(host))]
-        self._say({"door": str(self._directory / "door"), "host": str(self._directory / "host")})
+    def open(self) -> None:
+        """Begin to accept connections."""
+        self._doors.turn_away()
+        self._tasks = [
+            asyncio.create_task(one)
+            for one in (self._let_in(self._doors.door), self._accept(self._doors.host))
+        ]
+        self._say(self._doors.paths)
 
     async def _let_in(self, door: socket.socket) -> None:
         """Take over a container's loopback, once."""
         listening, pid = await take(door)
-        door.close()
         self._say({"pid": pid})
         listening.listen(_BACKLOG)
-        await self._accept(listening)
+        self._tasks.append(asyncio.create_task(self._refuse(door)))
+        with listening:
+            await self._accept(listening)
+
+    async def _refuse(self, door: socket.socket) -> None:
+        """Turn away whoever knocks at a door that has let one in, a few a second."""
+        loop = asyncio.get_running_loop()
+        while True:
+            connection, _ = await loop.sock_accept(door)
+            connection.close()
+            await asyncio.sleep(_FULL_PAUSE)
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        with listening:
-            while True:
-                # An agent that opens more than it may waits, and no other does.
-                while len(self._server.connections) >= _CONNECTIONS:
-                    await asyncio.sleep(_FULL_PAUSE)
-                connection, _ = await loop.sock_accept(listening)
-                if connection.family == socket.AF_INET:
-                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                with contextlib.suppress(OSError):
-                    await loop.connect_accepted_socket(self._server, connection)
+        while True:
+            # An agent that opens more than it may waits, and no other does.
+            while len(self._server.connections) >= _CONNECTIONS:
+                await asyncio.sleep(_FULL_PAUSE)
+            connection, _ = await loop.sock_accept(listening)
+            if connection.family == socket.AF_INET:
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with contextlib.suppress(OSError):
+                await loop.connect_accepted_socket(self._server, connection)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -105,12 +138,10 @@ class ServedRoute:
             raise
 
     async def close(self) -> Mapping[str, Any]:
-        """End what is under way, and say what there was. Its sockets' files stay: a container has one mounted."""
+        """End what is under way, and say what there was."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._door is not None:
-            self._door.close()
         await self._server.shutdown(_SHUTDOWN)
         await self._connections.close()
         return self._state.report()

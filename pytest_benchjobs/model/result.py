@@ -175,6 +175,8 @@ class TrialResult(Model):
     outcome: Outcome
     score: Score | None = None
     threshold: Score
+    turns: tuple[Score, ...] = ()
+    """Score after each turn, where the scenario gives feedback. `score` is that of the last one."""
     failure: Failure | None = None
     scorers: tuple[ScorerResult, ...] = ()
     agent_end: AgentEnd | None = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
+import re
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from .base import Capability, Model, Name, ScenarioName, Score, Seconds, Size
 
@@ -161,6 +162,36 @@ class Answer(Model):
     """True if the way to the answer leads through a container, for every agent: it holds data, or programs."""
 
 
+class Feedback(Model):
+    """Further turns for an agent whose work does not pass: it is shown what a scorer printed, and goes on.
+
+    It goes on in the same container, as a new process with a new problem statement. Each turn is graded in a fresh
+    container, so nothing that scorers put in is there when the agent goes on.
+    """
+
+    turns: Annotated[int, Field(ge=2, le=10)] = 2
+    """All of them, the first one included."""
+    statement: str
+    """Problem statement of every turn but the first. `{problem}` stands for the scenario's, `{output}` for what the
+    scorer printed."""
+    scorer: str | None = None
+    """Name of the scorer whose output is shown; default: the first."""
+    replace: tuple[tuple[str, str], ...] = ()
+    """Regular expressions, in their order, and what takes the place of what they match in the output: of timings."""
+    characters: Annotated[int, Field(ge=1)] = 50_000
+    """Length of the output that is shown, the end of it."""
+
+    @field_validator("replace")
+    @classmethod
+    def _compiles(cls, replace: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        for pattern, _ in replace:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        return replace
+
+
 class Requires(Model):
     """Requirements, checked before anything is spent."""
 
@@ -210,6 +241,8 @@ class Scenario(Model):
     scorers: tuple[ScorerSpec, ...] = Field(min_length=1)
     fresh_container: FreshContainer | None = None
     """Container for grading; default: the one that the agent worked in."""
+    feedback: Feedback | None = None
+    """Further turns where the first does not pass; default: one turn."""
     keep_changes: tuple[str, ...] = ()
     """Patterns of paths of programs, and of what they load, which are part of the answer: not undone before grading."""
     artifacts: tuple[ArtifactSpec, ...] = ()
@@ -217,6 +250,18 @@ class Scenario(Model):
     source: Path
     """The manifest or task directory it came from."""
     line: int | None = None
+
+    @model_validator(mode="after")
+    def _can_give_feedback(self) -> Self:
+        if self.feedback is None:
+            return self
+        if self.fresh_container is None:
+            raise ValueError(
+                "feedback needs a fresh_container: where the agent works, it would find what scorers put in"
+            )
+        if self.feedback.scorer not in (None, *(spec.name for spec in self.scorers)):
+            raise ValueError(f"feedback: there is no scorer {self.feedback.scorer!r}")
+        return self
 
     @property
     def is_question(self) -> bool:

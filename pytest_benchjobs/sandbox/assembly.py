@@ -182,8 +182,8 @@ class _X86(Assembly):
     machine = 62
     numbers: ClassVar[dict[str, int]] = {
         "read": 0, "write": 1, "close": 3, "rt_sigaction": 13, "rt_sigprocmask": 14, "nanosleep": 35, "getpid": 39,
-        "socket": 41, "connect": 42, "sendmsg": 46, "bind": 49, "listen": 50, "execve": 59, "kill": 62,
-        "rt_sigtimedwait": 128, "prctl": 157, "exit_group": 231, "fchownat": 260, "newfstatat": 262,
+        "socket": 41, "connect": 42, "sendmsg": 46, "bind": 49, "listen": 50, "setsockopt": 54, "execve": 59,
+        "kill": 62, "rt_sigtimedwait": 128, "prctl": 157, "exit_group": 231, "fchownat": 260, "newfstatat": 262,
     }  # fmt: skip
     _AX, _CX, _DX, _NOTE = 0, 1, 2, 15
     _ARGUMENTS = (7, 6, 2, 10, 8)  # rdi, rsi, rdx, r10, r8
@@ -282,7 +282,7 @@ class _Arm(Assembly):
     numbers: ClassVar[dict[str, int]] = {
         "fchownat": 54, "close": 57, "read": 63, "write": 64, "newfstatat": 79, "exit_group": 94, "nanosleep": 101,
         "kill": 129, "rt_sigaction": 134, "rt_sigprocmask": 135, "rt_sigtimedwait": 137, "prctl": 167, "getpid": 172,
-        "socket": 198, "bind": 200, "listen": 201, "connect": 203, "sendmsg": 211, "execve": 221,
+        "socket": 198, "bind": 200, "listen": 201, "connect": 203, "setsockopt": 208, "sendmsg": 211, "execve": 221,
     }  # fmt: skip
     _NUMBER, _NOTE = 8, 21
     _TEN, _REST, _QUOTIENT, _PLACE = 9, 10, 11, 12

@@ -9,7 +9,7 @@ It is put together here, for it has to run in every image: with no libc, as any 
 read-only file system. `assembly` knows the machines; this is the program, a system call in each line.
 
 An agent can replace the door, and can try to hand over a socket of its own. Neither is worth anything: the door is run
-once, before there is an agent, and the gateway takes one socket and no other.
+before there is an agent, put in anew for each of its turns, and the gateway takes one socket a turn and no other.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NOT_RUN = 127
 _LOOPBACK = "127.0.0.1"
 _BACKLOG = 128
 # Of Linux, wherever this is put together.
-_SOL_SOCKET, _SCM_RIGHTS = 1, 1
+_SOL_SOCKET, _SCM_RIGHTS, _SO_REUSEADDR = 1, 1, 2
 _CLOSE_ON_EXEC = 0o2000000
 _NO_SIGNAL = 0x4000
 
@@ -78,6 +78,7 @@ def door_program(machine: str, *, port: int = GATEWAY_PORT, path: str = SOCKET) 
     there = struct.pack("<H", socket.AF_UNIX) + path.encode() + b"\0"
     local_address, gateway_address = door.data(here), door.data(there)
     pid = door.data(bytes(4))
+    yes = door.data(struct.pack("<I", 1))
     control = door.data(struct.pack("<QiiiI", 20, _SOL_SOCKET, _SCM_RIGHTS, 0, 0))
     descriptor = control + 16
     vector = door.data(struct.pack("<QQ", pid, 4))
@@ -87,6 +88,8 @@ def door_program(machine: str, *, port: int = GATEWAY_PORT, path: str = SOCKET) 
 
     kind = socket.SOCK_STREAM | _CLOSE_ON_EXEC
     door.call("socket", socket.AF_INET, kind, 0, keep=listener)
+    # Connections of an earlier turn may not have timed out.
+    door.attempt("setsockopt", listener, _SOL_SOCKET, _SO_REUSEADDR, yes, 4)
     door.call("bind", listener, local_address, len(here))
     door.call("listen", listener, _BACKLOG)
     door.call("socket", socket.AF_UNIX, kind, 0, keep=gateway)

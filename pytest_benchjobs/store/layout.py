@@ -130,6 +130,7 @@ class TrialLayout:
       artifacts/        artifacts       files that the scenario asks to keep
       control/          control         what scorers keep that graded what no agent had touched
       failure.json      failure         of an earlier try: why it failed
+      turn-N/           earlier_turn(N) files of an earlier turn, where the scenario gives feedback
       try-N/            earlier_try(N)  files of an earlier try
     """
 
@@ -146,6 +147,10 @@ class TrialLayout:
     def scorer(self, name: str) -> Path:
         """Directory of one scorer."""
         return self.scorers / name
+
+    def earlier_turn(self, number: int) -> Path:
+        """Files of an earlier turn of this try."""
+        return self.root / f"turn-{number}"
 
     def earlier_try(self, number: int) -> Path:
         """Files of an earlier try."""

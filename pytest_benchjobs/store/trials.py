@@ -47,12 +47,19 @@ class TrialDirectory:
 
     def set_aside(self, try_number: int) -> None:
         """Keep all files so far as evidence of a try that failed, and start clean. Close log files first."""
+        self._move_to(self.layout.earlier_try(try_number), "try-")
+
+    def set_turn_aside(self, turn: int) -> None:
+        """Keep all files of a turn, and start clean for the next one of the same try. Close log files first."""
+        self._move_to(self.layout.earlier_turn(turn), "try-", "turn-")
+
+    def _move_to(self, earlier: Path, *left: str) -> None:
+        """Move all files but those whose names begin with one of `left`."""
         with writing(self.path):
             self._remove_empty()
-            earlier = self.layout.earlier_try(try_number)
             earlier.mkdir()
             for entry in list(self.path.iterdir()):
-                if not entry.name.startswith("try-"):
+                if not entry.name.startswith(left):
                     entry.rename(earlier / entry.name)
             self._start_clean()
 

@@ -80,6 +80,8 @@ class TrialContext:
         """Programs that were put back so far."""
         self.spoiled: str | None = None
         """The reason why nothing can be graded of what the agent left."""
+        self.turn = 1
+        """Number of the agent's turn, where the scenario gives feedback."""
         self.prepared: Prepared | None = None
         """The trial as it was prepared, where that was done before this try."""
         self.retryable = False
@@ -89,6 +91,21 @@ class TrialContext:
     def params(self) -> dict[str, Any]:
         """Parameters of the job, and of this cell of the matrix."""
         return {**self.config.params, **self.trial.agent.params}
+
+    @property
+    def has_another_turn(self) -> bool:
+        """True if the agent may work once more in its sandbox, should this turn not pass."""
+        feedback = self.scenario.feedback
+        return feedback is not None and self.original is None and self.turn < feedback.turns
+
+    def begin_turn(self) -> None:
+        """Forget what is known of the agent's turn, for the next one. Usage, notes and scores of turns stay."""
+        self.turn += 1
+        self.findings.score = None
+        self.findings.scorers.clear()
+        self.findings.artifacts.clear()
+        self.is_ended = False
+        self.spoiled = None
 
     def keep_secret(self, *tables: Mapping[str, str]) -> None:
         """Redact these values, too, wherever anything is written."""

@@ -113,6 +113,7 @@ class Findings:
     """Facts that one try of a trial finds out, under the names that a result has for them."""
 
     score: float | None = None
+    turns: list[float] = dataclasses.field(default_factory=list)
     failure: Failure | None = None
     scorers: list[ScorerResult] = dataclasses.field(default_factory=list)
     agent_end: AgentEnd | None = None

@@ -44,8 +44,9 @@ def grade_afresh(context: TrialContext, sandbox: Sandbox, carried: Carried) -> N
     """Grade what was collected from `sandbox`, which is removed, in one that the agent has never been in."""
     context.findings.notes += carried.taken.notes
     with contextlib.closing(carried.taken.archive):
-        # Its memory and its processors are for the next one.
-        sandbox.remove()
+        if not context.has_another_turn:
+            # Its memory and its processors are for the next one.
+            sandbox.remove()
         with untouched_sandbox(context, "fresh") as (grader, setup):
             context.phases.enter_unless_cancelled("carry")
             try:

@@ -68,4 +68,6 @@ class Limits:
         collects = multiplier * sum(one.timeout for one in collecting(self.scenario.scorers, kinds))
         # One that breaks is tried elsewhere, and then once more.
         scoring = 3 * sum(self.scorer_timeout(spec) for spec in self.scenario.scorers)
-        return steps + waiting + pauses + self.agent_timeout + collects + scoring + _GRACE
+        feedback = self.scenario.feedback
+        turns = 1 if feedback is None else feedback.turns
+        return steps + turns * (waiting + pauses + self.agent_timeout + collects + scoring) + _GRACE

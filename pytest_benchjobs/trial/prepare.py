@@ -62,6 +62,8 @@ class Prepared:
     secrets: Mapping[str, str]
     parts: Mapping[str, str]
     """Of its signature; all but the image's."""
+    statement: str = ""
+    """Problem statement of a turn after the first."""
 
 
 def prepare(trial: Trial, services: Services) -> Prepared:
@@ -90,29 +92,54 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         # Whatever the manifest calls it: it reaches the models by the gateway, which has the key.
         keys.pop(name, None)
         keys[variable] = HOST[variable]
-    is_alone = is_question(trial, config, services.agents, services.scorers)
-    call = AgentCall(
-        scenario=scenario if is_alone else _in_container(scenario),
-        spec=spec,
-        env=env,
-        timeout=limits.agent_timeout,
-        attempt=trial.attempt,
-        params={**config.params, **spec.params},
-    )
-    command = agent.prepare(call)
-    if command is not None and not command.endpoints and not agent.trusted:
-        given = {*services.secrets, *(keys if services.models is not None else ())}
-        command = with_given_keys(command, given, HOST)
+    asked = scenario
+    if not is_question(trial, config, services.agents, services.scorers):
+        asked = _saying(scenario, scenario.statement_in_container)
+    command = _command(asked, trial, services, agent, env, keys)
     secrets = secrets_of(scenario, config, services.secrets)
     parts = parts_of(scenario, limits, spec, agent, command, services.scorers, secrets, services.secrets)
     return Prepared(agent=agent, command=command, env=env, keys=keys, secrets=secrets, parts=parts)
 
 
-def _in_container(scenario: Scenario) -> Scenario:
-    """Return the scenario as it is put to an agent that works in a container."""
-    if scenario.answer is None:
-        return scenario
-    return scenario.model_copy(update={"problem_statement": scenario.statement_in_container})
+def prepare_turn(trial: Trial, services: Services, prepared: Prepared, statement: str) -> Prepared:
+    """Ask the agent how it wants to be called for another turn, with a problem statement of its own.
+
+    Raises:
+        AgentSetupFailed: something that the agent needs is missing.
+    """
+    asked = _saying(trial.scenario, statement)
+    command = _command(asked, trial, services, prepared.agent, prepared.env, prepared.keys)
+    return dataclasses.replace(prepared, command=command, statement=statement)
+
+
+def _command(
+    asked: Scenario,
+    trial: Trial,
+    services: Services,
+    agent: Agent,
+    env: Mapping[str, str],
+    keys: Mapping[str, str],
+) -> AgentCommand | None:
+    """Return the command of an agent that is `asked` so; None to do nothing."""
+    config = services.config.of(trial.scenario.benchmark)
+    call = AgentCall(
+        scenario=asked,
+        spec=trial.agent,
+        env=env,
+        timeout=Limits(trial.scenario, config).agent_timeout,
+        attempt=trial.attempt,
+        params={**config.params, **trial.agent.params},
+    )
+    command = agent.prepare(call)
+    if command is None or command.endpoints or agent.trusted:
+        return command
+    given = {*services.secrets, *(keys if services.models is not None else ())}
+    return with_given_keys(command, given, HOST)
+
+
+def _saying(scenario: Scenario, statement: str) -> Scenario:
+    """Return the scenario with another problem statement."""
+    return scenario.model_copy(update={"problem_statement": statement})
 
 
 def _check_scorers(trial: Trial, services: Services) -> None:

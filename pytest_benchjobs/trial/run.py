@@ -13,8 +13,7 @@ from ..model.errors import ImageMissing, InfrastructureError, Ungradable
 from ..model.result import Failure, FailureClass, Outcome, Trial, TrialResult
 from ..model.usage import Usage
 from ..scoring.grade import failure
-from ..store.files import remove_tree, write_atomically
-from ..store.redact import Redactor
+from ..store.files import write_atomically
 from ..store.text import clean, one_line
 from ..store.trials import TrialDirectory
 from .cancellation import Cancellation, Cancelled
@@ -22,7 +21,7 @@ from .context import TrialContext
 from .draft import Clock, Draft
 from .phases import classify, explain
 from .prepare import Prepared, Services
-from .secrets import redact_files
+from .redacting import redact_output
 from .steps import run_steps
 
 _RETRY_PAUSE = 2.0
@@ -114,7 +113,7 @@ def _run_try(context: TrialContext) -> Outcome:
     except BaseException as error:  # agents and scorers of others may call pytest.skip or sys.exit
         return _outcome_of(context, error)
     finally:
-        _redact_files(context)
+        redact_output(context)
         context.phases.end()
 
 
@@ -141,23 +140,3 @@ def _outcome_of(context: TrialContext, error: BaseException) -> Outcome:
     findings.failure = explain(error, reached)
     findings.score = None
     return Outcome.ERROR
-
-
-def _redact_files(context: TrialContext) -> None:
-    """Redact what came out of the sandbox: it may hold what went in. Rather no file than one with a secret."""
-    if not context.secrets:
-        return
-    findings, redactor = context.findings, Redactor(context.secrets, patterns=())
-    artifacts = context.layout.artifacts
-    for directory in (artifacts, context.layout.scorers):
-        try:
-            moved = redact_files(directory, redactor, context.redactor)
-            if directory == artifacts:
-                findings.artifacts = [moved.get(name, name) for name in findings.artifacts]
-        except OSError as error:
-            remove_tree(directory)
-            if directory == artifacts:
-                findings.artifacts.clear()
-            context.note(
-                f"{directory.name} could not be cleared of secrets, so it was removed: {error.strerror}"
-            )

@@ -174,6 +174,7 @@ def _scenario(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:
             if scenario.answer is None
             else [scenario.answer.model_dump(mode="json", exclude={"reference"})]
         ),
+        *([] if scenario.feedback is None else [["feedback", scenario.feedback.model_dump(mode="json")]]),
     ]
 
 

@@ -10,8 +10,9 @@
                   grading.py     put scorers in, never earlier, and run them in order
                   fresh.py       the same in a sandbox of their own, where the scenario says so
                   ignored.py     there without what git ignores
-                  outcome.py     score and ending -> outcome
-    6. commit     run.py         redact, write the result
+    6. again      turns.py       where the scenario gives feedback, and the score does not pass: 3 to 5 once more
+    7. commit     outcome.py     score and ending -> outcome
+                  run.py         redact, write the result
 
 The sandbox is removed, and the connection with models closed, whatever happens.
 """
@@ -48,6 +49,7 @@ from .prepare import Prepared, prepare
 from .setup import Setup
 from .signature import graded_anew, signature
 from .start import agent_sandbox
+from .turns import begin_turn, next_turn
 from .work import connection_of, read_usage, run_agent
 
 
@@ -74,12 +76,11 @@ def run_steps(context: TrialContext) -> Outcome:
     ):
         setup = Setup(context, sandbox, context.scenario)
         _work(context, sandbox, setup, prepared, connection)
-        try:
-            carried = _end_and_grade(context, sandbox, setup)
-        except (EngineError, EngineLost, EnvironmentFailed) as error:
-            carried = _end_and_grade_again(context, sandbox, setup, error)
-        if carried is not None:
-            grade_afresh(context, sandbox, carried)
+        _grade(context, sandbox, setup)
+        while (again := next_turn(context, prepared)) is not None:
+            begin_turn(context, sandbox, setup, again, connection)
+            run_agent(context, sandbox, again, connection)
+            _grade(context, sandbox, setup)
         outcome = decide(context, prepared.agent)
         if outcome is Outcome.PASSED and context.config.keep is Keep.FAILED:
             context.drop_kept()
@@ -105,6 +106,16 @@ def _work(
     setup.begin()
     context.services.check_room()
     run_agent(context, sandbox, prepared, connection)
+
+
+def _grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> None:
+    """End the agent, and grade what it left, here or in a fresh sandbox."""
+    try:
+        carried = _end_and_grade(context, sandbox, setup)
+    except (EngineError, EngineLost, EnvironmentFailed) as error:
+        carried = _end_and_grade_again(context, sandbox, setup, error)
+    if carried is not None:
+        grade_afresh(context, sandbox, carried)
 
 
 def _end_and_grade(context: TrialContext, sandbox: Sandbox, setup: Setup) -> Carried | None:

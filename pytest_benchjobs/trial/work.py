@@ -71,7 +71,12 @@ def run_agent(
         work = _Work(context, sandbox, command, route, log, _variables(context, prepared, command))
         result = work.in_sandbox() if command.host is None else work.on_this_machine(command.host)
     if not result.started:
-        raise AgentSetupFailed(f"the agent could not be started: {log.tail(500).strip()}")
+        why = f"the agent could not be started: {log.tail(500).strip()}"
+        if context.turn == 1:
+            raise AgentSetupFailed(why)
+        # It could in its first turn, so that is its own doing.
+        context.findings.agent_end = AgentEnd(ending=Ending.CRASHED, message=clean(one_line(why, 500)))
+        return
     end = context.findings.agent_end = work.end(result)
     if context.is_question and end.ending is Ending.GAVE_UP and end.message:
         context.note(end.message)
@@ -194,7 +199,12 @@ class _Work:
         limit = self.sandbox.limit_hit()
         reading = _read(self.context, self.command)
         pid, report = (None, None) if self.route is None else (self.route.pid(), self.route.close())
-        if report is not None and result.exit_status == DOOR_FAILED and pid is None:
+        if (
+            report is not None
+            and result.exit_status == DOOR_FAILED
+            and pid is None
+            and self.context.turn == 1
+        ):
             raise GatewayLost(self.log.tail(500).strip() or "the agent could not reach the gateway")
         ending, message = ending_of(result, reading, report, self.context.limits.agent_timeout)
         if limit is None and result.oom_kills and result.exit_status != 0:

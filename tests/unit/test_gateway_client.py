@@ -97,9 +97,32 @@ def test_the_door_is_open_for_one_listening_socket_of_a_loopback(gateway: Gatewa
         one = Agent(route, pid=77)
         wait_until(lambda: route.pid() == 77)
         assert one.chat().status == 200
-        with _listening() as late, pytest.raises(ConnectionRefusedError):
-            hand_over(route.socket, late, PID)
+        with _listening() as late, socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(route.socket))
+            with contextlib.suppress(BrokenPipeError):
+                socket.send_fds(connection, [(78).to_bytes(4, "little")], [late.fileno()])
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(1) == b""
+        assert route.pid() == 77
         assert route.socket.exists()
+
+
+def test_another_turn_is_let_in_anew_and_counted_with_the_first(tmp_path: Path, model: Model) -> None:
+    model.otherwise = chat_answer()
+    with running(tmp_path) as gateway, agent(gateway, model) as first:
+        route = first.route
+        with _listening() as waits, socket.socket(socket.AF_UNIX) as connection:
+            first.chat()
+            assert route.close().usage.calls == 1
+            connection.connect(str(route.socket))
+            socket.send_fds(connection, [PID], [waits.fileno()])
+            route.again()
+            assert route.pid() is None
+        second = Agent(route, pid=78)
+        wait_until(lambda: route.pid() == 78)
+        assert second.chat().status == 200
+        report = route.close()
+        assert (report.usage.calls, report.ending) == (2, None)
 
 
 def test_the_key_is_in_no_process_list(tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:

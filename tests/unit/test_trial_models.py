@@ -18,7 +18,14 @@ from pytest_benchjobs.model.endpoint import GATEWAY_URL, PLACEHOLDER_KEY, Endpoi
 from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.result import TrialResult
-from pytest_benchjobs.model.scenario import ArtifactSpec, Environment, FreshContainer, Reference, ScorerSpec
+from pytest_benchjobs.model.scenario import (
+    ArtifactSpec,
+    Environment,
+    Feedback,
+    FreshContainer,
+    Reference,
+    ScorerSpec,
+)
 from pytest_benchjobs.sandbox.door import DOOR
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle
@@ -139,6 +146,35 @@ def test_usage_is_of_all_tries(run: Run, model: Model, provider: Provider) -> No
     assert (result.usage.calls, result.usage.input_tokens, result.usage.source) == (4, 4000, "gateway")
     assert result.usage.cost_usd == pytest.approx(4 * 0.02)
     assert result.models == {"m-1": 4}
+
+
+TOLD = {"fresh_container": FreshContainer(patch=True), "feedback": Feedback(statement="{output}")}
+NEVER = ScorerSpec(name="never", type="command", command="false")
+
+
+def test_turns_have_one_route_and_usage_is_of_all(
+    run: Run, model: Model, provider: Provider, tmp_path: Path
+) -> None:
+    result = run(Caller(model.url, ["m-1", "m-2"], "m-1", "m-2"), scorers=(NEVER,), **TOLD)
+    assert (result.outcome, result.turns, result.usage.calls) == ("failed", (0.0, 0.0), 4)
+    assert result.models == {"m-1": 4}
+    assert provider.calls.count("start") == 3
+    assert len(list((tmp_path / "records").rglob("*.json"))) == 4
+
+
+def test_turns_in_a_container_go_through_the_door_one_after_the_other(
+    run: Run, model: Model, provider: Provider
+) -> None:
+    result = run(InContainer(model.url, []), scorers=(NEVER,), **TOLD)
+    assert (result.outcome, result.turns) == ("failed", (0.0, 0.0))
+    assert sum(call.startswith("exec /bin/true") for call in provider.calls) == 2
+    assert any(call.startswith("put") and DOOR in call for call in provider.calls)
+
+
+def test_a_limit_is_of_all_turns(run: Run, model: Model) -> None:
+    result = run(Caller(model.url, ["m-1", "m-1"]), SpendingLimits(max_calls=3), scorers=(NEVER,), **TOLD)
+    assert (result.outcome, result.failure and result.failure.class_) == ("failed", "limit_exceeded")
+    assert (len(model.asked), result.usage.calls) == (3, 3)
 
 
 def test_who_uses_up_what_a_trial_may_use_has_failed(run: Run, model: Model) -> None:

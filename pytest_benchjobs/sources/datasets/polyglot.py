@@ -1,0 +1,329 @@
+"""Aider Polyglot: 225 exercises of Exercism in six languages, with two tries each.
+
+`prepare` turns the exercises of the repository into rows, and into a directory each:
+
+    rows.jsonl
+    <language>/<exercise>/work/        the files that an agent finds: stubs, and what builds them
+    <language>/<exercise>/tests/       what goes over them for grading: tests, and what builds them
+    <language>/<exercise>/solution/    the example, for `oracle`
+
+The prompts are those of aider's benchmark, and so are commands, the cleaning of their output, and the timeout.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from ...model.errors import InputError
+from ...model.scenario import (
+    CarriedPath,
+    Environment,
+    Feedback,
+    FreshContainer,
+    Reference,
+    Scenario,
+    ScorerSpec,
+)
+from ..protocol import ScenarioRef
+from ..rows import Row, RowSource
+
+if TYPE_CHECKING:
+    from ..catalogue.entry import Entry
+
+ROWS = "rows.jsonl"
+TEST_TIMEOUT = 180
+WORKDIR = "/exercises"
+_IMAGES = Path(__file__).parent / "images"
+_TIMED_OUT = "Tests timed out!"
+_KILLED = 137
+_CANNOT_RUN = (126, 127)
+_MOST_FILES = 1000
+
+ADDENDUM = """
+####
+
+Use the above instructions to modify the supplied files: {files}
+Don't change the names of existing functions or classes, as they may be referenced from other code like unit tests, etc.
+Only use standard libraries, don't suggest installing any packages.
+"""
+FAILURE = """
+####
+
+See the testing errors above.
+The tests are correct, don't try and change them.
+Fix the code in {files} to resolve the errors.
+"""
+_NOT_EDITED = ("CMakeLists.txt", "Cargo.toml")
+"""Files that the benchmark takes out of what a model is to edit, wherever an exercise has them as its solution."""
+_NOT_GIVEN = (".meta/*", ".docs/*", ".approaches/*", ".articles/*")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Language:
+    """How one of the languages is tested."""
+
+    command: str
+    """Run in the exercise's directory."""
+    tests: tuple[str, ...]
+    """Patterns of paths of tests, besides those that an exercise names."""
+    left: tuple[str, ...]
+    """Patterns of what does not come along for grading: an agent's own tests, settings of test tools, and what was
+    built."""
+
+
+LANGUAGES: Mapping[str, Language] = {
+    "cpp": Language(
+        "mkdir -p build && cd build && cmake -DEXERCISM_RUN_ALL_TESTS=1 -G 'Unix Makefiles' .. && make",
+        ("*_test.cpp", "test/*"),
+        ("*_test.cpp", "test", "build", "CMakeCache.txt", "CMakeFiles"),
+    ),
+    "go": Language("go test ./...", ("*_test.go",), ("*_test.go", "go.work", "vendor")),
+    "java": Language(
+        "./gradlew test",
+        ("src/test/*",),
+        ("src/test", "build", ".gradle", "gradle.properties", "settings.gradle*", "init.gradle*", "buildSrc"),
+    ),
+    "javascript": Language(
+        "ln -sfn /npm-install/node_modules node_modules"
+        " && ln -sfn /npm-install/package-lock.json package-lock.json"
+        r" && sed -i 's/\bxtest(/test(/g' *.spec.js"
+        " && npm run test",
+        ("*.spec.js",),
+        (
+            *("*.spec.js", "*.test.js", "__tests__", "__mocks__", "node_modules", "package-lock.json"),
+            *("jest.config.*", "babel.config.*", ".babelrc*", ".npmrc"),
+        ),
+    ),
+    "python": Language(
+        "pytest",
+        ("*_test.py", "test_*.py"),
+        (
+            *("*_test.py", "test_*.py", "conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg"),
+            *("pyproject.toml", "__pycache__", ".pytest_cache", "*.pyc"),
+        ),
+    ),
+    "rust": Language(
+        "cargo test -- --include-ignored",
+        ("tests/*",),
+        ("tests", "target", ".cargo", "Cargo.lock", "build.rs"),
+    ),
+}
+# Whatever the tests do to the shell that runs them, one of three statuses comes out: passed, failed, cannot be run.
+_SCRIPT = """\
+cp -RT --remove-destination --preserve=mode /tests . || exit 126
+timeout --kill-after=1 --signal=KILL {seconds} sh -c {command}
+status=$?
+if [ $status -eq {killed} ]; then echo {timed_out}; fi
+case $status in 0|126|127) exit $status;; *) exit 1;; esac
+"""
+
+
+class Polyglot(RowSource):
+    """The exercises of the rows that `prepare` wrote."""
+
+    def ref(self, row: Row) -> ScenarioRef:
+        """`python-bowling`; the language is a tag."""
+        language, exercise = _names(row)
+        return ScenarioRef(f"{language}-{exercise}", (language,), scorers=("tests",))
+
+    def scenario(self, row: Row, ref: ScenarioRef) -> Scenario:
+        """The exercise: two tries, each graded in a container that has what the agent left, and the tests."""
+        language, exercise = _names(row)
+        directory = self.path.parent / language / exercise
+        environment = Environment(
+            dockerfile=_IMAGES / f"polyglot-{language}" / "Dockerfile", workdir=f"{WORKDIR}/{exercise}"
+        )
+        files = {entry.name: entry for entry in sorted((directory / "work").iterdir())}
+        return Scenario(
+            id=ref.id,
+            benchmark=self.benchmark,
+            benchmark_version=self.version,
+            problem_statement=row["instructions"] + ADDENDUM.format(files=row["files"]),
+            tags=ref.tags,
+            metadata={"language": language, "exercise": exercise},
+            environment=environment,
+            files=files,
+            reference=Reference(solution=directory / "solution"),
+            fresh_container=FreshContainer(
+                paths=(CarriedPath(source=".", exclude=LANGUAGES[language].left),), environment=environment
+            ),
+            feedback=feedback(exercise, row["files"]),
+            scorers=(
+                ScorerSpec(
+                    name="tests",
+                    type="tests",
+                    path=directory / "tests",
+                    command=command(language),
+                    # The benchmark's own timeout is in the command: one that is reached is no error.
+                    timeout=TEST_TIMEOUT + 120.0,
+                ),
+            ),
+            source=self.path,
+            line=ref.line,
+        )
+
+
+def feedback(exercise: str, files: str) -> Feedback:
+    """Return what an agent is told that has failed: the official text, below the instructions it cannot remember."""
+    return Feedback(
+        statement="{problem}\n{output}" + FAILURE.format(files=files),
+        replace=((r"\bin \d+\.\d+s\b", ""), (re.escape(f"{WORKDIR}/{exercise}"), exercise)),
+    )
+
+
+def command(language: str) -> str:
+    """Return the shell command that puts the tests over what an agent left, and runs them."""
+    return _SCRIPT.format(
+        seconds=TEST_TIMEOUT,
+        command=shlex.quote(LANGUAGES[language].command),
+        killed=_KILLED,
+        timed_out=shlex.quote(_TIMED_OUT),
+    )
+
+
+def sources(entry: Entry, directory: Path) -> Sequence[Polyglot]:
+    """The rows that `prepare` wrote.
+
+    Raises:
+        InputError: they are not there.
+    """
+    path = directory / ROWS
+    if not path.is_file():
+        raise InputError(f"is not there; fetch it with `benchjobs benchmarks fetch {entry.name}`", path=path)
+    return [Polyglot(path, entry.name, entry.version)]
+
+
+def prepare(fetched: Path, directory: Path) -> None:
+    """Write rows and directories of the exercises of a checkout of the repository.
+
+    Raises:
+        InputError: it has none, or one is not as Exercism has them.
+    """
+    configurations = sorted(fetched.glob("*/exercises/practice/*/.meta/config.json"))
+    if not configurations:
+        raise InputError(
+            "has no exercises (<language>/exercises/practice/<exercise>); give a checkout of the repository",
+            path=fetched,
+        )
+    with (directory / ROWS).open("w", encoding="utf-8") as rows:
+        for configuration in configurations:
+            exercise = configuration.parent.parent
+            language = exercise.parents[2].name
+            if language in LANGUAGES:
+                row = _prepare(exercise, language, directory / language / exercise.name)
+                rows.write(json.dumps(row) + "\n")
+
+
+def _prepare(exercise: Path, language: str, directory: Path) -> dict[str, Any]:
+    """Write the directories of an exercise; returns its row."""
+    files = _configuration(exercise / ".meta" / "config.json")
+    tests, examples, solution = files["test"], files["example"], files["solution"]
+    edited = [name for name in solution if name not in {*_NOT_EDITED, *tests, *examples}]
+    given = [name for name in _files(exercise) if not _fits(name, _NOT_GIVEN)]
+    hidden = {name for name in given if name in tests or _fits(name, LANGUAGES[language].tests)}
+    for name in given:
+        if name not in hidden:
+            _copy(exercise / name, directory / "work" / name)
+        if name not in edited:
+            _copy(exercise / name, directory / "tests" / name, unskip=name in tests)
+    _write_solution(exercise, directory / "solution", edited, examples)
+    return {
+        "language": language,
+        "exercise": exercise.name,
+        "instructions": _instructions(exercise / ".docs"),
+        "files": " ".join(PurePosixPath(name).name for name in edited),
+    }
+
+
+def _configuration(path: Path) -> dict[str, list[str]]:
+    """Return lists of files of an exercise: `solution`, `test` and `example`."""
+    try:
+        files = json.loads(path.read_text("utf-8"))["files"]
+        lists = {name: [str(one) for one in files[name]] for name in ("solution", "test", "example")}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InputError(f"is not the configuration of an exercise: {error!r}"[:300], path=path) from None
+    for name in (one for names in lists.values() for one in names):
+        if name.startswith("/") or ".." in name.split("/") or not (path.parent.parent / name).is_file():
+            raise InputError(f"names {name!r}, which is no file of the exercise", path=path)
+    return lists
+
+
+def _files(exercise: Path) -> list[str]:
+    found = sorted(path for path in exercise.rglob("*") if path.is_file() and not path.is_symlink())
+    if len(found) > _MOST_FILES:
+        raise InputError(f"has {len(found)} files, more than an exercise has", path=exercise)
+    return [path.relative_to(exercise).as_posix() for path in found]
+
+
+def _copy(source: Path, target: Path, *, unskip: bool = False) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+    target.chmod(0o755 if source.stat().st_mode & 0o100 else 0o644)
+    if unskip and source.suffix == ".java":
+        target.write_text(without_disabled(source.read_text("utf-8")), "utf-8")
+
+
+def without_disabled(tests: str) -> str:
+    """Return tests in Java, all of which run."""
+    return re.sub(r"@Disabled\([^)]*\)\s*\n", "", tests)
+
+
+def _write_solution(exercise: Path, directory: Path, edited: Sequence[str], examples: Sequence[str]) -> None:
+    """Write the example solution, and the script that puts it where the stubs are."""
+    lines = ["#!/bin/sh", "set -e"]
+    targets = list(_targets(edited, examples))
+    if not targets:
+        raise InputError("has no example that could take the place of a stub", path=exercise)
+    for number, (example, target) in enumerate(targets):
+        _copy(exercise / example, directory / str(number))
+        quoted = shlex.quote(target)
+        lines += [f"mkdir -p $(dirname {quoted})", f"cp /solution/{number} {quoted}"]
+    script = directory / "solve.sh"
+    script.write_text("\n".join(lines) + "\n", "utf-8")
+    script.chmod(0o755)
+
+
+def _targets(edited: Sequence[str], examples: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield each example and the path it goes to: that of the same name, else the one with its ending.
+
+    An example of another name that has no stub, a class of Java, goes beside the first stub.
+    """
+    for example in examples:
+        path = PurePosixPath(example)
+        same = [name for name in edited if PurePosixPath(name).name == path.name]
+        ending = [name for name in edited if PurePosixPath(name).suffix == path.suffix]
+        if same:
+            yield example, same[0]
+        elif path.suffix == ".java" and edited:
+            yield example, str(PurePosixPath(edited[0]).with_name(path.name))
+        elif ending:
+            yield example, ending[0]
+
+
+def _instructions(docs: Path) -> str:
+    names = ("introduction.md", "instructions.md", "instructions.append.md")
+    texts = [path.read_text("utf-8") for name in names if (path := docs / name).is_file()]
+    if not (docs / "instructions.md").is_file():
+        raise InputError("has no instructions.md", path=docs)
+    return "".join(texts)
+
+
+def _fits(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _names(row: Row) -> tuple[str, str]:
+    language, exercise = str(row["language"]), str(row["exercise"])
+    if language not in LANGUAGES:
+        raise ValueError(f"language: one of {', '.join(LANGUAGES)} is expected, not {language!r}")
+    if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", exercise):
+        raise ValueError(f"exercise: {exercise!r} is no name of an exercise")
+    return language, exercise

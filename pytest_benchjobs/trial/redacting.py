@@ -1,0 +1,28 @@
+"""Redaction of the files of a try: what came out of a sandbox may hold what went in."""
+
+from __future__ import annotations
+
+from ..store.files import remove_tree
+from ..store.redact import Redactor
+from .context import TrialContext
+from .secrets import redact_files
+
+
+def redact_output(context: TrialContext) -> None:
+    """Redact what came out of the sandbox. Rather no file than one with a secret."""
+    if not context.secrets:
+        return
+    findings, redactor = context.findings, Redactor(context.secrets, patterns=())
+    artifacts = context.layout.artifacts
+    for directory in (artifacts, context.layout.scorers):
+        try:
+            moved = redact_files(directory, redactor, context.redactor)
+            if directory == artifacts:
+                findings.artifacts = [moved.get(name, name) for name in findings.artifacts]
+        except OSError as error:
+            remove_tree(directory)
+            if directory == artifacts:
+                findings.artifacts.clear()
+            context.note(
+                f"{directory.name} could not be cleared of secrets, so it was removed: {error.strerror}"
+            )

@@ -1,0 +1,112 @@
+"""Further turns of an agent whose work does not pass, where the scenario gives feedback.
+
+The agent goes on in its own sandbox, in which no scorer has been: each turn is graded in a fresh one. It is a new
+process, which knows what its problem statement says. Limits and usage of models are of all turns together, timeouts of
+each.
+
+A turn that does not end by itself is the last one, and so is one that breaks. There is one turn alone for `oracle` and
+`nop`, which would do the same again, and for a trial that is graded anew: it is the state of the last turn that was
+kept.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..agents.protocol import PROBLEM_FILE
+from ..agents.usage import USAGE_DIRECTORY
+from ..model.ending import Ending
+from ..model.result import AgentEnd
+from ..model.scenario import Feedback
+from ..sandbox.door import door_file
+from ..sandbox.protocol import File, Sandbox
+from ..store.text import clean, one_line
+from .connection import Connection
+from .context import TrialContext
+from .prepare import Prepared, prepare_turn
+from .redacting import redact_output
+from .setup import Setup
+
+_NOTHING = "The tests printed nothing."
+_PLACEHOLDER = re.compile(r"\{(problem|output)\}")
+
+
+def next_turn(context: TrialContext, prepared: Prepared) -> Prepared | None:
+    """Note the score of this turn; returns how the agent is called in the next one, None: there is none.
+
+    Raises:
+        AgentSetupFailed: something that the agent needs is missing.
+    """
+    findings, feedback = context.findings, context.scenario.feedback
+    if feedback is None or context.original is not None or findings.score is None:
+        return None
+    findings.turns.append(findings.score)
+    if (
+        not context.has_another_turn
+        or findings.score >= context.limits.threshold
+        or not context.suspects_agent
+        or _is_cut_short(findings.agent_end)
+    ):
+        return None
+    statement = statement_of(feedback, context.scenario.problem_statement, _output(context, feedback))
+    return prepare_turn(context.trial, context.services, prepared, statement)
+
+
+def begin_turn(
+    context: TrialContext,
+    sandbox: Sandbox,
+    setup: Setup,
+    prepared: Prepared,
+    connection: Connection | None,
+) -> None:
+    """Make the sandbox ready for another turn, and forget what is known of the last one but its score.
+
+    Raises:
+        GatewayLost: the gateway is gone.
+        InfrastructureError: the engine failed.
+    """
+    context.phases.enter_unless_cancelled("feedback")
+    context.drop_kept()
+    redact_output(context)
+    context.directory.set_turn_aside(context.turn)
+    context.begin_turn()
+    command = prepared.command
+    assert command is not None  # noqa: S101  `next_turn` has looked
+    # Whatever the agent left in their place is removed first.
+    files = [
+        File(PROBLEM_FILE, content=prepared.statement.encode("utf-8", "replace"), clean=True),
+        *command.files,
+    ]
+    if connection is not None:
+        connection.route.again()
+        if command.host is None:
+            files.append(door_file(context.services.provider.machine()))
+    if context.tells_usage:
+        files.append(File(USAGE_DIRECTORY, mode=0o777, clean=True))
+    sandbox.put(files)
+    context.findings.notes += (clean(one_line(note, 500)) for note in setup.again())
+
+
+def statement_of(feedback: Feedback, problem: str, output: str) -> str:
+    """Return the problem statement of another turn, by the first one and what the scorer printed."""
+    for pattern, text in feedback.replace:
+        output = re.sub(pattern, text, output)
+    shown = output.strip("\n")[-feedback.characters :] or _NOTHING
+    texts = {"problem": problem, "output": shown}
+    return _PLACEHOLDER.sub(lambda match: texts[match[1]], feedback.statement)
+
+
+def _output(context: TrialContext, feedback: Feedback) -> str:
+    """Return all that is kept of what the scorer printed; of its result it is only the end."""
+    name = feedback.scorer or context.scenario.scorers[0].name
+    try:
+        return (context.layout.scorer(name) / "output.log").read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _is_cut_short(end: AgentEnd | None) -> bool:
+    """Return True if the agent did not end by itself: its trial has failed, whatever it would do next."""
+    return end is not None and (
+        end.timed_out or end.silent or end.limit is not None or end.ending is Ending.TRIAL_LIMIT
+    )

@@ -1,0 +1,204 @@
+"""Further turns of an agent whose work does not pass: in its own sandbox, told what the scorer printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from pytest_benchjobs.agents.usage import USAGE_FILE
+from pytest_benchjobs.model.errors import ContainerStartFailed, EngineLost
+from pytest_benchjobs.model.job import JobConfig, Keep
+from pytest_benchjobs.model.result import Outcome, TrialResult
+from pytest_benchjobs.model.scenario import (
+    CarriedPath,
+    Feedback,
+    FreshContainer,
+    Reference,
+    Scenario,
+    ScorerSpec,
+)
+from pytest_benchjobs.sandbox.protocol import ExecResult
+from pytest_benchjobs.trial.limits import Limits
+from pytest_benchjobs.trial.turns import statement_of
+
+from .records import trial
+from .test_trial import RIGHT, SECRET, SOLVE, Bench, _kind
+from .test_trial import bench as bench
+
+FRESH = FreshContainer(paths=(CarriedPath(source="."),))
+TOLD = Feedback(statement="{problem}\n####\n{output}\nMend it.")
+COUNT = ScorerSpec(
+    name="count",
+    type="command",
+    command='echo "wanted 2, found $(cat out.txt | wc -l) in 0.01s"; touch seen; test $(cat out.txt | wc -l) = 2',
+)
+ONE_MORE = 'command:cat "$BENCH_PROBLEM_FILE"; ls; echo line >> out.txt'
+PROBLEM = trial().scenario.problem_statement
+
+
+@pytest.fixture
+def turns(bench: Bench) -> Callable[..., TrialResult]:
+    def run(agent: str = ONE_MORE, **scenario: Any) -> TrialResult:
+        given = {"fresh_container": FRESH, "feedback": TOLD, "scorers": (COUNT,), **scenario}
+        return bench.run(agent, **given)
+
+    return run
+
+
+Run = Callable[..., TrialResult]
+
+
+def test_work_that_does_not_pass_is_gone_on_with_knowing_what_the_scorer_printed(
+    bench: Bench, turns: Run
+) -> None:
+    result = turns(feedback=TOLD.model_copy(update={"replace": ((r" in \d+\.\d+s", ""), ("found", "got"))}))
+    assert _kind(result) == ("passed", None, 1.0)
+    assert result.turns == (0.0, 1.0)
+    log = (bench.directory(result) / "agent.log").read_text()
+    assert log == f"{PROBLEM}\n####\nwanted 2, got 1\nMend it.out.txt\n"
+    assert (bench.directory(result) / "turn-1" / "agent.log").read_text() == PROBLEM
+    assert (bench.directory(result) / "turn-1" / "scorers" / "count" / "output.log").exists()
+    assert bench.provider.calls.count("start") == 3
+    assert [scored.score for scored in result.scorers] == [1.0]
+
+
+def test_processes_end_and_programs_are_put_back_before_each_grading(bench: Bench, turns: Run) -> None:
+    turns()
+    calls = bench.provider.calls
+    assert calls.count("end_processes") == calls.count("restore_programs") == 2
+    assert calls.count("take") == calls.count("give") == 2
+
+
+def test_work_that_passes_has_one_turn(bench: Bench, turns: Run) -> None:
+    result = turns(SOLVE, scorers=(RIGHT,))
+    assert (result.outcome, result.turns) == (Outcome.PASSED, (1.0,))
+    assert bench.provider.calls.count("start") == 2
+
+
+def test_the_last_turn_counts(turns: Run) -> None:
+    result = turns("command:echo x >> out.txt; echo x >> out.txt; echo x >> out.txt")
+    assert _kind(result) == ("failed", "below_threshold", 0.0)
+    assert result.turns == (0.0, 0.0)
+    three = turns(feedback=Feedback(turns=3, statement="x"), scorers=(RIGHT,))
+    assert three.turns == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("agent", ["oracle", "nop"])
+def test_who_would_do_the_same_again_has_one_turn(turns: Run, agent: str) -> None:
+    result = turns(agent, reference=Reference(script="echo wrong > out.txt"))
+    assert _kind(result) == ("failed", "below_threshold", 0.0)
+    assert result.turns == (0.0,)
+
+
+def test_whoever_does_not_end_has_no_other_turn(bench: Bench, turns: Run) -> None:
+    result = turns("command:sleep 60", agent_timeout=0.3)
+    assert _kind(result) == ("failed", "agent_timeout", 0.0)
+    assert result.turns == (0.0,)
+
+
+def test_each_turn_has_the_whole_timeout(turns: Run, bench: Bench) -> None:
+    result = turns("command:sleep 1; echo line >> out.txt", agent_timeout=1.9)
+    assert _kind(result) == ("passed", None, 1.0)
+    scenario = _scenario(agent_timeout=1000.0)
+    alone = Limits(scenario.model_copy(update={"feedback": None}), _config(bench)).deadline({})
+    assert Limits(scenario, _config(bench)).deadline({}) - alone > 1000
+
+
+def _config(bench: Bench) -> JobConfig:
+    return JobConfig(directory=bench.root)
+
+
+def _scenario(**changes: Any) -> Scenario:
+    base = trial().scenario
+    return Scenario.model_validate(
+        {**dict(base), "fresh_container": FRESH, "feedback": TOLD, "scorers": (COUNT,), **changes}
+    )
+
+
+def test_an_error_of_ours_between_turns_is_no_score(bench: Bench, turns: Run) -> None:
+    bench.provider.faults["start"] = [None, None, ContainerStartFailed("no room")]
+    result = turns()
+    assert _kind(result) == ("error", "container_start", None)
+
+
+def test_an_engine_that_is_gone_in_the_second_turn_is_an_error(bench: Bench, turns: Run) -> None:
+    bench.provider.faults[f"put /bench/problem.md {Path(USAGE_FILE).parent}"] = EngineLost("gone")
+    assert _kind(turns()) == ("error", "engine_lost", None)
+
+
+def test_an_error_in_a_later_turn_starts_the_trial_anew(bench: Bench, turns: Run) -> None:
+    bench.config["retry_errors"] = 1
+    bench.provider.faults["start"] = [None, None, EngineLost("gone"), None, None, None]
+    result = turns()
+    assert (result.tries, _kind(result), result.turns) == (2, ("passed", None, 1.0), (0.0, 1.0))
+
+
+def test_whoever_cannot_be_started_again_keeps_what_it_did(bench: Bench, turns: Run) -> None:
+    faults: list[Any] = [
+        None,
+        lambda *_args, **_more: ExecResult(None, timed_out=False, seconds=0, started=False),
+    ]
+    bench.provider.faults[f"exec {ONE_MORE.removeprefix('command:')}"] = faults
+    result = turns()
+    assert _kind(result) == ("failed", "agent_crashed", 0.0)
+    assert result.turns == (0.0, 0.0)
+
+
+def test_a_trial_that_is_cancelled_in_its_second_turn_has_no_result(bench: Bench, turns: Run) -> None:
+    bench.provider.faults[f"put /bench/problem.md {Path(USAGE_FILE).parent}"] = lambda sandbox, files: (
+        bench.cancellation.request()
+    )
+    assert turns().outcome is Outcome.CANCELLED
+    assert not bench.trial_files()
+
+
+def test_what_is_kept_is_the_state_of_the_last_turn(
+    bench: Bench, turns: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCHJOBS_FAKE_KEPT", str(tmp_path / "kept"))
+    bench.config["keep"] = Keep.ALWAYS
+    result = turns()
+    assert result.kept is not None
+    [kept] = bench.provider.kept()
+    assert kept.reference == result.kept
+    [left] = (tmp_path / "kept").rglob("out.txt")
+    assert left.read_text() == "line\nline\n"
+
+
+def test_secrets_are_in_no_file_of_any_turn(bench: Bench, turns: Run) -> None:
+    bench.secrets = {"TOKEN": SECRET}
+    bench.config["env"] = {"TOKEN": SECRET}
+    turns('command:echo "$TOKEN"; echo "$TOKEN" >> out.txt', scorers=(_printing("cat out.txt; false"),))
+    assert SECRET not in bench.everything_written()
+
+
+def _printing(command: str) -> ScorerSpec:
+    return ScorerSpec(name="prints", type="command", command=command)
+
+
+def test_usage_that_agents_report_is_of_all_turns(bench: Bench, turns: Run) -> None:
+    reported = f"mkdir -p {Path(USAGE_FILE).parent}; test -e {USAGE_FILE} && exit 3; "
+    result = turns(f"command:{reported} echo '{{\"calls\": 2}}' > {USAGE_FILE}; echo line >> out.txt")
+    assert (result.outcome, result.usage.calls) == (Outcome.PASSED, 4)
+
+
+def test_the_statement_shows_the_end_of_the_output_and_takes_nothing_in_it_for_a_placeholder() -> None:
+    feedback = Feedback(statement="{problem}|{output}|{other}", characters=12)
+    assert (
+        statement_of(feedback, "say {output}", "0123456789 {problem}\n\n")
+        == "say {output}|89 {problem}|{other}"
+    )
+    assert statement_of(feedback, "p", "\n") == "p|The tests printed nothing.|{other}"
+
+
+def test_feedback_is_refused_that_would_show_the_tests() -> None:
+    with pytest.raises(ValidationError, match="needs a fresh_container"):
+        _scenario(fresh_container=None)
+    with pytest.raises(ValidationError, match="no scorer 'other'"):
+        _scenario(feedback=Feedback(statement="x", scorer="other"))
+    with pytest.raises(ValidationError, match="no regular expression"):
+        Feedback(statement="x", replace=(("(", ""),))
