@@ -1,0 +1,291 @@
+"""Aider Polyglot: exercises of the repository's layout become rows, directories and scenarios."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.scenario import Scenario
+from pytest_benchjobs.sources.catalogue import find
+from pytest_benchjobs.sources.catalogue.entry import Entry
+from pytest_benchjobs.sources.datasets.polyglot import (
+    LANGUAGES,
+    Polyglot,
+    command,
+    prepare,
+    sources,
+    without_disabled,
+)
+from pytest_benchjobs.trial.turns import statement_of
+
+PYTHON = {
+    ".docs/introduction.md": "# Introduction\n\nAdd.\n",
+    ".docs/instructions.md": "# Instructions\n\nWrite `add`.\n",
+    ".docs/instructions.append.md": "\nRaise no errors.\n",
+    ".meta/example.py": "def add(a, b):\n    return a + b\n",
+    ".meta/tests.toml": "",
+    "add_up.py": "def add(a, b):\n    pass\n",
+    "add_up_test.py": "from add_up import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n",
+    "test_helper.py": "",
+}
+FILES = {"solution": ["add_up.py"], "test": ["add_up_test.py"], "example": [".meta/example.py"]}
+
+
+def exercise(
+    root: Path, language: str, name: str, files: dict[str, str], lists: dict[str, list[str]]
+) -> Path:
+    directory = root / language / "exercises" / "practice" / name
+    config = json.dumps({"authors": [], "files": lists, "blurb": "x"})
+    for path, content in {**files, ".meta/config.json": config}.items():
+        (directory / path).parent.mkdir(parents=True, exist_ok=True)
+        (directory / path).write_text(content)
+    return directory
+
+
+@pytest.fixture
+def fetched(tmp_path: Path) -> Path:
+    root = tmp_path / "fetched"
+    exercise(root, "python", "add-up", PYTHON, FILES)
+    return root
+
+
+@pytest.fixture
+def entry() -> Entry:
+    found = find("polyglot")
+    assert found is not None
+    return found
+
+
+def opened(fetched: Path, entry: Entry) -> tuple[Polyglot, Path]:
+    directory = fetched.parent / "files"
+    directory.mkdir(exist_ok=True)
+    prepare(fetched, directory)
+    [source] = sources(entry, directory)
+    return source, directory
+
+
+def written(directory: Path) -> list[str]:
+    return sorted(path.relative_to(directory).as_posix() for path in directory.rglob("*") if path.is_file())
+
+
+def loaded(fetched: Path, entry: Entry, name: str) -> tuple[Scenario, Path]:
+    source, directory = opened(fetched, entry)
+    language, _, rest = name.partition("-")
+    return source.load(name), directory / language / rest
+
+
+def test_the_entry_is_found_by_what_people_type() -> None:
+    names = {entry.name for name in ("aider-polyglot", "polyglot", "Aider_Polyglot") if (entry := find(name))}
+    assert names == {"aider-polyglot"}
+
+
+def test_the_prompt_is_that_of_the_benchmark(fetched: Path, entry: Entry) -> None:
+    scenario, _ = loaded(fetched, entry, "python-add-up")
+    assert scenario.problem_statement == (
+        "# Introduction\n\nAdd.\n# Instructions\n\nWrite `add`.\n\nRaise no errors.\n"
+        "\n####\n\nUse the above instructions to modify the supplied files: add_up.py\n"
+        "Don't change the names of existing functions or classes, as they may be referenced from other code like unit "
+        "tests, etc.\nOnly use standard libraries, don't suggest installing any packages.\n"
+    )
+    assert (scenario.tags, scenario.environment.workdir) == (("python",), "/exercises/add-up")
+
+
+def test_the_second_prompt_shows_what_the_tests_printed_without_timings_and_paths(
+    fetched: Path, entry: Entry
+) -> None:
+    scenario, _ = loaded(fetched, entry, "python-add-up")
+    assert scenario.feedback is not None
+    printed = "rootdir: /exercises/add-up\nE  assert None == 3\n==== 1 failed in 0.03s ====\n"
+    assert statement_of(scenario.feedback, "Do it.\n", printed) == (
+        "Do it.\n\nrootdir: add-up\nE  assert None == 3\n==== 1 failed  ====\n####\n\n"
+        "See the testing errors above.\nThe tests are correct, don't try and change them.\n"
+        "Fix the code in add_up.py to resolve the errors.\n"
+    )
+
+
+def test_the_agent_gets_stubs_and_neither_tests_nor_the_example(fetched: Path, entry: Entry) -> None:
+    scenario, directory = loaded(fetched, entry, "python-add-up")
+    assert scenario.files == {"add_up.py": directory / "work" / "add_up.py"}
+    assert written(directory / "work") == ["add_up.py"]
+    assert written(directory / "tests") == ["add_up_test.py", "test_helper.py"]
+    assert scenario.fresh_container is not None
+    assert scenario.fresh_container.environment == scenario.environment
+    assert scenario.scorers[0].path == directory / "tests"
+
+
+@pytest.mark.parametrize("language", sorted(LANGUAGES))
+def test_each_language_has_its_image(language: str, tmp_path: Path, entry: Entry) -> None:
+    exercise(tmp_path / "fetched", language, "add-up", PYTHON, FILES)
+    scenario, _ = loaded(tmp_path / "fetched", entry, f"{language}-add-up")
+    dockerfile = scenario.environment.dockerfile
+    assert dockerfile is not None
+    assert re.search(r"^FROM [a-z-]+:[a-z0-9.-]+$", dockerfile.read_text(), re.MULTILINE)
+    assert "://" not in dockerfile.read_text()
+
+
+def test_what_builds_an_exercise_is_given_and_put_back(tmp_path: Path, entry: Entry) -> None:
+    files = {
+        ".docs/instructions.md": "x",
+        ".meta/proof.ci.js": "export const add = (a, b) => a + b;\n",
+        "add-up.js": "",
+        "add-up.spec.js": "xtest('adds', () => {});\n",
+        "package.json": '{"scripts": {"test": "jest ./*"}}',
+        "babel.config.js": "",
+        "data/words.txt": "",
+    }
+    lists = {"solution": ["add-up.js"], "test": ["add-up.spec.js"], "example": [".meta/proof.ci.js"]}
+    exercise(tmp_path / "fetched", "javascript", "add-up", files, lists)
+    _, directory = loaded(tmp_path / "fetched", entry, "javascript-add-up")
+    others = ["babel.config.js", "data/words.txt", "package.json"]
+    assert written(directory / "work") == sorted(["add-up.js", *others])
+    assert written(directory / "tests") == sorted(["add-up.spec.js", *others])
+
+
+def test_a_model_edits_no_build_file_even_where_the_exercise_has_it_as_its_solution(
+    tmp_path: Path, entry: Entry
+) -> None:
+    files = {
+        ".docs/instructions.md": "x",
+        ".meta/example.rs": "",
+        "src/lib.rs": "",
+        "Cargo.toml": "",
+        "tests/add.rs": "",
+        "tests/more/x.rs": "",
+    }
+    lists = {
+        "solution": ["src/lib.rs", "Cargo.toml"],
+        "test": ["tests/add.rs"],
+        "example": [".meta/example.rs"],
+    }
+    exercise(tmp_path / "fetched", "rust", "add-up", files, lists)
+    scenario, directory = loaded(tmp_path / "fetched", entry, "rust-add-up")
+    assert "supplied files: lib.rs\n" in scenario.problem_statement
+    assert written(directory / "tests") == ["Cargo.toml", "tests/add.rs", "tests/more/x.rs"]
+    assert written(directory / "work") == ["Cargo.toml", "src/lib.rs"]
+
+
+def test_tests_in_java_are_not_disabled(tmp_path: Path, entry: Entry) -> None:
+    tests = '@Test\n    @Disabled("Remove to run test")\n    void two() {}\n@Test\nvoid one() {}\n'
+    assert without_disabled(tests) == "@Test\n        void two() {}\n@Test\nvoid one() {}\n"
+    files = {
+        ".docs/instructions.md": "x",
+        ".meta/src/reference/java/Add.java": "class Add {}",
+        ".meta/src/reference/java/Sum.java": "class Sum {}",
+        "src/main/java/Add.java": "",
+        "src/test/java/AddTest.java": tests,
+        "gradlew": "",
+    }
+    lists = {
+        "solution": ["src/main/java/Add.java"],
+        "test": ["src/test/java/AddTest.java"],
+        "example": [".meta/src/reference/java/Add.java", ".meta/src/reference/java/Sum.java"],
+    }
+    (exercise(tmp_path / "fetched", "java", "add-up", files, lists) / "gradlew").chmod(0o755)
+    _, directory = loaded(tmp_path / "fetched", entry, "java-add-up")
+    assert (directory / "tests/src/test/java/AddTest.java").read_text() == without_disabled(tests)
+    assert (directory / "work/gradlew").stat().st_mode & 0o111 == 0o111
+    script = (directory / "solution/solve.sh").read_text()
+    assert "cp /solution/0 src/main/java/Add.java\n" in script
+    assert "cp /solution/1 src/main/java/Sum.java\n" in script
+
+
+def test_headers_and_sources_of_an_example_go_to_their_stubs(tmp_path: Path, entry: Entry) -> None:
+    files = {
+        ".docs/instructions.md": "x",
+        **{f".meta/example.{end}": end for end in ("cpp", "h")},
+        **dict.fromkeys(
+            ("add_up.cpp", "add_up.h", "add_up_test.cpp", "CMakeLists.txt", "test/catch.hpp"), ""
+        ),
+    }
+    lists = {
+        "solution": ["add_up.cpp", "add_up.h"],
+        "test": ["add_up_test.cpp"],
+        "example": [".meta/example.cpp", ".meta/example.h"],
+    }
+    exercise(tmp_path / "fetched", "cpp", "add-up", files, lists)
+    scenario, directory = loaded(tmp_path / "fetched", entry, "cpp-add-up")
+    assert "supplied files: add_up.cpp add_up.h\n" in scenario.problem_statement
+    script = (directory / "solution/solve.sh").read_text()
+    assert "cp /solution/0 add_up.cpp\n" in script
+    assert "cp /solution/1 add_up.h\n" in script
+    assert written(directory / "work") == ["CMakeLists.txt", "add_up.cpp", "add_up.h"]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"solution": ["../../other.py"]}, "no file of the exercise"),
+        ({"solution": ["/etc/passwd"]}, "no file of the exercise"),
+        ({"test": ["gone.py"]}, "no file of the exercise"),
+        ({"example": []}, "no example"),
+        ({"solution": None}, "not the configuration"),
+    ],
+)
+def test_what_is_no_exercise_is_said_with_its_file(
+    tmp_path: Path, entry: Entry, change: dict[str, list[str]], why: str
+) -> None:
+    exercise(tmp_path / "fetched", "python", "add-up", PYTHON, {**FILES, **change})
+    with pytest.raises(InputError, match=why):
+        opened(tmp_path / "fetched", entry)
+
+
+def test_a_directory_without_exercises_is_refused(tmp_path: Path, entry: Entry) -> None:
+    with pytest.raises(InputError, match="has no exercises"):
+        prepare(tmp_path, tmp_path)
+    with pytest.raises(InputError, match="benchjobs benchmarks fetch aider-polyglot"):
+        sources(entry, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"language": "perl", "exercise": "x", "instructions": "x", "files": "x"},
+        {"language": "python", "exercise": "../x", "instructions": "x", "files": "x"},
+    ],
+)
+def test_a_row_that_leads_elsewhere_is_refused(tmp_path: Path, entry: Entry, row: dict[str, str]) -> None:
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row) + "\n")
+    [source] = sources(entry, tmp_path)
+    with pytest.raises(InputError, match="the row is wrong"):
+        source.refs()
+
+
+@pytest.mark.parametrize(
+    ("status", "wanted"), [(0, 0), (1, 1), (2, 1), (124, 1), (126, 126), (127, 127), (139, 1)]
+)
+def test_tests_that_end_badly_have_failed_and_what_cannot_be_run_is_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, wanted: int
+) -> None:
+    (tmp_path / "tests").mkdir()
+    script = (
+        command("go").replace("/tests", str(tmp_path / "tests")).replace("go test ./...", f"exit {status}")
+    )
+    assert subprocess.run(["sh", "-c", script], cwd=tmp_path, check=False).returncode == wanted
+
+
+def test_tests_that_do_not_end_have_failed(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    script = command("go").replace("/tests", str(tmp_path / "tests")).replace("go test ./...", "sleep 60")
+    done = subprocess.run(
+        ["sh", "-c", script.replace("180", "0.2")], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "Tests timed out!\n")
+
+
+def test_the_tests_are_put_over_whatever_the_agent_left(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "go.mod").write_text("module add\n")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "elsewhere").write_text("mine\n")
+    (tmp_path / "work" / "go.mod").symlink_to(tmp_path / "elsewhere")
+    script = command("go").replace("/tests", str(tmp_path / "tests")).replace("go test ./...", "cat go.mod")
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path / "work", capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "module add\n"
+    assert (tmp_path / "elsewhere").read_text() == "mine\n"
