@@ -184,9 +184,9 @@ class Feedback(Model):
     @field_validator("replace")
     @classmethod
     def _compiles(cls, replace: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-        for pattern, _ in replace:
+        for pattern, text in replace:
             try:
-                re.compile(pattern)
+                re.sub(pattern, text, "")
             except re.error as error:
                 raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
         return replace

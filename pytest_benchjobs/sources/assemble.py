@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os.path
+import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ..model.scenario import (
     ArtifactSpec,
     Environment,
+    Feedback,
     FreshContainer,
     Grading,
     HealthCheck,
@@ -20,7 +22,14 @@ from ..model.scenario import (
 from .complaints import misspelt
 from .documents import read_text
 from .plain import Place
-from .written import WrittenEnvironment, WrittenHeader, WrittenReference, WrittenScenario, WrittenScorer
+from .written import (
+    WrittenEnvironment,
+    WrittenFeedback,
+    WrittenHeader,
+    WrittenReference,
+    WrittenScenario,
+    WrittenScorer,
+)
 
 SCORER_NEEDS = {"bash": "script", "command": "command", "tests": "path", "harbor": "path"}
 """Built-in kinds of scorers and the key each cannot do without."""
@@ -47,6 +56,7 @@ def find_faults(written: WrittenScenario, directory: Path, given: Collection[str
     yield from _faults_of_networks(written)
     yield from _faults_of_scorers(written, given)
     yield from _faults_of_fresh_container(written)
+    yield from _faults_of_feedback(written)
     yield from _faults_of_reference(written.reference)
     yield from _faults_of_container_paths(written)
     yield from _missing_paths(written, directory)
@@ -100,6 +110,25 @@ def _faults_of_fresh_container(written: WrittenScenario) -> Iterator[_Fault]:
     for key in contract:
         if contract[key]:
             yield (key,), "has no effect with fresh_container: no process comes along"
+
+
+def _faults_of_feedback(written: WrittenScenario) -> Iterator[_Fault]:
+    feedback = written.feedback
+    if feedback is None:
+        return
+    if written.fresh_container is None:
+        yield (
+            ("feedback",),
+            "needs a fresh_container: where the agent works, it would find what scorers put in",
+        )
+    names = [scorer.name for scorer in written.scorers]
+    if feedback.scorer is not None and feedback.scorer not in names:
+        yield ("feedback", "scorer"), f"no scorer {feedback.scorer!r}; there are: {', '.join(names)}"
+    for pattern, text in feedback.replace.items():
+        try:
+            re.sub(pattern, text, "")
+        except re.error as error:
+            yield ("feedback", "replace", pattern), f"is no regular expression: {error}"
 
 
 def _faults_of_reference(reference: WrittenReference | None) -> Iterator[_Fault]:
@@ -187,6 +216,7 @@ def assemble(written: WrittenScenario, header: WrittenHeader, path: Path, line: 
         fresh_container=None
         if written.fresh_container is None
         else FreshContainer.model_validate(written.fresh_container.model_dump()),
+        feedback=None if written.feedback is None else _feedback(written.feedback),
         keep_changes=tuple(written.keep_changes),
         artifacts=tuple(ArtifactSpec.model_validate(artifact.model_dump()) for artifact in written.artifacts),
         requires=Requires.model_validate(written.requires.model_dump() if written.requires else {}),
@@ -194,6 +224,10 @@ def assemble(written: WrittenScenario, header: WrittenHeader, path: Path, line: 
         line=line,
         **optional,
     )
+
+
+def _feedback(written: WrittenFeedback) -> Feedback:
+    return Feedback.model_validate({**written.model_dump(), "replace": tuple(written.replace.items())})
 
 
 def _scorer(written: WrittenScorer, directory: Path) -> ScorerSpec:

@@ -181,6 +181,21 @@ class WrittenFreshContainer(Written):
     """With `patch`, also what git ignores there, which no diff has."""
 
 
+class WrittenFeedback(Written):
+    """Further turns for an agent whose work does not pass, which is shown what a scorer printed."""
+
+    turns: Annotated[Count, Field(ge=2, le=10)] = 2
+    """All of them, the first one included."""
+    statement: Text
+    """Problem statement of the next turns; `{problem}` stands for the first one, `{output}` for what was printed."""
+    scorer: Text | None = None
+    """Name of the scorer whose output is shown; default: the first."""
+    replace: dict[str, str] = {}
+    """Regular expressions -> what takes the place of what they match in the output, such as timings."""
+    characters: Annotated[Count, Field(ge=1, le=1_000_000)] = 50_000
+    """Length of the output that is shown, the end of it."""
+
+
 class WrittenRequires(Written):
     """Requirements, checked before anything is spent."""
 
@@ -229,6 +244,8 @@ class WrittenDefaults(WrittenEnvironment):
     scorers: list[WrittenScorer] = []
     fresh_container: WrittenFreshContainer | None = None
     """Grade in a container of its own, where what the agent left is data."""
+    feedback: WrittenFeedback | None = None
+    """Further turns where the first does not pass."""
     keep_changes: list[ContainerPath] = []
     """Patterns of paths of programs and libraries which are part of the answer: not put back before grading."""
     artifacts: Annotated[

@@ -20,6 +20,7 @@ from pytest_benchjobs.model.scenario import (
     ArtifactSpec,
     CarriedPath,
     Environment,
+    Feedback,
     FreshContainer,
     HealthCheck,
     Reference,
@@ -75,6 +76,7 @@ scenarios:
       - {name: right, type: tests, weight: 3, path: tests/, timeout: 5, network: none}
       - {name: mine, type: my-scorer, params: {a: [1]}}
     fresh_container: {paths: [out.txt, {source: src, exclude: ["*.o"]}]}
+    feedback: {statement: "{problem} {output}", turns: 3, replace: {" in [0-9.]+s": ""}}
     keep_changes: [/etc/profile.d]
     artifacts: [out.txt, {source: /var/log, destination: logs, exclude: ["*.gz"]}]
     requires: {env: [HOME], secrets: [KEY], commands: [git]}
@@ -151,6 +153,7 @@ def test_every_key_reaches_the_scenario(manifest: Manifest) -> None:
         fresh_container=FreshContainer(
             paths=(CarriedPath(source="out.txt"), CarriedPath(source="src", exclude=("*.o",)))
         ),
+        feedback=Feedback(statement="{problem} {output}", turns=3, replace=((" in [0-9.]+s", ""),)),
         keep_changes=("/etc/profile.d",),
         artifacts=(
             ArtifactSpec(source="out.txt"),

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 ROWS = "rows.jsonl"
 TEST_TIMEOUT = 180
+_BUILD_TIMEOUT = 3600.0
 WORKDIR = "/exercises"
 _IMAGES = Path(__file__).parent / "images"
 _TIMED_OUT = "Tests timed out!"
@@ -139,7 +140,9 @@ class Polyglot(RowSource):
         language, exercise = _names(row)
         directory = self.path.parent / language / exercise
         environment = Environment(
-            dockerfile=_IMAGES / f"polyglot-{language}" / "Dockerfile", workdir=f"{WORKDIR}/{exercise}"
+            dockerfile=_IMAGES / f"polyglot-{language}" / "Dockerfile",
+            build_timeout=_BUILD_TIMEOUT,
+            workdir=f"{WORKDIR}/{exercise}",
         )
         files = {entry.name: entry for entry in sorted((directory / "work").iterdir())}
         return Scenario(
