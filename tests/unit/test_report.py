@@ -179,7 +179,12 @@ def test_properties_are_flat_and_plain() -> None:
         Phase(name="start", start=3, end=4),
     )
     one = failed().model_copy(
-        update={"phases": phases, "usage": Usage(input_tokens=3, cost_usd=0.5), "path": "trials/x"}
+        update={
+            "phases": phases,
+            "usage": Usage(input_tokens=3, cost_usd=0.5),
+            "path": "trials/x",
+            "turns": (0.0, 0.25),
+        }
     )
     assert dict(properties(one)) == {
         "bench_job": JOB,
@@ -192,6 +197,8 @@ def test_properties_are_flat_and_plain() -> None:
         "bench_outcome": "failed",
         "bench_class": "below_threshold",
         "bench_score": 0.25,
+        "bench_score_turn_1": 0.0,
+        "bench_score_turn_2": 0.25,
         "bench_threshold": 1.0,
         "bench_seconds": 2.0,
         "bench_seconds_start": 1.5,
