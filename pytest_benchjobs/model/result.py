@@ -199,6 +199,8 @@ class TrialResult(Model):
     """Of its scenario."""
     cluster: str | None = None
     """Scenarios of one cluster, such as tasks on one repository, are not independent of each other."""
+    confidential: bool = False
+    """True if its authors ask that its content be not published: no text here quotes it."""
     known: Known | None = None
     """Known failure of the trial, as given to the job of this result."""
     ran_because: str | None = None

@@ -52,6 +52,8 @@ def junit_of(
     from .junit import junit_xml
 
     def attachment(result: TrialResult) -> str | None:
+        if result.confidential:
+            return None
         path = TrialLayout(bundle.root / result.path).agent_log
         return host.attachment(path) if host is not None and result.path and path.is_file() else None
 

@@ -25,6 +25,7 @@ from ..model.result import (
 )
 from ..model.usage import Usage
 from ..store.redact import Redactor
+from .confidential import held_back
 from .limits import Limits
 from .secrets import redacted
 
@@ -58,6 +59,7 @@ class Draft:
     benchmark_version: str | None = None
     tags: tuple[str, ...] = ()
     cluster: str | None = None
+    confidential: bool = False
     known: Known | None = None
     ran_because: str | None = None
     tries: int = 1
@@ -85,6 +87,7 @@ class Draft:
             threshold=Limits(scenario, config).threshold,
             tags=scenario.tags,
             cluster=scenario.cluster,
+            confidential=scenario.confidential,
             known=trial.known,
             ran_because=ran_because,
             clock=clock or Clock(),
@@ -92,6 +95,7 @@ class Draft:
 
     def result(self, outcome: Outcome, **found: object) -> TrialResult:
         """Return the result as it is now, with what was found out beside what the draft says."""
+        found = held_back(found) if self.confidential else found
         drafted = {name: getattr(self, name) for name in _DRAFTED}
         return TrialResult.model_validate(
             {
