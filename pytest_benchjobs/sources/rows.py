@@ -29,6 +29,12 @@ Row = Mapping[str, Any]
 _Made = TypeVar("_Made")
 _INDEX = 1
 """Version of the index. Another one makes it anew."""
+_INDEX_SUFFIX = ".index.json"
+
+
+def is_index(path: Path) -> bool:
+    """Tell whether a file is the index of another, which is made anew when it is needed."""
+    return path.name.startswith(".") and path.name.endswith(_INDEX_SUFFIX)
 
 
 class RowSource(abc.ABC):
@@ -100,7 +106,7 @@ class RowSource(abc.ABC):
 
     @property
     def _index(self) -> Path:
-        return self.path.with_name(f".{self.path.name}.index.json")
+        return self.path.with_name(f".{self.path.name}{_INDEX_SUFFIX}")
 
     def _stamp(self) -> list[Any]:
         """State of the file, and of the code that reads it: another one makes another index."""

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from ...model.base import Model
 from ...model.errors import InputError
 from ...system.keeping import KeptFile, digest
+from ..rows import is_index
 from .entry import Entry
 
 FILES = "files"
@@ -92,7 +93,7 @@ def recipe(entry: Entry) -> str:
 
 
 def listed(root: Path) -> Iterator[KeptFile]:
-    """Yield the files below a directory, with their digests.
+    """Yield the files below a directory but indexes, with their digests.
 
     Raises:
         InputError: there is a link that leads out of it, or something that is no file.
@@ -104,6 +105,8 @@ def listed(root: Path) -> Iterator[KeptFile]:
             if not path.resolve().is_relative_to(root.resolve()):
                 raise InputError(f"holds a link that leads out of it: {name[:200]}", path=root)
         elif path.is_file():
+            if is_index(path):
+                continue
             about = path.stat()
             yield KeptFile(
                 path=name,

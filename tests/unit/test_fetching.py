@@ -1,0 +1,512 @@
+"""Fetching benchmarks: over a network that misbehaves, from git, and from what a user gives."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import tarfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.model.errors import InfrastructureError, InputError
+from pytest_benchjobs.sources.catalogue import near
+from pytest_benchjobs.sources.catalogue.download import download
+from pytest_benchjobs.sources.catalogue.entry import Entry, FileOrigin, GitOrigin
+from pytest_benchjobs.sources.catalogue.fetching import fetch
+from pytest_benchjobs.sources.catalogue.kept import kept, trouble
+from pytest_benchjobs.sources.catalogue.registry import read_registry
+
+ROWS = "".join(
+    json.dumps({"id": 60 + n, "problem": f"What is {n}?", "answer": str(n)}) + "\n" for n in range(30)
+)
+DATA = os.urandom(300_000)
+
+
+class Server(ThreadingHTTPServer):
+    """Serves one file; `script` says what happens to each request, `whole` once it is at its end."""
+
+    def __init__(self, content: bytes) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.content = content
+        self.script: list[Any] = []
+        self.seen: list[tuple[str | None, str | None]] = []
+        self.tag: str | None = '"one"'
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/rows.jsonl"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        server = self.server
+        wanted, condition = self.headers.get("Range"), self.headers.get("If-Range")
+        server.seen.append((wanted, condition))
+        what = server.script.pop(0) if server.script else "whole"
+        if isinstance(what, int):
+            self.send_response(what)
+            self.send_header("Retry-After", "7")
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
+        content, start = server.content, 0
+        if wanted is not None and what != "no-range" and condition in (None, server.tag):
+            start = int(wanted.removeprefix("bytes=").rstrip("-"))
+            if start >= len(content):
+                self.send_response(416)
+                self.send_header("Content-Range", f"bytes */{len(content)}")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+                return
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        else:
+            self.send_response(200)
+        if server.tag is not None:
+            self.send_header("ETag", server.tag)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        body = content[start:]
+        if what == "cut":
+            body = body[: len(body) // 2]
+            self.close_connection = True
+        self.wfile.write(body)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(DATA) as found:
+        thread = threading.Thread(target=found.serve_forever, daemon=True)
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BENCHJOBS_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def origin(server: Server, *, sha256: str | None = None, size: int | None = None) -> FileOrigin:
+    digest = sha256 or hashlib.sha256(server.content).hexdigest()
+    return FileOrigin(url=server.url, name="rows.jsonl", sha256=digest, bytes=size)
+
+
+def unchecked(server: Server) -> FileOrigin:
+    return origin(server).model_copy(update={"sha256": None})
+
+
+def nothing(_: Any) -> None:
+    pass
+
+
+def test_a_connection_that_is_cut_goes_on_where_it_was(server: Server, tmp_path: Path) -> None:
+    server.script = ["cut", "cut", "cut"]
+    lines: list[str] = []
+    download(origin(server), tmp_path / "rows", lines.append, nothing)
+    assert (tmp_path / "rows").read_bytes() == DATA
+    assert [wanted for wanted, _ in server.seen] == [None, "bytes=150000-", "bytes=225000-", "bytes=262500-"]
+    assert server.seen[1][1] == '"one"'
+    assert "the connection was cut after 150000 of 300000 bytes; again in 1 s" in lines[0]
+    assert not list(tmp_path.glob("*.etag"))
+
+
+def test_what_an_earlier_process_left_is_gone_on_with(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "rows").write_bytes(DATA[:1000])
+    download(origin(server), tmp_path / "rows", nothing, nothing)
+    assert server.seen == [("bytes=1000-", None)]
+    (tmp_path / "rows").write_bytes(DATA)
+    download(origin(server), tmp_path / "rows", nothing, nothing)
+    assert len(server.seen) == 1, "all of it is there"
+
+
+def test_a_part_of_another_file_is_thrown_away(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "rows").write_bytes(b"another file")
+    lines: list[str] = []
+    download(origin(server), tmp_path / "rows", lines.append, nothing)
+    assert (tmp_path / "rows").read_bytes() == DATA
+    assert any("fetching all of it again" in line for line in lines)
+
+
+def test_a_part_without_a_checksum_is_gone_on_with_by_its_tag_alone(server: Server, tmp_path: Path) -> None:
+    server.script = ["cut"]
+    server.tag = None
+    download(unchecked(server), tmp_path / "rows", nothing, nothing)
+    assert (tmp_path / "rows").read_bytes() == DATA
+    assert [wanted for wanted, _ in server.seen] == [None, None]
+
+
+def test_a_file_that_is_replaced_meanwhile_is_fetched_whole(server: Server, tmp_path: Path) -> None:
+    server.script = ["cut"]
+
+    def pause(_: float) -> None:
+        server.content, server.tag = b"new" * 1000, '"two"'
+
+    download(unchecked(server), tmp_path / "rows", nothing, pause)
+    assert (tmp_path / "rows").read_bytes() == b"new" * 1000
+
+
+def test_a_part_longer_than_the_file_is_thrown_away(server: Server, tmp_path: Path) -> None:
+    (tmp_path / "rows").write_bytes(DATA + b"more")
+    download(origin(server), tmp_path / "rows", nothing, nothing)
+    assert (tmp_path / "rows").read_bytes() == DATA
+
+
+def test_a_server_without_ranges_sends_all_of_it_again(server: Server, tmp_path: Path) -> None:
+    server.script = ["cut", "no-range"]
+    download(origin(server), tmp_path / "rows", nothing, nothing)
+    assert (tmp_path / "rows").read_bytes() == DATA
+
+
+def test_a_busy_server_is_asked_again_when_it_says(server: Server, tmp_path: Path) -> None:
+    server.script = [503, 429, 500]
+    waits: list[float] = []
+    download(origin(server), tmp_path / "rows", nothing, waits.append)
+    assert waits == [7, 7, 7]
+
+
+def test_a_server_that_stays_away_is_given_up(server: Server, tmp_path: Path) -> None:
+    server.script = ["cut", *[503] * 20]
+    with pytest.raises(InfrastructureError, match=r"answers 503.*0\.1 MB are kept: the same command"):
+        download(origin(server), tmp_path / "rows", nothing, nothing)
+    assert (tmp_path / "rows").stat().st_size == 150_000
+
+
+def test_a_server_that_says_no_is_asked_once(server: Server, tmp_path: Path) -> None:
+    server.script = [404]
+    with pytest.raises(InfrastructureError, match="answers 404"):
+        download(origin(server), tmp_path / "rows", nothing, nothing)
+    assert len(server.seen) == 1
+
+
+def test_another_file_than_the_entry_says_is_refused(server: Server, tmp_path: Path) -> None:
+    with pytest.raises(InfrastructureError, match=r"its sha256 is .*, and should be 0000"):
+        download(origin(server, sha256="0" * 64), tmp_path / "rows", nothing, nothing)
+    assert not (tmp_path / "rows").exists()
+    with pytest.raises(InfrastructureError, match="larger than the 10 bytes"):
+        download(origin(server, size=10), tmp_path / "rows", nothing, nothing)
+
+
+def test_an_address_without_encryption_needs_a_checksum() -> None:
+    with pytest.raises(ValueError, match="needs a sha256"):
+        FileOrigin(url="http://example.org/rows", name="rows")
+
+
+def entry(**changes: Any) -> Entry:
+    return Entry.model_validate(
+        {
+            "name": "sums",
+            "version": "1",
+            "title": "Sums",
+            "source": "pytest_benchjobs.sources.datasets.aime:sources",
+            "scenarios": 60,
+            "licence": "MIT",
+            "environment": "none",
+            "scoring": "exact",
+            "files": [{"name": "test2024.jsonl"}],
+            **changes,
+        }
+    )
+
+
+def of(server: Server) -> Entry:
+    server.content = ROWS.encode()
+    digest = hashlib.sha256(server.content).hexdigest()
+    return entry(files=[{"name": "test2024.jsonl", "url": server.url, "sha256": digest}])
+
+
+def test_a_benchmark_is_fetched_once_and_mended(server: Server) -> None:
+    wanted = of(server)
+    lines: list[str] = []
+    assert trouble(wanted) == "is not on this machine"
+    assert fetch(wanted, lines.append)
+    assert "30 of 60 scenarios" in lines[-1]
+    assert not fetch(wanted, lines.append)
+    assert len(server.seen) == 1
+    record = kept(wanted)
+    assert record is not None
+    assert (record.scenarios, record.given) == (30, False)
+
+    rows = wanted.directory / "files" / "test2024.jsonl"
+    rows.write_text("", "utf-8")
+    assert trouble(wanted) == "was changed since it was fetched: test2024.jsonl"
+    assert fetch(wanted, lines.append)
+    rows.unlink()
+    assert trouble(wanted) == "has lost test2024.jsonl"
+    assert fetch(wanted, lines.append)
+    (wanted.directory / "manifest.json").write_text("{", "utf-8")
+    assert fetch(wanted, lines.append)
+    assert trouble(wanted) is None
+    names = sorted(path.name for path in wanted.directory.parent.iterdir())
+    assert names == ["1", "1.lock"]
+
+
+def test_an_interrupted_fetch_leaves_nothing_half_and_goes_on(server: Server) -> None:
+    wanted = of(server)
+    server.script = ["cut", 404]
+    with pytest.raises(InfrastructureError, match="404"):
+        fetch(wanted, nothing)
+    assert not wanted.directory.exists()
+    assert fetch(wanted, nothing)
+    assert server.seen[-1][0] == f"bytes={len(ROWS) // 2}-"
+
+
+def test_an_entry_of_another_origin_is_fetched_again(server: Server) -> None:
+    wanted = of(server)
+    fetch(wanted, nothing)
+    other = wanted.model_copy(update={"prepare": "a.b:c"})
+    assert trouble(other) == "was fetched from another origin than its entry names now"
+
+
+def test_several_threads_fetch_it_once(server: Server) -> None:
+    wanted = of(server)
+    done: list[bool] = []
+    threads = [threading.Thread(target=lambda: done.append(fetch(wanted, nothing))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(done) == [False, False, False, False, True]
+    assert len(server.seen) == 1
+
+
+def test_where_nobody_may_fetch_it_the_user_is_told_how() -> None:
+    with pytest.raises(InputError, match="sign here, then: benchjobs"):
+        fetch(entry(gated="sign here,\nthen: benchjobs benchmarks fetch sums --from FILE"), nothing)
+    with pytest.raises(InputError, match="--from PATH"):
+        fetch(entry(), nothing)
+
+
+def _directory(path: Path) -> Path:
+    path.mkdir(parents=True)
+    (path / "test2024.jsonl").write_text(ROWS, "utf-8")
+    return path
+
+
+def _nested(path: Path) -> Path:
+    _directory(path / "repository-main")
+    return path
+
+
+def _file(path: Path) -> Path:
+    path.write_text(ROWS, "utf-8")
+    return path
+
+
+def _tar(path: Path) -> Path:
+    with tarfile.open(path, "w:gz") as tar:
+        member = tarfile.TarInfo("repository-main/test2024.jsonl")
+        member.size = len(ROWS)
+        tar.addfile(member, io.BytesIO(ROWS.encode()))
+    return path
+
+
+def _zip(path: Path) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("repository-main/test2024.jsonl", ROWS)
+    return path
+
+
+@pytest.mark.parametrize("make", [_directory, _nested, _file, _tar, _zip])
+def test_a_user_gives_it_in_any_form(make: Callable[[Path], Path], tmp_path: Path) -> None:
+    lines: list[str] = []
+    assert fetch(entry(), lines.append, given=make(tmp_path / "given"))
+    assert "30 of 60 scenarios" in lines[-1]
+    assert [file.path for file in kept(entry()).files] == ["test2024.jsonl"]  # type: ignore[union-attr]
+    assert trouble(entry()) is None
+
+
+def test_the_file_a_user_gives_is_checked(tmp_path: Path) -> None:
+    wanted = entry(files=[{"name": "test2024.jsonl", "sha256": "0" * 64}])
+    with pytest.raises(InputError, match=r"given: is not test2024.jsonl of sums@1: its sha256 is"):
+        fetch(wanted, nothing, given=_file(tmp_path / "given"))
+
+
+def test_what_is_not_the_benchmark_is_refused_and_what_was_there_stays(tmp_path: Path) -> None:
+    fetch(entry(), nothing, given=_file(tmp_path / "good"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match=r"empty: is not sums@1: .*there are no"):
+        fetch(entry(), nothing, given=tmp_path / "empty")
+    (tmp_path / "bad").write_text('{"id": 1}\n', "utf-8")
+    with pytest.raises(InputError, match=r"bad: is not sums@1: test2024.jsonl:1: the row has no"):
+        fetch(entry(source="tests.unit.test_fetching:strict"), nothing, given=tmp_path / "bad")
+    assert trouble(entry()) is None
+    assert sorted(path.name for path in entry().directory.parent.iterdir()) == ["1", "1.lock"]
+
+
+def strict(wanted: Entry, directory: Path) -> Any:
+    """A source that asks each row for its problem."""
+    from pytest_benchjobs.sources.datasets.aime import AIME
+
+    class Strict(AIME):
+        def ref(self, row: Any) -> Any:
+            return row["problem"] and super().ref(row)
+
+    return [Strict(directory / "test2024.jsonl", wanted)]
+
+
+def _evil_tar(path: Path, change: Callable[[tarfile.TarInfo], None]) -> Path:
+    with tarfile.open(path, "w") as tar:
+        member = tarfile.TarInfo("test2024.jsonl")
+        member.size = len(ROWS)
+        tar.addfile(member, io.BytesIO(ROWS.encode()))
+        evil = tarfile.TarInfo("evil")
+        change(evil)
+        tar.addfile(evil)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "../evil"}, "outside of it"),
+        ({"name": "/evil"}, "outside of it"),
+        ({"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"}, "link that leads out"),
+        ({"type": tarfile.SYMTYPE, "linkname": "a/../../x"}, "link that leads out"),
+        ({"type": tarfile.FIFOTYPE}, "no plain file"),
+        ({"type": tarfile.LNKTYPE, "linkname": "test2024.jsonl"}, "no plain file"),
+        ({"name": "test2024.jsonl"}, "holds a file twice"),
+    ],
+)
+def test_an_archive_gets_no_further_than_its_directory(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    def change(member: tarfile.TarInfo) -> None:
+        for name, value in changes.items():
+            setattr(member, name, value)
+
+    with pytest.raises(InputError, match=message):
+        fetch(entry(), nothing, given=_evil_tar(tmp_path / "evil.tar", change))
+
+
+def test_a_directory_whose_links_lead_out_is_refused(tmp_path: Path) -> None:
+    given = _directory(tmp_path / "given")
+    (given / "key").symlink_to("/etc/hostname")
+    with pytest.raises(InputError, match="link that leads out of it: key"):
+        fetch(
+            entry(files=[], git={"repository": "https://example.org/x", "commit": "0" * 40}),
+            nothing,
+            given=given,
+        )
+
+
+def test_a_damaged_archive_is_one_error(tmp_path: Path) -> None:
+    good = _tar(tmp_path / "good.tar.gz").read_bytes()
+    (tmp_path / "bad.tar.gz").write_bytes(good[: len(good) // 2])
+    with pytest.raises(InputError, match="is damaged"):
+        fetch(entry(), nothing, given=tmp_path / "bad.tar.gz")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> tuple[str, str]:
+    """Address and commit of a repository that has moved on since."""
+    root = tmp_path / "repository"
+    _directory(root / "eval" / "data")
+    (root / "large.bin").write_bytes(os.urandom(1000))
+
+    def git(*words: str) -> str:
+        call = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
+        return subprocess.run(call, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "--quiet")
+    git("config", "uploadpack.allowFilter", "true")
+    git("add", "--all")
+    git("commit", "--quiet", "-m", "one")
+    commit = git("rev-parse", "HEAD")
+    (root / "eval" / "data" / "test2024.jsonl").write_text("{}", "utf-8")
+    git("commit", "--quiet", "--all", "-m", "two")
+    return root.as_uri(), commit
+
+
+def from_git(repository: tuple[str, str], **changes: Any) -> Entry:
+    git = {"repository": repository[0], "commit": repository[1], "paths": ["eval/data"], **changes}
+    return entry(files=[], git=git)
+
+
+def test_one_commit_of_a_repository_is_fetched_and_of_it_what_is_needed(repository: tuple[str, str]) -> None:
+    wanted = from_git(repository)
+    assert fetch(wanted, nothing)
+    assert [path.name for path in (wanted.directory / "files").iterdir() if path.suffix == ".jsonl"] == [
+        "test2024.jsonl"
+    ]
+    assert kept(wanted).scenarios == 30  # type: ignore[union-attr]
+    assert not (wanted.directory / "files" / "large.bin").exists()
+
+
+def test_a_commit_that_is_not_there_is_one_error(repository: tuple[str, str]) -> None:
+    with pytest.raises(InfrastructureError, match="git fetch failed: "):
+        fetch(from_git((repository[0], "1" * 40)), nothing)
+    with pytest.raises(InfrastructureError, match="has no eval/nothing"):
+        fetch(from_git(repository, paths=["eval/nothing", "eval/data"]), nothing)
+
+
+def test_a_repository_given_as_a_directory_is_taken_for_its_checkout(
+    repository: tuple[str, str], tmp_path: Path
+) -> None:
+    root = tmp_path / "repository"
+    (root / "eval" / "data" / "test2024.jsonl").write_text(ROWS, "utf-8")
+    assert fetch(from_git(repository), nothing, given=root)
+    assert [file.path for file in kept(from_git(repository)).files] == ["test2024.jsonl"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("paths", "places"),
+    [
+        ([], {"": ""}),
+        (["eval/data"], {"eval/data": ""}),
+        (["src/papers", "src/tasks"], {"src/papers": "papers", "src/tasks": "tasks"}),
+        (["go/x", "rust/x"], {"go/x": "go/x", "rust/x": "rust/x"}),
+    ],
+)
+def test_what_paths_have_in_common_is_left_out(paths: list[str], places: dict[str, str]) -> None:
+    made = GitOrigin.model_validate({"repository": "https://x", "commit": "0" * 40, "paths": paths})
+    assert made.places == places
+
+
+@pytest.mark.parametrize("path", ["/etc", "a/../../b"])
+def test_a_path_stays_within_its_repository(path: str) -> None:
+    with pytest.raises(ValueError, match="relative path"):
+        GitOrigin.model_validate({"repository": "https://x", "commit": "0" * 40, "paths": [path]})
+
+
+def test_a_registry_of_harbor_is_read(tmp_path: Path, repository: tuple[str, str]) -> None:
+    url, commit = repository
+    task = {"name": "one", "git_url": url, "git_commit_id": commit, "path": "eval/data", "other": 1}
+    datasets = [
+        {"name": "bench", "version": "1.9", "description": "Old", "tasks": [task]},
+        {"name": "bench", "version": "1.10", "description": "New\none", "tasks": [task]},
+        {"name": "floating", "version": "head", "tasks": [{**task, "git_commit_id": None}]},
+    ]
+    path = tmp_path / "registry.json"
+    path.write_text(json.dumps(datasets), "utf-8")
+    entries, problems = read_registry(path)
+    assert [(one.name, one.version, one.title, one.scenarios) for one in entries] == [
+        ("bench", "1.10", "New one", 1),
+        ("bench", "1.9", "Old", 1),
+    ]
+    assert entries[0].git[0].places == {"eval/data": "one"}
+    assert problems == ["floating@head: git.0.commit: String should match pattern '^[0-9a-f]{40}$'"]
+    assert near("bench@3", entries) == "bench is known in version 1.10, 1.9"
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"name": "a", "tasks": []}]'])
+def test_what_is_no_registry_is_one_error(text: str, tmp_path: Path) -> None:
+    (tmp_path / "registry.json").write_text(text, "utf-8")
+    with pytest.raises(InputError, match="is no registry of Harbor"):
+        read_registry(tmp_path / "registry.json")
