@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import os.path
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -9,13 +11,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..analysis.soundness import Verdict
 from ..model.errors import InputError, InputErrors
+from ..model.known_failure import KnownMode
 from ..report.documents.catalogue import CatalogueDocument, CatalogueEntryDocument
 from ..sources import find_sources
 from ..sources.catalogue.fetching import fetch as fetch_entry
+from ..sources.catalogue.kept import trouble
+from ..sources.catalogue.verdicts import keep_verdicts
 from ..store.text import one_line
 from ._catalogue import document_of, entry_named, items, lines_of, named, of_sources, table
+from ._directory import DIRECTORY
 from ._output import emit, output_option, say
+from ._run_options import VariadicCommand, scenarios_option
+from .check import check_all, check_lines
 
 if TYPE_CHECKING:
     from ..report.documents.benchmarks import BenchmarkItem, Gap
@@ -89,6 +98,92 @@ def fetch(name: str, given: Path | None, force: bool, registry: Path | None) -> 
     entry = entry_named(name, registry)
     if not fetch_entry(entry, _say, given=given, force=force):
         _say(f"{entry}: is here, in {entry.directory}")
+
+
+@benchmarks.command(cls=VariadicCommand)
+@click.argument("name", metavar="NAME[@VERSION]")
+@scenarios_option
+@click.option(
+    "--attempts",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="How often the same is tried.",
+)
+@click.option(
+    "--exceptions",
+    type=click.Choice(["skip", "include"]),
+    default="skip",
+    show_default=True,
+    help="Scenarios known to be broken: left out, or checked with no effect on the exit status.",
+)
+@click.option(
+    "--dir",
+    "directory",
+    type=DIRECTORY,
+    help="Where results go.  [default: a temporary directory, which stays when something is wrong]",
+)
+@output_option
+def check(
+    *,
+    name: str,
+    scenarios: tuple[str, ...],
+    attempts: int,
+    exceptions: str,
+    directory: Path | None,
+    rest: tuple[str, ...],
+    output: str,
+) -> int:
+    """Check a benchmark of the catalogue: the reference of each scenario passes, and doing nothing does not.
+
+    Its verdicts are kept with it, and `show` counts them. What follows `--` goes to pytest. Exit status 1 when a
+    scenario is not sound that is not known to be broken.
+    """
+    entry = entry_named(name, None)
+    if trouble(entry) is not None:
+        fetch_entry(entry, _say)
+    if exceptions == "skip" and entry.exceptions:
+        listed = scenarios or tuple(ref.id for source in entry.sources() for ref in source.refs())
+        for scenario in (one for one in listed if one in entry.exceptions):
+            _say(f"left out: {scenario}: {entry.exceptions[scenario]}")
+        scenarios = tuple(one for one in listed if one not in entry.exceptions)
+        if not scenarios:
+            raise click.ClickException("nothing is left to check; see --exceptions include")
+    document = check_all((str(entry),), scenarios, attempts, directory, rest)
+    # An error says nothing about a scenario.
+    verdicts = {
+        one.scenario: one.verdict.value for one in document.scenarios if one.verdict is not Verdict.ERROR
+    }
+    keep_verdicts(entry, verdicts)
+    emit(document, lambda: check_lines(document), output)
+    unsound = {one.scenario for one in document.scenarios if one.verdict is not Verdict.OK}
+    return 1 if unsound - entry.exceptions.keys() else 0
+
+
+@benchmarks.command()
+@click.argument("name", metavar="NAME[@VERSION]")
+@click.option(
+    "--mode",
+    type=click.Choice([mode.value for mode in KnownMode]),
+    default=KnownMode.SKIP.value,
+    show_default=True,
+    help="Treatment of these scenarios in a run.",
+)
+@click.option(
+    "--until",
+    type=click.DateTime(["%Y-%m-%d"]),
+    help="The last day it holds.  [default: a year from today]",
+)
+def exceptions(name: str, mode: str, until: datetime.datetime | None) -> None:
+    """Print scenarios known to be broken as known failures, for bench-known.toml: so a run skips or marks them."""
+    entry = entry_named(name, None)
+    last = until.date() if until is not None else datetime.date.today() + datetime.timedelta(days=365)
+    for scenario, reason in entry.exceptions.items():
+        say("[[known]]")
+        said = {"scenario": scenario, "benchmark": entry.name, "mode": mode, "reason": reason}
+        for key, value in said.items():
+            say(f"{key} = {json.dumps(value, ensure_ascii=False)}")
+        say(f"until = {last}\n")
 
 
 def _say(line: str) -> None:

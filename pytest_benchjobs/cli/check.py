@@ -62,6 +62,23 @@ def check(
     A scenario with `validation: reverse` passes untouched; one with `validation: evaluation` need only be graded the
     same each time. What follows `--` goes to pytest. Exit status 1 when anything is wrong.
     """
+    document = check_all(benchmarks, scenarios, attempts, directory, rest)
+    emit(document, lambda: check_lines(document), output)
+    return 0 if document.ok else 1
+
+
+def check_all(
+    benchmarks: Sequence[str],
+    scenarios: Sequence[str],
+    attempts: int,
+    directory: Path | None,
+    rest: Sequence[str],
+) -> CheckDocument:
+    """Run `oracle` and `nop` over benchmarks, and judge what came of it.
+
+    Raises:
+        InputError: there is nothing to check, or something is wrong with the call.
+    """
     place = (
         directory.absolute() if directory is not None else Path(tempfile.mkdtemp(prefix="benchjobs-check-"))
     )
@@ -73,9 +90,7 @@ def check(
     finally:
         if directory is None and (document is None or document.ok):
             shutil.rmtree(place, ignore_errors=True)
-    shown = document
-    emit(shown, lambda: _lines(shown), output)
-    return 0 if shown.ok else 1
+    return document
 
 
 def _call(
@@ -159,7 +174,8 @@ def _verdicts(
         )
 
 
-def _lines(document: CheckDocument) -> Iterator[str]:
+def check_lines(document: CheckDocument) -> Iterator[str]:
+    """Lines of `check`."""
     width = max(len(scenario.verdict.value) for scenario in document.scenarios)
     for scenario in document.scenarios:
         yield f"{scenario.verdict.value:{width}}  {one_line(f'{scenario.benchmark}::{scenario.scenario}', 200)}"

@@ -192,3 +192,25 @@ def test_nothing_of_a_confidential_scenario_is_in_what_is_made_of_results(bench:
     assert outcomes == {"said": "failed", "broken": "error", "right": "passed"}
     kept = [path for path in job.rglob("*.log") if "XYZZY" in path.read_text("utf-8")]
     assert kept, "the trial's own directory keeps its logs"
+
+
+def test_a_benchmark_is_checked_and_its_verdicts_are_kept_with_it(bench: Bench) -> None:
+    described(bench)
+    text = (bench.path / "sums.benchmark.toml").read_text("utf-8")
+    bench.write("sums.benchmark.toml", text + '\n[exceptions]\naime-2024-61 = "its \\"answer\\" is wrong"\n')
+    checked = console(bench, "benchmarks", "check", "sums", "-o", "json")
+    assert checked.returncode == 0, checked.stderr
+    assert [one["scenario"] for one in json.loads(checked.stdout)["scenarios"]] == ["aime-2024-60"]
+    assert 'left out: aime-2024-61: its "answer" is wrong' in checked.stderr
+    shown = console(bench, "benchmarks", "show", "sums", "-o", "json").stdout
+    assert json.loads(shown)["checked"]["verdicts"] == {"aime-2024-60": "ok"}
+
+    rows = bench.path / "cache/benchmarks/sums/2/files/test2024.jsonl"
+    assert rows.is_file()
+    every = console(bench, "benchmarks", "check", "sums", "--exceptions", "include")
+    assert every.returncode == 0, every.stderr
+    assert "checked" in console(bench, "benchmarks", "show", "sums").stdout
+    (bench.path / "bench-known.toml").write_text(
+        console(bench, "benchmarks", "exceptions", "sums").stdout, "utf-8"
+    )
+    bench.run("--bench", "sums", "--bench-agent=oracle").assert_outcomes(passed=1, skipped=1)

@@ -358,7 +358,7 @@ def strict(wanted: Entry, directory: Path) -> Any:
         def ref(self, row: Any) -> Any:
             return row["problem"] and super().ref(row)
 
-    return [Strict(directory / "test2024.jsonl", wanted)]
+    return [Strict(directory / "test2024.jsonl", wanted, "2024")]
 
 
 def _evil_tar(path: Path, change: Callable[[tarfile.TarInfo], None]) -> Path:

@@ -51,18 +51,27 @@ def _fetch(entry: Entry, on_progress: Progress, given: Path | None) -> None:
         if given is not None:
             users.place(entry, given, new / "room", raw)
         else:
-            for number, origin in enumerate(entry.git):
-                check_out(origin, partial / f"git-{number}", raw, on_progress)
-            for file in entry.files:
-                kept = partial / file.name
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                download(file, kept, on_progress)
-                (raw / file.name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(kept, raw / file.name)
+            try:
+                _bring(entry, partial, raw, on_progress)
+            except InfrastructureError as error:
+                own = f"benchjobs benchmarks fetch {entry.name} --from PATH"
+                raise InfrastructureError(f"{entry}: {error}. Where there is no network: {own}") from None
         _finish(entry, new, on_progress, given)
     finally:
         shutil.rmtree(new, ignore_errors=True)
     shutil.rmtree(partial, ignore_errors=True)
+
+
+def _bring(entry: Entry, partial: Path, raw: Path, on_progress: Progress) -> None:
+    """Fetch all of it from its origins."""
+    for number, origin in enumerate(entry.git):
+        check_out(origin, partial / f"git-{number}", raw, on_progress)
+    for file in entry.files:
+        kept = partial / file.name
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        download(file, kept, on_progress)
+        (raw / file.name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(kept, raw / file.name)
 
 
 def _finish(entry: Entry, new: Path, on_progress: Progress, given: Path | None) -> None:
