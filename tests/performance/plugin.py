@@ -140,7 +140,12 @@ def _manifest(directory: Path, scenarios: int) -> None:
 def measure(rounds: int = 11) -> list[tuple[str, float, str, str]]:
     """Rows of (what, ratio to the budget or the baseline, budget, detail)."""
     with tempfile.TemporaryDirectory() as name:
-        return [*_unused(Path(name), rounds), *_collection(Path(name)), *_per_trial(Path(name))]
+        return [
+            *_unused(Path(name), rounds),
+            *_collection(Path(name)),
+            *_fetched(Path(name)),
+            *_per_trial(Path(name)),
+        ]
 
 
 def _unused(root: Path, rounds: int) -> list[tuple[str, float, str, str]]:
@@ -190,6 +195,49 @@ def _collection(root: Path) -> list[tuple[str, float, str, str]]:
     kib = (peaks[100_000] - peaks[10_000]) / 90_000
     rows.append(("resident memory of an item", kib / 1.5, "<= 1 (1.5 KiB)", f"{kib:.2f} KiB"))
     return rows
+
+
+_ENTRY = """
+name = "rows"
+version = "1"
+title = "Rows"
+source = "pytest_benchjobs.sources.datasets.aime:sources"
+scenarios = 500
+licence = "none"
+environment = "none"
+scoring = "exact"
+
+[[files]]
+name = "test2024.jsonl"
+"""
+
+
+def _fetched(root: Path) -> list[tuple[str, float, str, str]]:
+    """500 rows of 10 KB of a benchmark that was fetched."""
+    directory = root / "rows"
+    directory.mkdir()
+    (directory / "rows.benchmark.toml").write_text(_ENTRY)
+    rows = (json.dumps({"id": number, "problem": "x" * 10_000, "answer": "1"}) for number in range(500))
+    (directory / "test2024.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    os.environ["BENCHJOBS_CACHE"] = str(root / "cache")
+    try:
+        fetch = ["benchmarks", "fetch", "rows", "--from", "test2024.jsonl"]
+        console = [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *fetch]
+        subprocess.run(console, cwd=directory, capture_output=True, check=True)
+        bare = statistics.median(child(directory, "--co", "-qq", "-p", "no:benchjobs").cpu for _ in range(3))
+        runs = [child(directory, "--co", "-qq", "--bench", "rows") for _ in range(3)]
+    finally:
+        del os.environ["BENCHJOBS_CACHE"]
+    assert all(run.status == 0 for run in runs), runs
+    seconds = statistics.median(run.cpu for run in runs) - bare
+    return [
+        (
+            "collecting 500 rows that were fetched",
+            seconds / 0.3,
+            "<= 1 (0.3 s)",
+            f"{seconds:.2f} s of CPU over bare pytest",
+        )
+    ]
 
 
 def _per_trial(root: Path) -> list[tuple[str, float, str, str]]:
