@@ -75,6 +75,7 @@ def verdict(node_id: str, results: Sequence[TrialResult], policy: Policy, attemp
             "rescored": next((result.rescored for result in ran if result.rescored is not None), None),
             "signature": None,
             "scorers": (),
+            "turns": (),
             "agent_end": None,
             "phases": (),
             "artifacts": (),

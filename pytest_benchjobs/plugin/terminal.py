@@ -12,7 +12,7 @@ from ..analysis.known_failures import waived
 from ..analysis.verdict import verdicts
 from ..model.escape import escaped
 from ..report.console import describe, render_table
-from ..report.summary import by_agent
+from ..report.summary import by_agent, by_turn
 from ..report.units import counted
 from ..store.text import clean, harmless, one_line
 from . import known
@@ -91,6 +91,8 @@ def summarise(job: Job, terminal: TerminalReporter) -> None:
     if results:
         for line in render_table(by_agent(results), terminal._tw.fullwidth):
             terminal.write_line(line)
+    for label, passed in by_turn(job.results):
+        terminal.write_line(f"{escaped(label)}, {passed}")
     _list_unsolved(
         terminal, [result for result in results if result.outcome == "failed" and not waived(result)]
     )

@@ -13,7 +13,7 @@ from .code_span import code
 from .console import describe
 from .gate_markdown import gate_markdown
 from .known_failures import known_line
-from .summary import AgentRow, by_agent, totals
+from .summary import AgentRow, by_agent, by_turn, totals
 from .units import duration, number, percent
 
 SIZE_LIMIT = 900 * 1024
@@ -44,7 +44,7 @@ def summary_markdown(
 def _lines(record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None) -> Iterator[str]:
     if gate is not None:
         yield from gate_markdown(gate)
-    trials = totals(results)
+    trials, turns = totals(results), list(by_turn(results))
     results = verdicts(results, record.config)
     counts = totals(results)
     policy = record.config.attempt_policy
@@ -71,6 +71,9 @@ def _lines(record: JobRecord, results: Sequence[TrialResult], gate: GateReport |
         yield f"{missing} planned trials did not run."
         yield ""
     yield from _agents(by_agent(results))
+    for label, passed in turns:
+        yield f"{code(label)}, {passed}."
+        yield ""
     errors = [result for result in results if result.outcome is Outcome.ERROR]
     failures = sorted(
         (result for result in results if result.outcome is Outcome.FAILED and not waived(result)),

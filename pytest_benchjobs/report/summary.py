@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ..analysis.summary import Summary as AgentRow
 from ..analysis.summary import summarise
 from ..analysis.trials import grouped
-from ..model.result import TrialResult
+from ..model.result import Outcome, TrialResult
 from ..store.totals import totals
+from .units import percent
 
-__all__ = ["AgentRow", "by_agent", "totals"]
+__all__ = ["AgentRow", "by_agent", "by_turn", "totals"]
 
 
 def by_agent(results: Iterable[TrialResult]) -> list[AgentRow]:
     """A row for each agent, in the order they first appear."""
     groups = grouped(results, lambda result: result.agent.label)
     return [summarise(label, group) for label, group in groups.items()]
+
+
+def by_turn(results: Iterable[TrialResult]) -> Iterator[tuple[str, str]]:
+    """Yield each agent that was given feedback, and how many of its trials had passed by which turn.
+
+    Trials without a score are left out.
+    """
+    scored = [result for result in results if result.turns and result.score is not None]
+    for label, group in grouped(scored, lambda result: result.agent.label).items():
+        passed = [len(result.turns) for result in group if result.outcome is Outcome.PASSED]
+        turns = range(1, max(len(result.turns) for result in group) + 1)
+        counts = {turn: sum(needed <= turn for needed in passed) for turn in turns}
+        rates = (f"{count} by turn {turn} ({percent(count / len(group))})" for turn, count in counts.items())
+        yield label, f"of {len(group)} trials passed: {', '.join(rates)}"

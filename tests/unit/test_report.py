@@ -23,7 +23,7 @@ from pytest_benchjobs.report.console import describe, failure_text, render_table
 from pytest_benchjobs.report.junit import case_names, junit_xml
 from pytest_benchjobs.report.markdown import SIZE_LIMIT, summary_markdown
 from pytest_benchjobs.report.properties import properties
-from pytest_benchjobs.report.summary import AgentRow, by_agent, totals
+from pytest_benchjobs.report.summary import AgentRow, by_agent, by_turn, totals
 from pytest_benchjobs.report.units import duration, number, percent
 from pytest_benchjobs.report.write import write_reports
 from pytest_benchjobs.store import files
@@ -170,6 +170,24 @@ def test_a_failure_stays_short_whatever_was_printed() -> None:
         ScorerResult(name="s" * 500, type="x", weight=1, score=0.0, output="o" * 100_000) for _ in range(9)
     )
     assert len(failure_text(failed().model_copy(update={"failure": why, "scorers": scorers}))) < 32_000
+
+
+def test_it_is_said_by_which_turn_trials_had_passed() -> None:
+    def turned(outcome: Outcome, *turns: float) -> TrialResult:
+        update = {"outcome": outcome, "turns": turns, "score": turns[-1] if outcome != "error" else None}
+        return failed().model_copy(update=update)
+
+    results = [
+        turned(Outcome.PASSED, 1.0),
+        turned(Outcome.PASSED, 0.0, 1.0),
+        turned(Outcome.FAILED, 0.0, 0.0),
+        turned(Outcome.FAILED, 0.0),
+        turned(Outcome.ERROR, 0.0),
+        failed(),
+    ]
+    told = [("codex:gpt-5.5", "of 4 trials passed: 1 by turn 1 (25.0%), 2 by turn 2 (50.0%)")]
+    assert list(by_turn(results)) == told
+    assert list(by_turn([failed()])) == []
 
 
 def test_properties_are_flat_and_plain() -> None:
