@@ -156,7 +156,7 @@ class Task:
 
 def _task(model: str, call: AgentCall) -> Task:
     scenario, options = call.scenario, _options(call.params)
-    answer = scenario.answer if scenario.is_question else None
+    answer = scenario.question
     tools = answer is None if options.tools is None else options.tools
     return Task(
         model,

@@ -160,6 +160,8 @@ class Answer(Model):
     """
     needs_container: bool = False
     """True if the way to the answer leads through a container, for every agent: it holds data, or programs."""
+    reply_file: str | None = None
+    """File that the reply of a bare model goes to where a container is needed to grade it: it has to be run."""
 
 
 class Feedback(Model):
@@ -274,6 +276,13 @@ class Scenario(Model):
             and environment.healthcheck is None
             and self.fresh_container is None
         )
+
+    @property
+    def question(self) -> Answer | None:
+        """How a bare model is asked, without tools; `file` is where its reply goes. None: it works as others do."""
+        if self.is_question or self.answer is None or self.answer.reply_file is None:
+            return self.answer if self.is_question else None
+        return self.answer.model_copy(update={"file": self.answer.reply_file})
 
     @property
     def has_reference(self) -> bool:

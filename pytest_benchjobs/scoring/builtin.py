@@ -10,6 +10,7 @@ from ..model.scenario import ScorerSpec
 from ..sandbox.protocol import File
 from ..sources.documents import has_windows_line_ends
 from .answering import score_answer
+from .bigcodebench.scorer import score_bigcodebench
 from .needs import Collect, Needs, needing
 from .output import Tail
 from .parse import parse_ctrf, parse_junit, parse_reward, parse_score
@@ -135,6 +136,7 @@ def builtin_scorers() -> Mapping[str, Scorer]:
         "harbor": score_harbor,
         "swebench": score_swebench,
         "swebench-pro": score_swebench_pro,
+        "bigcodebench": score_bigcodebench,
     }
 
 

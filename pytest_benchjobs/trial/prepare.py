@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ..agents.answering import can_answer
 from ..agents.capabilities import incompatibility
 from ..agents.given_keys import with_given_keys
 from ..agents.protocol import Agent, AgentCall, AgentCommand
@@ -93,7 +94,8 @@ def prepare(trial: Trial, services: Services) -> Prepared:
         keys.pop(name, None)
         keys[variable] = HOST[variable]
     asked = scenario
-    if not is_question(trial, config, services.agents, services.scorers):
+    is_alone = is_question(trial, config, services.agents, services.scorers)
+    if not is_alone and not _replies(scenario, agent, {**config.params, **spec.params}):
         asked = _saying(scenario, scenario.statement_in_container)
     command = _command(asked, trial, services, agent, env, keys)
     secrets = secrets_of(scenario, config, services.secrets)
@@ -140,6 +142,12 @@ def _command(
 def _saying(scenario: Scenario, statement: str) -> Scenario:
     """Return the scenario with another problem statement."""
     return scenario.model_copy(update={"problem_statement": statement})
+
+
+def _replies(scenario: Scenario, agent: Agent, params: Mapping[str, Any]) -> bool:
+    """Return True if the agent's reply is put into a container, which it does not work in."""
+    answer = scenario.answer
+    return answer is not None and answer.reply_file is not None and can_answer(agent, params)
 
 
 def _check_scorers(trial: Trial, services: Services) -> None:

@@ -1,0 +1,6 @@
+"""Scoring of BigCodeBench, calibrated, by the rules of its official harness.
+
+scorer.py      the kind `bigcodebench`, on this machine: reads what the agent left, puts the two others in
+runner.py      the program in the container that runs the tests, and does not believe the solution
+sanitize.py    the program in a model's reply; pure
+"""

@@ -1,0 +1,185 @@
+"""BigCodeBench: a function to write, with many libraries at hand, graded by its unit tests.
+
+A bare model is asked with the prompt of the official harness, and what counts is the program in its reply. Any other
+agent works in a container and writes a file. Both are run in a fresh container, without a network.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from ...model.errors import InputError
+from ...model.scenario import Answer, CarriedPath, Environment, FreshContainer, Scenario, ScorerSpec
+from ..protocol import ScenarioRef
+from ..rows import Row, RowSource
+from .listed import names
+from .swebench import read_rows
+
+if TYPE_CHECKING:
+    from ..catalogue.entry import Entry
+
+Prompt = Literal["complete", "instruct"]
+IMAGE = "bigcodebench/bigcodebench-evaluate:latest"
+WORKDIR = "/workspace"
+SOLUTION = f"{WORKDIR}/solution.py"
+REPLY = f"{WORKDIR}/reply.md"
+GRADING_TIMEOUT = 360.0
+_DOCKERFILE = Path(__file__).parent / "images" / "bigcodebench" / "Dockerfile"
+_ROWS = "rows.jsonl"
+_GIB = 1024**3
+_ASKED = "Please provide a self-contained Python script that solves the following problem in a markdown code block:"
+_INSTRUCTION = """\
+Write the script to the file `{{file}}`, without a markdown code block around it. The function `{entry_point}` in it \
+is tested; all it needs has to be in that file."""
+_KEPT = (
+    *("task_id", "complete_prompt", "instruct_prompt", "canonical_solution"),
+    *("code_prompt", "test", "entry_point", "libs"),
+)
+
+
+class BigCodeBench(RowSource):
+    """Rows of the official schema, with one of their two prompts."""
+
+    def __init__(self, path: Path, benchmark: str, version: str | None, prompt: Prompt) -> None:
+        super().__init__(path, benchmark, version)
+        self._prompt = prompt
+
+    def ref(self, row: Row) -> ScenarioRef:
+        """Number of the task; the libraries it is about are tags."""
+        number = str(row["task_id"]).rpartition("/")[2]
+        if not number.isdecimal():
+            raise ValueError(f"task_id: BigCodeBench/NUMBER is expected, not {row['task_id']!r}")
+        return ScenarioRef(
+            f"bigcodebench-{number}", tuple(dict.fromkeys(names(row, "libs"))), scorers=("bigcodebench",)
+        )
+
+    def scenario(self, row: Row, ref: ScenarioRef) -> Scenario:
+        """The task, graded in a fresh container by its tests."""
+        environment = Environment(
+            image=IMAGE,
+            dockerfile=_DOCKERFILE,
+            build_timeout=3600.0,
+            workdir=WORKDIR,
+            user="root",
+            cpus=2,
+            memory=4 * _GIB,
+        )
+        return Scenario(
+            id=ref.id,
+            benchmark=self.benchmark,
+            benchmark_version=self.version,
+            problem_statement=self._statement(row),
+            tags=ref.tags,
+            metadata={"task_id": row["task_id"]},
+            environment=environment,
+            agent_timeout=600.0,
+            answer=Answer(
+                file=SOLUTION,
+                instruction=_INSTRUCTION.format(entry_point=row["entry_point"]),
+                reference=f"{row['complete_prompt']}\n{row['canonical_solution']}",
+                reply_file=REPLY,
+            ),
+            fresh_container=FreshContainer(
+                paths=(CarriedPath(source=SOLUTION), CarriedPath(source=REPLY)),
+                environment=environment.model_copy(update={"network": "none"}),
+            ),
+            scorers=(
+                ScorerSpec(
+                    name="tests",
+                    type="bigcodebench",
+                    timeout=GRADING_TIMEOUT,
+                    user="root",
+                    network="none",
+                    params={
+                        **{key: row[key] for key in ("code_prompt", "test", "entry_point")},
+                        "solution_file": SOLUTION,
+                        "reply_file": REPLY,
+                    },
+                ),
+            ),
+            source=self.path,
+            line=ref.line,
+        )
+
+    def _statement(self, row: Row) -> str:
+        prompt = str(row[f"{self._prompt}_prompt"]).strip()
+        return f"{_ASKED}\n```\n{prompt}\n```\n" if self._prompt == "complete" else f"{_ASKED}\n{prompt}\n"
+
+
+def complete(entry: Entry, directory: Path) -> Sequence[BigCodeBench]:
+    """The tasks, asked for by a signature with its docstring."""
+    return [BigCodeBench(_rows(entry, directory), entry.name, entry.version, "complete")]
+
+
+def instruct(entry: Entry, directory: Path) -> Sequence[BigCodeBench]:
+    """The tasks, asked for in words."""
+    return [BigCodeBench(_rows(entry, directory), entry.name, entry.version, "instruct")]
+
+
+def _rows(entry: Entry, directory: Path) -> Path:
+    path = directory / _ROWS
+    if not path.is_file():
+        raise InputError(f"is not there; fetch it with `benchjobs benchmarks fetch {entry.name}`", path=path)
+    return path
+
+
+def prepare(fetched: Path, directory: Path) -> None:
+    """Write the rows of a .parquet, .jsonl or .jsonl.gz file, as `complete` and `instruct` read them.
+
+    A list of ids beside it, such as `hard_ids.json`, says which of them.
+
+    Raises:
+        InputError: there is none, it cannot be read, or a row has not what it needs.
+    """
+    lists = sorted(fetched.rglob("*ids*.json"))
+    endings = ("*.parquet", "*.jsonl", "*.jsonl.gz")
+    files = sorted(path for ending in endings for path in fetched.rglob(ending))
+    if len(files) != 1 or len(lists) > 1:
+        given = ", ".join(path.name for path in (*files, *lists)[:5]) or "none"
+        raise InputError(
+            f"one .parquet, .jsonl or .jsonl.gz file of rows is expected, found {given}", path=fetched
+        )
+    wanted = None if not lists else set(_ids(lists[0]))
+    found: set[str] = set()
+    with (directory / _ROWS).open("w", encoding="utf-8") as out:
+        for row in _read(files[0]):
+            missing = [key for key in _KEPT if key not in row]
+            if missing:
+                raise InputError(
+                    f"this is no row of BigCodeBench: it has no {', '.join(missing)}", path=files[0]
+                )
+            if wanted is None or row["task_id"] in wanted:
+                out.write(json.dumps({key: row[key] for key in _KEPT}) + "\n")
+                found.add(row["task_id"])
+    if wanted is not None and (absent := wanted - found):
+        raise InputError(f"{len(absent)} of its ids are not in {files[0].name}", path=lists[0])
+
+
+def _ids(path: Path) -> list[str]:
+    try:
+        ids = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"cannot be read: {str(error)[:300]}", path=path) from None
+    if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
+        raise InputError("a list of ids such as BigCodeBench/13 is expected", path=path)
+    return ids
+
+
+def _read(path: Path) -> Iterator[dict[str, Any]]:
+    if path.suffix != ".gz":
+        yield from read_rows(path)
+        return
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                if line.strip():
+                    row = json.loads(line)
+                    if not isinstance(row, dict):
+                        raise InputError("a line that is no object", path=path)
+                    yield row
+    except (OSError, EOFError, ValueError, RecursionError) as error:
+        raise InputError(f"cannot be read: {str(error)[:300]}", path=path) from None
