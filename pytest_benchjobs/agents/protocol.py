@@ -112,7 +112,7 @@ class Agent(Protocol):
     None, nothing is known, and everything is assumed.
 
     One that also has `answers(params) -> bool`, and returns True, answers a question without a container: it does
-    nothing, or its command is a `host` that runs no command and writes the one file `scenario.answer.file`.
+    nothing, or its command is a `host` that runs no command and writes the one file `scenario.question.file`.
     """
 
     @property

@@ -18,7 +18,7 @@ from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.endpoint import GATEWAY_URL
 from pytest_benchjobs.model.errors import AgentSetupFailed, GatewayLost, InputError
-from pytest_benchjobs.model.scenario import Answer
+from pytest_benchjobs.model.scenario import Answer, FreshContainer
 
 from .records import trial
 
@@ -373,6 +373,31 @@ def questioned(shell: FakeShell, tmp_path: Path, *questions: str, **params: Any)
     log = tmp_path / "agent.log"
     log.write_text("".join(f"{line}\n" for line in shell.lines), encoding="utf-8", errors="replace")
     return status, command.read(log, tmp_path / "trajectory.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("params", "files"),
+    [
+        ({}, {"reply.md": b"def f(): ..."}),
+        ({"tools": True}, {}),
+        ({"tools": False}, {"reply.md": b"def f(): ..."}),
+    ],
+)
+def test_a_reply_that_has_to_be_run_goes_into_a_file_of_its_own(
+    params: dict[str, Any], files: dict[str, bytes]
+) -> None:
+    """Also where there is a container, since it is graded there."""
+    shell = FakeShell([says("def f(): ...")])
+    answer = Answer(file="solution.py", reply_file="reply.md")
+    scenario = trial().scenario.model_copy(update={"answer": answer, "fresh_container": FreshContainer()})
+    command = ModelAgent().prepare(
+        AgentCall(scenario, AgentSpec.parse("model:m@http://host:1/v1"), {}, 60, params=params)
+    )
+    assert command is not None
+    assert command.host is not None
+    assert command.host(shell) == 0
+    assert shell.files == files
+    assert ("tools" in shell.bodies[0]) is (params.get("tools") is True)
 
 
 def test_a_question_is_asked_alone_and_the_reply_is_the_answer(tmp_path: Path) -> None:
