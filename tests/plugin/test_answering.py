@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from pytest_benchjobs.sources.catalogue import find
-from pytest_benchjobs.sources.catalogue.entry import load
 
 from .conftest import Bench
 
@@ -151,14 +147,8 @@ def test_oracle_solves_real_rows_and_nop_none(
     if not shared.is_dir():
         pytest.skip(f"real rows are not here: {shared}")
     monkeypatch.setenv("BENCHJOBS_CACHE", str(bench.path / "cache"))
-    entry = find(name)
-    assert entry is not None
-    files = entry.directory / "files"
-    if entry.prepare is None:
-        shutil.copytree(shared, files)
-    else:
-        files.mkdir(parents=True)
-        load(entry.prepare)(shared, files)
+    fetched = bench.benchjobs("benchmarks", "fetch", name, "--from", str(shared))
+    assert fetched.returncode == 0, fetched.stderr
     bench.conftest(CONFTEST)
     run = bench.run(
         "--bench", name, "--bench-agent", "oracle", "--bench-agent", "nop", "--bench-sandbox", "none"
@@ -170,3 +160,16 @@ def test_oracle_solves_real_rows_and_nop_none(
         ("oracle", 1.0),
         ("nop", 0.0),
     }
+
+
+def test_gpqa_is_the_users_own_file_and_its_checksum_is_looked_at(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCHJOBS_CACHE", str(bench.path / "cache"))
+    asked = bench.benchjobs("benchmarks", "fetch", "gpqa-diamond")
+    assert asked.returncode != 0
+    assert "accept its terms at" in asked.stderr
+    file = bench.write("gpqa.csv", "Record ID,Question\n")
+    refused = bench.benchjobs("benchmarks", "fetch", "gpqa-diamond", "--from", str(file))
+    assert refused.returncode != 0
+    assert "should be 41d1213cd7a4998605a26c2798500652572007161b3a92817ba46b35befcd305" in refused.stderr
