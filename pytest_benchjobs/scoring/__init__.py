@@ -3,6 +3,7 @@
     protocol.py       what a scorer is: a finished trial in, a number within [0, 1] out
     needs.py          what a kind of scorer needs of a trial before it grades
     builtin.py        the kinds that come with the package (pytest_runner.py: how `tests` runs pytest)
+    swebench/         the kinds of SWE-bench and SWE-Bench Pro
     output.py         the end of what a command prints
     parse.py          scores in what scorers print, and in the files and reports they leave
     grade.py          run one scorer, combine what several say
