@@ -96,7 +96,8 @@ class TrialContext:
     def has_another_turn(self) -> bool:
         """True if the agent may work once more in its sandbox, should this turn not pass."""
         feedback = self.scenario.feedback
-        return feedback is not None and self.original is None and self.turn < feedback.turns
+        may = self.original is None and self.suspects_agent  # `oracle` and `nop` would do the same again
+        return feedback is not None and may and self.turn < feedback.turns
 
     def begin_turn(self) -> None:
         """Forget what is known of the agent's turn, for the next one. Usage, notes and scores of turns stay."""

@@ -11,11 +11,14 @@ kept.
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections.abc import Sequence
 
 from ..agents.protocol import PROBLEM_FILE
 from ..agents.usage import USAGE_DIRECTORY
 from ..model.ending import Ending
+from ..model.errors import EngineError, EngineLost, EnvironmentFailed, Ungradable
 from ..model.result import AgentEnd
 from ..model.scenario import Feedback
 from ..sandbox.door import door_file
@@ -26,6 +29,7 @@ from .context import TrialContext
 from .prepare import Prepared, prepare_turn
 from .redacting import redact_output
 from .setup import Setup
+from .start import untouched_sandbox
 
 _NOTHING = "The tests printed nothing."
 _PLACEHOLDER = re.compile(r"\{(problem|output)\}")
@@ -44,7 +48,6 @@ def next_turn(context: TrialContext, prepared: Prepared) -> Prepared | None:
     if (
         not context.has_another_turn
         or findings.score >= context.limits.threshold
-        or not context.suspects_agent
         or _is_cut_short(findings.agent_end)
     ):
         return None
@@ -64,27 +67,40 @@ def begin_turn(
     Raises:
         GatewayLost: the gateway is gone.
         InfrastructureError: the engine failed.
+        Ungradable: it failed for what the agent left.
     """
     context.phases.enter_unless_cancelled("feedback")
-    context.drop_kept()
-    redact_output(context)
-    context.directory.set_turn_aside(context.turn)
-    context.begin_turn()
     command = prepared.command
     assert command is not None  # noqa: S101  `next_turn` has looked
-    # Whatever the agent left in their place is removed first.
-    files = [
-        File(PROBLEM_FILE, content=prepared.statement.encode("utf-8", "replace"), clean=True),
-        *command.files,
-    ]
+    files = [File(PROBLEM_FILE, content=prepared.statement.encode("utf-8", "replace")), *command.files]
     if connection is not None:
         connection.route.again()
         if command.host is None:
             files.append(door_file(context.services.provider.machine()))
     if context.tells_usage:
-        files.append(File(USAGE_DIRECTORY, mode=0o777, clean=True))
-    sandbox.put(files)
+        files.append(File(USAGE_DIRECTORY, mode=0o777))
+    # Whatever the agent left in their place is removed first.
+    _put(context, sandbox, [dataclasses.replace(file, clean=True) for file in files])
+    context.drop_kept()
+    redact_output(context)
+    context.directory.set_turn_aside(context.turn)
+    context.begin_turn()
     context.findings.notes += (clean(one_line(note, 500)) for note in setup.again())
+
+
+def _put(context: TrialContext, sandbox: Sandbox, files: Sequence[File]) -> None:
+    """Put files in; if that fails, find out whose doing it is: the engine has to do it where no agent has been."""
+    try:
+        sandbox.put(files)
+    except (EngineError, EngineLost, EnvironmentFailed):
+        with untouched_sandbox(context, "control") as (control, _):
+            control.put(files)
+        try:
+            sandbox.put(files)
+        except (EngineError, EngineLost, EnvironmentFailed) as again:
+            raise Ungradable(
+                f"the agent left what keeps it from going on, where the engine can in an untouched container: {again}"
+            ) from again
 
 
 def statement_of(feedback: Feedback, problem: str, output: str) -> str:

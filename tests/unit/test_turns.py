@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from pytest_benchjobs.agents.usage import USAGE_FILE
-from pytest_benchjobs.model.errors import ContainerStartFailed, EngineLost
+from pytest_benchjobs.model.errors import ContainerStartFailed, EngineError, EngineLost
 from pytest_benchjobs.model.job import JobConfig, Keep
 from pytest_benchjobs.model.result import Outcome, TrialResult
 from pytest_benchjobs.model.scenario import (
@@ -128,6 +128,17 @@ def test_an_error_of_ours_between_turns_is_no_score(bench: Bench, turns: Run) ->
 def test_an_engine_that_is_gone_in_the_second_turn_is_an_error(bench: Bench, turns: Run) -> None:
     bench.provider.faults[f"put /bench/problem.md {Path(USAGE_FILE).parent}"] = EngineLost("gone")
     assert _kind(turns()) == ("error", "engine_lost", None)
+
+
+def test_what_keeps_an_agent_from_going_on_is_its_own_doing_where_an_untouched_container_has_none(
+    bench: Bench, turns: Run
+) -> None:
+    put = f"put /bench/problem.md {Path(USAGE_FILE).parent}"
+    bench.provider.faults[put] = [EngineError("in the way"), None, EngineError("in the way")]
+    result = turns()
+    assert _kind(result) == ("failed", "ungradable", 0.0)
+    bench.provider.faults[put] = [EngineError("once"), None, None]
+    assert _kind(turns()) == ("passed", None, 1.0)
 
 
 def test_an_error_in_a_later_turn_starts_the_trial_anew(bench: Bench, turns: Run) -> None:
