@@ -12,8 +12,10 @@ import docker
 import docker.errors
 import pytest
 
+from pytest_benchjobs.sources.catalogue import find
+from pytest_benchjobs.sources.catalogue.fetching import fetch
 from pytest_benchjobs.sources.datasets.bigcodebench import IMAGE as OFFICIAL
-from pytest_benchjobs.sources.datasets.bigcodebench import SOLUTION, prepare
+from pytest_benchjobs.sources.datasets.bigcodebench import SOLUTION
 from tests.support import IMAGE, results, run
 
 pytestmark = pytest.mark.docker
@@ -77,13 +79,15 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def run_rows(directory: Path, rows: Sequence[dict[str, Any]], *agents: str, **env: str) -> dict[str, Any]:
     """Results by agent, of one row."""
-    files = directory / "cache" / "benchmarks" / "bigcodebench" / "0.1.4" / "files"
-    files.mkdir(parents=True)
     (directory / "given").mkdir()
     (directory / "given" / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
-    prepare(directory / "given", files)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCHJOBS_CACHE", str(directory / "cache"))
+        entry = find("bigcodebench")
+        assert entry is not None
+        fetch(entry, lambda *_: None, given=directory / "given")
     options = (
-        *("--bench=bigcodebench", f"--bench-image-map={OFFICIAL}={TAG}", "--bench-concurrency=2"),
+        *("--bench=bigcodebench", f"--bench-image-map={OFFICIAL}={TAG}", "--bench-concurrency=4"),
         *(f"--bench-agent={agent}" for agent in agents),
     )
     said = run(directory, *options, BENCHJOBS_CACHE=str(directory / "cache"), **env).stdout
