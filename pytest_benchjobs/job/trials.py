@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..model.errors import BudgetSpent, DiskFull, GatewayLost, InfrastructureError
 from ..model.result import Failure, Outcome, Trial, TrialResult
+from ..model.scenario import Environment
 from ..sandbox.late import LateProvider
 from ..store.bundle import JobBundle
 from ..store.events import EventLog
@@ -20,6 +21,7 @@ from ..trial.cancellation import Cancellation
 from ..trial.draft import Clock, Draft
 from ..trial.flight import Flight, Tokens
 from ..trial.prepare import Prepared, Services
+from .ahead import Ahead
 from .end import NO_ROOM
 from .fate import Fates, Run, Skip, Take
 from .models import models_of
@@ -30,7 +32,7 @@ from .ticket import Ticket
 if TYPE_CHECKING:
     from ..agents.protocol import Agent
     from ..model.job import JobConfig
-    from ..sandbox.protocol import SandboxProvider
+    from ..sandbox.protocol import ImageSupply, SandboxProvider
     from ..scoring.protocol import Scorer
 
 _WAKE_SECONDS = 0.2
@@ -83,6 +85,7 @@ class Trials(Generic[T]):
         self._rescore = rescore
         self._provider: LateProvider | None = None
         self._services: Services | None = None
+        self._ahead: Ahead[T] | None = None
         self._flown: set[str] = set()
         self._fates: dict[str, Run | Skip] = {}
         """Fates that are decided, of trials that wait."""
@@ -117,8 +120,35 @@ class Trials(Generic[T]):
             check_room=self._check_room,
         )
         self.fates.services = self._services
+        if self._rescore is None:
+            self._ahead = Ahead(
+                self._supply,
+                self._environments,
+                self._job.concurrency,
+                limited=self._job.image_budget is not None,
+            )
         if self._job.reuse and self._rescore is None:
             self.fates.reuse = Reuse(self._job.directory, self._bundle.id, self._job)
+
+    def _supply(self) -> ImageSupply | None:
+        """Return what brings images; None where sandboxes need none, or there is no engine."""
+        if self._provider is None or self.engine_problem is not None:
+            return None
+        return self._provider.supply(self._bundle.id, self._job)
+
+    def _environments(self, ticket: T) -> Sequence[Environment]:
+        """Return the environments whose images a trial needs; none for one that does not run, or needs no container."""
+        trial = ticket.trial()
+        if self.fates.is_question(trial) or self.fates.skip(ticket, trial) is not None:
+            return ()
+        fresh = trial.scenario.fresh_container
+        graded = fresh.environment if fresh is not None else None
+        return (trial.scenario.environment, *(() if graded is None else (graded,)))
+
+    def break_off(self) -> None:
+        """Bring no further images, and break off what is being brought."""
+        if self._ahead is not None:
+            self._ahead.stop()
 
     def cannot_run(self, error: InfrastructureError) -> None:
         """Run nothing: this error is that of every trial, but for questions, where it is the engine's."""
@@ -135,6 +165,9 @@ class Trials(Generic[T]):
         if self.fates.reuse is not None:
             self.fates.reuse.close()
             self.fates.reuse = None
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None
         if self._provider is not None:
             with self._problems.noting("engine"):
                 self._provider.close()
@@ -160,6 +193,8 @@ class Trials(Generic[T]):
                     flight.land(ticket, self._take(trial, fate))
                     return
                 self._keep(trial, fate)
+        if self._ahead is not None:
+            self._ahead.submit(ticket)
         flight.submit(ticket)
 
     def _keep(self, trial: Trial, fate: Run | Skip) -> None:
@@ -184,6 +219,14 @@ class Trials(Generic[T]):
 
     def fly(self, ticket: T, cancellation: Cancellation) -> TrialResult:
         """Run a trial. Never raises."""
+        try:
+            return self._fly(ticket, cancellation)
+        finally:
+            if self._ahead is not None:
+                with self._problems.noting("images"):
+                    self._ahead.end(ticket)
+
+    def _fly(self, ticket: T, cancellation: Cancellation) -> TrialResult:
         clock = Clock()
         trial: Trial | None = None
         try:
@@ -201,6 +244,8 @@ class Trials(Generic[T]):
                 return self._draft(trial, clock).result(Outcome.CANCELLED, failure=why)
             else:
                 self.before(ticket, trial)
+                if self._ahead is not None:
+                    self._ahead.begin(ticket)
                 result = self._run(trial, fate, cancellation)
         except Exception as error:
             why = Failure(
@@ -321,6 +366,7 @@ def ending_flight(trials: Trials[T], seconds: float) -> Iterator[Flight[T]]:
     try:
         yield flight
     finally:
+        trials.break_off()
         flight.cancel()
         try:
             deadline = time.monotonic() + seconds

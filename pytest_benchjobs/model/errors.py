@@ -9,7 +9,7 @@
         │   ├── DiskFull, WorkerLost
         │   └── RateLimited, EndpointDown, GatewayLost
         └── (the rest)            a new try would end the same
-            ├── ImageBuildFailed, ImageMissing
+            ├── ImageBuildFailed, ImageMissing, ImageTooLarge
             ├── EntrypointEnded, EnvironmentFailed, AgentSetupFailed, OutOfMemory
             ├── ModelAuthFailed, ModelUnknown, BudgetSpent
             └── ScorerCrashed, ScorerTimeout, ScoreMissing, ScoreInvalid
@@ -162,6 +162,12 @@ class ImageMissing(InfrastructureError):
     """The image is not on this machine and cannot be pulled."""
 
     code = "image_missing"
+
+
+class ImageTooLarge(InfrastructureError):
+    """The image alone takes more than all images of the job may."""
+
+    code = "image_too_large"
 
 
 class EnvironmentFailed(InfrastructureError):

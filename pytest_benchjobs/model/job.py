@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, Field
 
 from .agent import AgentSpec
-from .base import SCHEMA_VERSION, Model, SchemaVersion, Score, Seconds
+from .base import SCHEMA_VERSION, Model, SchemaVersion, Score, Seconds, Size
 from .gate import GateConfig, RoundReport
 from .policy import EACH, AttemptPolicy
 from .result import Failure
@@ -141,6 +141,8 @@ class JobConfig(Model):
     image_map: dict[str, str] = {}
     """Base image -> replacement, for images out of reach."""
     build_args: dict[str, str] = {}
+    image_budget: Size | None = None
+    """Bytes that the images which this job brings may take."""
     interleave: bool = False
     """Agents take turns."""
     grading: Grading | None = None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from ..model.errors import InfrastructureError
 from ..model.job import JobConfig
 from ..model.scenario import Environment, Scenario
-from .protocol import Kept, Sandbox, SandboxProvider, SandboxSpec
+from .protocol import ImageSupply, Kept, NeedsImages, Sandbox, SandboxProvider, SandboxSpec
 
 
 class LateProvider:
@@ -51,6 +51,11 @@ class LateProvider:
     ) -> str | None:
         """`ImageRecord.key` of the image that these would give; None: it is not here."""
         return self._real().identify(environment, image_map, build_args)
+
+    def supply(self, job: str, config: JobConfig) -> ImageSupply | None:
+        """Return the images of a job, to be brought ahead; None: its sandboxes need none."""
+        real = self._real()
+        return real.supply(job, config) if isinstance(real, NeedsImages) else None
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> Sandbox:
         """Start a sandbox."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Protocol, runtime_checkable
 
 from ..model.job import JobConfig
 from ..model.result import ImageRecord
@@ -80,6 +80,8 @@ class SandboxSpec:
     """Extent to which an agent's changes of programs are undone."""
     kept: str | None = None
     """Start from what `Sandbox.keep` returned instead of the environment's image. All else is as it would be."""
+    grading: bool = False
+    """The agent's work is graded in it. That is paid for already, so it does not wait for room for its image."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -324,3 +326,36 @@ class SandboxProvider(Protocol):
 
     def close(self) -> None:
         """Remove whatever this process still has, and let go of the engine."""
+
+
+class ImageSupply(Protocol):
+    """Images of one job, which are brought ahead of its trials. Thread-safe.
+
+    A place is that of a scenario in the order in which the job's trials run.
+    """
+
+    def bring(self, environment: Environment, check: Callable[[], object]) -> bool:
+        """Have an image here before its trial needs it; False: there is no room for it now.
+
+        `check` is called several times a second; what it raises breaks off whatever goes on.
+
+        Raises:
+            InfrastructureError: there is no such image, or the engine does not answer.
+        """
+
+    def expect(self, place: int, environments: Sequence[Environment]) -> None:
+        """Note that trials to come need these images; the first is that of the agent."""
+
+    def begin(self, place: int, environments: Sequence[Environment]) -> None:
+        """Note that a trial begins which needs these images."""
+
+    def end(self, place: int, *, last: bool) -> None:
+        """Note that a trial has ended, the last of its scenario or not."""
+
+
+@runtime_checkable
+class NeedsImages(Protocol):
+    """A provider whose sandboxes need images that can be brought ahead. Others need no `supply`."""
+
+    def supply(self, job: str, config: JobConfig) -> ImageSupply:
+        """Return the images of the job with this id, to be brought with its settings."""

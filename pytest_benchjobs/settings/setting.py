@@ -24,7 +24,8 @@ KINDS = {
     "number": Kind("float"),
     "most": Kind("int"),
     **dict.fromkeys(
-        ("text", "choice", "policy", "sample", "shard", "job name", "ci", "gate choice", "points"), Kind()
+        ("text", "choice", "policy", "sample", "size", "shard", "job name", "ci", "gate choice", "points"),
+        Kind(),
     ),
     **dict.fromkeys(("texts", "names", "scenarios", "agents", "extra", "rules"), Kind("linelist")),
     **dict.fromkeys(("patterns", "pairs", "absences"), Kind("linelist", "add")),

@@ -21,6 +21,7 @@ from ..model.job import JobConfig, Positive
 from ..model.policy import AttemptPolicy
 from ..model.scenario import EnvName
 from ..sources.complaints import Written, in_words
+from ..sources.written import ByteSize
 from .gates import CHOICES, gate_value
 from .setting import Setting
 from .values import CiSystem, JobName, Sample, Shard
@@ -87,6 +88,7 @@ _TYPES: dict[str, Any] = {
     "policy": Annotated[AttemptPolicy, WithJsonSchema({"type": "string"})],
     "sample": Sample,
     "shard": Shard,
+    "size": ByteSize,
     "job name": Annotated[JobName, Field(min_length=1)],
     "ci": CiSystem,
     "points": _Bound,

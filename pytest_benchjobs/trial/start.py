@@ -86,6 +86,7 @@ def untouched_sandbox(context: TrialContext, phase: str) -> Iterator[tuple[Sandb
     withheld = model_keys(context.config) if fresh.environment is None else ()
     files = [*_open_directories(LOG_DIRECTORIES), *_given(scenario.files)]
     spec = _spec(context, environment, without_keys(environment.env, withheld), files)
+    spec = dataclasses.replace(spec, grading=True)
     grader = context.services.provider.start(spec, lambda _: context.phases.enter_unless_cancelled(phase))
     elsewhere, context.network = context.network, environment.network
     try:

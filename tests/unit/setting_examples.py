@@ -62,6 +62,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "sandbox": ("local",),
     "image_map": ("debian:13=mirror/debian:13",),
     "build_args": ("PIP=1",),
+    "image_budget": ("100G",),
     "keep": ("failed",),
     "name": ("nightly",),
     "metadata": ("team=core",),

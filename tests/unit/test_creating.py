@@ -151,8 +151,7 @@ def test_why_a_container_cannot_be_created() -> None:
     client.error = _refused("no such image", docker.errors.ImageNotFound)
     with pytest.raises(ImageMissing, match="image x was removed meanwhile"):
         _created(client)
-    (image,) = client.given["forgotten"]
-    assert image.id == "sha256:1"
+    assert client.given["forgotten"] == ["sha256:1"]
     client.error = _refused("invalid mount config: bind source path does not exist: /x")
     with pytest.raises(AgentSetupFailed, match="does not see this machine's files"):
         _created(client)

@@ -107,7 +107,7 @@ def test_what_all_trials_share_is_looked_at_once_until_it_is_forgotten() -> None
     image = images.resolve(environment, {}, {})
     assert images.resolve(environment, {}, {}) is image
     engine.images["debian"] = "sha256:2"
-    images.forget(image)
+    images.forget(image.id)
     assert images.identify(environment, {}, {}) == "sha256:2"
     assert images.resolve(environment, {}, {}).id == "sha256:2"
 

@@ -68,7 +68,7 @@ def create(
             ),
         )
     except docker.errors.ImageNotFound as error:
-        services.images.forget(image)
+        services.images.forget(image.id)
         raise ImageMissing(f"image {image.record.reference} was removed meanwhile") from error
     except docker.errors.APIError as error:
         if _NO_SUCH_SOURCE in str(error.explanation):

@@ -9,22 +9,26 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import platformdirs
 
-from ...model.errors import ImageBuildFailed, ImageMissing, InfrastructureError
+from ...model.errors import ImageBuildFailed, ImageMissing, ImageTooLarge, InfrastructureError
 from ...model.result import ImageRecord
 from ...model.scenario import Environment
-from .dockerfile import lookup
+from .dockerfile import canonical, lookup
 from .engine import Engine
+from .room import Room, Urgency
 
 if TYPE_CHECKING:
     from .build import Recipe
     from .pulling import Check, Registries
+    from .registry import Sizes
 
+_AT_ONCE = 4
+"""Images that are pulled or built at a time, by all processes of this machine: more only share disk and line."""
 _LOOK = 0.2
 _REMEMBERED = 60.0
 _SHARE = 10.0
@@ -88,6 +92,11 @@ class Images:
         self._identified: dict[object, str] = {}
         self._identifying = threading.Lock()
         self._registries: Registries | None = None
+        self._room: Room | None = None
+
+    def keep_within(self, room: Room) -> None:
+        """Bring images for a job from now on, and keep them within its room."""
+        self._room = room
 
     def resolve(
         self,
@@ -95,6 +104,7 @@ class Images:
         image_map: Mapping[str, str],
         build_args: Mapping[str, str],
         check: Check = lambda: None,
+        urgency: Urgency = Urgency.TRIAL,
     ) -> ResolvedImage:
         """The image of an environment: the named one if it is here or can be pulled, else built from its Dockerfile.
 
@@ -104,25 +114,46 @@ class Images:
         Raises:
             ImageMissing: neither here nor to be pulled.
             ImageBuildFailed: the Dockerfile does not build, or not in time.
+            ImageTooLarge: it alone takes more room than the job has.
             DiskFull: the engine has no room for it.
+            NoRoomNow: the job has none at the moment, and no trial waits for it.
         """
         wanted = _Wanted(environment, image_map, {**environment.build_args, **build_args})
         with self._lock:
             slot = self._slots.setdefault(wanted.key, _Slot())
         with taken(slot.lock, check):
-            started = time.monotonic()
-            if slot.error is not None and started < slot.until:
+            if slot.error is not None and time.monotonic() < slot.until:
                 raise type(slot.error)(str(slot.error))
+            if slot.image is not None and self._is_gone(slot.image):
+                slot.image = None
             if slot.image is None:
-                slot.error = None
-                try:
-                    slot.image = self._resolve(wanted, check)
-                except (ImageMissing, ImageBuildFailed) as error:
-                    # For now it would end the same for every other trial.
-                    slot.error, ended = error, time.monotonic()
-                    slot.until = ended + max(_REMEMBERED, _SHARE * (ended - started))
-                    raise
+                slot.image = self._filled(slot, wanted, check, urgency)
             return slot.image
+
+    def _filled(self, slot: _Slot, wanted: _Wanted, check: Check, urgency: Urgency) -> ResolvedImage:
+        """Resolve an image, and remember an error that every other trial would meet as well."""
+        slot.error, started = None, time.monotonic()
+        try:
+            return self._resolve(wanted, check, urgency)
+        except (ImageMissing, ImageBuildFailed, ImageTooLarge) as error:
+            ended = time.monotonic()
+            kept = max(_REMEMBERED, _SHARE * (ended - started))
+            if _may_be_there(error):
+                # It was the registry. The trial itself asks once more.
+                kept = 0.0 if urgency is Urgency.AHEAD else _REMEMBERED
+            slot.error, slot.until = error, ended + kept
+            raise
+
+    def _is_gone(self, image: ResolvedImage) -> bool:
+        """Return True if an image was removed so that others fit; without a limit none is."""
+        limited = self._room is not None and self._room.limit is not None
+        return limited and self._local(image.id) is None
+
+    def key(
+        self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
+    ) -> object:
+        """Return what tells the image of an environment from others, as `Room` takes it."""
+        return _Wanted(environment, image_map, {**environment.build_args, **build_args}).key
 
     def identify(
         self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
@@ -141,11 +172,11 @@ class Images:
                 self._identified[key] = known
             return known
 
-    def forget(self, image: ResolvedImage) -> None:
-        """It is gone: look again next time."""
+    def forget(self, image: str) -> None:
+        """The image with this id is gone: look again next time."""
         with self._lock:
             for key, slot in list(self._slots.items()):
-                if slot.image is image:
+                if slot.image is not None and slot.image.id == image:
                     del self._slots[key]
         with self._identifying:
             self._identified.clear()
@@ -163,18 +194,20 @@ class Images:
         # Where an image is named too, that one may yet be pulled; unless it was out of reach when this was built.
         return tag if wanted.image is None or self._local(tag) is not None else None
 
-    def _resolve(self, wanted: _Wanted, check: Check) -> ResolvedImage:
+    def _resolve(self, wanted: _Wanted, check: Check, urgency: Urgency) -> ResolvedImage:
         named, dockerfile = wanted.environment.image, wanted.environment.dockerfile
         if named is not None and wanted.image is not None:
             try:
                 # What can be built instead is not held up.
                 found = self._local(wanted.image) or self._pull(
-                    wanted.image, check, patient=dockerfile is None
+                    wanted.image, check, urgency, key=wanted.key, patient=dockerfile is None
                 )
             except ImageMissing:
                 if dockerfile is None:
                     raise
             else:
+                if self._room is not None:
+                    self._room.note(wanted.key, str(found["Id"]), ())
                 substituted = {} if wanted.image == named else {named: wanted.image}
                 return resolved(
                     found,
@@ -182,25 +215,31 @@ class Images:
                 )
         if dockerfile is None:
             raise ImageMissing("the scenario names neither an image nor a Dockerfile")
-        return self._built(wanted, dockerfile, check)
+        return self._built(wanted, dockerfile, check, urgency)
 
-    def _built(self, wanted: _Wanted, dockerfile: Path, check: Check) -> ResolvedImage:
+    def _built(self, wanted: _Wanted, dockerfile: Path, check: Check, urgency: Urgency) -> ResolvedImage:
         recipe = self._recipe(wanted, dockerfile)
-        bases = {base: (self._local(base) or self._pull(base, check))["Id"] for base in recipe.bases}
-        tag = recipe.tag(bases)
+        bases = {base: self._local(base) or self._pull(base, check, urgency) for base in recipe.bases}
+        ids = {base: str(found["Id"]) for base, found in bases.items()}
+        tag = recipe.tag(ids)
         found = self._local(tag)
         if found is None:
             with _machine_lock(tag, check):
                 found = self._local(tag)
                 if found is None:
-                    from .build import build
+                    below = max((int(base.get("Size") or 0) for base in bases.values()), default=0)
+                    with self._bringing(tag, urgency, check, wanted.key, base=below):
+                        from .build import build
 
-                    build(self._engine, recipe, tag, wanted.environment.build_timeout, check)
-                    found = self._local(tag)
+                        with _turn(check):
+                            build(self._engine, recipe, tag, wanted.environment.build_timeout, check)
+                        found = self._local(tag)
         if found is None:
             raise ImageBuildFailed(
                 f"{dockerfile}: the build ended well, but the engine does not have its image"
             )
+        if self._room is not None:
+            self._room.note(wanted.key, str(found["Id"]), tuple(ids.values()))
         return resolved(
             found,
             ImageRecord(
@@ -208,20 +247,50 @@ class Images:
             ),
         )
 
+    @contextlib.contextmanager
+    def _bringing(
+        self, name: str, urgency: Urgency, check: Check, key: object = None, *, base: int | None = None
+    ) -> Iterator[None]:
+        """Make room for an image that is brought inside, and record it as the job's. `base`: bytes it is built from."""
+        room = self._room
+        if room is None:
+            yield
+            return
+
+        def sizes() -> Sizes | None:
+            from .registry import sizes_of
+
+            return None if base is not None else sizes_of(name, self._engine.get("/version")["Arch"])
+
+        with room.bringing(name, urgency, check, sizes, base or 0):
+            yield
+            if (found := self._local(name)) is not None:
+                # Needed before it is there for the taking.
+                if key is not None:
+                    room.note(key, str(found["Id"]), ())
+                room.record(name, found, urgency)
+
     def _local(self, name: str) -> dict[str, Any] | None:
         found: dict[str, Any] | None = self._engine.get(f"/images/{name}/json")
         return found
 
-    def _pull(self, name: str, check: Check, *, patient: bool = True) -> dict[str, Any]:
+    def _pull(
+        self, name: str, check: Check, urgency: Urgency, *, key: object = None, patient: bool = True
+    ) -> dict[str, Any]:
         from .pulling import Refused, Registries
 
         with self._lock:
-            registries = self._registries = self._registries or Registries(self._engine)
-        try:
-            registries.pull(name, check, patient=patient)
-        except Refused as error:
-            raise _missing(name, str(error)) from error
-        found = self._local(name)
+            registries = self._registries = self._registries or Registries(self._engine, _turn)
+        with _machine_lock(f"pull-{canonical(name)}", check):
+            found = self._local(name)
+            if found is not None:
+                return found
+            with self._bringing(name, urgency, check, key):
+                try:
+                    registries.pull(name, check, patient=patient)
+                except Refused as error:
+                    raise _missing(name, str(error)) from error
+                found = self._local(name)
         if found is None:
             raise _missing(name, "the pull ended well, but the engine does not have it")
         return found
@@ -263,6 +332,13 @@ def _missing(name: str, reason: str) -> ImageMissing:
     )
 
 
+def _may_be_there(error: Exception) -> bool:
+    """Return True if an image is missing only as its registry did not answer."""
+    from .pulling import Unreachable
+
+    return isinstance(error.__cause__, Unreachable)
+
+
 @contextlib.contextmanager
 def taken(lock: threading.Lock | threading.Semaphore, check: Check) -> Iterator[None]:
     """Hold a lock, and call `check` while waiting: that may take as long as somebody else's build."""
@@ -275,26 +351,45 @@ def taken(lock: threading.Lock | threading.Semaphore, check: Check) -> Iterator[
 
 
 @contextlib.contextmanager
-def _machine_lock(tag: str, check: Check) -> Iterator[None]:
+def _machine_lock(name: str, check: Check) -> Iterator[None]:
     """Held by one process of this machine at a time; the kernel drops it when the process dies.
 
     Where the directory cannot hold locks, nobody waits: at worst an image is built twice.
     """
+    with _one_of([f"{name.replace('/', '-').replace(':', '-')}"], check):
+        yield
+
+
+@contextlib.contextmanager
+def _turn(check: Check) -> Iterator[None]:
+    """Held by whoever pulls or builds: only so many do at a time."""
+    with _one_of([f"turn-{number}" for number in range(_AT_ONCE)], check):
+        yield
+
+
+@contextlib.contextmanager
+def _one_of(names: Sequence[str], check: Check) -> Iterator[None]:
+    """Hold one of these locks of the machine, whichever is free first."""
     directory = platformdirs.user_cache_path("benchjobs") / "locks"
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError:
         directory = Path(tempfile.gettempdir()) / f"benchjobs-locks-{os.getuid()}"
         directory.mkdir(mode=0o700, exist_ok=True)
-    with (directory / f"{tag.replace('/', '-').replace(':', '-')}.lock").open("w") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                check()
-                time.sleep(_LOOK)
-            except OSError:
-                break
-            else:
-                break
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context((directory / f"{name[:200]}.lock").open("w")) for name in names]
+        while not any(_locked(file) for file in files):
+            check()
+            time.sleep(_LOOK)
         yield
+
+
+def _locked(file: IO[str]) -> bool:
+    """Lock a file; True also where that is not possible at all."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -15,11 +15,13 @@ from ...model.scenario import Environment, Scenario
 from ..protocol import Kept, Mount, Sandbox, SandboxSpec
 from .engine import Engine
 from .images import ResolvedImage, taken
+from .room import Urgency
 from .services import EngineServices
 from .sweep import sweep
 
 if TYPE_CHECKING:
     from .container import DockerSandbox
+    from .supply import DockerSupply
     from .watch import Events
 
 # The engine starts 7-8 containers a second whatever is asked of it; more than this at once only makes each slower.
@@ -58,6 +60,12 @@ class DockerProvider:
         """Return what decides the content of the image these would give; None when an image is not here."""
         return self.images.identify(environment, image_map, build_args)
 
+    def supply(self, job: str, config: JobConfig) -> DockerSupply:
+        """Return what brings the images of a job ahead of its trials, and keeps them within its room."""
+        from .supply import DockerSupply
+
+        return DockerSupply(self.engine, self.images, self.owner, job, config)
+
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> DockerSandbox:
         """Resolve or build the image, create, fill and start a container."""
         from .container import NETWORKS, NetworkGone  # from here on the engine's client library is needed
@@ -76,7 +84,11 @@ class DockerProvider:
             else:
                 # Asking for the phase again is what tells that the trial is to stop.
                 image = self.images.resolve(
-                    spec.environment, spec.image_map, spec.build_args, lambda: on_phase("image")
+                    spec.environment,
+                    spec.image_map,
+                    spec.build_args,
+                    lambda: on_phase("image"),
+                    Urgency.GRADING if spec.grading else Urgency.TRIAL,
                 )
             with taken(self._starts, lambda: on_phase("image")):
                 on_phase("start")

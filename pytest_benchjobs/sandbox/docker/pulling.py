@@ -1,8 +1,12 @@
 """Pulling an image, and hearing what the engine says of something that takes long.
 
-A registry that cannot be reached now may be there in a moment, so it is asked again, with growing pauses. Once that
-did not help for one image, the registry is asked once for each further image, until it answers again: a machine without
-a network waits once, and no image is given up because of another one.
+A registry that cannot be reached now, wants to be left alone for a while, or breaks off in the middle may do better in
+a moment, so it is asked again, with growing pauses. One that has answered before is asked for minutes, and so is one
+that says that it is asked too often: not before the time it names. Any other is given some seconds: there may be no
+network.
+
+Once that did not help for one image, the registry is asked once for each further image, until it answers again: a
+machine without a network waits once, and no image is given up because of another one.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import docker
@@ -22,12 +27,17 @@ from ...model.errors import DiskFull
 from .dockerfile import canonical
 from .engine import Engine, disk_is_full
 from .library import ERRORS
+from .registry import asked_to_wait
 
 Check = Callable[[], object]
 """Called several times a second by whatever waits for an image; it raises where nobody wants that any more."""
 
 LOOK = 0.2
 _PAUSES = (1.0, 2.0, 4.0, 8.0)
+_LONG_PAUSES = (*_PAUSES, 15.0, *(30.0,) * 19)
+"""Of a registry that has answered before: ten minutes."""
+_LONGEST_WISH = 900.0
+"""Seconds that a registry may ask for before it is asked again."""
 # A registry that is out of reach must not hold up what can be built instead; one that is slow may take its time.
 _FIRST_WORD = 30.0
 _WHOLE_PULL = 1800.0
@@ -35,47 +45,93 @@ _UNREACHABLE = (
     "no such host", "dial tcp", "i/o timeout", "timeout exceeded", "connection refused", "network is unreachable",
     "tls handshake", "temporary failure", "server misbehaving", "connection reset", "unexpected eof", ": eof",
     "deadline exceeded", "broken pipe", "request canceled", "no route to host", "internal server error",
-    "bad gateway", "service unavailable", "gateway timeout", "status: 5", "did not answer",
+    "bad gateway", "service unavailable", "gateway timeout", "status: 5", "http status 5", "did not answer",
+    "filesystem layer verification failed", "unexpected end of", "connection closed", "stream error", "byte range request",
 )  # fmt: skip
+_TOO_OFTEN = (
+    "toomanyrequests",
+    "too many requests",
+    "status: 429",
+    "http response code 429",
+    "parsing http 429",
+)
 
 
 class Refused(Exception):
     """The engine's, or the registry's, own words."""
 
 
-class Registries:
-    """Pulls images, with patience for registries that do not answer. Thread-safe."""
+class Unreachable(Refused):
+    """The registry did not answer, or not to the end, or wants to be left alone. It may have the image."""
 
-    def __init__(self, engine: Engine) -> None:
+
+class Registries:
+    """Pulls images, with patience for registries that do not answer. Thread-safe.
+
+    Args:
+        engine: It pulls.
+        turn: Waits for a turn to pull, which is given back while a registry is left alone; told what to call meanwhile.
+    """
+
+    def __init__(self, engine: Engine, turn: Callable[[Check], AbstractContextManager[None]]) -> None:
         self._engine = engine
+        self._turn = turn
+        self._answered: set[str] = set()
         self._silent: set[str] = set()
         """Those that somebody has waited for in vain, since they answered last."""
+        self._closed: dict[str, float] = {}
+        """Times before which registries do not want to be asked."""
 
     def pull(self, name: str, check: Check, *, patient: bool = True) -> None:
-        """Pull an image, and wait for it; one that is not `patient` asks once.
+        """Pull an image, and wait for it. `patient`: also for a registry that has not answered so far.
 
         Raises:
-            Refused: the registry does not have it, or stays out of reach.
+            Unreachable: the registry stays out of reach.
+            Refused: it does not have the image, or does not give it.
             DiskFull: there is no room for it.
             library.BROKEN: the connection to the engine broke.
         """
         registry = canonical(name).partition("/")[0]
-        pauses = iter(_PAUSES if patient and registry not in self._silent else ())
+        tried = 0
         while True:
-            why = _pull(self._engine, name, check)
-            if why is not None and disk_is_full(why):
+            self._leave_alone(registry, check)
+            with self._turn(check):
+                why = _pull(self._engine, name, check)
+            if why is None:
+                self._note_answer(registry)
+                return
+            if disk_is_full(why):
                 raise DiskFull(f"image {name} cannot be pulled, the Docker Engine's disk is full: {why}")
-            if why is None or not _out_of_reach(why):
-                self._silent.discard(registry)
-                if why is None:
-                    return
+            too_often = _says(why, _TOO_OFTEN)
+            if not too_often and not _says(why, _UNREACHABLE):
+                self._note_answer(registry)
                 raise Refused(why)
-            pause = next(pauses, None)
-            if pause is None:
-                if patient:
+            pauses = self._pauses(registry, patient=patient, too_often=too_often)
+            if tried >= len(pauses):
+                if patient or pauses:
                     self._silent.add(registry)
-                raise Refused(why)
-            rest(pause, check)
+                raise Unreachable(why)
+            if too_often and (wish := asked_to_wait(name)) is not None:
+                self._closed[registry] = time.monotonic() + min(wish, _LONGEST_WISH)
+            rest(pauses[tried], check)
+            tried += 1
+
+    def _pauses(self, registry: str, *, patient: bool, too_often: bool) -> tuple[float, ...]:
+        if registry in self._silent:
+            return ()
+        if too_often or registry in self._answered:
+            return _LONG_PAUSES
+        return _PAUSES if patient else ()
+
+    def _note_answer(self, registry: str) -> None:
+        self._answered.add(registry)
+        self._silent.discard(registry)
+        self._closed.pop(registry, None)
+
+    def _leave_alone(self, registry: str, check: Check) -> None:
+        """Wait until the registry may be asked again."""
+        while (left := self._closed.get(registry, 0.0) - time.monotonic()) > 0:
+            rest(min(left, 1.0), check)
 
 
 def rest(seconds: float, check: Check) -> None:
@@ -156,6 +212,6 @@ def _pull(engine: Engine, name: str, check: Check) -> str | None:
     return None
 
 
-def _out_of_reach(reason: str) -> bool:
+def _says(reason: str, signs: tuple[str, ...]) -> bool:
     low = reason.lower()
-    return any(sign in low for sign in _UNREACHABLE)
+    return any(sign in low for sign in signs)

@@ -1,0 +1,227 @@
+"""Bringing images ahead of the trials that need them, in the order in which they will run.
+
+A few threads read the next scenarios and have their images pulled or built, while earlier trials run: not too far
+ahead, for a job may be stopped at any time. What goes wrong here is no error: the trial meets it too, and reports it.
+An image is needed until the last trial of its scenarios has ended; the supply of images is told, so that it can remove others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ..model.scenario import Environment
+from .ticket import Ticket
+
+if TYPE_CHECKING:
+    from ..sandbox.protocol import ImageSupply
+
+_THREADS = 4
+_LEAST_AHEAD = 8
+_LOOK = 1.0
+_NO_ROOM_SECONDS = 0.5
+
+T = TypeVar("T", bound=Ticket)
+
+
+class Stopped(Exception):
+    """Nobody wants an image any more."""
+
+
+class _Scenario(Generic[T]):
+    """A scenario with trials to come, or running."""
+
+    def __init__(self, place: int, ticket: T) -> None:
+        self.place = place
+        self.ticket = ticket
+        """One of its trials."""
+        self.left = 0
+        """Trials that have not ended."""
+        self.begun = False
+
+
+class Ahead(Generic[T]):
+    """Brings images ahead of the trials of one process. Thread-safe.
+
+    Args:
+        supply: Returns who brings images; None where sandboxes need none. Asked once some scenario needs an image.
+        needs: Returns the environments whose images a trial will need, that of the agent first.
+        concurrency: Trials that run at a time.
+        limited: Images are removed to make room, so all that trials will need has to be known.
+    """
+
+    def __init__(
+        self,
+        supply: Callable[[], ImageSupply | None],
+        needs: Callable[[T], Sequence[Environment]],
+        concurrency: int,
+        *,
+        limited: bool,
+    ) -> None:
+        self._make = supply
+        self._needs = needs
+        self._window = max(2 * concurrency, _LEAST_AHEAD)
+        self._limited = limited
+        self._supply: ImageSupply | None = None
+        self._asked = False
+        self._asking = threading.Lock()
+        self._scenarios: dict[tuple[str, str], _Scenario[T]] = {}
+        self._places = 0
+        self._waiting: deque[_Scenario[T]] = deque()
+        self._unread: deque[_Scenario[T]] = deque()
+        self._ahead: set[int] = set()
+        """Places whose images are here or being brought, and whose trials have not begun."""
+        self._lock = threading.Lock()
+        self._nudges: queue.SimpleQueue[None] = queue.SimpleQueue()
+        """Something has changed. No `Condition`: where Ctrl-C interrupts its Python code, its lock stays locked."""
+        self._stopping = False
+        self._threads: list[threading.Thread] = []
+
+    def submit(self, ticket: T) -> None:
+        """Note a trial that will run."""
+        if self._stopping:
+            return  # nobody brings anything, or no more
+        key = ticket.benchmark, ticket.scenario
+        with self._lock:
+            scenario = self._scenarios.get(key)
+            if scenario is None:
+                scenario = self._scenarios[key] = _Scenario(self._places, ticket)
+                self._places += 1
+                self._waiting.append(scenario)
+                if self._limited:
+                    self._unread.append(scenario)
+                self._start()
+            scenario.left += 1
+        self._nudges.put(None)
+
+    def begin(self, ticket: T) -> None:
+        """Note that a trial begins, in its thread."""
+        with self._lock:
+            scenario = self._scenarios.get((ticket.benchmark, ticket.scenario))
+            if scenario is None:
+                return
+            self._note_begun(scenario)
+        self._nudges.put(None)
+        environments = self._needs(ticket)
+        if environments and (supply := self._supplied()) is not None:
+            supply.begin(scenario.place, environments)
+
+    def end(self, ticket: T) -> None:
+        """Note that a trial has ended, or that it does not run."""
+        key = ticket.benchmark, ticket.scenario
+        with self._lock:
+            scenario = self._scenarios.get(key)
+            if scenario is None:
+                return
+            scenario.left -= 1
+            last = scenario.left <= 0
+            if last:
+                del self._scenarios[key]
+                self._note_begun(scenario)
+        self._nudges.put(None)
+        if self._supply is not None:
+            self._supply.end(scenario.place, last=last)
+
+    def stop(self) -> None:
+        """Break off whatever is being brought, and bring nothing more. Does not wait."""
+        self._stopping = True
+        for _ in self._threads:
+            self._nudges.put(None)
+
+    def close(self) -> None:
+        """Stop, and wait until nothing is being brought."""
+        self.stop()
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def _note_begun(self, scenario: _Scenario[T]) -> None:
+        scenario.begun = True
+        self._ahead.discard(scenario.place)
+
+    def _start(self) -> None:
+        """Start the threads, once there is something to do. Call with the lock held."""
+        if self._threads or self._stopping:
+            return
+        works = [self._work] * _THREADS + ([self._read_all] if self._limited else [])
+        for work in works:
+            thread = threading.Thread(target=work, name="bench-images", daemon=True)
+            with contextlib.suppress(
+                RuntimeError
+            ):  # the machine gives no more threads; trials bring their own images
+                thread.start()
+                self._threads.append(thread)
+
+    def _supplied(self) -> ImageSupply | None:
+        with self._asking:
+            if not self._asked:
+                self._asked = True
+                self._supply = self._make()
+            return self._supply
+
+    def _work(self) -> None:
+        while (scenario := self._next()) is not None:
+            with contextlib.suppress(Exception):  # its trial meets it too, and reports it
+                self._bring(scenario)
+
+    def _next(self) -> _Scenario[T] | None:
+        """Wait for the next scenario whose image is to be brought; None: there will be none."""
+        while not self._stopping:
+            with self._lock:
+                while self._waiting and self._waiting[0].begun:
+                    self._waiting.popleft()
+                if self._waiting and len(self._ahead) < self._window:
+                    scenario = self._waiting.popleft()
+                    self._ahead.add(scenario.place)
+                    return scenario
+            self._rest(_LOOK)
+        return None
+
+    def _rest(self, seconds: float) -> None:
+        """Wait for a nudge."""
+        with contextlib.suppress(queue.Empty):
+            self._nudges.get(timeout=seconds)
+
+    def _bring(self, scenario: _Scenario[T]) -> None:
+        environments = self._needs(scenario.ticket)
+        if not environments:
+            return
+        supply = self._supplied()
+        if supply is None:
+            self.stop()
+            return
+        self._expect(supply, scenario, environments)
+        for environment in environments:
+            while not supply.bring(environment, self._check):
+                if scenario.begun or self._stopping:
+                    return
+                self._rest(_NO_ROOM_SECONDS)
+
+    def _expect(
+        self, supply: ImageSupply, scenario: _Scenario[T], environments: Sequence[Environment]
+    ) -> None:
+        supply.expect(scenario.place, environments)
+        if scenario.left <= 0:
+            # Its last trial ended meanwhile, and that was told too early.
+            supply.end(scenario.place, last=True)
+
+    def _read_all(self) -> None:
+        """Tell what every trial to come needs, before something of that is removed."""
+        while not self._stopping:
+            with self._lock:
+                scenario = self._unread.popleft() if self._unread else None
+            if scenario is None:
+                self._rest(_LOOK)
+                continue
+            with contextlib.suppress(Exception):  # its trial meets it too, and reports it
+                environments = self._needs(scenario.ticket)
+                if environments and (supply := self._supplied()) is not None:
+                    self._expect(supply, scenario, environments)
+
+    def _check(self) -> None:
+        if self._stopping:
+            raise Stopped

@@ -1,0 +1,152 @@
+"""What a registry says of an image without giving it: how large it is, and when it wants to be asked again.
+
+The engine tells neither: it passes on an image, or the words with which it was refused. No credentials are sent, so of
+a private registry nothing is known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import email.utils
+import http.client
+import json
+import re
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .dockerfile import canonical
+
+_TIMEOUT = 10.0
+_MOST_BYTES = 4 * 1024 * 1024
+_MANIFESTS = (
+    "application/vnd.oci.image.index.v1+json, application/vnd.docker.distribution.manifest.list.v2+json, "
+    "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json"
+)
+_UNPACKED = 3
+"""Bytes of a layer for each byte of it compressed, to be on the safe side."""
+_DOCKER_HUB = "registry-1.docker.io"
+_LOCAL = re.compile(r"(localhost|127\.\d+\.\d+\.\d+)(:\d+)?")
+_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+_PROBLEMS = (OSError, http.client.HTTPException, ValueError)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bytes of an image, as far as its registry knows."""
+
+    stored: int
+    """As it is sent: most registries have layers compressed."""
+    unpacked: int
+    """At most, but for layers that are compressed very well."""
+
+
+def sizes_of(image: str, machine: str) -> Sizes | None:
+    """Return how large an image is; None: its registry does not say.
+
+    `machine` is the engine's word for its architecture, such as `amd64`. Some registries count it as a pull.
+    """
+    with contextlib.suppress(*_PROBLEMS, KeyError, TypeError, AttributeError):
+        host, repository, reference = _parts(image)
+        token: list[str] = []
+        manifest = _manifest(host, repository, reference, token)
+        for one in manifest.get("manifests", ()):
+            platform = one.get("platform") or {}
+            if (platform.get("os"), platform.get("architecture")) == ("linux", machine):
+                manifest = _manifest(host, repository, str(one["digest"]), token)
+                break
+        layers = [(max(0, int(one["size"])), str(one.get("mediaType"))) for one in manifest["layers"]]
+        unpacked = sum(size if kind.endswith("tar") else size * _UNPACKED for size, kind in layers)
+        return Sizes(sum(size for size, _ in layers), unpacked)
+    return None
+
+
+def asked_to_wait(image: str) -> float | None:
+    """Seconds for which the registry of an image wants no further calls; None: it answers, or does not say."""
+    with contextlib.suppress(*_PROBLEMS):
+        host, repository, reference = _parts(image)
+        try:
+            _call(_address(host, f"/v2/{repository}/manifests/{reference}"), {"Accept": _MANIFESTS}, "HEAD")
+        except urllib.error.HTTPError as error:
+            with error:
+                return _seconds(error.headers.get("Retry-After")) if error.code in (429, 503) else None
+    return None
+
+
+def _seconds(written: str | None) -> float | None:
+    """Return the value of `Retry-After`: seconds, or a date."""
+    if written is None:
+        return None
+    with contextlib.suppress(ValueError):
+        return max(0.0, float(int(written)))
+    with contextlib.suppress(ValueError, TypeError):
+        return max(0.0, email.utils.parsedate_to_datetime(written).timestamp() - time.time())
+    return None
+
+
+def _parts(image: str) -> tuple[str, str, str]:
+    """Return the host, the repository, and the tag or digest of an image."""
+    name = canonical(image)
+    registry, _, rest = name.partition("/")
+    repository, at, reference = rest.partition("@")
+    if at:
+        repository = repository.rpartition(":")[0] or repository
+    else:
+        repository, _, reference = rest.rpartition(":")
+    return (_DOCKER_HUB if registry == "docker.io" else registry), repository, reference
+
+
+def _address(host: str, path: str) -> str:
+    scheme = "http" if _LOCAL.fullmatch(host) else "https"
+    return f"{scheme}://{host}{urllib.parse.quote(path, safe='/:')}"
+
+
+def _manifest(host: str, repository: str, reference: str, token: list[str]) -> dict[str, Any]:
+    """Return a manifest. `token` is what the registry wants to see, once it has asked for it."""
+    url = _address(host, f"/v2/{repository}/manifests/{reference}")
+    try:
+        body = _call(url, {"Accept": _MANIFESTS, **_bearer(token)})
+    except urllib.error.HTTPError as error:
+        with error:
+            challenge = error.headers.get("WWW-Authenticate", "")
+            if error.code != http.client.UNAUTHORIZED or token or not challenge.startswith("Bearer "):
+                raise
+        token.append(_token(challenge))
+        body = _call(url, {"Accept": _MANIFESTS, **_bearer(token)})
+    found = json.loads(body)
+    if not isinstance(found, dict):
+        raise ValueError("not a manifest")
+    return found
+
+
+def _bearer(token: list[str]) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token[0]}"} if token else {}
+
+
+def _token(challenge: str) -> str:
+    """Return the token that everybody is given."""
+    asked = dict(_CHALLENGE.findall(challenge))
+    realm = asked.pop("realm")
+    if not realm.startswith("https://"):
+        raise ValueError("a token is taken over https alone")
+    answer = json.loads(_call(f"{realm}?{urllib.parse.urlencode(asked)}", {}))
+    return str(answer.get("token") or answer["access_token"])
+
+
+def _call(url: str, headers: Mapping[str, str], method: str = "GET") -> bytes:
+    request = urllib.request.Request(url, headers=dict(headers), method=method)  # noqa: S310  http or https
+    with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
+        return b"".join(_capped(answer))
+
+
+def _capped(answer: Any) -> Iterator[bytes]:
+    left = _MOST_BYTES
+    while data := answer.read(65536):
+        left -= len(data)
+        if left < 0:
+            raise ValueError("the answer is too long")
+        yield data
