@@ -2,7 +2,8 @@
 
 A few threads read the next scenarios and have their images pulled or built, while earlier trials run: not too far
 ahead, for a job may be stopped at any time. What goes wrong here is no error: the trial meets it too, and reports it.
-An image is needed until the last trial of its scenarios has ended; the supply of images is told, so that it can remove others.
+An image is needed until the last trial of its scenarios has ended; the supply of images is told, so that it can remove
+others.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ _UNREACHABLE = (
     "tls handshake", "temporary failure", "server misbehaving", "connection reset", "unexpected eof", ": eof",
     "deadline exceeded", "broken pipe", "request canceled", "no route to host", "internal server error",
     "bad gateway", "service unavailable", "gateway timeout", "status: 5", "http status 5", "did not answer",
-    "filesystem layer verification failed", "unexpected end of", "connection closed", "stream error", "byte range request",
+    "filesystem layer verification failed", "unexpected end of", "connection closed", "stream error",
+    "byte range request",
 )  # fmt: skip
 _TOO_OFTEN = (
     "toomanyrequests",
