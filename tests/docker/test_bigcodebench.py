@@ -38,7 +38,7 @@ class TestCases(unittest.TestCase):
         with self.assertRaises(TypeError):
             task_func(None)
     def test_case_3(self):
-        with unittest.mock.patch("builtins.open"), unittest.mock.patch(__name__ + ".random"):
+        with unittest.mock.patch("builtins.open", unittest.mock.mock_open()), unittest.mock.patch(__name__ + ".random"):
             self.assertEqual(task_func(41), 42)
     @unittest.skip("later")
     def test_case_4(self):

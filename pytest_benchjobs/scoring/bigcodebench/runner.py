@@ -282,14 +282,18 @@ class _Result(unittest.TestResult):
             self.expectedFailures,
             self.unexpectedSuccesses,
         )
-        if (
-            self._pristine.changed()
-            or self._machinery_of(self._cases) != self._class
-            or self._machinery_of(test)
-            or any(name.startswith("add") for name in vars(self))
-            or self._outcomes + sum(len(other) for other in others) < len(self.ended)
-        ):
-            self.tampered = "the solution changes how it is tested"
+        changed = [f"{getattr(place, '__name__', place)}.{name}" for place, name in self._pristine.changed()]
+        changed += sorted(
+            name
+            for name, value in self._machinery_of(self._cases).items()
+            if value is not self._class.get(name)
+        )
+        changed += sorted(self._machinery_of(test))
+        changed += sorted(name for name in vars(self) if name.startswith("add"))
+        if self._outcomes + sum(len(other) for other in others) < len(self.ended):
+            changed.append("results")
+        if changed or self._machinery_of(self._cases).keys() != self._class.keys():
+            self.tampered = f"how it is tested was changed: {', '.join(changed[:5])}"
             self.shouldStop = True
 
 
@@ -297,8 +301,10 @@ class _Pristine:
     """`unittest` as it was before anything of the solution ran."""
 
     def __init__(self) -> None:
+        # Some of it is made when it is first asked for.
+        _ = unittest.IsolatedAsyncioTestCase
+        unittest.mock.mock_open()
         places: list[Any] = [importlib.import_module(name) for name in _WATCHED]
-        _ = unittest.IsolatedAsyncioTestCase  # imported when it is first asked for
         places += [
             thing
             for module in list(places)
