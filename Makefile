@@ -7,6 +7,10 @@ PYTEST := $(PY) -m pytest -q
 DAILY := -m "not extended"
 # Tests that start processes wait for them now and then, so there are more workers than processors.
 WORKERS := -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
+# What waits for processes and containers, in one go: while some wait others work, and there is one end to wait for.
+TOGETHER := tests/plugin tests/local tests/agents tests/docker
+# A file stays together, for what its tests share; those with what takes long come first.
+BY_FILE := --dist loadfile --no-loadscope-reorder
 
 # Tests start Python some two thousand times. Without bytecode each start compiles all it imports.
 unexport PYTHONDONTWRITEBYTECODE
@@ -20,7 +24,9 @@ help:  ## Show this
 demo: venv engine  ## Run the quickstart benchmark with two agents in real containers
 	$(PY) scripts/demo.py
 
-test: lint unit local plugin docs agents docker  ## Everything CI runs, except the matrix
+test: lint unit docs engine bubblewrap  ## Everything CI runs, except the matrix
+	$(PYTEST) $(TOGETHER) -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2))) $(BY_FILE) -m "not extended and not alone"
+	$(PYTEST) tests/docker -m "not extended and alone"
 
 lint: venv  ## ruff, mypy --strict, import-linter
 	$(PY) -m ruff check
@@ -39,10 +45,10 @@ plugin: venv  ## The pytest plugin, through pytester
 	$(PYTEST) tests/plugin $(WORKERS) --dist worksteal $(DAILY)
 
 docs: venv engine  ## Run what the documentation shows
-	$(PYTEST) tests/docs $(WORKERS) --dist loadgroup $(DAILY)
+	$(PYTEST) tests/docs $(WORKERS) --dist worksteal $(DAILY)
 
 docker: venv engine  ## Real containers
-	$(PYTEST) tests/docker $(WORKERS) --dist loadfile -m "not extended and not alone"
+	$(PYTEST) tests/docker $(WORKERS) $(BY_FILE) -m "not extended and not alone"
 	$(PYTEST) tests/docker -m "not extended and alone"
 
 local: venv engine bubblewrap  ## Sandboxes without Docker, beside real containers

@@ -25,6 +25,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(limits, "limits")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put first what takes long, lest at the end all wait for one."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture
 def from_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Processes of this test are not forked: it is about what they import, or what others see of them."""

@@ -9,7 +9,6 @@ import asyncio
 import functools
 import select
 import time
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -41,11 +40,21 @@ class _Line(ResponseHandler):
     """It was given to a request before this one."""
     heard = False
     """The endpoint has said something since the request."""
+    kept = False
+    """No request is under way."""
 
     def data_received(self, data: bytes) -> None:
         """As the transport calls it."""
+        if self.kept:  # it answers nothing
+            self.close()
+            return
         self.heard = True
         super().data_received(data)
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        """As a reader calls it after each piece, paused or not."""
+        if self._reading_paused:
+            super().resume_reading(resume_parser)
 
 
 class Response(aiohttp.ClientResponse):
@@ -191,23 +200,23 @@ class _Connector(aiohttp.TCPConnector):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self._factory = functools.partial(cast("type[ResponseHandler]", _Line), loop=self._loop)
-        self._kept: weakref.WeakSet[_Line] = weakref.WeakSet()
+        self._kept: set[_Line] = set()
 
     def keep(self, line: _Line) -> None:
         """It may be used again, unless the endpoint has said more than its answer."""
         # To a parser this is nothing before an answer. Of half a head it makes a whole one, or an error.
         line.data_received(_END_OF_HEAD)
         clean = line.is_connected() and not line.should_close
+        self._kept = {kept for kept in self._kept if kept.is_connected()}
         if (
             clean
             and line.transport is not None
             # TLS has read ahead: what waits behind an answer would be taken for the next one.
             and line.transport.get_extra_info("ssl_object") is None
-            and sum(kept.is_connected() for kept in self._kept) < _MOST_IDLE
+            and len(self._kept) < _MOST_IDLE
         ):
             self._kept.add(line)
-            # What comes now answers nothing. It stays where `_is_quiet` sees it.
-            line.transport.pause_reading()
+            line.kept = True
         else:
             line.close()
 
@@ -220,12 +229,12 @@ class _Connector(aiohttp.TCPConnector):
             connection = await super().connect(req, traces, timeout)
             line = cast("_Line", connection.protocol)
             if line.used:
-                wanted = line in self._kept and not (body is not None and body.anew)
+                wanted = line.kept and not (body is not None and body.anew)
+                line.kept = False
                 self._kept.discard(line)
                 if not (wanted and line.transport and _is_quiet(line.transport)):
                     connection.close()
                     continue
-                line.transport.resume_reading()
             if body is not None:
                 body.line, body.on_kept = line, line.used
             line.used, line.heard = True, False

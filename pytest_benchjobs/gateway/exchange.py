@@ -153,7 +153,7 @@ class Exchange:
     async def _fail(self, answer: Answer, failure: Failure) -> web.Response:
         """Tell the agent that its call failed."""
         # What an agent chose to name, such as a file or a small model, and is not there, is no fault of the endpoint.
-        named = self._outgoing.refers_elsewhere or not self._outgoing.own
+        named = not self._outgoing.own or self._outgoing.refers_elsewhere()
         if answer.status in (403, 404) and named and failure.ending is not Ending.QUOTA:
             failure = dataclasses.replace(failure, ending=Ending.REFUSED)
         if failure.ending is Ending.AUTHENTICATION and self._target.key is None:

@@ -14,18 +14,6 @@ from .wires import Kind, tables
 LONGEST_ANSWER = 64 << 20
 """Bytes of one event, or of an answer in one piece."""
 _MOST = 1 << 53
-# Most events are a few words of text. Only those with one of these in them are worth parsing.
-_TELLING = (
-    b"usage",
-    b'"error"',
-    b"message_st",
-    b"refusal",
-    b"response.",
-    b"[DONE]",
-    *(b"finishReason", b"blockReason"),
-    b'finish_reason":"',
-    b'finish_reason": "',
-)
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
@@ -64,6 +52,7 @@ class Meter:
     def __init__(self, kind: Kind, streamed: bool) -> None:
         self._kind = kind
         self._streamed = streamed
+        self._telling = _FORMS[kind].telling
         self._held = bytearray()
         self._skipping = False
         self.reading = Reading()
@@ -116,7 +105,7 @@ class Meter:
             self._event(_parsed(said))
 
     def _worth_parsing(self, data: bytes) -> bool:
-        return self.reading.model is None or any(word in data for word in _TELLING)
+        return self.reading.model is None or any(map(data.__contains__, self._telling))
 
     def _event(self, event: Any) -> None:
         if isinstance(event, dict):
@@ -289,13 +278,31 @@ class _Form(NamedTuple):
     """Key of the usage, in an answer in one piece."""
     read: Callable[[dict[str, Any], Reading], None]
     tokens: Callable[[Mapping[str, Any]], Tokens]
+    telling: tuple[bytes, ...]
+    """Most events are a few words of text. Only those with one of these in them are worth parsing."""
 
 
+_OF_ALL = (b"usage", b'"error"', b"[DONE]")
+_OF_RESPONSES = (b"refusal", b"incomplete", b"response.completed", b"response.failed")
 _FORMS = {
-    Kind.MESSAGES: _Form("content", "usage", _read_messages, _messages_tokens),
-    Kind.CHAT: _Form("choices", "usage", _read_chat, _openai_tokens),
-    Kind.RESPONSES: _Form("output", "usage", _read_responses, _openai_tokens),
-    Kind.GENERATE: _Form("candidates", "usageMetadata", _read_generate, _generate_tokens),
+    Kind.MESSAGES: _Form(
+        "content", "usage", _read_messages, _messages_tokens, (*_OF_ALL, b"message_st", b"refusal")
+    ),
+    Kind.CHAT: _Form(
+        "choices",
+        "usage",
+        _read_chat,
+        _openai_tokens,
+        (*_OF_ALL, b"refusal", b'finish_reason":"', b'finish_reason": "'),
+    ),
+    Kind.RESPONSES: _Form("output", "usage", _read_responses, _openai_tokens, (*_OF_ALL, *_OF_RESPONSES)),
+    Kind.GENERATE: _Form(
+        "candidates",
+        "usageMetadata",
+        _read_generate,
+        _generate_tokens,
+        (*_OF_ALL, b"finishReason", b"blockReason"),
+    ),
 }
 
 

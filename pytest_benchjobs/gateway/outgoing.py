@@ -6,6 +6,7 @@ and with each key once, so that all who read it see the same model.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 from collections.abc import Iterator, Mapping
@@ -84,23 +85,24 @@ class Outgoing:
         """It is for the model the trial is about, not for another one the agent chose."""
         self.rate = _rate(asked)
         """Name of the rate it is charged at, if that is dearer than usual."""
-        self.content = b"" if call.method == "GET" else _written(asked)
+        self.content = b"" if call.method == "GET" else _written(asked, body.isascii())
         """To be sent."""
-        self.with_usage = _with_usage(asked) if call.kind is Kind.CHAT else None
+        self.with_usage = _with_usage(asked, self.content) if call.kind is Kind.CHAT else None
         """The same, with a wish to hear what it used, where an answer would not say so."""
-        self.refers_elsewhere = _refers_elsewhere(asked)
-        """The prompt is longer than what is sent of it: the endpoint has a part already, or gets it somewhere."""
-        self._longest_answer = _longest_answer(asked)
+
+    def refers_elsewhere(self) -> bool:
+        """True if the prompt is longer than what is sent of it: the endpoint has a part, or gets it somewhere."""
+        return _refers_elsewhere(self._asked())
 
     def most(self, provider: str, prices: Prices) -> tuple[int, float | None]:
         """Tokens it can have used at most, and USD, if it is not known what it used; None: no price is known.
 
         No token is shorter than a byte.
         """
-        sent = len(self.content)
-        if self.refers_elsewhere:
+        asked, sent = self._asked(), len(self.content)
+        if _refers_elsewhere(asked):
             sent = max(sent, _LONGEST_PROMPT)
-        back = self._longest_answer
+        back = _longest_answer(asked)
         costs = [
             prices.cost(provider, at_rate(self.model or "", self.rate), tokens)
             for tokens in (
@@ -110,6 +112,11 @@ class Outgoing:
             )
         ]
         return sent + back, max((cost for cost in costs if cost is not None), default=None)
+
+    def _asked(self) -> dict[str, Any]:
+        # Few calls fail, so it is cheaper to parse their bodies again than to look through all.
+        asked: dict[str, Any] = json.loads(self.content or b"{}")
+        return asked
 
 
 def _rate(asked: Mapping[str, Any]) -> str | None:
@@ -141,21 +148,25 @@ def _longest_answer(asked: Mapping[str, Any]) -> int:
     return length * max(times)
 
 
-def _with_usage(asked: Mapping[str, Any]) -> bytes | None:
+def _with_usage(asked: dict[str, Any], content: bytes) -> bytes | None:
     """Servers read more than `true` as true, and not the same: to them, too, usage is asked for in one clear word."""
     options = asked.get("stream_options")
     options = options if isinstance(options, dict) else {}
     if asked.get("stream") in (None, False) or options.get("include_usage") is True:
         return None
-    return _written({**asked, "stream_options": {**options, "include_usage": True}})
+    wish = {"stream_options": {**options, "include_usage": True}}
+    if "stream_options" in asked:
+        return _written(asked | wish, content.isascii())
+    return content[:-1] + b"," + _written(wish, ascii_only=True)[1:]
 
 
-def _written(asked: Mapping[str, Any]) -> bytes:
+def _written(asked: Mapping[str, Any], ascii_only: bool) -> bytes:
     try:
-        try:
-            return json.dumps(asked, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
-        except UnicodeEncodeError:  # half of a pair, which JSON may have and UTF-8 may not
-            return json.dumps(asked, allow_nan=False, separators=(",", ":")).encode()
+        if not ascii_only:
+            # Half of a pair, which JSON may have and UTF-8 may not, is written in ASCII.
+            with contextlib.suppress(UnicodeEncodeError):
+                return _UTF_8.encode(asked).encode()
+        return _ASCII.encode(asked).encode()
     except (ValueError, RecursionError):
         raise Unsendable("the body has a number that is too large, or is nested too deeply") from None
 
@@ -174,14 +185,21 @@ def headers(given: CIMultiDictProxy[str], *, body: bool) -> CIMultiDict[str]:
     return kept
 
 
-def _parsed(body: bytes) -> dict[str, Any]:
-    def refuse(constant: str) -> None:
-        raise Unsendable(f"{constant} is no JSON")
+def _refuse(constant: str) -> None:
+    raise Unsendable(f"{constant} is no JSON")
 
-    if sum(body.count(mark) for mark in (b",", b"[", b"{")) > _MOST_VALUES:
+
+# Those of `json.loads` and `json.dumps` are made for each call of them; what is ASCII is written twice as fast.
+_READER = json.JSONDecoder(parse_constant=_refuse)
+_ASCII = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+_UTF_8 = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _parsed(body: bytes) -> dict[str, Any]:
+    if len(body) > _MOST_VALUES and sum(body.count(mark) for mark in (b",", b"[", b"{")) > _MOST_VALUES:
         raise Unsendable(f"the body has more than {_MOST_VALUES} values")
     try:
-        asked = json.loads(body, parse_constant=refuse)
+        asked = _READER.decode(body.decode(json.detect_encoding(body), "surrogatepass"))
     except Unsendable:
         raise
     except RecursionError:

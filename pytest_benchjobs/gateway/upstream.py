@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import functools
 import itertools
 import random
 import time
 import urllib.request
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from typing import TypeVar
 
 import aiohttp
 import yarl
@@ -42,6 +42,9 @@ _DROPPED = frozenset(
 )
 
 
+_Begun = TypeVar("_Begun")
+
+
 class Cut(Exception):
     """The answer broke off."""
 
@@ -62,8 +65,8 @@ class Pulse:
         self._timer: asyncio.TimerHandle | None = None
 
     def beat(self, size: int) -> None:
-        """So many bytes came."""
-        now = time.monotonic()
+        """So many bytes came with the end of the last wait."""
+        now = self._left
         if now - self._window > _AT_ONCE:
             self._window, self._recent = now, 0
         self._recent += size
@@ -77,9 +80,8 @@ class Pulse:
         """Seconds of waiting since the last sign of life, or since it was asked."""
         return (time.monotonic() if self._waiting else self._left) - self._lively
 
-    @contextlib.asynccontextmanager
-    async def limit(self) -> AsyncIterator[None]:
-        """Wait for the endpoint, and give it up when that takes too long.
+    async def limit(self, asked: Awaitable[_Begun]) -> _Begun:
+        """Wait for the endpoint to begin its answer, and give it up when that takes too long.
 
         Raises:
             TimeoutError: it did; says how long.
@@ -87,7 +89,7 @@ class Pulse:
         self._wait()
         try:
             async with asyncio.timeout(max(self._rest(), 0.0)) as timeout:
-                yield
+                return await asked
         except TimeoutError:
             if not timeout.expired():
                 raise
@@ -235,10 +237,11 @@ class Asking:
         response: Response | None = None
         answer: Answer | None = None
         try:
-            async with pulse.limit():
-                response = await self._connections.request(
+            response = await pulse.limit(
+                self._connections.request(
                     self._call.method, self._url, body, self._headers, self._note_sent, self._proxy
                 )
+            )
             self.sent = response.status < 300
             pulse.watch(response.content)
             answer = await (self._refusal if response.status >= 300 else self._begun)(response, pulse)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import json
 import re
 import urllib.parse
@@ -75,6 +76,7 @@ _VALUE = re.compile(r"[A-Za-z0-9._:@+/=~-]{1,500}")
 _ANSWERS = frozenset({"sse", "json"})
 
 
+@functools.lru_cache(maxsize=64)
 def recognise(method: str, target: str) -> Call | None:
     """The call of a request line; None for everything that is not passed on."""
     path, _, query = target.partition("?")

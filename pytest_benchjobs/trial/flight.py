@@ -104,6 +104,8 @@ class Flight(Generic[Ticket]):
         """Something has changed. No `Event`: where Ctrl-C interrupts its Python code, its lock stays locked."""
         self._stopping = False
         self._in_flight = 0
+        self._quick: dict[int, float] = {}
+        """Tokens of threads that go from one instant trial to the next, and when that began."""
         self._threads = 0
         self._idle = 0
         self._next_for_idle: queue.SimpleQueue[_Launch[Ticket] | None] = queue.SimpleQueue()
@@ -162,8 +164,8 @@ class Flight(Generic[Ticket]):
     def _dispatch(self) -> None:
         while not self._stopping:
             with self._lock:
-                hungry = bool(self._waiting)
-            token = self._tokens.take() if hungry else None
+                hungry, enough = bool(self._waiting), self._is_enough()
+            token = self._tokens.take() if hungry and not enough else None
             if token is None:
                 self._rest(_TOKEN_POLL if hungry else None)
                 continue
@@ -201,6 +203,14 @@ class Flight(Generic[Ticket]):
         self._in_flight += 1
         return self._waiting.popleft(), cancellation, token
 
+    def _is_enough(self) -> bool:
+        """Tell whether another thread would only take pytest's turns at the interpreter. Call with the lock held.
+
+        So it is where a thread goes from one instant trial to the next, and pytest lags behind with its reports.
+        """
+        soon = time.monotonic() - _INSTANT
+        return not self._landed.empty() and any(began > soon for began in self._quick.values())
+
     def _launch(self, launch: _Launch[Ticket]) -> None:
         """Give it to a thread that has nothing to do, or else to a new one: starting one takes 100 us."""
         with self._lock:
@@ -226,9 +236,11 @@ class Flight(Generic[Ticket]):
         except BaseException as error:
             result = error
         following = None
-        if time.monotonic() - started < _INSTANT and not self._stopping:
-            with self._lock:
-                following = self._take(token)
+        instant = time.monotonic() - started < _INSTANT and not self._stopping
+        with self._lock:
+            self._quick.pop(token, None)
+            if instant and not self._is_enough() and (following := self._take(token)) is not None:
+                self._quick[token] = time.monotonic()
         if following is None:
             self._tokens.give_back(token)
         with self._lock:

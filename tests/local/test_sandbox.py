@@ -116,6 +116,13 @@ def test_what_is_on_this_machine_and_none_of_its_business(start: Start, tmp_path
     assert (result.exit_status, "canary" in out) == (1, False)
     _, out = sh(sandbox, "cat /etc/passwd /etc/shadow 2>/dev/null | cut -d: -f1")
     assert out.split() == ["root", "nobody"]
+    # What everybody may read of the settings of this machine is there.
+    _, out = sh(sandbox, "cat /etc/nsswitch.conf /etc/services 2>/dev/null | cksum; ls /etc | wc -l")
+    settings = b"".join(
+        path.read_bytes() for path in map(Path, ("/etc/nsswitch.conf", "/etc/services")) if path.is_file()
+    )
+    sum_ = subprocess.run(["cksum"], input=settings, capture_output=True, check=True).stdout.decode()
+    assert out.split()[:2] == sum_.split()
     _, out = sh(sandbox, "ls -d /proc/[0-9]* | wc -l")
     assert int(out) < 10
 

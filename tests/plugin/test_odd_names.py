@@ -58,7 +58,9 @@ def test_no_name_of_a_directory_is_a_line_of_its_own(
     bench: Bench, odd: str, options: tuple[str, ...]
 ) -> None:
     result = bench.run(*options)
-    assert "solved[oracle]" in said(result) or not {"-v", "-rA", "--co"} & set(options)
+    # A job whose time is up may end before its first trial does.
+    listed = {"-v", "-rA", "--co"} & set(options) and "--bench-job-timeout" not in options
+    assert "solved[oracle]" in said(result) or not listed
     assert OWNED.findall(said(result)) == []
     assert "\x1b[31m/" not in said(result)
 

@@ -567,7 +567,10 @@ def test_a_typed_ini_file_is_blamed_the_same(bench: Bench) -> None:
 def test_a_secret_does_not_travel_as_a_parameter(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.toy()
     monkeypatch.setenv("MY_SECRET", "s3cret-value")
-    said = refused(bench, "--bench-secret", "KEY=MY_SECRET", "--bench-param", "key=s3cret-value")
+    params = ("--bench-param", "key=s3cret-value", "--bench-param", "other=1")
+    agents = ("--bench-agent", "oracle", "--bench-agent", "nop:m,mode=fast")
+    for more in ((), agents):
+        said = refused(bench, "--bench-secret", "KEY=MY_SECRET", *params, *more)
     assert said == "--bench-param: it holds the value of the secret KEY, and would be in every report"
 
 

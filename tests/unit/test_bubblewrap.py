@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from pytest_benchjobs.model.errors import EngineUnavailable
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.scenario import Environment, FreshContainer, HealthCheck, Scenario, ScorerSpec
-from pytest_benchjobs.sandbox.bubblewrap import machine
+from pytest_benchjobs.sandbox.bubblewrap import machine, provider
 from pytest_benchjobs.sandbox.bubblewrap.fitness import incompatibility, not_enforced
 
 JOB = JobConfig(directory=Path("reports"))
@@ -97,3 +98,16 @@ def test_another_release_of_the_system_is_another_image(
     assert all(len(one) == 64 for one in found)
     second.write_text("VERSION_ID=14")
     assert machine.release() == found[-1]
+
+
+def test_the_program_is_the_one_on_the_path_and_where_there_is_none_that_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(provider.shutil, "which", lambda name: f"/opt/{name}")
+    assert provider._bwrap() == "/opt/bwrap"
+    monkeypatch.setattr(provider.shutil, "which", lambda _: None)
+    with pytest.raises(EngineUnavailable, match="the program bwrap is not here"):
+        provider._bwrap()
+    monkeypatch.setattr(provider.sys, "platform", "darwin")
+    with pytest.raises(EngineUnavailable, match="need Linux"):
+        provider._bwrap()

@@ -577,6 +577,25 @@ class TestGithubFiles:
         for left in ((), (cost,), (rule_report(change=None),)):
             assert outputs(record(tmp_path), [], gate_report(rules=left), 0)["delta"] == ""
 
+    @pytest.mark.parametrize(
+        ("kept", "ends"),
+        [
+            ("<details>\na\n", True),
+            ("<details>\na\n</details>\nb\n", False),
+            ("a\n", False),
+            ("<details>\na\n</details>\n<details>\nb\n", True),
+            ("<details>\n<details>\nb\n", True),
+        ],
+    )
+    def test_what_is_cut_leaves_nothing_open(self, kept: str, ends: bool) -> None:
+        whole = kept + "x" * 500
+        cut = fitted(whole, len(kept) + 100)
+        assert cut.startswith(kept)
+        assert cut.removeprefix(kept).startswith("\n</details>\n") is ends
+        assert cut.endswith("see `summary.md` of the job.\n")
+        assert fitted(whole, len(whole)) == whole
+        assert fitted(whole, len(whole) - 1) == cut
+
     def test_other_systems_are_told_nothing_by_lines(self, tmp_path: Path) -> None:
         assert told(Host(Ci.GITLAB, tmp_path), gate=gate_report()) == ([], [])
 

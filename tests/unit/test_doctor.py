@@ -22,7 +22,7 @@ from pytest_benchjobs.model.job import JobStatus
 from pytest_benchjobs.report.documents import schema_of
 from pytest_benchjobs.report.documents.machine import Finding, Health
 from pytest_benchjobs.sandbox.docker.engine import Engine
-from pytest_benchjobs.sandbox.docker.health import EngineFacts
+from pytest_benchjobs.sandbox.docker.health import EngineFacts, _seconds
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.settings.secret_store import SecretStore
 from pytest_benchjobs.store.bundle import JobBundle
@@ -349,3 +349,10 @@ def test_a_far_engine_that_went_away_says_what_to_start(monkeypatch: pytest.Monk
     with pytest.raises(EngineUnavailable, match="no Docker Engine answers at tcp://127"):
         engine.check()
     engine.close()
+
+
+def test_the_clock_of_the_engine_is_read_with_its_zone_and_nanoseconds() -> None:
+    assert _seconds("1970-01-01T00:01:00.123456789Z", 7.0) == pytest.approx(60.123456)
+    assert _seconds("1970-01-01T01:01:00+01:00", 7.0) == 60
+    for nothing in ("", "soon"):
+        assert _seconds(nothing, 7.0) == 7.0

@@ -116,6 +116,41 @@ def test_what_was_withdrawn_never_starts(flight: Flight[int], runs: Runs) -> Non
     assert len(runs.started) == 3
 
 
+def test_instant_trials_that_pytest_lags_behind_run_one_after_another(tmp_path: Path) -> None:
+    lock, now, ended = threading.Lock(), set[int](), list[int]()
+    beside_it: list[int] = []
+
+    def run(number: int, _cancellation: Cancellation) -> TrialResult:
+        with lock:
+            now.add(number)
+        time.sleep(0.001)  # others have every chance to begin
+        with lock:
+            now.remove(number)
+            beside_it.append(len(now))
+            ended.append(number)
+        return _result(number)
+
+    flight = Flight(run, Tokens(tmp_path / "tokens", 8))
+    for number in range(200):
+        flight.submit(number)
+    _until(lambda: len(ended) == 200)
+    flight.close()
+
+    assert set(beside_it[50:]) == {0}
+
+
+def test_a_long_trial_that_follows_instant_ones_keeps_no_other_waiting(tmp_path: Path, runs: Runs) -> None:
+    def run(number: int, cancellation: Cancellation) -> TrialResult:
+        return _result(number) if number < 5 else runs(number, cancellation)
+
+    flight = Flight(run, Tokens(tmp_path / "tokens", 4))
+    for number in range(9):
+        flight.submit(number)
+    _until(lambda: runs.now == 4)  # and the results of the instant ones wait to be read
+    runs.let_go.set()
+    flight.close()
+
+
 @pytest.mark.parametrize("error", [MemoryError(), SystemExit(1), RuntimeError("bug")])
 def test_a_run_that_raises_gives_its_token_back_and_is_heard_of(tmp_path: Path, error: BaseException) -> None:
     def run(number: int, cancellation: Cancellation) -> TrialResult:

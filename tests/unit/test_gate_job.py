@@ -407,6 +407,25 @@ def test_what_was_taken_over_counts_unless_its_job_is_pooled_as_well() -> None:
     assert _scores(("now", [taken, ran._replace(attempt=2)]), ("before", [ran])) == [(1.0, 1.0)]
 
 
+def test_each_attempt_counts_for_what_it_is_whatever_the_others_are() -> None:
+    (ran,) = rows([1.0])
+    ran = ran._replace(seconds=3.0, cost_usd=0.5, input_tokens=5, output_tokens=2)
+    kinds = [
+        ran._replace(outcome="error", score=None),
+        ran._replace(reused="gone"),
+        ran._replace(rescored="before", seconds=1.0),
+        ran._replace(cost_usd=None, seconds=2.0),
+        ran._replace(input_tokens=None, seconds=4.0),
+        ran,
+    ]
+    for turn in range(len(kinds)):
+        listed = [*kinds[turn:], *kinds[:turn]]
+        (cell,) = side("x", [("now", listed)]).cells.values()
+        assert (cell.scores, cell.passed, cell.errors) == ((1.0,) * 5, 5, 1)
+        assert sorted(cell.seconds) == [1.0, 2.0, 3.0, 4.0]
+        assert (cell.costs, cell.tokens) == ((0.5, 0.5), (7, 7))
+
+
 def test_attempts_at_another_task_than_the_latest_are_left_out() -> None:
     (ran,) = rows([1.0])
     (other,) = rows([0.0])

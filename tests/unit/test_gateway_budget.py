@@ -92,6 +92,20 @@ def test_the_next_try_of_a_trial_goes_on_where_the_last_one_ended() -> None:
     assert second.reached() == "the trial's limit of 3 calls is reached"
 
 
+def test_one_call_of_an_earlier_try_is_enough_to_carry_and_none_is_not() -> None:
+    for calls, carries in (
+        ((), False),
+        (((CALL, 0.5),), True),
+        (((Tokens(), None, Doubt(1, 10, 0.1)),), True),
+    ):
+        first, second = _trial(), _trial()
+        for call in calls:
+            first.add(*call)
+        second.carry(first.carried())
+        assert second.carries is carries
+        assert not first.carries
+
+
 @pytest.mark.parametrize(
     ("limits", "words"),
     [

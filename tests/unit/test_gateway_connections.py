@@ -428,7 +428,7 @@ class Line:
 
     def __init__(self, tls: object) -> None:
         self.transport = self
-        self.open, self.paused, self._tls = True, False, tls
+        self.open, self.kept, self._tls = True, False, tls
 
     def data_received(self, data: bytes) -> None: ...
 
@@ -437,9 +437,6 @@ class Line:
 
     def get_extra_info(self, name: str) -> object:
         return self._tls if name == "ssl_object" else None
-
-    def pause_reading(self) -> None:
-        self.paused = True
 
     def close(self) -> None:
         self.open = False
@@ -454,4 +451,4 @@ def test_a_connection_that_has_read_ahead_is_not_kept(tls: object, kept: bool) -
         return line
 
     line = asyncio.run(keep())
-    assert (line.open, line.paused) == (kept, kept)
+    assert (line.open, line.kept) == (kept, kept)

@@ -299,8 +299,10 @@ def test_what_drips_is_silent_and_what_pings_is_not_given_up(monkeypatch: pytest
     pulse = Pulse(silence=900, longest=3600)
 
     async def reads(seconds: float, size: int) -> None:
-        async with pulse.limit():
+        async def wait() -> None:
             now[0] += seconds
+
+        await pulse.limit(wait())
         pulse.beat(size)
 
     async def drip() -> None:

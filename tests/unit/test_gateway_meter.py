@@ -310,3 +310,34 @@ def test_a_line_may_do_without_a_space(beginning: str) -> None:
     meter.feed(f'{beginning}{{"model":"m","usage":{{"prompt_tokens":7}}}}\n\n{beginning}[DONE]\n'.encode())
     reading = meter.finish()
     assert (reading.model, reading.raw, reading.finished) == ("m", {"prompt_tokens": 7}, True)
+
+
+@pytest.mark.parametrize("separators", [(",", ":"), (", ", ": ")])
+@pytest.mark.parametrize(
+    ("kind", "event"),
+    [
+        (Kind.MESSAGES, {"type": "message_stop"}),
+        (Kind.MESSAGES, {"type": "message_delta", "delta": {"stop_reason": "refusal"}}),
+        (Kind.MESSAGES, {"usage": {"output_tokens": 1}}),
+        (Kind.CHAT, {"choices": [{"finish_reason": "stop"}]}),
+        (Kind.CHAT, {"choices": [{"finish_reason": "content_filter"}]}),
+        (Kind.CHAT, {"choices": [{"delta": {"refusal": "no"}}]}),
+        (Kind.CHAT, {"x_groq": {"usage": {"prompt_tokens": 1}}}),
+        (Kind.RESPONSES, {"type": "response.completed"}),
+        (Kind.RESPONSES, {"type": "response.failed"}),
+        (Kind.RESPONSES, {"type": "response.incomplete"}),
+        (Kind.RESPONSES, {"response": {"incomplete_details": {"reason": "content_filter"}}}),
+        (Kind.RESPONSES, {"type": "response.refusal.delta", "delta": "no"}),
+        (Kind.RESPONSES, {"type": "error", "message": "broken"}),
+        (Kind.GENERATE, {"candidates": [{"finishReason": "STOP"}]}),
+        (Kind.GENERATE, {"candidates": [{"finishReason": "SAFETY"}]}),
+        (Kind.GENERATE, {"promptFeedback": {"blockReason": "SAFETY"}}),
+    ],
+)
+def test_an_event_that_tells_something_is_read(
+    kind: Kind, event: dict[str, Any], separators: tuple[str, str]
+) -> None:
+    reader = Meter(kind, True)
+    reader.reading.model = "m-1"
+    reader.feed(b"data: " + json.dumps(event, separators=separators).encode() + b"\n\n")
+    assert reader.finish() != Reading(model="m-1")

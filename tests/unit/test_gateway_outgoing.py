@@ -94,7 +94,7 @@ def test_an_answer_can_be_as_long_as_was_asked_for_each_time(body: dict[str, Any
 )
 def test_what_a_call_can_use_is_bounded_by_what_it_refers_to(body: dict[str, Any], elsewhere: bool) -> None:
     call = _outgoing(max_tokens=1, **body)
-    assert call.refers_elsewhere is elsewhere
+    assert call.refers_elsewhere() is elsewhere
     tokens, _ = call.most("openai", load_prices())
     # A prompt of which a part is elsewhere is as long as prompts get.
     assert tokens == 1 + (1_000_000 if elsewhere else len(call.content))

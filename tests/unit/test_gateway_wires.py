@@ -92,5 +92,8 @@ def test_each_wire_says_errors_in_its_own_way() -> None:
     assert json.loads(error_body("google", 404, "no")) == {
         "error": {"code": 404, "message": "no", "status": "NOT_FOUND"}
     }
+    # What OpenAI's own client takes for worth another try.
+    for status, kind in ((499, "invalid_request_error"), (500, "server_error"), (503, "server_error")):
+        assert json.loads(error_body("openai", status, "no"))["error"]["type"] == kind
     assert wire_of("/google/what") == "google"
     assert wire_of("/what") is None

@@ -235,6 +235,18 @@ def test_a_job_that_died_here_is_finished_by_what_ended_elsewhere(
     assert (row.status, row.trials) == ("completed", 2)
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "planned"), [(2, 3, 3), (3, 2, 3), (None, 2, 2), (2, None, 2), (None, None, None)]
+)
+def test_a_job_that_was_brought_up_to_date_had_planned_what_either_had(
+    there: Path, here: Path, merging: Merge, ours: int | None, theirs: int | None, planned: int | None
+) -> None:
+    bundle = make(here, made("a"), finished_at=NOW, planned=ours)
+    source = make(there, made("a"), made("b"), finished_at=NOW + SECOND, planned=theirs)
+    assert merging.bring_in(source.root).action == "updated"
+    assert bundle.read().planned == planned
+
+
 @pytest.mark.parametrize("status", [JobStatus.INITIALIZING, JobStatus.RUNNING])
 def test_a_job_that_still_runs_elsewhere_is_refused(
     there: Path, here: Path, history: History, merging: Merge, status: JobStatus

@@ -248,10 +248,10 @@ def test_rules_that_are_here_go_and_so_do_those_nobody_can_see(
 
 
 def test_a_network_that_somebody_took_meanwhile_stays() -> None:
-    engine = Engine(_network("n"), _network("m"))
-    engine.refusals = [_refusal("network n has active endpoints")]
+    engine = Engine(_network("a"), _network("b"))
+    engine.refusals = [_refusal("network a has active endpoints")]
     assert _removed(engine) == 1
-    assert engine.removed == ["m"]
+    assert engine.removed == ["b"]
 
 
 ROUTES = """Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT

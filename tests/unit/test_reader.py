@@ -241,6 +241,23 @@ def test_sums_may_rest_while_a_job_runs_and_are_exact_when_it_ends(history: Hist
         assert reader.runs("other")[0].trials == 1
 
 
+def test_sums_rest_for_a_multiple_of_the_time_they_took(
+    history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("pytest_benchjobs.store.history.time.monotonic", lambda: clock[0])
+    save(history, JOB, made("a"))
+    summed = history._sum_up
+    monkeypatch.setattr(history, "_sum_up", lambda job: (summed(job), clock.insert(0, clock[0] + 0.5)))
+    history.save_trials([made("b")])
+    began = clock[0]
+    # At most a part in twenty of the time is spent on it.
+    for later, trials in ((9.0, 2), (11.0, 4)):
+        clock.insert(0, began + later)
+        history.save_trials([made(f"at-{trials}")])
+        assert history.runs(JOB)[0].trials == trials
+
+
 def test_runs_are_numbered_by_time_once_a_job_has_ended_and_when_it_is_read_anew(
     history: History, tmp_path: Path
 ) -> None:

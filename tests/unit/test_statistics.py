@@ -652,6 +652,18 @@ def test_the_detectable_drop_is_where_the_test_finds_it_with_the_power_asked_for
     assert drop == pytest.approx(expected + step, rel=1e-6)
 
 
+@pytest.mark.parametrize("power", [0.55, 0.8, 0.99])
+def test_amounts_that_vary_have_a_detectable_rise_at_every_power(power: float) -> None:
+    chance = random.Random(7)
+    spent = [[[chance.random() for _ in range(4)] for _ in range(30)] for _ in range(2)]
+    found = ours.detectable_drop(*spent, power=power, scores=False)
+    assert found is not None
+    # Of amounts the error of the difference is all that matters, but for what the test sees of the rise itself.
+    error = math.sqrt(sum(numpy.var(some, ddof=1) for side in spent for some in side) / 60 / 2 / 30)
+    z = scipy.stats.norm.ppf(0.95) + scipy.stats.norm.ppf(power) + 0.5 / math.sqrt(30)
+    assert z * error <= found <= 1.1 * z * error
+
+
 def test_a_part_of_many_deals_is_counted_only_where_that_is_quick() -> None:
     # Both ways to the same p: by the counted polynomial and half by half.
     parts = [
@@ -686,3 +698,37 @@ def test_the_largest_common_unit_of_all_amounts_is_found(
     parts = [shuffling.Scored((0.0, amount), 1, amount) for amount in amounts]
     found = shuffling._unit(parts)
     assert found is None if unit is None else found == pytest.approx(unit, rel=1e-12)
+
+
+def _one_of_sixteen(n: int, seen: int) -> list[shuffling.Part]:
+    """So many scenarios that passed once in fifteen attempts before and one now; in so many of them now."""
+    kinds = [([0.0] * 14 + [1.0], [0.0]), ([0.0] * 15, [1.0])]
+    return [part for place in range(n) if (part := shuffling.dealt(*kinds[place < seen])) is not None]
+
+
+@pytest.mark.parametrize("n", [1500, 3000])
+@pytest.mark.parametrize("off", [-2.0, -1.0, 0.0, 0.7, 2.0])
+def test_the_expansion_is_that_of_a_binomial_where_all_parts_are_alike(n: int, off: float) -> None:
+    seen = round(n / 16 + off * math.sqrt(n * 15 / 256))
+    parts = _one_of_sixteen(n, seen)
+    found = shuffling._expanded(parts, shuffling._unit(parts), 20_000)
+    theirs = scipy.stats.binom(n, 1 / 16)
+    assert found == pytest.approx((theirs.cdf(seen), theirs.sf(seen - 1)), abs=3e-4)
+
+
+@pytest.mark.parametrize(("n", "near"), [(100, False), (200, False), (1000, False), (1500, True)])
+def test_a_sum_that_is_skewed_is_not_taken_for_nearly_normal(n: int, near: bool) -> None:
+    # (1 - 2/16) / sqrt(15) * 4 of skewness for each part, over the root of their number: 0.1 at some 1,307.
+    parts = _one_of_sixteen(n, 5)
+    assert (shuffling._expanded(parts, shuffling._unit(parts), 20_000) is not None) is near
+
+
+@pytest.mark.parametrize(("n", "drawn"), [(3, 1), (4, 3), (5, 4), (7, 5), (8, 4), (9, 7)])
+def test_moments_of_parts_of_many_attempts_are_those_of_all_their_deals(n: int, drawn: int) -> None:
+    chance = random.Random(n)
+    scores = [chance.random() for _ in range(n)]
+    part = shuffling.dealt(scores[drawn:], scores[:drawn])
+    assert isinstance(part, shuffling.Scored)
+    sums = numpy.array([math.fsum(some) for some in itertools.combinations(part.gains, drawn)])
+    expected = [sums.mean(), *(scipy.stats.moment(sums, order) for order in (2, 3, 4))]
+    assert shuffling._moments(part) == pytest.approx(expected, rel=1e-9, abs=1e-12)

@@ -29,7 +29,7 @@ from pytest_benchjobs.model.errors import (
     ScorerTimeout,
     Ungradable,
 )
-from pytest_benchjobs.model.job import JobConfig
+from pytest_benchjobs.model.job import JobConfig, Keep
 from pytest_benchjobs.model.result import Outcome, TrialResult
 from pytest_benchjobs.model.scenario import (
     ArtifactSpec,
@@ -1294,6 +1294,25 @@ class _Left:
 
 def _end(sandbox: _Left, grading: str, **options: Any) -> Ended:
     return end_agent(sandbox, Grading(grading), **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("keep", "agent", "kept"),
+    [
+        (Keep.NEVER, "command:true", False),
+        (Keep.FAILED, SOLVE, False),
+        (Keep.FAILED, "command:true", True),
+        (Keep.ALWAYS, SOLVE, True),
+    ],
+)
+def test_what_is_kept_is_what_the_job_asked_for_and_nothing_else_is_left(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: Keep, agent: str, *, kept: bool
+) -> None:
+    monkeypatch.setenv("BENCHJOBS_FAKE_KEPT", str(tmp_path / "kept"))
+    bench.config["keep"] = keep
+    result = bench.run(agent)
+    assert [one.reference for one in bench.provider.kept()] == ([result.kept] if kept else [])
+    assert (result.kept is not None) is kept
 
 
 def test_how_an_agent_ends_depends_on_the_grading_and_on_how_much_it_left() -> None:
