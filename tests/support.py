@@ -14,6 +14,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import junitparser
+import pytest
+
+from pytest_benchjobs.sources.catalogue import find
+from pytest_benchjobs.sources.catalogue.fetching import fetch
 
 from . import forking
 
@@ -52,6 +56,17 @@ def run(directory: Path, *args: str, timeout: float = 600, **env: str) -> subpro
         output, _ = process.communicate()
         raise AssertionError(f"pytest did not end within {timeout} s:\n{output}") from None
     return subprocess.CompletedProcess(process.args, process.returncode, output)
+
+
+def fetched(name: str, directory: Path) -> str:
+    """Fetch a benchmark from `given` below a directory into a cache below it; returns the cache."""
+    cache = str(directory / "cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BENCHJOBS_CACHE", cache)
+        entry = find(name)
+        assert entry is not None
+        fetch(entry, lambda *_: None, given=directory / "given")
+    return cache
 
 
 def paths(directory: Path, pattern: str) -> list[Path]:

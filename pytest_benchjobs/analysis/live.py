@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from ..model.event import Ended, Event, PhaseBegan, Planned
@@ -96,9 +96,14 @@ class Flying:
 
 
 class Live:
-    """State of a running job. Text from it may be hostile: clean it before a terminal sees it."""
+    """State of a running job. Text from it may be hostile: clean it before a terminal sees it.
 
-    def __init__(self) -> None:
+    Args:
+        agents: Labels of the job's agents, in its order. Those without a trial are left out.
+    """
+
+    def __init__(self, agents: Sequence[str] = ()) -> None:
+        self._order = {label: place for place, label in enumerate(agents)}
         self.all = Tally()
         self.agents: dict[str, Tally] = {}
         """By label, in the order of the job."""
@@ -166,7 +171,15 @@ class Live:
     def _plan(self, event: Planned) -> None:
         self.all.planned = sum(event.agents.values())
         for label, count in event.agents.items():
-            self.agents.setdefault(label, Tally()).planned = count
+            self._of(label).planned = count
+
+    def _of(self, label: str) -> Tally:
+        """Return the tally of an agent, which is made in its place if need be: of two, either may end first."""
+        if label not in self.agents:
+            self.agents[label] = Tally()
+            last = len(self._order)
+            self.agents = dict(sorted(self.agents.items(), key=lambda item: self._order.get(item[0], last)))
+        return self.agents[label]
 
     def _phase(self, event: PhaseBegan) -> None:
         key = clean(event.node_id)
@@ -192,7 +205,7 @@ class Live:
         if before is not None and not flew:
             return False
         counted = self._ended[key] = Counted.of(event)
-        for tally in (self.all, self.agents.setdefault(event.agent, Tally())):
+        for tally in (self.all, self._of(event.agent)):
             if before is not None:
                 tally.count(before, -1)
             tally.count(counted)

@@ -111,7 +111,7 @@ class Following:
         return sum(scenario.verdict not in passed for scenario in judged(self._rows(), self.record.config))
 
     def _begin(self) -> None:
-        self.live = Live()
+        self.live = Live([agent.label for agent in self.record.config.agents])
         self._reader = EventReader(self.bundle.root)
 
     def _read(self) -> None:

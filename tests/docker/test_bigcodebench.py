@@ -12,11 +12,9 @@ import docker
 import docker.errors
 import pytest
 
-from pytest_benchjobs.sources.catalogue import find
-from pytest_benchjobs.sources.catalogue.fetching import fetch
 from pytest_benchjobs.sources.datasets.bigcodebench import IMAGE as OFFICIAL
 from pytest_benchjobs.sources.datasets.bigcodebench import SOLUTION
-from tests.support import IMAGE, results, run
+from tests.support import IMAGE, fetched, results, run
 
 pytestmark = pytest.mark.docker
 
@@ -81,16 +79,12 @@ def run_rows(directory: Path, rows: Sequence[dict[str, Any]], *agents: str, **en
     """Results by agent, of one row."""
     (directory / "given").mkdir()
     (directory / "given" / "rows.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BENCHJOBS_CACHE", str(directory / "cache"))
-        entry = find("bigcodebench")
-        assert entry is not None
-        fetch(entry, lambda *_: None, given=directory / "given")
+    cache = fetched("bigcodebench", directory)
     options = (
         *("--bench=bigcodebench", f"--bench-image-map={OFFICIAL}={TAG}", "--bench-concurrency=4"),
         *(f"--bench-agent={agent}" for agent in agents),
     )
-    said = run(directory, *options, BENCHJOBS_CACHE=str(directory / "cache"), **env).stdout
+    said = run(directory, *options, BENCHJOBS_CACHE=cache, **env).stdout
     found = {
         ":".join(filter(None, (one["agent"]["name"], one["agent"]["model"]))): one
         for one in results(directory)

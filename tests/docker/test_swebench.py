@@ -11,8 +11,7 @@ import docker
 import docker.errors
 import pytest
 
-from pytest_benchjobs.sources.datasets.swebench import prepare
-from tests.support import IMAGE, by_agent, results, run
+from tests.support import IMAGE, by_agent, fetched, results, run
 
 pytestmark = pytest.mark.docker
 
@@ -93,13 +92,10 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 def run_rows(directory: Path, rows: Sequence[dict[str, Any]], *agents: str) -> str:
     """Put rows where those of the catalogue are, and run them; returns what pytest printed."""
-    files = directory / "cache" / "benchmarks" / "swe-bench-verified" / "5" / "files"
-    files.mkdir(parents=True)
     (directory / "given").mkdir()
     (directory / "given" / "rows.json").write_text(json.dumps(rows))
-    prepare(directory / "given", files)
     options = ("--bench=swe-bench-verified", *(f"--bench-agent={agent}" for agent in agents))
-    return run(directory, *options, BENCHJOBS_CACHE=str(directory / "cache")).stdout
+    return run(directory, *options, BENCHJOBS_CACHE=fetched("swe-bench-verified", directory)).stdout
 
 
 def test_the_reference_resolves_and_nothing_does_not(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ import docker
 import docker.errors
 import pytest
 
-from pytest_benchjobs.sources.datasets.swebench_pro import prepare
-from tests.support import IMAGE, by_agent, results, run
+from tests.support import IMAGE, by_agent, fetched, results, run
 
 pytestmark = pytest.mark.docker
 
@@ -84,11 +83,8 @@ def run_instance(directory: Path, commits: tuple[str, str], *agents: str, parser
     }.items():
         (given / name).parent.mkdir(parents=True, exist_ok=True)
         (given / name).write_text(text)
-    files = directory / "cache" / "benchmarks" / "swe-bench-pro" / "2026-02-09" / "files"
-    files.mkdir(parents=True)
-    prepare(given, files)
     options = ("--bench=swe-bench-pro", *(f"--bench-agent={agent}" for agent in agents))
-    return run(directory, *options, BENCHJOBS_CACHE=str(directory / "cache")).stdout
+    return run(directory, *options, BENCHJOBS_CACHE=fetched("swe-bench-pro", directory)).stdout
 
 
 def test_the_reference_resolves_and_nothing_does_not(tmp_path: Path, commits: tuple[str, str]) -> None:

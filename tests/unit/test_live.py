@@ -49,6 +49,13 @@ def live(*events: Planned | PhaseBegan | Ended) -> Live:
     return found
 
 
+def test_agents_are_in_the_order_of_the_job_whichever_ends_first() -> None:
+    found = Live(["oracle", "idle", "nop"])
+    for event in (ended("a", agent="nop"), ended("a", agent="unknown"), ended("a")):
+        found.take(event)
+    assert list(found.agents) == ["oracle", "nop", "unknown"]
+
+
 def test_trials_are_counted_by_agent_and_together() -> None:
     found = live(
         planned(oracle=3, nop=2),
