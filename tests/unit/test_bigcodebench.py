@@ -12,7 +12,14 @@ import pytest
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.scoring.bigcodebench.sanitize import longest_program, sanitize
 from pytest_benchjobs.sources.catalogue import find
-from pytest_benchjobs.sources.datasets.bigcodebench import REPLY, SOLUTION, BigCodeBench, prepare
+from pytest_benchjobs.sources.catalogue.fetching import fetch
+from pytest_benchjobs.sources.datasets.bigcodebench import (
+    REPLY,
+    SOLUTION,
+    BigCodeBench,
+    prepare,
+    prepare_hard,
+)
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "bigcodebench"
 
@@ -74,6 +81,29 @@ def test_a_row_is_a_scenario(tmp_path: Path, name: str) -> None:
     assert scenario.fresh_container.environment.network == "none"
     assert f"`{SOLUTION}`" in scenario.statement_in_container
     assert "`task_func`" in scenario.statement_in_container
+
+
+def test_rows_of_more_than_hard_need_the_list_of_its_ids(tmp_path: Path) -> None:
+    rows = [row(number) for number in range(149)]
+    place = given(tmp_path, *rows)
+    with pytest.raises(InputError, match=r"149 rows are more than the 148 .* hard_ids\.json"):
+        prepare_hard(place, tmp_path)
+    (place / "hard_ids.json").write_text(json.dumps(["BigCodeBench/3"]))
+    prepare_hard(place, tmp_path)
+    assert [ref.id for ref in source("bigcodebench-hard-instruct", tmp_path).refs()] == ["bigcodebench-3"]
+    for name in ("bigcodebench-hard-instruct", "bigcodebench-hard-complete"):
+        assert find(name).prepare.endswith(":prepare_hard")  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", ["mine.jsonl", "mine.jsonl.gz"])
+def test_a_file_of_rows_is_given_by_any_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BENCHJOBS_CACHE", str(tmp_path / "cache"))
+    wanted = find("bigcodebench")
+    assert wanted is not None
+    assert fetch(wanted, lambda _: None, given=given(tmp_path, row(), name=name) / name)
+    assert [ref.id for ref in wanted.sources()[0].refs()] == ["bigcodebench-13"]
 
 
 def test_the_prompts_are_those_of_the_official_harness(tmp_path: Path) -> None:

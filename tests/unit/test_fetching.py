@@ -19,6 +19,7 @@ import pytest
 
 from pytest_benchjobs.model.errors import InfrastructureError, InputError
 from pytest_benchjobs.sources.catalogue import near
+from pytest_benchjobs.sources.catalogue.copying import take
 from pytest_benchjobs.sources.catalogue.download import download
 from pytest_benchjobs.sources.catalogue.entry import Entry, FileOrigin, GitOrigin
 from pytest_benchjobs.sources.catalogue.fetching import fetch
@@ -395,15 +396,192 @@ def test_an_archive_gets_no_further_than_its_directory(
         fetch(entry(), nothing, given=_evil_tar(tmp_path / "evil.tar", change))
 
 
-def test_a_directory_whose_links_lead_out_is_refused(tmp_path: Path) -> None:
-    given = _directory(tmp_path / "given")
+def whole(**changes: Any) -> Entry:
+    """An entry of all of a repository."""
+    return entry(files=[], git={"repository": "https://example.org/x", "commit": "0" * 40}, **changes)
+
+
+def names(wanted: Entry) -> list[str]:
+    """Files of a benchmark that was fetched."""
+    return sorted(file.path for file in kept(wanted).files)  # type: ignore[union-attr]
+
+
+def test_a_checkout_whose_links_lead_out_is_refused(tmp_path: Path) -> None:
+    given = _directory(tmp_path / "given" / "data")
+    (given.parent / ".git").mkdir()
     (given / "key").symlink_to("/etc/hostname")
-    with pytest.raises(InputError, match="link that leads out of it: key"):
-        fetch(
-            entry(files=[], git={"repository": "https://example.org/x", "commit": "0" * 40}),
-            nothing,
-            given=given,
-        )
+    for place in (given, given.parent):
+        with pytest.raises(InputError, match=r"link that leads out of it: .*key") as caught:
+            fetch(whole(), nothing, given=place)
+        assert str(tmp_path / "cache") not in str(caught.value)
+
+
+def test_links_to_files_are_followed_where_the_user_names_them(tmp_path: Path) -> None:
+    """A cache of files by their digests, as of Hugging Face, has links for names."""
+    (tmp_path / "blobs").mkdir()
+    (tmp_path / "blobs" / "0a1b").write_text(ROWS, "utf-8")
+    snapshot = tmp_path / "snapshots" / "main"
+    snapshot.mkdir(parents=True)
+    (snapshot / "test2024.jsonl").symlink_to("../../blobs/0a1b")
+    (snapshot / "again.txt").symlink_to("test2024.jsonl")
+    (tmp_path / "link").symlink_to(snapshot)
+    for given in (snapshot / "test2024.jsonl", snapshot, tmp_path / "link"):
+        for wanted in (entry(), whole()):
+            fetch(wanted, nothing, given=given)
+            assert kept(wanted).scenarios == 30  # type: ignore[union-attr]
+            assert not (wanted.directory / "files" / "test2024.jsonl").is_symlink()
+    assert (whole().directory / "files" / "again.txt").read_text("utf-8") == ROWS
+
+
+def test_a_directory_that_holds_the_cache_is_not_copied_into_itself(tmp_path: Path) -> None:
+    _directory(tmp_path / "given")
+    with pytest.raises(InputError, match="holds the cache that it is to be copied to"):
+        fetch(whole(), nothing, given=tmp_path)
+
+
+def test_the_only_directory_in_what_is_named_keeps_its_name(tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    _directory(given / "python" / "exercises")
+    fetch(whole(), nothing, given=given)
+    assert names(whole()) == ["python/exercises/test2024.jsonl"]
+    packed = tmp_path / "given.tar"
+    with tarfile.open(packed, "w") as tar:
+        tar.add(given, "repository-main")
+    fetch(whole(), nothing, given=packed)
+    assert names(whole()) == ["python/exercises/test2024.jsonl"]
+
+
+def _packed(path: Path, *members: tuple[str, str | bytes]) -> Path:
+    """An archive: of each member the name, and the content of a file or the target of a link."""
+    with tarfile.open(path, "w") as tar:
+        for name, content in members:
+            member = tarfile.TarInfo(name)
+            if isinstance(content, str):
+                member.type, member.linkname = tarfile.SYMTYPE, content
+                tar.addfile(member)
+            else:
+                member.size = len(content)
+                tar.addfile(member, io.BytesIO(content))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ([("d1/d2/d3/a", "../../../z"), ("d1/d2/d3/a/x/made/link", "y")], "what is below a link"),
+        ([("a", "b"), ("a/c", b"")], "holds a file twice: 'a'"),
+        ([("a/b/q", "../.."), ("e", "a/b/q/../evil")], "link that leads out of it: 'e'"),
+        ([("d", "e"), ("d", "f")], "holds a file twice: 'd'"),
+        ([("a", b""), ("a/b/c", b"")], "holds a file twice|cannot be unpacked: Not a directory"),
+        ([("x" * 300, b"")], "cannot be unpacked: File name too long"),
+        ([("loop", "loop/x"), ("a", "loop")], None),
+    ],
+)
+def test_links_of_an_archive_lead_nowhere(
+    members: list[tuple[str, str | bytes]], message: str | None, tmp_path: Path
+) -> None:
+    given = _packed(tmp_path / "evil.tar", ("test2024.jsonl", ROWS.encode()), *members)
+    before = set(tmp_path.parent.iterdir())
+    if message is None:
+        assert fetch(entry(), nothing, given=given)
+    else:
+        with pytest.raises(InputError, match=message) as caught:
+            fetch(entry(), nothing, given=given)
+        assert str(caught.value).startswith(f"{given}: ")
+    assert set(tmp_path.parent.iterdir()) == before
+    assert not list((tmp_path / "cache").rglob("made"))
+
+
+def test_every_member_of_an_archive_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pytest_benchjobs.sources.catalogue.given.MAX_FILES", 3)
+    for number, content in enumerate(("a", b"")):
+        members = [(str(name), content) for name in range(4)]
+        with pytest.raises(InputError, match="holds too much"):
+            fetch(whole(), nothing, given=_packed(tmp_path / f"{number}.tar", *members))
+
+
+def broken(error: Exception) -> Callable[[Path, Path], None]:
+    """A reader of a dataset that meets what it does not expect."""
+
+    def prepare(fetched: Path, directory: Path) -> None:
+        raise error
+
+    return prepare
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (KeyError("expected_output"), "KeyError: 'expected_output'"),
+        (RecursionError("too deep"), "RecursionError: too deep"),
+        (AttributeError("'list' object has no attribute 'get'"), "AttributeError: 'list'"),
+        (IsADirectoryError(21, "Is a directory", "tasks.json"), "Is a directory: tasks.json"),
+    ],
+)
+def test_data_that_cannot_be_read_is_one_error(
+    error: Exception, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.unit.test_fetching.nothing", broken(error))
+    wanted = entry(prepare="tests.unit.test_fetching:nothing")
+    with pytest.raises(InputError) as caught:
+        fetch(wanted, lambda _: None, given=_file(tmp_path / "given"))
+    assert str(caught.value).startswith(f"{tmp_path / 'given'}: is not sums@1: ")
+    assert message in str(caught.value)
+
+
+def test_an_error_of_preparing_names_what_was_given(tmp_path: Path) -> None:
+    wanted = whole(prepare="pytest_benchjobs.sources.datasets.arc_agi_2:prepare")
+    given = tmp_path / "given"
+    (given / "evaluation").mkdir(parents=True)
+    (given / "evaluation" / "0a.json").write_text("[" * 100_000)
+    with pytest.raises(InputError) as caught:
+        fetch(wanted, nothing, given=given)
+    assert "cache" not in str(caught.value).removeprefix(str(given))
+    (given / "evaluation" / "0a.json").write_text("{}")
+    with pytest.raises(InputError, match=r"is not sums@1: evaluation/0a.json: this is no task of ARC"):
+        fetch(wanted, nothing, given=given)
+    (given / "evaluation" / "0a.json").unlink()
+    with pytest.raises(InputError, match=r"is not sums@1: the files: there are no tasks of ARC"):
+        fetch(wanted, nothing, given=given)
+
+
+def test_a_full_disk_and_a_closed_place_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for error, advice in (
+        (OSError(28, "No space left on device"), "Make room there, or"),
+        (PermissionError(13, "Permission denied", "/nowhere"), "Make the place writable, or"),
+    ):
+        monkeypatch.setattr("tests.unit.test_fetching.nothing", broken(error))
+        with pytest.raises(InfrastructureError, match=advice):
+            fetch(
+                entry(prepare="tests.unit.test_fetching:nothing"),
+                lambda _: None,
+                given=_file(tmp_path / "given"),
+            )
+
+
+@pytest.mark.parametrize("name", ["mine.jsonl", "mine.jsonl.gz", "v9.parquet"])
+def test_rows_in_another_form_keep_their_name_where_the_entry_takes_them(name: str, tmp_path: Path) -> None:
+    wanted = entry(
+        files=[{"name": "rows.parquet", "sha256": "0" * 64, "url": "https://example.org/long-name.parquet"}],
+        prepare="tests.unit.test_fetching:note",
+        other_rows=[".parquet", ".jsonl", ".jsonl.gz"],
+    )
+    (tmp_path / name).write_text(ROWS, "utf-8")
+    fetch(wanted, nothing, given=tmp_path / name)
+    assert names(wanted) == sorted(["test2024.jsonl", f"{name}.seen"])
+    for other in ("rows.parquet", "long-name.parquet", "download"):
+        (tmp_path / other).write_text(ROWS, "utf-8")
+        with pytest.raises(InputError, match=r"is not rows.parquet of sums@1: its sha256"):
+            fetch(wanted, nothing, given=tmp_path / other)
+
+
+def note(fetched: Path, directory: Path) -> None:
+    """Note the names that were fetched."""
+    (directory / "test2024.jsonl").write_text(ROWS, "utf-8")
+    for path in fetched.iterdir():
+        (directory / f"{path.name}.seen").touch()
 
 
 def test_a_damaged_archive_is_one_error(tmp_path: Path) -> None:
@@ -454,6 +632,45 @@ def test_a_commit_that_is_not_there_is_one_error(repository: tuple[str, str]) ->
         fetch(from_git((repository[0], "1" * 40)), nothing)
     with pytest.raises(InfrastructureError, match="has no eval/nothing"):
         fetch(from_git(repository, paths=["eval/nothing", "eval/data"]), nothing)
+
+
+@pytest.mark.parametrize(
+    ("target", "changes"),
+    [
+        ("{outside}", {"paths": ["tasks"]}),
+        ("../outside", {"placed": {"tasks/test2024.jsonl": "test2024.jsonl"}}),
+        ("eval", {"paths": ["tasks"]}),
+    ],
+)
+def test_a_link_in_a_repository_gets_nothing_of_this_machine(
+    target: str, changes: dict[str, Any], repository: tuple[str, str], tmp_path: Path
+) -> None:
+    outside = _directory(tmp_path / "outside")
+    root = tmp_path / "repository"
+    (root / "tasks").symlink_to(target.format(outside=outside))
+    call = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["add", "--all"], ["commit", "--quiet", "-m", "link"]):
+        subprocess.run([*call, *words], check=True)
+    head = subprocess.run([*call, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    wanted = from_git((repository[0], head.stdout.strip()), **{"paths": [], **changes})
+    with pytest.raises(InfrastructureError, match=r"has a link to elsewhere at tasks|has no tasks"):
+        fetch(wanted, nothing)
+    assert not wanted.directory.exists()
+
+
+def test_nothing_is_copied_through_a_link(tmp_path: Path) -> None:
+    """Of several places that are put into one, the first must not lead the second elsewhere."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a").symlink_to(tmp_path)
+    _directory(tmp_path / "two" / "a")
+    take(tmp_path / "one", tmp_path / "target", "")
+    with pytest.raises(InputError, match="is to be a directory, and is a link"):
+        take(tmp_path / "two", tmp_path / "target", "")
+    with pytest.raises(InputError, match="is to be a directory, and is a link"):
+        take(tmp_path / "two" / "a", tmp_path / "target", "a/b")
+    with pytest.raises(InputError, match="is to be a directory, and is a link"):
+        take(tmp_path / "two" / "a" / "test2024.jsonl", tmp_path / "target", "a/test2024.jsonl")
+    assert not (tmp_path / "test2024.jsonl").exists()
 
 
 def test_a_repository_given_as_a_directory_is_taken_for_its_checkout(

@@ -105,6 +105,8 @@ class Entry(Model):
     """Text for whoever has to get the data themselves: where, and under what terms."""
     git: Annotated[tuple[GitOrigin, ...], BeforeValidator(_several)] = ()
     files: tuple[FileOrigin, ...] = ()
+    other_rows: tuple[Annotated[str, Field(pattern=r"^\.\w")], ...] = ()
+    """Endings of files that the user may give instead of the one of `files`, of any version: `prepare` reads them."""
     exceptions: dict[str, str] = {}
     """Scenarios known to be broken -> the reason."""
     published: dict[str, float] = {}

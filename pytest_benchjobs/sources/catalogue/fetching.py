@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import errno
+import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
-from ...model.errors import InfrastructureError, InputError
+from ...model.errors import BenchError, InfrastructureError, InputError
 from ...system.keeping import beside, locked, put_in_place
 from . import given as users
 from .download import Progress, download
 from .entry import Entry, load
 from .kept import FILES, MANIFEST, KeptBenchmark, listed, recipe, trouble, ways
 from .repository import check_out
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_OF_CONTENT = {
+    errno.ENAMETOOLONG,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ENOENT,
+    errno.EEXIST,
+    errno.ELOOP,
+    errno.EINVAL,
+}
 
 
 def fetch(entry: Entry, on_progress: Progress, *, given: Path | None = None, force: bool = False) -> bool:
@@ -34,9 +49,10 @@ def fetch(entry: Entry, on_progress: Progress, *, given: Path | None = None, for
             _fetch(entry, on_progress, given)
             return True
     except OSError as error:
+        what = "Make room there" if error.errno in _FULL else "Make the place writable"
         raise InfrastructureError(
             f"{entry} cannot be kept in {entry.directory}: {error.strerror or error}. "
-            "Make room there, or name another place in BENCHJOBS_CACHE"
+            f"{what}, or name another place in BENCHJOBS_CACHE"
         ) from None
 
 
@@ -48,15 +64,17 @@ def _fetch(entry: Entry, on_progress: Progress, given: Path | None) -> None:
     # What was fetched when it was interrupted; the lock is ours, so nobody else is at it.
     partial = entry.directory.with_name(f".{entry.directory.name}.partial")
     try:
-        if given is not None:
-            users.place(entry, given, new / "room", raw)
-        else:
-            try:
-                _bring(entry, partial, raw, on_progress)
-            except InfrastructureError as error:
-                own = f"benchjobs benchmarks fetch {entry.name} --from PATH"
-                raise InfrastructureError(f"{entry}: {error}. Where there is no network: {own}") from None
-        _finish(entry, new, on_progress, given)
+        with _naming(entry, new, given):
+            if given is not None:
+                users.place(entry, given, new / "room", raw)
+            else:
+                try:
+                    _bring(entry, partial, raw, on_progress)
+                except InfrastructureError as error:
+                    own = f"benchjobs benchmarks fetch {entry.name} --from PATH"
+                    raise InfrastructureError(f"{entry}: {error}. Where there is no network: {own}") from None
+            found = _prepared(entry, new, on_progress)
+        _keep(entry, new, found, on_progress, given)
     finally:
         shutil.rmtree(new, ignore_errors=True)
     shutil.rmtree(partial, ignore_errors=True)
@@ -74,8 +92,49 @@ def _bring(entry: Entry, partial: Path, raw: Path, on_progress: Progress) -> Non
         shutil.copy2(kept, raw / file.name)
 
 
-def _finish(entry: Entry, new: Path, on_progress: Progress, given: Path | None) -> None:
-    """Prepare what was fetched, see what is in it, and put it in place."""
+@contextlib.contextmanager
+def _naming(entry: Entry, new: Path, given: Path | None) -> Iterator[None]:
+    """Inside, any error of the content names what was given, and no place that is gone when somebody reads it.
+
+    Raises:
+        InputError: what the user gives is not the benchmark.
+        InfrastructureError: the same of what nobody gave.
+        OSError: the cache cannot be written.
+    """
+    try:
+        yield
+    except InputError as error:
+        if given is not None and error.path in (given, given.resolve()):
+            raise InputError(error.message, path=given) from None
+        why = str(error)
+    except OSError as error:
+        # What is read here was written a moment ago: it is the cache that fails, or a name that nobody can have.
+        if error.errno not in _OF_CONTENT:
+            raise
+        why = f"{error.strerror}: {os.fsdecode(error.filename or '')}"
+    except (BenchError, MemoryError):
+        raise
+    except Exception as error:
+        # Readers of datasets, also those of others, meet rows of any form.
+        why = f"cannot be read: {type(error).__name__}: {str(error)[:300]}"
+    else:
+        return
+    for name in ("room", "raw", FILES):
+        place = str(new / name)
+        why = why.replace(f"{place}/", "").replace(place, "the files")
+    if given is None:
+        raise InfrastructureError(f"{entry}: what was fetched is not the benchmark: {why}") from None
+    raise InputError(f"is not {entry}: {why}", path=given) from None
+
+
+def _prepared(entry: Entry, new: Path, on_progress: Progress) -> int:
+    """Prepare what was fetched, and see what is in it; returns the number of scenarios that its sources find.
+
+    Raises:
+        InputError: there is none, or a mistake.
+    """
+    from ..protocol import Unsupported
+
     files = new / FILES
     for _ in listed(new / "raw"):
         pass  # says what must not be in it, before anything reads it
@@ -87,7 +146,19 @@ def _finish(entry: Entry, new: Path, on_progress: Progress, given: Path | None) 
         load(entry.prepare)(new / "raw", files)
         shutil.rmtree(new / "raw")
     shutil.rmtree(new / "room", ignore_errors=True)
-    found = _count(entry, files, given)
+    found = 0
+    for source in entry.sources(files):
+        try:
+            found += len(source.refs())
+        except Unsupported:
+            found += 1
+    if not found:
+        raise InputError("no scenario was found in it")
+    return found
+
+
+def _keep(entry: Entry, new: Path, found: int, on_progress: Progress, given: Path | None) -> None:
+    """Write the record of what was fetched, and put it in place."""
     record = KeptBenchmark(
         name=entry.name,
         version=entry.version,
@@ -98,36 +169,9 @@ def _finish(entry: Entry, new: Path, on_progress: Progress, given: Path | None) 
         given=given is not None,
         fetched_at=datetime.datetime.now(datetime.UTC),
         scenarios=found,
-        files=tuple(listed(files)),
+        files=tuple(listed(new / FILES)),
     )
     (new / MANIFEST).write_text(record.model_dump_json(indent=1), "utf-8")
     put_in_place(new, entry.directory)
     of = "" if found == entry.scenarios else f" of {entry.scenarios}"
     on_progress(f"{entry}: {found}{of} scenarios, {record.bytes / 1e6:.1f} MB in {entry.directory}")
-
-
-def _count(entry: Entry, files: Path, given: Path | None) -> int:
-    """Number of scenarios that its sources find.
-
-    Raises:
-        InputError: there is none, or a mistake.
-        InfrastructureError: the same of what nobody gave.
-    """
-    from ..protocol import Unsupported
-
-    found = 0
-    try:
-        for source in entry.sources(files):
-            try:
-                found += len(source.refs())
-            except Unsupported:
-                found += 1
-        if not found:
-            raise InputError("no scenario was found in it")
-    except InputError as error:
-        # The place is gone by the time that somebody reads of it.
-        message = str(error).replace(f"{files}/", "").replace(str(files), "the files")
-        if given is None:
-            raise InfrastructureError(f"{entry}: what was fetched is not the benchmark: {message}") from None
-        raise InputError(f"is not {entry}: {message}", path=given) from None
-    return found

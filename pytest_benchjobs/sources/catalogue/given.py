@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import itertools
 import lzma
+import os
 import posixpath
-import shutil
 import stat
 import tarfile
 import zipfile
@@ -16,13 +18,15 @@ from typing import IO
 
 from ...model.errors import InputError
 from ...system.keeping import digest
+from .copying import Follow, is_within, never, take
 from .entry import Entry
-from .repository import take
 
 MAX_BYTES = 64 << 30
 MAX_FILES = 500_000
 _CHUNK = 1 << 20
 _BROKEN = (tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError, zipfile.BadZipFile)
+_ITS_DOING = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EINVAL, errno.EILSEQ}
+"""Errors of the operating system that come of the names in an archive."""
 
 
 def place(entry: Entry, given: Path, room: Path, target: Path) -> None:
@@ -32,41 +36,73 @@ def place(entry: Entry, given: Path, room: Path, target: Path) -> None:
         InputError: it cannot be read, holds what it must not, or is not what the entry says.
         OSError: it cannot be written.
     """
-    if not given.exists():
+    # Links on the way to it are the user's own. Its name is the one that the user sees.
+    real = Path(os.path.realpath(given))
+    if not real.exists():
         raise InputError("no such file or directory", path=given)
-    names = {PurePosixPath(file.name).name for file in entry.files}
-    if given.is_file() and given.name not in names and _is_archive(given):
-        room.mkdir(parents=True, exist_ok=True)
-        _unpack(given, room)
-        _take_directory(entry, room, target)
-    elif given.is_dir():
-        _take_directory(entry, given, target)
-    elif len(entry.files) == 1 and not entry.git:
-        # It may have any name.
-        take(given, target, entry.files[0].name)
-    else:
-        take(given, target, given.name)
+    if is_within(target, real):
+        raise InputError("holds the cache that it is to be copied to", path=given)
+    try:
+        _place(entry, given.name, real, room, target)
+    except OSError as error:
+        if error.filename is not None and is_within(Path(os.fsdecode(error.filename)), real):
+            raise InputError(f"cannot be read: {error.strerror}: {error.filename!r}", path=given) from None
+        raise
     _check(entry, given, target)
 
 
-def _take_directory(entry: Entry, given: Path, target: Path) -> None:
+def _place(entry: Entry, given: str, real: Path, room: Path, target: Path) -> None:
+    paths = (path for file in entry.files for path in ((file.name, file.name), (file.url or "", file.name)))
+    named = {PurePosixPath(path).name: name for path, name in paths if path}
+    if real.is_dir():
+        _take_directory(entry, real, target, _follow_from(real), unpacked=False)
+    elif given not in named and _is_archive(real):
+        room.mkdir(parents=True, exist_ok=True)
+        _unpack(real, room)
+        _take_directory(entry, room, target, never, unpacked=True)
+    elif given in named or entry.git or len(entry.files) != 1 or given.endswith(entry.other_rows):
+        take(real, target, named.get(given, given))
+    else:
+        # It may have any name.
+        take(real, target, entry.files[0].name)
+
+
+def _take_directory(entry: Entry, given: Path, target: Path, follow: Follow, *, unpacked: bool) -> None:
     """Take what an origin's checkout would give, where the directory is such a one; else all of it."""
     for top in _tops(given):
         for origin in entry.git:
             if "" not in origin.places and all((top / path).exists() for path in origin.places):
                 for path, name in origin.places.items():
-                    take(top / path, target, name)
+                    take(_own(top / path, given, unpacked=unpacked), target, name, follow)
                 return
         if entry.files and any((top / file.name).is_file() for file in entry.files):
             for file in entry.files:
                 if (top / file.name).is_file():
-                    take(top / file.name, target, file.name)
+                    take(_own(top / file.name, given, unpacked=unpacked), target, file.name, follow)
             return
-    *_, innermost = _tops(given)
-    try:
-        take(innermost, target, "")
-    except shutil.Error as error:
-        raise InputError(f"cannot be copied: {str(error)[:300]}", path=given) from None
+    # Archives of repositories have one directory around all. What the user names is meant as it is.
+    *_, top = itertools.islice(_tops(given), 2 if unpacked else 1)
+    take(top, target, "", follow)
+
+
+def _own(path: Path, top: Path, *, unpacked: bool) -> Path:
+    """Return a path of what is given, if it is no link of somebody else's making.
+
+    Raises:
+        InputError: it is one.
+    """
+    if unpacked and (path.is_symlink() or not is_within(path, top)):
+        raise InputError("is a link, so it is not copied", path=path)
+    return path
+
+
+def _follow_from(directory: Path) -> Follow:
+    """Follow links of a directory that the user names, such as a cache of files by their digests.
+
+    A checkout of a repository is the work of others: there, links have to end inside.
+    """
+    checkout = next((one for one in (directory, *directory.parents) if (one / ".git").exists()), None)
+    return lambda link: checkout is None or is_within(link, checkout)
 
 
 def _tops(directory: Path) -> Iterator[Path]:
@@ -95,35 +131,56 @@ def _is_archive(path: Path) -> bool:
         return tarfile.is_tarfile(path) or zipfile.is_zipfile(path)
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror or error}", path=path) from None
+    except _BROKEN as error:
+        raise InputError(f"is damaged: {error}", path=path) from None
 
 
 def _unpack(archive: Path, target: Path) -> None:
     """Write the files of an archive: nothing outside, no link that leads out, nothing without end."""
     links: list[tuple[str, str]] = []
-    total = count = 0
     try:
-        for name, executable, stream in _members(archive, links):
-            count += 1
-            path = target / _inside(archive, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("xb") as file:
-                while chunk := stream.read(_CHUNK):
-                    total += len(chunk)
-                    if total > MAX_BYTES or count > MAX_FILES:
-                        raise InputError("holds too much", path=archive)
-                    file.write(chunk)
-            path.chmod(0o755 if executable else 0o644)
-    except (*_BROKEN, RuntimeError, NotImplementedError) as error:
+        _write_files(archive, target, links)
+        # Links come last, so that no file is written through one.
+        for name, to in links:
+            path = _room_for(archive, target, name)
+            path.symlink_to(to)
+    except (*_BROKEN, RuntimeError, NotImplementedError, ValueError) as error:
         raise InputError(f"is damaged, or no archive that can be read: {error}", path=archive) from None
-    except FileExistsError as error:
-        raise InputError(
-            f"holds a file twice: {Path(str(error.filename)).name[:200]!r}", path=archive
-        ) from None
-    # Links come last, so that nothing is written through one.
-    for name, to in links:
-        path = target / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.symlink_to(to)
+    except OSError as error:
+        # Of a link, the first name is its text.
+        name = Path(str(error.filename2 or error.filename)).name[:200]
+        if error.errno == errno.EEXIST:
+            raise InputError(f"holds a file twice: {name!r}", path=archive) from None
+        if error.errno not in _ITS_DOING:
+            raise
+        raise InputError(f"cannot be unpacked: {error.strerror}: {name!r}", path=archive) from None
+    # By their texts all lead inside; in a chain, one may lead elsewhere.
+    for name, _ in links:
+        if not is_within(target / name, target):
+            raise InputError(f"holds a link that leads out of it: {name[:200]!r}", path=archive)
+
+
+def _write_files(archive: Path, target: Path, links: list[tuple[str, str]]) -> None:
+    total = 0
+    for name, executable, stream in _members(archive, links):
+        path = _room_for(archive, target, name)
+        with path.open("xb") as file:
+            while chunk := stream.read(_CHUNK):
+                total += len(chunk)
+                if total > MAX_BYTES:
+                    raise InputError("holds too much", path=archive)
+                file.write(chunk)
+        path.chmod(0o755 if executable else 0o644)
+
+
+def _room_for(archive: Path, target: Path, name: str) -> Path:
+    """Return the path of a member, with the directories above it made."""
+    path = target / _inside(archive, name)
+    for parent in reversed(path.relative_to(target).parents):
+        if (target / parent).is_symlink():
+            raise InputError(f"holds what is below a link: {name[:200]!r}", path=archive)
+        (target / parent).mkdir(exist_ok=True)
+    return path
 
 
 def _members(archive: Path, links: list[tuple[str, str]]) -> Iterator[tuple[str, bool, IO[bytes]]]:
@@ -133,8 +190,8 @@ def _members(archive: Path, links: list[tuple[str, str]]) -> Iterator[tuple[str,
 
 def _tar(archive: Path, links: list[tuple[str, str]]) -> Iterator[tuple[str, bool, IO[bytes]]]:
     with tarfile.open(archive, "r|*") as tar:
-        for member in tar:
-            _inside(archive, member.name)
+        for count, member in enumerate(tar, 1):
+            _checked(archive, member.name, count)
             if member.isdir():
                 continue
             if member.issym():
@@ -148,8 +205,8 @@ def _tar(archive: Path, links: list[tuple[str, str]]) -> Iterator[tuple[str, boo
 
 def _zip(archive: Path, links: list[tuple[str, str]]) -> Iterator[tuple[str, bool, IO[bytes]]]:
     with zipfile.ZipFile(archive) as file:
-        for member in file.infolist():
-            _inside(archive, member.filename)
+        for count, member in enumerate(file.infolist(), 1):
+            _checked(archive, member.filename, count)
             mode = member.external_attr >> 16
             if member.is_dir():
                 continue
@@ -159,6 +216,13 @@ def _zip(archive: Path, links: list[tuple[str, str]]) -> Iterator[tuple[str, boo
                     links.append((member.filename, _within(archive, member.filename, to)))
                 else:
                     yield member.filename, bool(mode & 0o111), stream
+
+
+def _checked(archive: Path, name: str, count: int) -> None:
+    """Check a member of any kind by its name; links and directories count, too."""
+    if count > MAX_FILES:
+        raise InputError("holds too much", path=archive)
+    _inside(archive, name)
 
 
 def _inside(archive: Path, name: str) -> PurePosixPath:

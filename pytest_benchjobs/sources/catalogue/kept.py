@@ -14,6 +14,7 @@ from ...model.base import Model
 from ...model.errors import InputError
 from ...system.keeping import KeptFile, digest
 from ..rows import is_index
+from .copying import is_within
 from .entry import Entry
 
 FILES = "files"
@@ -102,7 +103,7 @@ def listed(root: Path) -> Iterator[KeptFile]:
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root).as_posix()
         if path.is_symlink():
-            if not path.resolve().is_relative_to(root.resolve()):
+            if not is_within(path, root):
                 raise InputError(f"holds a link that leads out of it: {name[:200]}", path=root)
         elif path.is_file():
             if is_index(path):

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ...model.environ import program_environment
 from ...model.errors import InfrastructureError
+from .copying import is_within, take
 from .download import Progress
 from .entry import GitOrigin
 
@@ -28,7 +29,8 @@ def check_out(origin: GitOrigin, place: Path, target: Path, on_progress: Progres
     """Bring the paths of a commit below `target`. `place` keeps what was fetched, for another time.
 
     Raises:
-        InfrastructureError: there is no git, or it cannot fetch that.
+        InputError: a path of it cannot be copied.
+        InfrastructureError: there is no git, it cannot fetch that, or a path of it is a link.
         OSError: it cannot be written.
     """
     if shutil.which("git") is None:
@@ -45,25 +47,11 @@ def check_out(origin: GitOrigin, place: Path, target: Path, on_progress: Progres
     _git(place, ["checkout", "--quiet", "--force", "--progress", "--detach", origin.commit], on_progress)
     for path, name in places.items():
         found = place / path
+        if found.is_symlink() or not is_within(found, place):
+            raise InfrastructureError(f"{origin} has a link to elsewhere at {path}, so it is not copied")
         if not found.exists():
             raise InfrastructureError(f"{origin} has no {path}")
         take(found, target, name)
-
-
-def take(found: Path, target: Path, name: str) -> None:
-    """Copy a file or directory to `name` below `target`, a directory's content into it; without `.git`.
-
-    Raises:
-        OSError: it cannot be copied.
-    """
-    if found.is_dir():
-        shutil.copytree(
-            found, target / name, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git")
-        )
-        return
-    place = target / (name or found.name)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy2(found, place, follow_symlinks=False)
 
 
 def _fetch(origin: GitOrigin, place: Path, on_progress: Progress) -> None:

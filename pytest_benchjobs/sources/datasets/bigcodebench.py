@@ -30,6 +30,8 @@ REPLY = f"{WORKDIR}/reply.md"
 GRADING_TIMEOUT = 360.0
 _DOCKERFILE = Path(__file__).parent / "images" / "bigcodebench" / "Dockerfile"
 _ROWS = "rows.jsonl"
+_HARD = 148
+"""Number of tasks of BigCodeBench-Hard, in every version of it."""
 _GIB = 1024**3
 _ASKED = "Please provide a self-contained Python script that solves the following problem in a markdown code block:"
 _INSTRUCTION = """\
@@ -157,6 +159,23 @@ def prepare(fetched: Path, directory: Path) -> None:
                 found.add(row["task_id"])
     if wanted is not None and (absent := wanted - found):
         raise InputError(f"{len(absent)} of its ids are not in {files[0].name}", path=lists[0])
+
+
+def prepare_hard(fetched: Path, directory: Path) -> None:
+    """Write the rows of BigCodeBench-Hard, as `prepare` does.
+
+    Raises:
+        InputError: the same, or there are more rows than it has.
+    """
+    prepare(fetched, directory)
+    with (directory / _ROWS).open("rb") as rows:
+        count = sum(1 for _ in rows)
+    if count > _HARD:
+        raise InputError(
+            f"{count} rows are more than the {_HARD} of BigCodeBench-Hard: give a directory with the rows and "
+            "hard_ids.json, the list of its ids",
+            path=fetched,
+        )
 
 
 def _ids(path: Path) -> list[str]:
