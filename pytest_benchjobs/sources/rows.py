@@ -78,7 +78,7 @@ class RowSource(abc.ABC):
         """The whole scenario; reads its row alone.
 
         Raises:
-            InputError: there is no such scenario, or its row is wrong.
+            InputError: there is no such scenario, its row is wrong, or the file is another one than was listed.
         """
         place = self._indexed().get(scenario_id)
         if place is None:
@@ -90,7 +90,21 @@ class RowSource(abc.ABC):
             file.seek(offset)
             line = file.read(size)
         ref = self._refs[number]
+        if not self._is_of(line, ref):
+            raise InputError(
+                f"the row of {scenario_id!r} is not where it was: the benchmark was fetched anew, or its file "
+                "changed, during the run; run it again",
+                path=self.path,
+                line=ref.line,
+            )
         return self._told(ref.line, lambda: self.scenario(_row(line), ref))
+
+    def _is_of(self, line: bytes, ref: ScenarioRef) -> bool:
+        """Tell whether a line is the row that was listed there, and no other of a file that took its place."""
+        try:
+            return self.ref(_row(line)).id == ref.id
+        except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+            return False
 
     def _indexed(self) -> dict[str, tuple[int, int, int]]:
         """Offset, size and number of each row, by the id of its scenario; from the index, else from the rows."""

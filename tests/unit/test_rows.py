@@ -82,6 +82,20 @@ def test_a_file_that_changed_is_listed_anew(tmp_path: Path) -> None:
     assert [ref.id for ref in Rows(path).refs()] == ["c"]
 
 
+@pytest.mark.parametrize("rows", [("b", "a"), ("x" * 30, "b"), ("a" * 30, "b"), ()])
+def test_a_file_that_is_replaced_during_a_run_gives_no_row_of_another_scenario(
+    tmp_path: Path, rows: tuple[str, ...]
+) -> None:
+    path = write(tmp_path / "rows.jsonl", row("a"), row("b"))
+    source = Rows(path)
+    source.refs()
+    write(tmp_path / "new.jsonl", *map(row, rows)).replace(path)
+    with pytest.raises(InputError, match=r"rows\.jsonl:1: the row of 'a' is not where it was.*fetched anew"):
+        source.load("a")
+    write(path, row("a", word="do c"), row("b"))
+    assert source.load("a").problem_statement == "do c"
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"of": 1}', '{"of": null, "rows": [["x"]]}'])
 def test_a_damaged_index_is_made_anew(tmp_path: Path, content: str) -> None:
     path = write(tmp_path / "rows.jsonl", row("a"))
