@@ -38,6 +38,10 @@ class Ticket(Protocol):
         """Known failure of the trial, if there is one."""
 
     @property
+    def confidential(self) -> bool:
+        """True if all scenarios of the benchmark are confidential, so that errors in reading one are, too."""
+
+    @property
     def shares_verdict(self) -> bool:
         """True where several attempts have one verdict."""
 

@@ -338,6 +338,7 @@ class Trials(Generic[T]):
             agent=ticket.agent,
             attempt=ticket.attempt,
             threshold=self._job.of(ticket.benchmark).threshold,
+            confidential=ticket.confidential,
             known=ticket.known,
             clock=clock,
         )

@@ -296,6 +296,17 @@ class Scenario(Model):
             return self.problem_statement
         return f"{self.problem_statement}\n\n{self.answer.instruction.replace('{file}', self.answer.file)}"
 
+    def without_content(self) -> Scenario:
+        """Copy what results need to know of a scenario, and nothing of what is asked or graded."""
+        kept = ("id", "benchmark", "benchmark_version", "tags", "confidential", "threshold", "source", "line")
+        return Scenario(
+            **{name: getattr(self, name) for name in kept},
+            problem_statement="(left out)",
+            metadata={} if self.cluster is None else {"cluster": self.cluster},
+            environment=Environment(),
+            scorers=(ScorerSpec(name="none", type="left-out"),),
+        )
+
     @property
     def cluster(self) -> str | None:
         """Group of scenarios that are not independent of each other. Kept in the metadata, as Harbor tasks do."""

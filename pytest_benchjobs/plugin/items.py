@@ -67,6 +67,11 @@ class ItemTicket(NamedTuple):
         return self.item.known
 
     @property
+    def confidential(self) -> bool:
+        """True if its source says that all of its scenarios are."""
+        return bool(getattr(self.item.source, "confidential", False))
+
+    @property
     def shares_verdict(self) -> bool:
         """True where several attempts have one verdict."""
         return self.item.attempts > 1
@@ -216,10 +221,10 @@ class TrialItem(pytest.Item):
         if self.result is not None and self.result.outcome == "failed":
             raise Unsolved(f"score {self.result.score}", pytrace=False)
 
-    def reportinfo(self) -> tuple[os.PathLike[str], int | None, str]:
+    def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         """Location of the scenario: file, line and name."""
-        line = self.ref.line
-        return _shown_path(self.source.path), None if line is None else line - 1, self.name
+        # pytest skips nothing that has no line: of a directory it is the first.
+        return _shown_path(self.source.path), (self.ref.line or 1) - 1, self.name
 
 
 @functools.lru_cache(maxsize=256)

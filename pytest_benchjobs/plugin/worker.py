@@ -165,6 +165,8 @@ class _Loop:
     def _leave_will(self, ticket: ItemTicket, trial: Trial) -> None:
         item = ticket.item
         will = {"item": item.nodeid, "first": item.attempt, "attempts": item.attempts}
+        # It stays in the job's directory if the machine stops.
+        trial = trial.model_copy(update={"scenario": trial.scenario.without_content()})
         write(self._will(trial.node_id), json.dumps({**will, "trial": trial.model_dump(mode="json")}))
 
     def _protocol(self, index: int, item: pytest.Item, following: pytest.Item | None) -> None:

@@ -6,55 +6,72 @@ trial's own directory stay, for whoever ran it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..model.errors import (
-    BudgetSpent,
-    ContainerLost,
-    ContainerStartFailed,
-    DiskFull,
-    EndpointDown,
-    EngineError,
-    EngineLost,
-    EngineUnavailable,
-    EntrypointEnded,
-    GatewayLost,
-    ImageBuildFailed,
-    ImageMissing,
-    ModelAuthFailed,
-    ModelUnknown,
-    OutOfMemory,
-    RateLimited,
-    ResultsUnwritable,
-    WorkerLost,
-)
-from ..model.result import INCOMPATIBLE, AgentEnd, Failure, FailureClass, ScorerResult
+from ..model.result import AgentEnd, Failure, ScorerResult
 
 HELD_BACK = "(confidential)"
-_TELLING = frozenset(
-    {
-        *(FailureClass.BELOW_THRESHOLD, FailureClass.AGENT_TIMEOUT, FailureClass.LIMIT_EXCEEDED),
-        *(FailureClass.TURN_LIMIT, INCOMPATIBLE),
-        *(
-            error.code
-            for error in (
-                *(EngineUnavailable, EngineLost, EngineError, ContainerStartFailed, ContainerLost, DiskFull),
-                *(WorkerLost, RateLimited, EndpointDown, GatewayLost, ModelAuthFailed, ModelUnknown),
-                *(BudgetSpent, ImageBuildFailed, ImageMissing, EntrypointEnded, OutOfMemory),
-                ResultsUnwritable,
-            )
-        ),
-    }
-)
-"""Classes of failures whose messages are ours, and quote nothing of the scenario."""
+_PLAIN = re.compile(r"[a-z][a-z0-9_]{0,31}")
+"""Names of numbers that scorers give."""
+_LOG = "see agent.log in the trial's directory"
+_SAID = {
+    # failed
+    "below_threshold": "the score is below the threshold",
+    "agent_timeout": f"the agent did not end in its time, or printed nothing for too long; {_LOG}",
+    "agent_crashed": f"the agent did not end in order; {_LOG}",
+    "limit_exceeded": f"the agent used up what the trial may use of models, memory or storage; {_LOG}",
+    "turn_limit": "the agent reached its limit of turns",
+    "model_refused": f"the model, or its endpoint, would not do what the agent asked for; {_LOG}",
+    "ungradable": f"the agent left nothing that can be graded; {_LOG}",
+    # error: the engine and this machine
+    "engine_unavailable": "no container engine answers; start it, and see `benchjobs doctor`",
+    "engine_lost": "the container engine went away while the trial ran; run it again",
+    "engine_error": "the container engine refused a call; see its own log, and `benchjobs doctor`",
+    "container_start": "the container does not start; start one of the scenario's image yourself to see why",
+    "container_lost": "the container was killed or removed while the trial ran; run it again",
+    "disk_full": "there is no space left, in the engine's storage or for results; free some, then resume the job",
+    "worker_lost": "the worker of pytest-xdist that ran the trial died; run it again",
+    "out_of_memory": "the container ran out of memory; see the limits of the scenario and of this machine",
+    "results_unwritable": "the results cannot be written; make their directory writable, or choose another place",
+    # error: models
+    "rate_limited": "the model endpoint limits the rate; lower --bench-concurrency, or wait, and run it again",
+    "endpoint_down": "the model endpoint does not answer, or answers with errors of its own; run it again later",
+    "gateway": "the agent could not reach the gateway to the models; see `benchjobs doctor`",
+    "model_auth": "the model endpoint refuses the key; check the agent's secret",
+    "model_unknown": "the model endpoint knows no model of that name; check the agent's model",
+    "budget": "a limit of the job, or the endpoint's quota, is reached; raise it, then resume the job",
+    # error: the scenario
+    "image_build": "the scenario's image did not build; build its Dockerfile yourself to see why",
+    "image_missing": "the scenario's image is not on this machine and cannot be pulled; pull it yourself to see why",
+    "image_too_large": "the scenario's image alone takes more than --bench-image-budget; raise it",
+    "environment": "a set-up step or health check of the scenario failed; run it in the scenario's image to see why",
+    "entrypoint": "the ENTRYPOINT of the scenario's image ended before the agent began; run the image to see why",
+    "agent_setup": "the agent could not be made ready; see `benchjobs doctor`, and what the scenario requires",
+    "scorer_crashed": "a scorer ended without a result; its output.log is in the trial's directory",
+    "scorer_timeout": "a scorer did not end in time; its output.log is in the trial's directory",
+    "score_missing": "a scorer ended without a score; its output.log is in the trial's directory",
+    "score_invalid": "a scorer gave a score that is no number from 0 to 1; its output.log is in the trial's directory",
+    "input": "the scenario cannot be read, or is wrong; collect or fetch its benchmark again",
+    "unsupported": "the scenario asks for what this package cannot do; `pytest --collect-only` says what",
+    # skipped
+    "incompatible": "the agent or the sandbox lacks what the scenario requires",
+    "marked": "a mark of the test suite says that it is not to run",
+    "decided": "a gate had decided before it ran",
+    "not_kept": "nothing of it was kept, so it cannot be graded anew; keep trials with --bench-keep",
+    # of this package
+    "infrastructure": "the trial could not be run or graded; run it again",
+    "internal": "an unexpected error of this package, of an agent or of a scorer; run it again",
+}
+"""Class of a failure -> all that is said of one. Messages quote endpoints, containers, engines, commands and agents."""
 
 
 def held_back(found: Mapping[str, Any]) -> dict[str, Any]:
     """Copy what was found out about a trial, without such texts."""
     held = dict(found)
     if (failure := held.get("failure")) is not None:
-        held["failure"] = _failure(failure)
+        held["failure"] = failure_held_back(failure)
     if scorers := held.get("scorers"):
         held["scorers"] = tuple(map(_scorer, scorers))
     if (end := held.get("agent_end")) is not None:
@@ -64,18 +81,21 @@ def held_back(found: Mapping[str, Any]) -> dict[str, Any]:
     return held
 
 
-def _failure(failure: Failure) -> Failure:
-    message = failure.message if failure.class_ in _TELLING else HELD_BACK
+def failure_held_back(failure: Failure) -> Failure:
+    """Return a failure with a message that is of its class alone."""
     detail = None if failure.detail is None else HELD_BACK
-    return failure.model_copy(update={"message": message, "detail": detail})
+    return failure.model_copy(update={"message": _SAID.get(failure.class_, HELD_BACK), "detail": detail})
 
 
 def _scorer(scorer: ScorerResult) -> ScorerResult:
     return scorer.model_copy(
         update={
             "output": scorer.output and HELD_BACK,
-            "details": {name: _number(value) for name, value in scorer.details.items()},
-            "error": None if scorer.error is None else _failure(scorer.error),
+            "details": {
+                name if _PLAIN.fullmatch(name) else f"{HELD_BACK} {number}": _number(value)
+                for number, (name, value) in enumerate(scorer.details.items(), 1)
+            },
+            "error": None if scorer.error is None else failure_held_back(scorer.error),
         }
     )
 
@@ -86,10 +106,10 @@ def _number(value: Any) -> Any:
 
 
 def _end(end: AgentEnd) -> AgentEnd:
-    """Commands of processes can have the prompt in their arguments."""
+    """Commands of processes can have the prompt in their arguments, and an agent can give any name to a file."""
     texts = {
         name: (HELD_BACK,) * len(commands)
-        for name in ("leftovers", "killed")
+        for name in ("leftovers", "killed", "tampered", "elsewhere")
         if (commands := getattr(end, name))
     }
     return end.model_copy(update={**texts, "message": None if end.message is None else HELD_BACK})

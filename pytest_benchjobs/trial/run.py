@@ -17,6 +17,7 @@ from ..store.files import write_atomically
 from ..store.text import clean, one_line
 from ..store.trials import TrialDirectory
 from .cancellation import Cancellation, Cancelled
+from .confidential import failure_held_back
 from .context import TrialContext
 from .draft import Clock, Draft
 from .phases import classify, explain
@@ -96,6 +97,7 @@ def _set_aside(context: TrialContext, number: int) -> bool:
     directory = context.directory
     try:
         if why := context.findings.without_secrets(context.redactor)["failure"]:
+            why = failure_held_back(why) if context.scenario.confidential else why
             write_atomically(context.layout.failure, why.model_dump_json(by_alias=True).encode())
         directory.set_aside(number)
     except InfrastructureError:

@@ -10,6 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_benchjobs.model import errors
+from pytest_benchjobs.model.errors import DiskFull, ResultsUnwritable
+from pytest_benchjobs.model.result import FailureClass
+
 from .conftest import Bench
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "conftest_examples" / "own-source"
@@ -187,11 +191,115 @@ def test_nothing_of_a_confidential_scenario_is_in_what_is_made_of_results(bench:
     made["export"] = console(bench, "export", "last", "--format", "jsonl").stdout
     made |= {str(path): path.read_text("utf-8") for path in job.rglob("result.json")}
     assert not [name for name, text in made.items() if "XYZZY" in text]
-    assert "(confidential)" in made["report.json"]
+    assert "a scorer ended without a score; its output.log is in the trial's directory" in made["report.json"]
     outcomes = {one["scenario"]: one["outcome"] for one in json.loads(made["report.json"])["results"]}
     assert outcomes == {"said": "failed", "broken": "error", "right": "passed"}
     kept = [path for path in job.rglob("*.log") if "XYZZY" in path.read_text("utf-8")]
     assert kept, "the trial's own directory keeps its logs"
+
+
+PLANTED = """
+import contextlib
+import shutil
+from pathlib import Path
+
+import pytest
+from pytest_benchjobs import Scenario, ScenarioRef
+from pytest_benchjobs.model import errors
+from pytest_benchjobs.model.result import AgentEnd, Failure, Outcome, FailureClass
+from pytest_benchjobs.scoring.protocol import Graded
+from pytest_benchjobs.trial import run, steps
+
+run._RETRY_PAUSE = 0.0
+NAMES = {names}
+KINDS = {{kind.code: kind for kind in vars(errors).values() if hasattr(kind, "code")}}
+decide = steps.decide
+
+def failed(context, agent):
+    if context.scenario.id not in set(FailureClass):
+        return decide(context, agent)
+    findings = context.findings
+    words = ("XYZZY",)
+    findings.agent_end = AgentEnd(message="XYZZY", leftovers=words, killed=words, tampered=words, elsewhere=words)
+    findings.failure = Failure(class_=context.scenario.id, message="XYZZY, says an agent", detail="XYZZY")
+    findings.score = 0.0
+    return Outcome.FAILED
+
+steps.decide = failed
+
+class Secret:
+    path, benchmark, version, warnings, confidential = Path(__file__), "secret", "1", (), True
+
+    def refs(self, wanted=None):
+        return [ScenarioRef(name, scorers=("planted",)) for name in NAMES]
+
+    def load(self, scenario_id):
+        if scenario_id == "input":
+            raise errors.InputError("XYZZY in a row")
+        if scenario_id == "unexpected":
+            raise ValueError("XYZZY in a row")
+        return Scenario.model_validate({{
+            "id": scenario_id, "benchmark": "secret", "confidential": True, "problem_statement": "XYZZY-asked",
+            "environment": {{"image": "none"}}, "reference": {{"script": "true"}}, "source": self.path,
+            "scorers": [{{"name": "score", "type": "planted", "params": {{"expected": "XYZZY"}}}}],
+        }})
+
+def planted(context):
+    for will in Path("reports/jobs").glob("*/.flight/*/*.json"):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy(will, Path("will-" + will.name))
+    if context.scenario.id in KINDS:
+        raise KINDS[context.scenario.id]("XYZZY, says an endpoint")
+    if context.scenario.id == "internal":
+        raise ValueError("XYZZY")
+    return Graded(1.0, "", {{"XYZZY": 1, "count": 2, "names": ["XYZZY"]}})
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.ref.id == "marked":
+            item.add_marker(pytest.mark.skip(reason="not in this suite"))
+
+def pytest_benchjobs_scorers(config):
+    return {{"planted": planted}}
+
+def pytest_benchjobs_benchmarks(config):
+    return {{"secret": Secret()}}
+"""
+FULL = (DiskFull.code, ResultsUnwritable.code)
+"""After such a failure nothing more runs."""
+CODES = sorted({kind.code for kind in vars(errors).values() if hasattr(kind, "code")} - {*FULL})
+CLASSES = [*CODES, *map(str, FailureClass), "input", "unexpected", "internal", "marked"]
+
+
+@pytest.mark.parametrize("names", [CLASSES, *([name] for name in FULL)], ids=["all", *FULL])
+def test_no_failure_of_a_confidential_scenario_quotes_anything(bench: Bench, names: list[str]) -> None:
+    bench.conftest(PLANTED.format(names=names))
+    workers = () if names[0] in FULL else ("-n1",)
+    options = ("--bench-agent=oracle", "--bench-retry-errors=1", "-rA", "-vv", "-p", "no:cacheprovider")
+    result = bench.run("--bench", "secret", *options, *workers)
+    made = {"terminal": result.stdout.str() + result.stderr.str()}
+    for call in (
+        ("export", "last", "--format", "jsonl"),
+        ("export", "last", "--format", "csv"),
+        ("summary", "last"),
+        ("list", "-o", "json"),
+    ):
+        said = console(bench, *call)
+        assert said.returncode == 0, said.stderr
+        made[" ".join(call)] = said.stdout
+    files = [*(bench.path / "reports").rglob("*"), *bench.path.glob("will-*")]
+    files = [path for path in files if path.is_file()]
+    made |= {str(path): path.read_bytes().decode("utf-8", "replace") for path in files}
+    assert not [name for name, text in made.items() if "XYZZY" in text]
+    assert any("/try-1/failure.json" in name for name in made) or names[0] == ResultsUnwritable.code
+    assert any("/will-" in name for name in made) == bool(workers)
+    (report,) = bench.path.glob("reports/jobs/*/report.json")
+    failures = {one["scenario"]: one["failure"] for one in json.loads(report.read_text("utf-8"))["results"]}
+    assert failures.keys() == set(names)
+    for name, failure in failures.items():
+        wanted = {"unexpected": "input", "internal": "scorer_crashed"}.get(name, name)
+        assert failure["class"] == wanted
+        assert failure["message"] != "(confidential)"
 
 
 def test_a_benchmark_is_checked_and_its_verdicts_are_kept_with_it(bench: Bench) -> None:

@@ -43,6 +43,8 @@ _INSTRUCTION = "Write the letter of your answer, and nothing else, to the file `
 class GPQA(RowSource):
     """The questions."""
 
+    confidential = True
+
     def ref(self, row: Row) -> ScenarioRef:
         """The record's id; the domain is a tag."""
         tags = tuple(filter(None, (_tag(row["domain"]), _tag(row["subdomain"]))))

@@ -22,7 +22,7 @@ class ListedTask(HarborTask):
     def __init__(self, path: Path, entry: Entry) -> None:
         super().__init__(path, entry.name)
         self.version = entry.version
-        self._confidential = entry.confidential
+        self.confidential = entry.confidential
 
     def load(self, scenario_id: str) -> Scenario:
         """The whole scenario.
@@ -30,7 +30,7 @@ class ListedTask(HarborTask):
         Raises:
             InputError: the directory is wrong, now, or has another id.
         """
-        told = {"benchmark_version": self.version, "confidential": self._confidential}
+        told = {"benchmark_version": self.version, "confidential": self.confidential}
         return super().load(scenario_id).model_copy(update=told)
 
 
