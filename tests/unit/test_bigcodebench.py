@@ -83,16 +83,21 @@ def test_a_row_is_a_scenario(tmp_path: Path, name: str) -> None:
     assert "`task_func`" in scenario.statement_in_container
 
 
-def test_rows_of_more_than_hard_need_the_list_of_its_ids(tmp_path: Path) -> None:
-    rows = [row(number) for number in range(149)]
-    place = given(tmp_path, *rows)
-    with pytest.raises(InputError, match=r"149 rows are more than the 148 .* hard_ids\.json"):
+@pytest.mark.parametrize("count", [3, 149])
+def test_rows_that_are_not_those_of_hard_need_the_list_of_its_ids(count: int, tmp_path: Path) -> None:
+    place = given(tmp_path, *map(row, range(1, count + 1)))
+    with pytest.raises(InputError, match=rf"{count} rows, and BigCodeBench-Hard has 148: .* hard_ids\.json"):
         prepare_hard(place, tmp_path)
     (place / "hard_ids.json").write_text(json.dumps(["BigCodeBench/3"]))
     prepare_hard(place, tmp_path)
     assert [ref.id for ref in source("bigcodebench-hard-instruct", tmp_path).refs()] == ["bigcodebench-3"]
     for name in ("bigcodebench-hard-instruct", "bigcodebench-hard-complete"):
         assert find(name).prepare.endswith(":prepare_hard")  # type: ignore[union-attr]
+
+
+def test_all_rows_of_hard_need_no_list(tmp_path: Path) -> None:
+    prepare_hard(given(tmp_path, *map(row, range(148))), tmp_path)
+    assert len(source("bigcodebench-hard-instruct", tmp_path).refs()) == 148
 
 
 @pytest.mark.parametrize("name", ["mine.jsonl", "mine.jsonl.gz"])

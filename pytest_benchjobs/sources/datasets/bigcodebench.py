@@ -30,6 +30,7 @@ REPLY = f"{WORKDIR}/reply.md"
 GRADING_TIMEOUT = 360.0
 _DOCKERFILE = Path(__file__).parent / "images" / "bigcodebench" / "Dockerfile"
 _ROWS = "rows.jsonl"
+_IDS = "*ids*.json"
 _HARD = 148
 """Number of tasks of BigCodeBench-Hard, in every version of it."""
 _GIB = 1024**3
@@ -137,7 +138,7 @@ def prepare(fetched: Path, directory: Path) -> None:
     Raises:
         InputError: there is none, it cannot be read, or a row has not what it needs.
     """
-    lists = sorted(fetched.rglob("*ids*.json"))
+    lists = sorted(fetched.rglob(_IDS))
     endings = ("*.parquet", "*.jsonl", "*.jsonl.gz")
     files = sorted(path for ending in endings for path in fetched.rglob(ending))
     if len(files) != 1 or len(lists) > 1:
@@ -165,15 +166,15 @@ def prepare_hard(fetched: Path, directory: Path) -> None:
     """Write the rows of BigCodeBench-Hard, as `prepare` does.
 
     Raises:
-        InputError: the same, or there are more rows than it has.
+        InputError: the same, or no list says which rows are of it, and they are not as many as it has.
     """
     prepare(fetched, directory)
     with (directory / _ROWS).open("rb") as rows:
         count = sum(1 for _ in rows)
-    if count > _HARD:
+    if count != _HARD and next(fetched.rglob(_IDS), None) is None:
         raise InputError(
-            f"{count} rows are more than the {_HARD} of BigCodeBench-Hard: give a directory with the rows and "
-            "hard_ids.json, the list of its ids",
+            f"{count} rows, and BigCodeBench-Hard has {_HARD}: give a directory with the rows and hard_ids.json, "
+            "the list of ids that are meant",
             path=fetched,
         )
 
