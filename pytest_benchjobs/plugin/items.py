@@ -223,7 +223,7 @@ class TrialItem(pytest.Item):
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         """Location of the scenario: file, line and name."""
-        # pytest skips nothing that has no line: of a directory it is the first.
+        # pytest skips nothing that has no line, and sources need not give one.
         return _shown_path(self.source.path), (self.ref.line or 1) - 1, self.name
 
 

@@ -90,21 +90,27 @@ class RowSource(abc.ABC):
             file.seek(offset)
             line = file.read(size)
         ref = self._refs[number]
-        if not self._is_of(line, ref):
-            raise InputError(
-                f"the row of {scenario_id!r} is not where it was: the benchmark was fetched anew, or its file "
-                "changed, during the run; run it again",
-                path=self.path,
-                line=ref.line,
-            )
-        return self._told(ref.line, lambda: self.scenario(_row(line), ref))
+        row = self._row_of(line, ref)
+        return self._told(ref.line, lambda: self.scenario(row, ref))
 
-    def _is_of(self, line: bytes, ref: ScenarioRef) -> bool:
-        """Tell whether a line is the row that was listed there, and no other of a file that took its place."""
+    def _row_of(self, line: bytes, ref: ScenarioRef) -> Row:
+        """Read the row of a scenario, whose place in the file was listed.
+
+        Raises:
+            InputError: another row is there: the file is not the one that was listed.
+        """
         try:
-            return self.ref(_row(line)).id == ref.id
+            row = _row(line)
+            if self.ref(row).id == ref.id:
+                return row
         except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
-            return False
+            pass  # a part of a row, or of what is no row
+        raise InputError(
+            f"the row of {ref.id!r} is not where it was: the benchmark was fetched anew, or its file changed, "
+            "during the run; run it again",
+            path=self.path,
+            line=ref.line,
+        )
 
     def _indexed(self) -> dict[str, tuple[int, int, int]]:
         """Offset, size and number of each row, by the id of its scenario; from the index, else from the rows."""
