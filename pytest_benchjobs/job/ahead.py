@@ -4,6 +4,9 @@ A few threads read the next scenarios and have their images pulled or built, whi
 ahead, for a job may be stopped at any time. What goes wrong here is no error: the trial meets it too, and reports it.
 An image is needed until the last trial of its scenarios has ended; the supply of images is told, so that it can remove
 others.
+
+Where sandboxes need no images, no thread is started and no scenario read. Marks are the user's code, and are evaluated
+where trials are submitted, in the main thread.
 """
 
 from __future__ import annotations
@@ -42,6 +45,10 @@ class _Scenario(Generic[T]):
         """One of its trials."""
         self.left = 0
         """Trials that have not ended."""
+        self.wanted = False
+        """Some trial of it will run, as far as is known, and its image is brought ahead."""
+        self.running: set[str] = set()
+        """Node ids of trials that have begun, of which the supply was told."""
         self.begun = False
 
 
@@ -49,8 +56,9 @@ class Ahead(Generic[T]):
     """Brings images ahead of the trials of one process. Thread-safe.
 
     Args:
-        supply: Returns who brings images; None where sandboxes need none. Asked once some scenario needs an image.
-        needs: Returns the environments whose images a trial will need, that of the agent first.
+        supply: Returns who brings images; None where sandboxes need none. Asked once, by `open`.
+        needs: Reads the scenario of a trial to come, and returns the environments whose images that will need, that of
+            the agent first. Called in other threads.
         concurrency: Trials that run at a time.
         limited: Images are removed to make room, so all that trials will need has to be known.
     """
@@ -68,8 +76,8 @@ class Ahead(Generic[T]):
         self._window = max(2 * concurrency, _LEAST_AHEAD)
         self._limited = limited
         self._supply: ImageSupply | None = None
-        self._asked = False
-        self._asking = threading.Lock()
+        self._opened = False
+        self._opening = threading.Lock()
         self._scenarios: dict[tuple[str, str], _Scenario[T]] = {}
         self._places = 0
         self._waiting: deque[_Scenario[T]] = deque()
@@ -82,8 +90,30 @@ class Ahead(Generic[T]):
         self._stopping = False
         self._threads: list[threading.Thread] = []
 
-    def submit(self, ticket: T) -> None:
-        """Note a trial that will run."""
+    @property
+    def is_idle(self) -> bool:
+        """True if it brings nothing, or nothing more."""
+        return self._stopping
+
+    def open(self) -> None:
+        """Ask for the supply, unless that was done. Without one, it is idle from now on."""
+        if self._opened:
+            return
+        with self._opening:
+            if self._opened:
+                return
+            try:
+                self._supply = self._make()
+            finally:
+                if self._supply is None:
+                    self.stop()
+                self._opened = True
+
+    def submit(self, ticket: T, runs: Callable[[], bool]) -> None:
+        """Note a trial that is submitted. `runs` tells whether it will run, as far as that is known without reading it.
+
+        Its image is brought ahead if there is a supply by now. Call from the main thread.
+        """
         if self._stopping:
             return  # nobody brings anything, or no more
         key = ticket.benchmark, ticket.scenario
@@ -92,24 +122,29 @@ class Ahead(Generic[T]):
             if scenario is None:
                 scenario = self._scenarios[key] = _Scenario(self._places, ticket)
                 self._places += 1
-                self._waiting.append(scenario)
-                if self._limited:
-                    self._unread.append(scenario)
-                self._start()
             scenario.left += 1
+        if self._supply is None or scenario.wanted or not runs():
+            return
+        with self._lock:
+            scenario.wanted, scenario.ticket = True, ticket
+            self._waiting.append(scenario)
+            if self._limited:
+                self._unread.append(scenario)
+            self._start()
         self._nudges.put(None)
 
-    def begin(self, ticket: T) -> None:
-        """Note that a trial begins, in its thread."""
+    def begin(self, ticket: T, environments: Sequence[Environment]) -> None:
+        """Note that a trial begins, in its thread, and the environments whose images it needs."""
+        if self._supply is None:
+            return
         with self._lock:
             scenario = self._scenarios.get((ticket.benchmark, ticket.scenario))
             if scenario is None:
                 return
             self._note_begun(scenario)
+            scenario.running.add(ticket.node_id)
         self._nudges.put(None)
-        environments = self._needs(ticket)
-        if environments and (supply := self._supplied()) is not None:
-            supply.begin(scenario.place, environments)
+        self._supply.begin(scenario.place, environments)
 
     def end(self, ticket: T) -> None:
         """Note that a trial has ended, or that it does not run."""
@@ -119,12 +154,14 @@ class Ahead(Generic[T]):
             if scenario is None:
                 return
             scenario.left -= 1
+            ran = ticket.node_id in scenario.running
+            scenario.running.discard(ticket.node_id)
             last = scenario.left <= 0
             if last:
                 del self._scenarios[key]
                 self._note_begun(scenario)
         self._nudges.put(None)
-        if self._supply is not None:
+        if self._supply is not None and (ran or last):
             self._supply.end(scenario.place, last=last)
 
     def stop(self) -> None:
@@ -157,13 +194,6 @@ class Ahead(Generic[T]):
                 thread.start()
                 self._threads.append(thread)
 
-    def _supplied(self) -> ImageSupply | None:
-        with self._asking:
-            if not self._asked:
-                self._asked = True
-                self._supply = self._make()
-            return self._supply
-
     def _work(self) -> None:
         while (scenario := self._next()) is not None:
             with contextlib.suppress(Exception):  # its trial meets it too, and reports it
@@ -188,12 +218,10 @@ class Ahead(Generic[T]):
             self._nudges.get(timeout=seconds)
 
     def _bring(self, scenario: _Scenario[T]) -> None:
-        environments = self._needs(scenario.ticket)
-        if not environments:
-            return
-        supply = self._supplied()
-        if supply is None:
-            self.stop()
+        environments, supply = self._needs(scenario.ticket), self._supply
+        if not environments or supply is None:
+            with self._lock:
+                self._ahead.discard(scenario.place)
             return
         self._expect(supply, scenario, environments)
         for environment in environments:
@@ -220,8 +248,8 @@ class Ahead(Generic[T]):
                 continue
             with contextlib.suppress(Exception):  # its trial meets it too, and reports it
                 environments = self._needs(scenario.ticket)
-                if environments and (supply := self._supplied()) is not None:
-                    self._expect(supply, scenario, environments)
+                if environments and self._supply is not None:
+                    self._expect(self._supply, scenario, environments)
 
     def _check(self) -> None:
         if self._stopping:

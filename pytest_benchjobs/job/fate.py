@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..agents.protocol import Agent
     from ..model.job import JobConfig
     from ..model.result import Trial, TrialResult
+    from ..model.scenario import Environment
     from ..store.bundle import JobBundle
     from .reuse import Reuse
     from .ticket import Ticket
@@ -108,22 +109,46 @@ class Fates:
 
     def skip(self, ticket: Ticket, trial: Trial) -> Skip | None:
         """Decide whether a trial is skipped: by a mark, by its gate, or as something it requires is missing."""
+        return self.skip_unread(ticket) or self._skip_read(trial)
+
+    def skip_unread(self, ticket: Ticket) -> Skip | None:
+        """Decide whether a trial is skipped, as far as that is known before its scenario is read."""
         if (why := ticket.unwanted()) is not None:
             return _skip("marked", why)
-        scenario = trial.scenario
-        decided = self.decided.get((scenario.benchmark, trial.agent.label))
-        if decided is not None and not ticket.is_fresh:
-            return _skip("decided", decided)
+        decided = self.decided.get((ticket.benchmark, ticket.agent.label))
+        return None if decided is None or ticket.is_fresh else _skip("decided", decided)
+
+    def _skip_read(self, trial: Trial) -> Skip | None:
+        """Decide whether a trial is skipped by what its scenario says."""
         if self.rescored:
             return None  # its agent ran in the earlier job
+        is_question = self.services is not None and self.is_question(trial)
+        lacks = self._lacks(trial, is_question=is_question)
+        return None if lacks is None else _skip(INCOMPATIBLE, lacks)
+
+    def environments(self, trial: Trial) -> tuple[Environment, ...]:
+        """Return the environments whose images a trial needs, that of the agent first; none: it is a question."""
+        if self.is_question(trial):
+            return ()
+        fresh = trial.scenario.fresh_container
+        graded = None if fresh is None else fresh.environment
+        return (trial.scenario.environment, *(() if graded is None else (graded,)))
+
+    def environments_ahead(self, trial: Trial) -> tuple[Environment, ...]:
+        """Return the environments whose images a trial to come will need; none where what it requires is missing."""
+        found = self.environments(trial)
+        return found if found and self._lacks(trial, is_question=False) is None else ()
+
+    def _lacks(self, trial: Trial, *, is_question: bool) -> str | None:
+        """Return why these sandboxes or this agent are not for a scenario."""
+        scenario, lacks = trial.scenario, None
         here = self.job.of(scenario.benchmark)
-        lacks: str | None = None
-        if (services := self.services) is not None and not self.is_question(trial):
-            lacks = services.provider.incompatible(scenario, here)
+        if self.services is not None and not is_question:
+            lacks = self.services.provider.incompatible(scenario, here)
         if lacks is None and not here.strict_capabilities:  # strict: an error, raised by preparing
             agent = self.agents.get(trial.agent.name)
             lacks = None if agent is None else incompatibility(scenario, agent)
-        return None if lacks is None else _skip(INCOMPATIBLE, lacks)
+        return lacks
 
     def image_key(self, trial: Trial) -> str | None:
         """Return what identifies the image of a trial; None: the image is not here."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from ..model.errors import BudgetSpent, DiskFull, GatewayLost, InfrastructureError
 from ..model.result import Failure, Outcome, Trial, TrialResult
-from ..model.scenario import Environment
 from ..sandbox.late import LateProvider
 from ..store.bundle import JobBundle
 from ..store.events import EventLog
@@ -23,7 +22,7 @@ from ..trial.flight import Flight, Tokens
 from ..trial.prepare import Prepared, Services
 from .ahead import Ahead
 from .end import NO_ROOM
-from .fate import Fates, Run, Skip, Take
+from .fate import Fate, Fates, Run, Skip, Take
 from .models import models_of
 from .recorder import Problems
 from .reuse import Reuse
@@ -86,6 +85,8 @@ class Trials(Generic[T]):
         self._provider: LateProvider | None = None
         self._services: Services | None = None
         self._ahead: Ahead[T] | None = None
+        self._sandboxes = True
+        """Some trial is known to need a sandbox."""
         self._flown: set[str] = set()
         self._fates: dict[str, Run | Skip] = {}
         """Fates that are decided, of trials that wait."""
@@ -123,10 +124,11 @@ class Trials(Generic[T]):
         if self._rescore is None:
             self._ahead = Ahead(
                 self._supply,
-                self._environments,
+                lambda ticket: self.fates.environments_ahead(ticket.trial()),
                 self._job.concurrency,
                 limited=self._job.image_budget is not None,
             )
+        self._sandboxes = sandboxes
         if self._job.reuse and self._rescore is None:
             self.fates.reuse = Reuse(self._job.directory, self._bundle.id, self._job)
 
@@ -135,15 +137,6 @@ class Trials(Generic[T]):
         if self._provider is None or self.engine_problem is not None:
             return None
         return self._provider.supply(self._bundle.id, self._job)
-
-    def _environments(self, ticket: T) -> Sequence[Environment]:
-        """Return the environments whose images a trial needs; none for one that does not run, or needs no container."""
-        trial = ticket.trial()
-        if self.fates.is_question(trial) or self.fates.skip(ticket, trial) is not None:
-            return ()
-        fresh = trial.scenario.fresh_container
-        graded = fresh.environment if fresh is not None else None
-        return (trial.scenario.environment, *(() if graded is None else (graded,)))
 
     def break_off(self) -> None:
         """Bring no further images, and break off what is being brought."""
@@ -184,6 +177,7 @@ class Trials(Generic[T]):
         Looked up in the caller's thread. Among the threads of trials it would take three times as long: at every
         system call they and pytest wait for each other's turn at the interpreter.
         """
+        fate: Fate | None = None
         # A rerun by a plugin never reuses an earlier result.
         if self.fates.may_take(ticket) and ticket.node_id not in self._flown:
             with contextlib.suppress(Exception):  # the trial reports it as an error of its own
@@ -193,9 +187,32 @@ class Trials(Generic[T]):
                     flight.land(ticket, self._take(trial, fate))
                     return
                 self._keep(trial, fate)
-        if self._ahead is not None:
-            self._ahead.submit(ticket)
+        self._submit_ahead(ticket, fate)
         flight.submit(ticket)
+
+    def _submit_ahead(self, ticket: T, fate: Fate | None) -> None:
+        """Have the image of a trial brought ahead."""
+        ahead = self._ahead
+        if ahead is None or ahead.is_idle:
+            return
+
+        def runs() -> bool:
+            return self.fates.skip_unread(ticket) is None if fate is None else isinstance(fate, Run)
+
+        with self._problems.noting("images"):
+            if self._sandboxes:
+                ahead.open()
+            ahead.submit(ticket, runs)
+
+    def _begin_ahead(self, ticket: T, trial: Trial) -> None:
+        """Tell who brings images that a trial begins. What goes wrong there, the trial meets too."""
+        ahead = self._ahead
+        if ahead is None or ahead.is_idle:
+            return
+        with self._problems.noting("images"):
+            if environments := self.fates.environments(trial):
+                ahead.open()
+                ahead.begin(ticket, environments)
 
     def _keep(self, trial: Trial, fate: Run | Skip) -> None:
         """Cache the decision until the trial starts."""
@@ -244,8 +261,7 @@ class Trials(Generic[T]):
                 return self._draft(trial, clock).result(Outcome.CANCELLED, failure=why)
             else:
                 self.before(ticket, trial)
-                if self._ahead is not None:
-                    self._ahead.begin(ticket)
+                self._begin_ahead(ticket, trial)
                 result = self._run(trial, fate, cancellation)
         except Exception as error:
             why = Failure(

@@ -1,4 +1,4 @@
-"""Keeping what was fetched: one process at a time, checked, put in place in one step."""
+"""Keeping what was fetched: one process at a time, checked, put in place in one step. Locks of the machine."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 from ..model.base import Model
+from .cache import cache_directory
+
+_SOON, _LOOK = 0.005, 0.2
+"""Seconds after which a lock is looked at once more: at first, and later."""
 
 
 class KeptFile(Model, defer_build=True):
@@ -72,6 +80,51 @@ def locked(place: Path, on_wait: Callable[[], None]) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def taken(lock: threading.Lock | threading.Semaphore, check: Callable[[], object]) -> Iterator[None]:
+    """Hold a lock of this process. `check` is called while it waits; what that raises breaks off the wait."""
+    while not lock.acquire(timeout=_LOOK):
+        check()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def one_of(names: Sequence[str], check: Callable[[], object]) -> Iterator[None]:
+    """Hold one of these locks of the machine, whichever is free first; the kernel drops it when the process dies.
+
+    `check` is called while it waits; what that raises breaks off the wait. Where no directory can hold locks, nobody
+    waits: whoever uses them has to bear with two holders.
+    """
+    directory = cache_directory("locks")
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        directory = Path(tempfile.gettempdir()) / f"benchjobs-locks-{os.getuid()}"
+        directory.mkdir(mode=0o700, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context((directory / f"{name[:200]}.lock").open("w")) for name in names]
+        pause = _SOON
+        while not any(_is_ours(file) for file in files):
+            check()
+            time.sleep(pause)
+            pause = min(2 * pause, _LOOK)
+        yield
+
+
+def _is_ours(file: IO[str]) -> bool:
+    """Lock a file; True also where that is not possible at all."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def beside(place: Path) -> Path:

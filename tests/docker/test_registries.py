@@ -189,7 +189,7 @@ def test_a_build_is_broken_off_and_leaves_nothing(images: Images, tmp_path: Path
 def test_waiting_for_the_build_of_another_process_is_broken_off(
     images: Images, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(images_module.platformdirs, "user_cache_path", lambda name: tmp_path / name)
+    monkeypatch.setenv("BENCHJOBS_CACHE", str(tmp_path / "benchjobs"))
     dockerfile = _dockerfile(tmp_path, f"FROM {IMAGE}\nRUN false\n")
     tag = images.identify(Environment(dockerfile=dockerfile), {}, {})
     assert tag is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,14 @@ def ledger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ledger:
 BROUGHT = Brought(name="a:1", bytes=5, job="one", used=1.0)
 
 
+class Stopped(Exception):
+    pass
+
+
+def _stop() -> None:
+    raise Stopped
+
+
 def test_processes_share_a_record(ledger: Ledger) -> None:
     assert not ledger.exists
     with ledger.opened() as book:
@@ -94,6 +103,67 @@ def test_a_dead_process_needs_nothing(ledger: Ledger) -> None:
         book.process(dead, "one").claims["sha256:1"] = -1
     with ledger.opened() as book:
         assert book.processes == {}
+
+
+def test_whoever_waits_for_the_record_can_be_stopped_be_it_a_thread_or_a_process_that_has_it(
+    ledger: Ledger,
+) -> None:
+    for other in (ledger, Ledger("unix:///engine.sock")):
+        with ledger.opened():
+            started = time.monotonic()
+            with pytest.raises(Stopped), other.opened(_stop):
+                raise AssertionError("two of them")
+            assert time.monotonic() - started < 5
+    with ledger.opened(_stop):
+        pass
+
+
+def test_its_lock_is_with_the_others_of_the_machine(ledger: Ledger, tmp_path: Path) -> None:
+    with ledger.opened() as book:
+        book.sizes["a:1"] = 1
+        (lock,) = (tmp_path / "locks").iterdir()
+    assert lock.name.startswith("images-")
+    assert [path.suffix for path in (tmp_path / "images").iterdir()] == [".json"]
+
+
+def test_the_state_of_the_record_tells_if_anything_was_written(ledger: Ledger) -> None:
+    assert ledger.stamp() is None
+    with ledger.opened():
+        pass
+    assert not ledger.exists, "nothing to write down"
+    with ledger.opened() as book:
+        book.sizes["a:1"] = 1
+    before = ledger.stamp()
+    with ledger.opened() as book:
+        assert book.sizes == {"a:1": 1}
+    assert ledger.stamp() == before
+    with ledger.opened() as book:
+        book.sizes["a:1"] = 2
+    assert ledger.stamp() != before
+
+
+def test_of_jobs_that_nobody_works_on_only_so_many_images_are_remembered_those_used_last(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_benchjobs.sandbox.docker.ledger._MOST_IMAGES", 3)
+    with ledger.opened() as book:
+        book.process(current_owner(), "runs")
+        for number in range(6):
+            for job in ("runs", "ended"):
+                used = float(-number)
+                book.images[f"{job}-{number}"] = Brought(name="x", bytes=1, job=job, used=used)
+    assert set(ledger.read().images) == {
+        *(f"runs-{number}" for number in range(6)),
+        *(f"ended-{number}" for number in range(3)),
+    }
+
+
+def test_only_a_living_process_removes_images(ledger: Ledger) -> None:
+    dead = current_owner().model_copy(update={"pid": 2**22 + 1})
+    with ledger.opened() as book:
+        book.process(current_owner(), "one").removing.append("sha256:1")
+        book.process(dead, "one").removing.append("sha256:2")
+        assert [book.is_going(f"sha256:{number}") for number in (1, 2, 3)] == [True, False, False]
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"images": 3}', b"\xff\x00"])

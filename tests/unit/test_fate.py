@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ from pytest_benchjobs.agents.builtin import builtin_agents
 from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand
 from pytest_benchjobs.job.fate import Fates, Run, Skip, Take
 from pytest_benchjobs.job.recorder import Problems
-from pytest_benchjobs.job.trials import Supplies, Trials
+from pytest_benchjobs.job.trials import Supplies, Trials, next_landed
 from pytest_benchjobs.model.agent import AgentSpec
+from pytest_benchjobs.model.errors import InfrastructureError
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Origin, Outcome, Signature, Trial, TrialResult
-from pytest_benchjobs.model.scenario import Requires
+from pytest_benchjobs.model.scenario import Answer, Environment, Requires, ScorerSpec
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle
 from pytest_benchjobs.store.history import History
@@ -309,6 +311,116 @@ def test_what_is_graded_anew_is_not_reused(bundle: JobBundle) -> None:
     assert not trials.fates.may_take(Ticket(one))
     assert trials.fates.decide(Ticket(one), one) == Run()
     trials.close()
+
+
+class Supply:
+    """Images for the containers of `Contained`; `broken`: nothing can be told to it."""
+
+    def __init__(self, broken: bool = False) -> None:
+        self.broken = broken
+        self.begun: list[str | None] = []
+
+    def bring(self, environment: Environment, check: Callable[[], object]) -> bool:
+        return True
+
+    def expect(self, place: int, environments: Sequence[Environment]) -> None:
+        pass
+
+    def begin(self, place: int, environments: Sequence[Environment]) -> None:
+        if self.broken:
+            raise InfrastructureError("no place for the record")
+        self.begun += [one.image for one in environments]
+
+    def end(self, place: int, *, last: bool) -> None:
+        pass
+
+
+class Reading(Ticket):
+    """Counts how often its scenario is read and its marks are evaluated, and in which threads."""
+
+    def __init__(self, of: Trial, mark: str | None = None) -> None:
+        super().__init__(of, mark=mark)
+        self.read: list[str] = []
+        self.marked: list[str] = []
+
+    def trial(self) -> Trial:
+        self.read.append(threading.current_thread().name)
+        return self.of
+
+    def unwanted(self) -> str | None:
+        self.marked.append(threading.current_thread().name)
+        return self.mark
+
+
+def _flown(
+    bundle: JobBundle, supply: Supply | None, *tickets: Ticket, sandboxes: bool = True
+) -> tuple[list[TrialResult], list[str], int]:
+    """Results of trials, lines about problems, and how many providers were made."""
+    config = JobConfig(directory=bundle.root.parents[1], concurrency=1)
+    agents: dict[str, Any] = {agent.name: agent for agent in (*builtin_agents(), Blind())}
+    made: list[FakeProvider] = []
+
+    def provider() -> FakeProvider:
+        made.append(FakeProvider(OWNER))
+        if supply is not None:
+            made[-1].supply = lambda job, config: supply  # type: ignore[attr-defined]
+        return made[-1]
+
+    problems = Problems()
+    supplies = Supplies(agents, builtin_scorers(), provider)
+    trials: Trials[Ticket] = Trials(config, bundle, supplies, problems, resumed=False, rescore=None)
+    trials.open(None, sandboxes=sandboxes)
+    flight = trials.flight()
+    for ticket in tickets:
+        trials.submit(flight, ticket)
+    results = [next_landed(flight)[1] for _ in tickets]
+    trials.close()
+    flight.close()
+    return results, problems.lines, len(made)
+
+
+def test_where_sandboxes_need_no_images_a_scenario_is_read_once_and_its_marks_are_evaluated_once(
+    bundle: JobBundle,
+) -> None:
+    tickets = [Reading(trial(f"s-{number}", "nop")) for number in range(10)]
+    results, lines, _ = _flown(bundle, None, *tickets)
+    assert ([one.outcome for one in results], lines) == ([Outcome.PASSED] * 10, [])
+    assert {(len(ticket.read), len(ticket.marked)) for ticket in tickets} == {(1, 1)}
+
+
+def test_marks_are_not_evaluated_among_the_threads_that_bring_images(bundle: JobBundle) -> None:
+    supply = Supply()
+    wanted, skipped = Reading(trial("one", "nop")), Reading(trial("two", "nop"), mark="not today")
+    results, _, _ = _flown(bundle, supply, wanted, skipped)
+    assert sorted(one.outcome for one in results) == [Outcome.PASSED, Outcome.SKIPPED]
+    assert {*wanted.marked, *skipped.marked} <= {"MainThread", "bench-trial"}
+    assert wanted.read.count("bench-trial") == 1
+    assert wanted.read.count("bench-images") <= 1
+    assert "bench-images" not in skipped.read
+    assert supply.begun == ["debian"]
+
+
+def test_what_goes_wrong_with_images_brought_ahead_is_no_error_of_a_trial(bundle: JobBundle) -> None:
+    results, lines, _ = _flown(bundle, Supply(broken=True), Ticket(trial("one", "nop")))
+    assert [one.outcome for one in results] == [Outcome.PASSED]
+    assert lines == ["images: no place for the record"]
+
+
+def test_a_question_makes_no_sandboxes_for_its_image(bundle: JobBundle) -> None:
+    one = trial("one")
+    answer = Answer.model_validate({"reference": "4"})
+    scenario = one.scenario.model_copy(
+        update={
+            "answer": answer,
+            "scorers": (ScorerSpec(name="right", type="answer", params={"answer": "4"}),),
+        }
+    )
+    question = Ticket(_of(one, scenario=scenario))
+    supply = Supply()
+    results, _, made = _flown(bundle, supply, question, sandboxes=False)
+    assert (len(results), made, supply.begun) == (1, 0, [])
+    results, _, made = _flown(bundle, supply, Ticket(trial("two", "nop")), sandboxes=False)
+    assert (len(results), made, supply.begun) == (1, 1, ["debian"])
 
 
 class Flight:

@@ -20,6 +20,7 @@ from pytest_benchjobs.sandbox.docker import images as module
 from pytest_benchjobs.sandbox.docker.build import Recipe
 from pytest_benchjobs.sandbox.docker.images import Images, resolved
 from pytest_benchjobs.sandbox.docker.pulling import Refused, Registries
+from pytest_benchjobs.system import keeping
 
 VERSION = {"Os": "linux", "Arch": "arm64"}
 
@@ -58,7 +59,7 @@ def pulled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     directory = tmp_path / "cache"
-    monkeypatch.setattr(module.platformdirs, "user_cache_path", lambda _: directory)
+    monkeypatch.setenv("BENCHJOBS_CACHE", str(directory))
     return directory
 
 
@@ -253,7 +254,7 @@ def _give_up_after(seconds: float) -> Callable[[], None]:
 
 
 def test_an_image_is_built_by_one_process_of_a_machine_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LOOK", 0.01)
+    monkeypatch.setattr(keeping, "_LOOK", 0.01)
     with module._machine_lock("benchjobs/x:1", lambda: None):
         with pytest.raises(GivenUp), module._machine_lock("benchjobs/x:1", _give_up_after(0.05)):
             raise AssertionError("two of them")
@@ -264,7 +265,7 @@ def test_an_image_is_built_by_one_process_of_a_machine_at_a_time(monkeypatch: py
 
 
 def test_who_waits_for_an_image_goes_on_when_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LOOK", 0.01)
+    monkeypatch.setattr(keeping, "_LOOK", 0.01)
     order: list[str] = []
 
     def other() -> None:
@@ -293,7 +294,7 @@ def test_where_the_cache_cannot_be_written_locks_are_in_a_directory_of_the_users
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache.write_text("no directory")
-    monkeypatch.setattr(module.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(keeping.tempfile, "gettempdir", lambda: str(tmp_path))
     for _ in range(2):
         with module._machine_lock("benchjobs/x:1", lambda: None):
             (directory,) = tmp_path.glob("benchjobs-locks-*")
@@ -304,14 +305,14 @@ def test_where_the_cache_cannot_be_written_locks_are_in_a_directory_of_the_users
 def test_an_image_that_is_being_looked_for_is_waited_for_as_long_as_the_trial_lives(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_LOOK", 0.01)
+    monkeypatch.setattr(keeping, "_LOOK", 0.01)
     lock = threading.Lock()
-    with module.taken(lock, lambda: None):
-        with pytest.raises(GivenUp), module.taken(lock, _give_up_after(0.05)):
+    with keeping.taken(lock, lambda: None):
+        with pytest.raises(GivenUp), keeping.taken(lock, _give_up_after(0.05)):
             raise AssertionError("two of them")
         assert lock.locked()
     assert not lock.locked()
-    with contextlib.suppress(KeyError), module.taken(lock, lambda: None):
+    with contextlib.suppress(KeyError), keeping.taken(lock, lambda: None):
         raise KeyError
     assert not lock.locked()
 

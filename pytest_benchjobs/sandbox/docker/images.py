@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
-import os
-import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
-
-import platformdirs
+from typing import TYPE_CHECKING, Any
 
 from ...model.errors import ImageBuildFailed, ImageMissing, ImageTooLarge, InfrastructureError
 from ...model.result import ImageRecord
 from ...model.scenario import Environment
+from ...system.keeping import one_of, taken
 from .dockerfile import canonical, lookup
 from .engine import Engine
 from .room import Room, Urgency
@@ -29,7 +25,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 4
 """Images that are pulled or built at a time, by all processes of this machine: more only share disk and line."""
-_LOOK = 0.2
 _REMEMBERED = 60.0
 _SHARE = 10.0
 """A failure is remembered for so many times as long as it took to meet it: trying again costs a tenth of the time."""
@@ -124,11 +119,10 @@ class Images:
         with taken(slot.lock, check):
             if slot.error is not None and time.monotonic() < slot.until:
                 raise type(slot.error)(str(slot.error))
-            if slot.image is not None and self._is_gone(slot.image):
+            while (image := slot.image) is None or self._is_gone(image, check):
                 slot.image = None
-            if slot.image is None:
                 slot.image = self._filled(slot, wanted, check, urgency)
-            return slot.image
+            return image
 
     def _filled(self, slot: _Slot, wanted: _Wanted, check: Check, urgency: Urgency) -> ResolvedImage:
         """Resolve an image, and remember an error that every other trial would meet as well."""
@@ -144,10 +138,12 @@ class Images:
             slot.error, slot.until = error, ended + kept
             raise
 
-    def _is_gone(self, image: ResolvedImage) -> bool:
-        """Return True if an image was removed so that others fit; without a limit none is."""
-        limited = self._room is not None and self._room.limit is not None
-        return limited and self._local(image.id) is None
+    def _is_gone(self, image: ResolvedImage, check: Check) -> bool:
+        """Return True if an image was removed so that others fit. One that is being removed is waited for."""
+        if self._room is None:
+            return False
+        settled = self._room.settle(image.id, check)
+        return (settled or self._room.limit is not None) and self._local(image.id) is None
 
     def key(
         self, environment: Environment, image_map: Mapping[str, str], build_args: Mapping[str, str]
@@ -340,56 +336,14 @@ def _may_be_there(error: Exception) -> bool:
 
 
 @contextlib.contextmanager
-def taken(lock: threading.Lock | threading.Semaphore, check: Check) -> Iterator[None]:
-    """Hold a lock, and call `check` while waiting: that may take as long as somebody else's build."""
-    while not lock.acquire(timeout=_LOOK):
-        check()
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-@contextlib.contextmanager
 def _machine_lock(name: str, check: Check) -> Iterator[None]:
-    """Held by one process of this machine at a time; the kernel drops it when the process dies.
-
-    Where the directory cannot hold locks, nobody waits: at worst an image is built twice.
-    """
-    with _one_of([f"{name.replace('/', '-').replace(':', '-')}"], check):
+    """Held by one process of this machine at a time. Where nobody can hold it, at worst an image is built twice."""
+    with one_of([name.replace("/", "-").replace(":", "-")], check):
         yield
 
 
 @contextlib.contextmanager
 def _turn(check: Check) -> Iterator[None]:
     """Held by whoever pulls or builds: only so many do at a time."""
-    with _one_of([f"turn-{number}" for number in range(_AT_ONCE)], check):
+    with one_of([f"turn-{number}" for number in range(_AT_ONCE)], check):
         yield
-
-
-@contextlib.contextmanager
-def _one_of(names: Sequence[str], check: Check) -> Iterator[None]:
-    """Hold one of these locks of the machine, whichever is free first."""
-    directory = platformdirs.user_cache_path("benchjobs") / "locks"
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError:
-        directory = Path(tempfile.gettempdir()) / f"benchjobs-locks-{os.getuid()}"
-        directory.mkdir(mode=0o700, exist_ok=True)
-    with contextlib.ExitStack() as stack:
-        files = [stack.enter_context((directory / f"{name[:200]}.lock").open("w")) for name in names]
-        while not any(_locked(file) for file in files):
-            check()
-            time.sleep(_LOOK)
-        yield
-
-
-def _locked(file: IO[str]) -> bool:
-    """Lock a file; True also where that is not possible at all."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-    return True

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from ...model.errors import AgentSetupFailed, ContainerStartFailed
 from ...model.job import JobConfig, Owner
 from ...model.scenario import Environment, Scenario
+from ...system.keeping import taken
 from ..protocol import Kept, Mount, Sandbox, SandboxSpec
 from .engine import Engine
-from .images import ResolvedImage, taken
+from .images import ResolvedImage
 from .room import Urgency
 from .services import EngineServices
 from .sweep import sweep

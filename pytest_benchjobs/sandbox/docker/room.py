@@ -3,6 +3,9 @@
 Every process that works on a job has one; they share the record of the machine (`ledger`). What a job brought is
 written there. With a limit, something is removed before anything is brought that would not fit (`eviction`): only what
 this very job brought, under the name it was brought by, while no container and no other job has it.
+
+The record is held for moments only. What is to go is marked in it, and removed afterwards: that may take long. Whoever
+comes to need an image that is marked waits until it is gone (`settle`), and brings it once more.
 """
 
 from __future__ import annotations
@@ -17,15 +20,18 @@ from typing import TYPE_CHECKING, Any
 
 from ...model.errors import ImageTooLarge, InfrastructureError
 from ...model.job import Owner
+from .claims import Claims
 from .engine import Engine
 from .eviction import Candidate, Need, evictions
-from .ledger import RUNNING, Book, Brought, Ledger
+from .ledger import RUNNING, Book, Brought, Ledger, Stamp
 
 if TYPE_CHECKING:
     from .registry import Sizes
 
 Check = Callable[[], object]
 _LOOK = 0.3
+_LOOK_ANYWAY = 5.0
+"""Seconds after which room is looked for again though nothing is known to have changed: not all is ours."""
 _REFUSED_SECONDS = 10.0
 
 
@@ -43,12 +49,14 @@ class NoRoomNow(Exception):
     """There is no room for an image that no trial waits for."""
 
 
-@dataclasses.dataclass
-class _Place:
-    """A scenario of the job that has trials to come, or running."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Listed:
+    """Images that the engine has, and those that containers have."""
 
-    keys: tuple[object, ...]
-    running: int = 0
+    since: float
+    """Time at which it was asked."""
+    here: frozenset[str]
+    used: frozenset[str]
 
 
 class Room:
@@ -71,10 +79,16 @@ class Room:
         self._job = job
         self._forget = forget
         self._ledger = Ledger(engine.host)
-        self._places: dict[int, _Place] = {}
-        self._ids: dict[object, tuple[str, ...]] = {}
-        """Key of an image -> its id, and those of its bases."""
+        self._claims = Claims(always=limit is None)
         self._claimed: dict[str, int] = {}
+        """Claims that are written down."""
+        self._going: set[str] = set()
+        """Images that somebody was removing when a trial came to need them."""
+        self._told: dict[str, Sizes | None] = {}
+        """Name -> what its registry said, which need not be asked twice."""
+        self._full: dict[str, tuple[object, float]] = {}
+        """Name -> the state of things in which there was no room for it, and until when that is taken for granted."""
+        self._ended = 0
         self._refused: dict[str, float] = {}
         """Images that could not be removed, and until when that is not tried again."""
         self._lock = threading.Lock()
@@ -82,31 +96,38 @@ class Room:
     def expect(self, place: int, keys: Sequence[object]) -> None:
         """Note that trials will need these images; the first is that of the agent."""
         with self._lock:
-            self._places.setdefault(place, _Place(tuple(keys)))
+            self._claims.expect(place, keys)
         self._publish()
 
     def begin(self, place: int, keys: Sequence[object]) -> None:
         """Note that a trial runs which needs these images."""
         with self._lock:
-            self._places.setdefault(place, _Place(tuple(keys))).running += 1
+            self._claims.begin(place, keys)
         self._publish()
 
     def end(self, place: int, *, last: bool) -> None:
         """Note that a trial has ended, the last of its scenario or not."""
         with self._lock:
-            if (there := self._places.get(place)) is not None:
-                there.running = max(0, there.running - 1)
-                if last:
-                    del self._places[place]
+            self._claims.end(place, last=last)
+            self._ended += 1
         self._publish()
 
     def note(self, key: object, image: str, bases: Sequence[str]) -> None:
         """Note the ids of an image, and of what it was built from."""
         with self._lock:
-            if self._ids.get(key) == (ids := (image, *bases)):
-                return
-            self._ids[key] = ids
+            self._claims.note(key, (image, *bases))
         self._publish()
+
+    def settle(self, image: str, check: Check) -> bool:
+        """Wait while somebody removes an image that a trial needs; return whether it may be gone."""
+        if self.limit is None and image not in self._going:
+            return False
+        while self._ledger.read().is_going(image):
+            check()
+            time.sleep(_LOOK)
+        with self._lock:
+            self._going.discard(image)
+        return True
 
     @contextlib.contextmanager
     def bringing(
@@ -128,12 +149,13 @@ class Room:
         if self.limit is None:
             yield
             return
+        if urgency is Urgency.AHEAD and self._is_full(name):
+            raise NoRoomNow
         wanted = self._guess(name, sizes, base)
-        while not self._reserved(name, wanted, urgency) and urgency is not Urgency.GRADING:
+        while not self._reserved(name, wanted, urgency, check) and urgency is not Urgency.GRADING:
             if urgency is Urgency.AHEAD:
                 raise NoRoomNow
-            check()
-            time.sleep(_LOOK)
+            self._wait(name, check)
         try:
             yield
         finally:
@@ -147,22 +169,23 @@ class Room:
             ImageTooLarge: it alone takes more than the limit, and is removed.
         """
         image, size = str(found["Id"]), int(found.get("Size") or 0)
+        self._told.pop(name, None)
+        too_large = self.limit is not None and size > self.limit and urgency is not Urgency.GRADING
         with self._opened() as book:
-            digests = found.get("RepoDigests") or [None]
-            book.images.setdefault(
-                image, Brought(name=name, digest=digests[0], bytes=size, job=self._job, used=time.time())
-            )
+            brought = Brought(name=name, bytes=size, job=self._job, used=time.time())
+            if (before := book.images.get(image)) is not None and before.name != name:
+                # It was here by another name.
+                brought = before.model_copy(update={"used": brought.used})
+            book.images[image] = brought
             book.sizes[name] = size
-            if self.limit is None:
-                return
-            if size > self.limit and urgency is not Urgency.GRADING:
-                self._remove(book, image)
-                raise self._too_large(name, size)
-            mine = [one for one in self._candidates(book) if one.id != image]
+            if too_large:
+                self._mark(book, [image])
+        if too_large:
+            self._remove({image: name})
+            raise self._too_large(name, size)
+        if self.limit is not None:
             # It may be larger than it looked.
-            ahead = urgency is Urgency.AHEAD
-            for one in evictions(mine, reserved=0, wanted=size, limit=self.limit, ahead=ahead) or ():
-                self._remove(book, one.id)
+            self._make_room(size, urgency, but=image)
 
     def _guess(self, name: str, sizes: Callable[[], Sizes | None], base: int) -> int:
         """Return the bytes to expect of an image."""
@@ -172,46 +195,97 @@ class Room:
             if known > limit:
                 raise self._too_large(name, known)
             return known
-        if (told := sizes()) is not None:
+        if name not in self._told:
+            self._told[name] = sizes()
+        if (told := self._told[name]) is not None:
             if told.stored > limit:
                 raise self._too_large(name, told.stored)
             return min(limit, told.unpacked)
         brought = [image.bytes for image in book.images.values() if image.job == self._job]
         return min(limit, max([base, *brought]) or limit)
 
-    def _reserved(self, name: str, wanted: int, urgency: Urgency) -> bool:
+    def _reserved(self, name: str, wanted: int, urgency: Urgency, check: Check) -> bool:
         """Make room if that is possible now; return whether there is."""
-        with self._opened() as book:
-            me = book.process(self._owner, self._job)
-            while True:
-                reserved = sum(
-                    sum(process.reserved.values())
-                    for process in book.processes.values()
-                    if process.job == self._job
-                )
+        before = self._state()
+        if self._make_room(wanted, urgency, name=name, check=check):
+            self._full.pop(name, None)
+            return True
+        self._full[name] = before, time.monotonic() + _LOOK_ANYWAY
+        return False
+
+    def _wait(self, name: str, check: Check) -> None:
+        """Wait until there may be room for an image."""
+        while True:
+            check()
+            time.sleep(_LOOK)
+            if not self._is_full(name):
+                return
+
+    def _state(self) -> tuple[Stamp | None, int]:
+        """Return what is different once anybody is known to need less room."""
+        return self._ledger.stamp(), self._ended
+
+    def _is_full(self, name: str) -> bool:
+        """Return True if there was no room for an image, and nothing is known to have changed."""
+        state, until = self._full.get(name, (None, 0.0))
+        return time.monotonic() < until and state == self._state()
+
+    def _make_room(
+        self,
+        wanted: int,
+        urgency: Urgency,
+        *,
+        name: str | None = None,
+        but: str | None = None,
+        check: Check = lambda: None,
+    ) -> bool:
+        """Remove images until `wanted` bytes more fit; return whether they do.
+
+        Args:
+            wanted: Bytes.
+            urgency: What for.
+            name: Image that the bytes are reserved for; None: it is here, and nothing is reserved.
+            but: Image that stays, and is among the bytes that are wanted.
+            check: Called meanwhile.
+        """
+        while True:
+            listed = self._listed()
+            with self._opened(check) as book:
+                me = book.process(self._owner, self._job)
+                mine = [process for process in book.processes.values() if process.job == self._job]
+                reserved = sum(sum(process.reserved.values()) for process in mine)
                 chosen = evictions(
-                    self._candidates(book),
-                    reserved=reserved,
+                    [one for one in self._candidates(book, listed) if one.id != but],
+                    reserved=reserved if name is not None else 0,
                     wanted=wanted,
                     limit=self.limit or 0,
                     ahead=urgency is Urgency.AHEAD,
                 )
-                if not chosen:
-                    break
-                # What cannot be removed now is taken for needed, so this ends.
-                for image in chosen:
-                    self._remove(book, image.id)
-            if chosen is None and urgency is not Urgency.GRADING:
-                return False
-            me.reserved[name] = wanted
-            return chosen is not None
+                if chosen:
+                    self._mark(book, [one.id for one in chosen])
+                elif name is not None and (chosen is not None or urgency is Urgency.GRADING):
+                    me.reserved[name] = wanted
+                going = {one.id: book.images[one.id].name for one in chosen or ()}
+            if not chosen:
+                return chosen is not None
+            # What cannot be removed now is taken for needed, so this ends.
+            self._remove(going)
+            check()
 
-    def _candidates(self, book: Book) -> list[Candidate]:
+    def _listed(self) -> _Listed:
+        """Ask the engine. Not while the record is held: it may have much to do."""
+        since = time.time()
+        here = frozenset(image["Id"] for image in self._engine.get("/images/json", all=True) or ())
+        containers = self._engine.get("/containers/json", all=True) or ()
+        return _Listed(since, here, frozenset(container["ImageID"] for container in containers))
+
+    def _candidates(self, book: Book, listed: _Listed) -> list[Candidate]:
         """Return what this job brought and is still here; forget in the record what is not."""
-        here = {image["Id"] for image in self._engine.get("/images/json", all=True) or ()}
-        for image in [image for image in book.images if image not in here]:
-            del book.images[image]
-        used = {container["ImageID"] for container in self._engine.get("/containers/json", all=True) or ()}
+        for image, brought in list(book.images.items()):
+            # What was brought meanwhile is not in the list yet.
+            if image not in listed.here and brought.used < listed.since:
+                del book.images[image]
+        going = {image for process in book.processes.values() for image in process.removing}
         found, now = [], time.monotonic()
         for image, brought in book.images.items():
             if brought.job != self._job:
@@ -222,59 +296,77 @@ class Room:
                 if image in process.claims
             ]
             need = Need.COMING if claims else Need.NONE
-            if image in used or RUNNING in claims or self._refused.get(image, 0.0) > now:
+            stays = image in listed.used or image in going or self._refused.get(image, 0.0) > now
+            if stays or RUNNING in claims or image not in listed.here:
                 need = Need.RUNNING
             found.append(Candidate(image, brought.bytes, brought.used, need, min(claims, default=0)))
         return found
 
-    def _remove(self, book: Book, image: str) -> None:
-        """Remove an image, unless somebody has it now or has given it another name."""
-        name = book.images[image].name
-        found = self._engine.get(f"/images/{name}/json")
-        if found is not None and found["Id"] == image and len(found.get("RepoTags") or ()) <= 1:
-            with contextlib.suppress(InfrastructureError), self._engine.guard(running=False):
+    def _mark(self, book: Book, images: Sequence[str]) -> None:
+        """Write down that these images are being removed."""
+        book.process(self._owner, self._job).removing.extend(images)
+
+    def _remove(self, images: Mapping[str, str]) -> None:
+        """Remove images that are marked, by id and name. Those that somebody has, or has named otherwise, stay."""
+        gone: list[str] = []
+        try:
+            for image, name in images.items():
+                if self._is_removed(image, name):
+                    gone.append(image)
+                    self._forget(image)
+                else:
+                    self._refused[image] = time.monotonic() + _REFUSED_SECONDS
+        finally:
+            with self._opened() as book:
+                removing = book.process(self._owner, self._job).removing
+                removing[:] = [image for image in removing if image not in images]
+                for image in gone:
+                    book.images.pop(image, None)
+
+    def _is_removed(self, image: str, name: str) -> bool:
+        with contextlib.suppress(InfrastructureError), self._engine.guard(running=False):
+            found = self._engine.get(f"/images/{name}/json")
+            if found is not None and found["Id"] == image and len(found.get("RepoTags") or ()) <= 1:
                 self._engine.client.remove_image(name)
-                del book.images[image]
-                self._forget(image)
-                return
-        self._refused[image] = time.monotonic() + _REFUSED_SECONDS
+                return True
+        return False
 
     def _publish(self) -> None:
         """Write down which images this process needs, if that has changed."""
-        with self._lock:
-            if self._claims() == self._claimed:
-                return
         if self.limit is None and not self._ledger.exists:
             return
+        with self._lock:
+            if not self._changes():
+                return
         with self._opened() as book, self._lock:
-            claims = self._claims()
-            me = book.process(self._owner, self._job)
-            me.claims.clear()
-            me.claims.update(claims)
-            for image in {*claims, *self._claimed}:
+            changes = self._changes()
+            self._claims.changed.clear()
+            for image, claim in changes.items():
+                if claim is None:
+                    self._claimed.pop(image, None)
+                else:
+                    self._claimed[image] = claim
+                    if book.is_going(image):
+                        self._going.add(image)
                 if (brought := book.images.get(image)) is not None:
                     book.images[image] = brought.model_copy(update={"used": time.time()})
-            self._claimed = claims
+            claims = book.process(self._owner, self._job).claims
+            claims.clear()
+            claims.update(self._claimed)
 
-    def _claims(self) -> dict[str, int]:
-        """Return the ids of images that are needed, and the first place they are needed at."""
-        claims: dict[str, int] = {}
-        for place, there in self._places.items():
-            for number, key in enumerate(there.keys):
-                for order, image in enumerate(self._ids.get(key, ())):
-                    # What a trial needs besides the image its agent works in can be brought once more; kept for trials
-                    # that wait for room themselves, it could keep all of them waiting for ever.
-                    runs = there.running and number == 0 and order == 0
-                    at = RUNNING if runs or self.limit is None else place
-                    claims[image] = min(at, claims.get(image, at))
-        return claims
+    def _changes(self) -> dict[str, int | None]:
+        """Return the claims that differ from what is written down; None: no longer needed. Call with the lock held."""
+        now = {image: self._claims.of(image) for image in self._claims.changed}
+        changes = {image: claim for image, claim in now.items() if claim != self._claimed.get(image)}
+        self._claims.changed.intersection_update(changes)
+        return changes
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[Book]:
+    def _opened(self, check: Check = lambda: None) -> Iterator[Book]:
         """Open the record. Without a limit, it is no harm if there is no place for it."""
         with contextlib.ExitStack() as stack:
             try:
-                book = stack.enter_context(self._ledger.opened())
+                book = stack.enter_context(self._ledger.opened(check))
             except OSError as error:
                 if self.limit is not None:
                     raise InfrastructureError(
