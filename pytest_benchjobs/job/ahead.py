@@ -5,8 +5,7 @@ ahead, for a job may be stopped at any time. What goes wrong here is no error: t
 An image is needed until the last trial of its scenarios has ended; the supply of images is told, so that it can remove
 others.
 
-Where sandboxes need no images, no thread is started and no scenario read. Marks are the user's code, and are evaluated
-where trials are submitted, in the main thread.
+Where sandboxes need no images, no thread is started and no scenario read.
 """
 
 from __future__ import annotations
@@ -109,10 +108,10 @@ class Ahead(Generic[T]):
                     self.stop()
                 self._opened = True
 
-    def submit(self, ticket: T, runs: Callable[[], bool]) -> None:
-        """Note a trial that is submitted. `runs` tells whether it will run, as far as that is known without reading it.
+    def submit(self, ticket: T, *, runs: bool) -> None:
+        """Note a trial that is submitted. If it `runs`, its image is brought ahead, where there is a supply by now.
 
-        Its image is brought ahead if there is a supply by now. Call from the main thread.
+        Call from one thread only.
         """
         if self._stopping:
             return  # nobody brings anything, or no more
@@ -123,7 +122,7 @@ class Ahead(Generic[T]):
                 scenario = self._scenarios[key] = _Scenario(self._places, ticket)
                 self._places += 1
             scenario.left += 1
-        if self._supply is None or scenario.wanted or not runs():
+        if self._supply is None or scenario.wanted or not runs:
             return
         with self._lock:
             scenario.wanted, scenario.ticket = True, ticket

@@ -109,17 +109,22 @@ class Fates:
 
     def skip(self, ticket: Ticket, trial: Trial) -> Skip | None:
         """Decide whether a trial is skipped: by a mark, by its gate, or as something it requires is missing."""
-        return self.skip_unread(ticket) or self._skip_read(trial)
+        return self.skip_unread(ticket) or self.skip_read(ticket, trial)
 
     def skip_unread(self, ticket: Ticket) -> Skip | None:
-        """Decide whether a trial is skipped, as far as that is known before its scenario is read."""
+        """Decide whether a trial is skipped before its scenario is read. Runs the user's marks: in the main thread."""
         if (why := ticket.unwanted()) is not None:
             return _skip("marked", why)
+        return self._skip_decided(ticket)
+
+    def _skip_decided(self, ticket: Ticket) -> Skip | None:
         decided = self.decided.get((ticket.benchmark, ticket.agent.label))
         return None if decided is None or ticket.is_fresh else _skip("decided", decided)
 
-    def _skip_read(self, trial: Trial) -> Skip | None:
-        """Decide whether a trial is skipped by what its scenario says."""
+    def skip_read(self, ticket: Ticket, trial: Trial) -> Skip | None:
+        """Decide whether a trial is skipped when it is to start, its marks aside."""
+        if (decided := self._skip_decided(ticket)) is not None:
+            return decided
         if self.rescored:
             return None  # its agent ran in the earlier job
         is_question = self.services is not None and self.is_question(trial)

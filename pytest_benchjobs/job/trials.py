@@ -22,7 +22,7 @@ from ..trial.flight import Flight, Tokens
 from ..trial.prepare import Prepared, Services
 from .ahead import Ahead
 from .end import NO_ROOM
-from .fate import Fate, Fates, Run, Skip, Take
+from .fate import Fates, Run, Skip, Take
 from .models import models_of
 from .recorder import Problems
 from .reuse import Reuse
@@ -177,32 +177,31 @@ class Trials(Generic[T]):
         Looked up in the caller's thread. Among the threads of trials it would take three times as long: at every
         system call they and pytest wait for each other's turn at the interpreter.
         """
-        fate: Fate | None = None
+        fate: Run | Skip | None = None
         # A rerun by a plugin never reuses an earlier result.
         if self.fates.may_take(ticket) and ticket.node_id not in self._flown:
             with contextlib.suppress(Exception):  # the trial reports it as an error of its own
                 trial = ticket.trial()
-                fate = self.fates.decide(ticket, trial)
-                if isinstance(fate, Take):
-                    flight.land(ticket, self._take(trial, fate))
+                decided = self.fates.decide(ticket, trial)
+                if isinstance(decided, Take):
+                    flight.land(ticket, self._take(trial, decided))
                     return
+                fate = decided
                 self._keep(trial, fate)
-        self._submit_ahead(ticket, fate)
+        if fate is None and (fate := self.fates.skip_unread(ticket)) is not None:
+            self._fates[ticket.node_id] = fate
+        self._submit_ahead(ticket, runs=not isinstance(fate, Skip))
         flight.submit(ticket)
 
-    def _submit_ahead(self, ticket: T, fate: Fate | None) -> None:
-        """Have the image of a trial brought ahead."""
+    def _submit_ahead(self, ticket: T, *, runs: bool) -> None:
+        """Have the image of a trial brought ahead, if that will run."""
         ahead = self._ahead
         if ahead is None or ahead.is_idle:
             return
-
-        def runs() -> bool:
-            return self.fates.skip_unread(ticket) is None if fate is None else isinstance(fate, Run)
-
         with self._problems.noting("images"):
             if self._sandboxes:
                 ahead.open()
-            ahead.submit(ticket, runs)
+            ahead.submit(ticket, runs=runs)
 
     def _begin_ahead(self, ticket: T, trial: Trial) -> None:
         """Tell who brings images that a trial begins. What goes wrong there, the trial meets too."""
@@ -250,7 +249,7 @@ class Trials(Generic[T]):
             trial = ticket.trial()
             self._flown.add(trial.node_id)
             at, prepared = self._prepared.pop(trial.node_id, (0.0, None))
-            fate = self._fates.pop(trial.node_id, None) or self.fates.skip(ticket, trial) or Run()
+            fate = self._fates.pop(trial.node_id, None) or self.fates.skip_read(ticket, trial) or Run()
             if isinstance(fate, Run) and time.monotonic() - at <= _PREPARED_SECONDS:
                 fate = dataclasses.replace(fate, prepared=prepared)
             if isinstance(fate, Skip):
