@@ -89,9 +89,13 @@ def need_sandboxes(config: pytest.Config, trials: Iterable[TrialItem]) -> bool:
         params = {**read(config).job.of(source).params, **agent.params}
         return can_answer(agents.get(agent.name), params)
 
-    kinds = {(item.ref.scorers, item.source.benchmark, item.agent.label): item for item in trials}
+    kinds = {
+        (item.ref.scorers, item.ref.needs_container, item.source.benchmark, item.agent.label): item
+        for item in trials
+    }
     return not all(
         item.ref.scorers
+        and not item.ref.needs_container
         and grades_answers(item.ref.scorers, scorers)
         and answers(item.source.benchmark, item.agent)
         for item in kinds.values()

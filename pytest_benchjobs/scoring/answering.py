@@ -5,9 +5,10 @@ from __future__ import annotations
 import posixpath
 
 from ..model.errors import ScorerCrashed
-from .answers import Wrong, grader
+from .answers import grader
 from .needs import Needs, needing
 from .protocol import Graded, ScoringContext
+from .replies import Wrong
 
 ANSWER_LIMIT = 4 * 1024 * 1024
 """Bytes of an answer. A longer one is wrong."""

@@ -15,37 +15,17 @@ comes last, behind `ANSWER:` or in a `\boxed{}`. Answers are hostile: whatever t
 from __future__ import annotations
 
 import functools
-import json
-import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, TypeAdapter, ValidationError
 
 from ..model.errors import ScoreInvalid
+from .replies import SEARCHED, Wrong, integer_in, last_array, last_mark, parsed, value_in
 
-_MARKS = (
-    re.compile(r"\banswer\b[\s*_]*:|\\boxed\s*(?=\{)|\\fbox\s*(?=\{)", re.IGNORECASE),
-    re.compile(r"\banswer\s+is\b[\s*_]*:?", re.IGNORECASE),
-)
-"""Beginnings of the answer in a reply. One of the second kind counts only where there is none of the first."""
-_WRAPPING = re.compile(r"(?:\s|\\boxed|\\fbox|\\text|\\mathbf|\\\(|\\\[|[*_`${(\[])*")
-_INTEGER = re.compile(r"[+-]?[0-9]{1,400}", re.ASCII)
-_GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3}){1,100}(?![0-9])", re.ASCII)
-_GOES_ON = re.compile(
-    r"[0-9A-Za-z_%!]|[.,:/][0-9]|(?!\^\{?\\circ)[ \t]*[\^*/+-][ \t]*[0-9(\\]|[ \t]*\\[cdt]?frac", re.ASCII
-)
-"""What makes the integer before it a part of something else."""
-_FENCE = re.compile(r"```[A-Za-z]*\n?(.*?)```", re.DOTALL)
-_SEARCHED = 100_000
-"""Characters of an answer in which a pattern is looked for."""
-_CANDIDATES = 50
-_LARGEST_GRID = 30
-
-
-class Wrong(Exception):
-    """The answer is not right; says how, and neither the answer nor what was expected."""
+_TRIES = 50
+"""Tries of an answer that are looked at."""
 
 
 class _Match(BaseModel):
@@ -63,7 +43,7 @@ class Exact(_Match):
         wanted = self.expected.strip()
         if text.strip() == wanted:
             return 1.0
-        if is_reply and (mark := _last_mark(text)) is not None:
+        if is_reply and (mark := last_mark(text)) is not None:
             line = text[mark:].lstrip().partition("\n")[0]
             return _equal(wanted in (line.strip(), line.strip(" \t*_`$.")))
         raise Wrong("it is not equal")
@@ -79,7 +59,7 @@ class Integer(_Match):
 
     def grade(self, text: str, *, is_reply: bool) -> float:
         """Compare it as a number: `+25` and `025` are 25."""
-        found = _integer(text, is_reply=is_reply)
+        found = integer_in(text, is_reply=is_reply)
         if not self._allows(found):
             raise Wrong("it is out of range")
         return _equal(found == self.expected)
@@ -105,7 +85,7 @@ class Number(_Match):
 
     def grade(self, text: str, *, is_reply: bool) -> float:
         """Compare it element by element. Further keys of a table do not matter."""
-        given = _value(text, is_reply=is_reply)
+        given = value_in(text, is_reply=is_reply)
         if self.key is not None and isinstance(given, dict) and self.key in given:
             given = given[self.key]
         compared = list(_within(given, self.expected, self.tolerance))
@@ -129,7 +109,7 @@ class Choice(_Match):
 
     def grade(self, text: str, *, is_reply: bool) -> float:
         """Compare the letter of the file, in either case; of a reply the first `Answer: X`, as simple-evals does."""
-        whole = "".join(text.split()) if len(text) <= _SEARCHED else text
+        whole = "".join(text.split()) if len(text) <= SEARCHED else text
         if len(whole) == 1 and whole.upper() in self.letters:
             return _equal(whole.upper() == self.expected)
         found = re.search(rf"(?i)Answer[ \t]*:[ \t]*\$?([{self.letters}])\$?", text) if is_reply else None
@@ -157,7 +137,7 @@ class Grids(_Match):
         """Return the share of test inputs for which one of the first tries is the whole grid."""
         given = self._given(text, is_reply=is_reply)
         right = sum(
-            any(_same(grid, wanted) for grid in grids[: self.tries])
+            any(_is_grid(grid) and grid == wanted for grid in grids[: self.tries])
             for grids, wanted in zip(given, self.expected, strict=False)
         )
         if not right:
@@ -166,17 +146,17 @@ class Grids(_Match):
 
     def _given(self, text: str, *, is_reply: bool) -> list[list[Any]]:
         """Return the tries for each test input."""
-        given = _parsed(text)
+        given = parsed(text)
         replies = (
             given
             if isinstance(given, list) and given and all(isinstance(one, str) for one in given)
             else None
         )
         if is_reply and replies is not None:
-            grids = [_last_grid(reply) for reply in replies]
+            grids = [last_array(reply, _is_grid) for reply in replies]
             return [grids[at : at + self.tries] for at in range(0, len(grids), self.tries)]
         if given is None:
-            given = _last_array(text) if is_reply else None
+            given = last_array(text, _is_nested) if is_reply else None
         if len(self.expected) == 1 and (_is_grid(given) or isinstance(given, dict)):
             given = [given]
         if not isinstance(given, list):
@@ -192,7 +172,7 @@ class Json(_Match):
 
     def grade(self, text: str, *, is_reply: bool) -> float:
         """Compare it by types and values: `true` is not 1; 1 and 1.0 are the same number."""
-        return _equal(_same(_value(text, is_reply=is_reply), self.expected))
+        return _equal(_same(value_in(text, is_reply=is_reply), self.expected))
 
 
 class Regex(_Match):
@@ -203,7 +183,7 @@ class Regex(_Match):
 
     def grade(self, text: str, *, is_reply: bool) -> float:  # noqa: ARG002
         """Look for the pattern in the first 100,000 characters."""
-        return _equal(re.search(self.pattern, text[:_SEARCHED].strip()) is not None)
+        return _equal(re.search(self.pattern, text[:SEARCHED].strip()) is not None)
 
     def model_post_init(self, _: Any) -> None:
         """See that it is one."""
@@ -262,99 +242,6 @@ def _equal(is_right: bool) -> float:
     return 1.0
 
 
-def _integer(text: str, *, is_reply: bool) -> int:
-    """Read a whole number: the whole of a file; of a reply what is behind its last mark, or all of it."""
-    whole = text.strip()
-    if _INTEGER.fullmatch(whole):
-        return int(whole)
-    mark = _last_mark(text) if is_reply else None
-    if mark is None:
-        raise Wrong("it is no integer" if not is_reply else "it has no integer behind ANSWER:")
-    line = text[mark:].lstrip().partition("\n")[0]
-    number = _leading_integer(line)
-    if number is None and "=" in line:
-        number = _leading_integer(line.rpartition("=")[2])
-    if number is None:
-        raise Wrong("what is behind its last ANSWER: is no integer")
-    return number
-
-
-def _leading_integer(line: str) -> int | None:
-    """Return the integer that a line begins with, inside of marks of emphasis and mathematics."""
-    wrapping = _WRAPPING.match(line)
-    place = 0 if wrapping is None else wrapping.end()
-    found = _GROUPED.match(line, place) or _INTEGER.match(line, place)
-    if found is None or _GOES_ON.match(line, found.end()):
-        return None
-    return int(found[0].replace(",", ""))
-
-
-def _last_mark(text: str) -> int | None:
-    """Return the place behind the last mark of an answer."""
-    for marks in _MARKS:
-        places = [mark.end() for mark in marks.finditer(text)]
-        if places:
-            return places[-1]
-    return None
-
-
-def _value(text: str, *, is_reply: bool) -> Any:
-    """Read JSON: the whole; of a reply what is behind its last mark, else in its last fence."""
-    try:
-        return _json(text)
-    except ValueError:
-        if not is_reply:
-            raise Wrong("it is no JSON") from None
-    for candidate in _candidates(text):
-        try:
-            return _json(candidate)
-        except ValueError:
-            continue
-    raise Wrong("it has no JSON behind ANSWER:")
-
-
-def _candidates(text: str) -> Iterator[str]:
-    mark = _last_mark(text)
-    if mark is not None:
-        tail = text[mark:].strip()
-        yield tail.strip("*`$. \t\n")
-        yield tail.partition("\n")[0].strip("*`$. \t")
-        yield from (fence[1] for fence in _FENCE.finditer(tail))
-    yield from reversed([fence[1] for fence in _FENCE.finditer(text)][-_CANDIDATES:])
-    yield text.strip().rpartition("\n")[2]
-
-
-def _json(text: str) -> Any:
-    """Parse JSON.
-
-    Raises:
-        ValueError: it is none, too deep, or has a number that is not finite.
-
-    """
-    try:
-        return json.loads(text, parse_constant=_refuse, parse_float=_finite)
-    except RecursionError:
-        raise ValueError("too deep") from None
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return _json(text)
-    except ValueError:
-        return None
-
-
-def _refuse(name: str) -> float:
-    raise ValueError(name)
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("not finite")
-    return number
-
-
 def _within(actual: Any, expected: Any, tolerance: Any) -> Iterator[bool]:
     """Yield, for each value that is expected, whether the actual one is within its tolerance; once for what is missing.
 
@@ -410,7 +297,7 @@ def _same(one: Any, other: Any) -> bool:
 def _tries(given: Any) -> list[Any]:
     """Return the tries for one test input: `{"attempt_1": grid, ...}`, a list of grids, or one grid."""
     if isinstance(given, dict):
-        numbered = [given.get(f"attempt_{number}") for number in range(1, _CANDIDATES)]
+        numbered = [given.get(f"attempt_{number}") for number in range(1, _TRIES + 1)]
         return [grid for grid in numbered if grid is not None]
     if _is_grid(given):
         return [given]
@@ -421,40 +308,12 @@ def _is_grid(value: Any) -> bool:
     """Return True for rows of whole numbers."""
     return (
         isinstance(value, list)
-        and 0 < len(value) <= _LARGEST_GRID
-        and all(isinstance(row, list) and 0 < len(row) <= _LARGEST_GRID for row in value)
+        and bool(value)
+        and all(isinstance(row, list) and row for row in value)
         and all(type(cell) is int for row in value for cell in row)
     )
 
 
-def _last_grid(text: str) -> Any:
-    """Return the last grid in a reply; None: there is none."""
-    return _last_array(text, _is_grid)
-
-
-def _last_array(text: str, fits: Callable[[Any], bool] = lambda _: True) -> Any:
-    """Return the last JSON array in a text that fits; None: there is none."""
-    end = len(text)
-    for _ in range(_CANDIDATES):
-        end = text.rfind("]", 0, end) + 1
-        start = _opening(text, end)
-        if not end or start is None:
-            return None
-        found = _parsed(text[start:end])
-        if found is not None and fits(found):
-            return found
-        end = start
-    return None
-
-
-def _opening(text: str, end: int) -> int | None:
-    """Return the place of the bracket that the one before `end` closes; None: there is none."""
-    depth = 0
-    for at in range(end - 1, -1, -1):
-        if text[at] == "]":
-            depth += 1
-        elif text[at] == "[":
-            depth -= 1
-            if not depth:
-                return at
-    return None
+def _is_nested(value: Any) -> bool:
+    """Return True for an array of arrays or objects."""
+    return isinstance(value, list) and bool(value) and all(isinstance(one, list | dict) for one in value)

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from ..model.scenario import (
+    Answer,
     ArtifactSpec,
     Environment,
     Feedback,
@@ -33,6 +34,8 @@ from .written import (
 
 SCORER_NEEDS = {"bash": "script", "command": "command", "tests": "path", "harbor": "path"}
 """Built-in kinds of scorers and the key each cannot do without."""
+ANSWER = "answer"
+"""Built-in kind that cannot do without the scenario's key of the same name."""
 
 _ENVIRONMENT = tuple(WrittenEnvironment.model_fields)
 _Fault = tuple[Place, str]
@@ -58,6 +61,7 @@ def find_faults(written: WrittenScenario, directory: Path, given: Collection[str
     yield from _faults_of_fresh_container(written)
     yield from _faults_of_feedback(written)
     yield from _faults_of_reference(written.reference)
+    yield from _faults_of_answer(written)
     yield from _faults_of_container_paths(written)
     yield from _missing_paths(written, directory)
 
@@ -140,6 +144,25 @@ def _faults_of_reference(reference: WrittenReference | None) -> Iterator[_Fault]
         yield ("reference",), f"one of script, patch and file is expected, {found}"
 
 
+def _faults_of_answer(written: WrittenScenario) -> Iterator[_Fault]:
+    answer = written.answer
+    if answer is None:
+        for index, scorer in enumerate(written.scorers):
+            if scorer.type == ANSWER:
+                yield ("scorers", index), "answer: is required but missing for a scorer of type 'answer'"
+        return
+    if answer.reference is not None and written.reference is not None:
+        yield ("answer", "reference"), "give it or the scenario's reference, not both"
+    if ".." in answer.file.split("/"):
+        yield ("answer", "file"), "'..' is not allowed in a path in the container; write it absolute"
+
+
+def needs_container(written: WrittenScenario) -> bool:
+    """Return True if a short answer is wanted, and every agent needs a container for it: it is no question."""
+    others = (written.files, written.artifacts, written.setup, written.healthcheck, written.fresh_container)
+    return written.answer is not None and any(others)
+
+
 def _faults_of_container_paths(written: WrittenScenario) -> Iterator[_Fault]:
     for target in written.files:
         if ".." in target.split("/"):
@@ -211,6 +234,9 @@ def assemble(written: WrittenScenario, header: WrittenHeader, path: Path, line: 
         environment=_environment(written, directory),
         files={target: directory / source for target, source in written.files.items()},
         reference=_reference(written.reference, directory),
+        answer=None
+        if written.answer is None
+        else Answer.model_validate(written.answer.model_dump(exclude_none=True)),
         agent_env=written.agent_env,
         scorers=tuple(_scorer(scorer, directory) for scorer in written.scorers),
         fresh_container=None

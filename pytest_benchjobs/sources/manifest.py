@@ -14,7 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 from ..model.base import ScenarioName
 from ..model.errors import InputError
 from ..model.scenario import Scenario
-from .assemble import assemble, find_faults
+from .assemble import assemble, find_faults, needs_container
 from .complaints import Complaints, did_you_mean, misspelt
 from .documents import Document, parse_document, read_text
 from .plain import Place
@@ -268,7 +268,9 @@ class _Reading:
         kinds = tuple(scorer.type for scorer in written.scorers)
         # One tuple for all that are alike: a benchmark has thousands of scenarios and a handful of kinds.
         kinds = self.kinds.setdefault(kinds, kinds)
-        return ScenarioRef(written.id, tuple(written.tags), line, written.archived, kinds)
+        return ScenarioRef(
+            written.id, tuple(written.tags), line, written.archived, kinds, needs_container(written)
+        )
 
     def load(self, scenario_id: str) -> Scenario:
         """The whole scenario. The last ones are kept: attempts and agents of one scenario come together."""

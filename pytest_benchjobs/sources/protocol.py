@@ -21,6 +21,8 @@ class ScenarioRef:
     archived: bool = False
     scorers: tuple[str, ...] = ()
     """Kinds of its scorers. Only the plugin's registry can validate them."""
+    needs_container: bool = False
+    """True if every agent needs one, although the scorers compare an answer."""
 
 
 class Unsupported(InputErrors):

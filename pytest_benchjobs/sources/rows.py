@@ -27,7 +27,7 @@ from .protocol import ScenarioRef, SourceWarning
 
 Row = Mapping[str, Any]
 _Made = TypeVar("_Made")
-_INDEX = 1
+_INDEX = 2
 """Version of the index. Another one makes it anew."""
 _INDEX_SUFFIX = ".index.json"
 
@@ -118,10 +118,10 @@ class RowSource(abc.ABC):
             if self._places is None:
                 index = self._kept_index() or self._make_index()
                 self._refs = [
-                    ScenarioRef(name, tuple(tags), line, archived, tuple(kinds))
-                    for name, tags, line, archived, kinds, _, _ in index
+                    ScenarioRef(name, tuple(tags), line, archived, tuple(kinds), needs_container)
+                    for name, tags, line, archived, kinds, needs_container, _, _ in index
                 ]
-                self._places = {entry[0]: (entry[5], entry[6], at) for at, entry in enumerate(index)}
+                self._places = {entry[0]: (entry[6], entry[7], at) for at, entry in enumerate(index)}
             return self._places
 
     @property
@@ -150,7 +150,8 @@ class RowSource(abc.ABC):
             ref = self._told(number, lambda line=line: self.ref(_row(line)))  # type: ignore[misc]
             if (first := seen.setdefault(ref.id, number)) != number:
                 raise InputError(f"{ref.id!r} is the id of line {first}, too", path=self.path, line=number)
-            index.append([ref.id, ref.tags, number, ref.archived, ref.scorers, offset, len(line)])
+            about = (ref.id, ref.tags, number, ref.archived, ref.scorers, ref.needs_container)
+            index.append([*about, offset, len(line)])
         # Whoever may not write there reads all rows each time.
         with contextlib.suppress(OSError):
             beside = self._index.with_name(f"{self._index.name}.{secrets.token_hex(4)}")

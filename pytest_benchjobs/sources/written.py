@@ -129,12 +129,23 @@ class WrittenReference(Written):
     """Path of a file with a shell script."""
 
 
+class WrittenAnswer(Written):
+    """The whole of the work is one short text, which a scorer of type `answer` compares."""
+
+    file: Text = "answer.txt"
+    """File that an agent in a container writes it to; a relative path starts at the workdir."""
+    instruction: Text | None = None
+    """Added to the problem statement of an agent in a container; `{file}` stands for the file."""
+    reference: Text | None = None
+    """The right answer, for `oracle`."""
+
+
 class WrittenScorer(Written):
     """One scorer."""
 
     name: Name
     type: Text
-    """`bash` (needs `script`), `command` (needs `command`), `tests` (needs `path`), or a name a plugin registered."""
+    """`bash` (needs `script`), `command` (needs `command`), `tests` (needs `path`), `answer`, or a plugin's own."""
     weight: Annotated[Number, Field(gt=0, le=1e9)] = 1.0
     script: Text | None = None
     """`bash`: prints `score=X`, or a number on its last line."""
@@ -148,7 +159,7 @@ class WrittenScorer(Written):
     env: Variables = {}
     network: Network | None = None
     params: dict[str, Any] = {}
-    """Handed to registered scorers as they are."""
+    """Of `answer`, how to compare; handed to registered scorers as they are."""
 
 
 class WrittenArtifact(Written):
@@ -232,6 +243,8 @@ class WrittenDefaults(WrittenEnvironment):
         BeforeValidator(_script, json_schema_input_type=str | WrittenReference | None),
     ] = None
     """Reference solution for `oracle`: a shell script, or a table."""
+    answer: WrittenAnswer | None = None
+    """A short answer is expected instead of work on files."""
     threshold: Annotated[Number, Field(ge=0, le=1)] | None = None
     """Pass mark; default: the job's."""
     agent_timeout: Duration | None = None

@@ -33,6 +33,12 @@ class Limits:
         return own * self.config.timeout_multiplier
 
     @property
+    def answer_timeout(self) -> float:
+        """Timeout of an agent that is asked without a container: its timeout for each question that it is asked."""
+        questions = () if self.scenario.answer is None else self.scenario.answer.questions
+        return self.agent_timeout * max(1, len(questions))
+
+    @property
     def silent_timeout(self) -> float | None:
         """Timeout of an agent that prints nothing."""
         silent = self.config.silent_timeout

@@ -161,6 +161,11 @@ class _Work:
         scenario = self.context.scenario
         return self.command.user or scenario.agent_user or scenario.environment.user
 
+    @property
+    def timeout(self) -> float:
+        limits = self.context.limits
+        return limits.answer_timeout if self.context.is_question else limits.agent_timeout
+
     def in_sandbox(self) -> ExecResult:
         """Run the command of an agent."""
         route, limits = self.route, self.context.limits
@@ -171,7 +176,7 @@ class _Work:
 
         return self.sandbox.exec(
             self.command.argv if route is None else through_door(self.command.argv),
-            timeout=limits.agent_timeout,
+            timeout=self.timeout,
             silent=limits.silent_timeout,
             stopping=None if route is None else Stopping(route.stop_asked, signal),
             sink=self.log.write,
@@ -206,7 +211,7 @@ class _Work:
             and self.context.turn == 1
         ):
             raise GatewayLost(self.log.tail(500).strip() or "the agent could not reach the gateway")
-        ending, message = ending_of(result, reading, report, self.context.limits.agent_timeout)
+        ending, message = ending_of(result, reading, report, self.timeout)
         if limit is None and result.oom_kills and result.exit_status != 0:
             limit = "memory"
         return AgentEnd(
@@ -226,7 +231,7 @@ class _HostShell:
 
     def __init__(self, work: _Work) -> None:
         self._work = work
-        self._deadline = time.monotonic() + work.context.limits.agent_timeout
+        self._deadline = time.monotonic() + work.timeout
 
     @property
     def late(self) -> bool:

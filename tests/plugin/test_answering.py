@@ -173,3 +173,23 @@ def test_gpqa_is_the_users_own_file_and_its_checksum_is_looked_at(
     refused = bench.benchjobs("benchmarks", "fetch", "gpqa-diamond", "--from", str(file))
     assert refused.returncode != 0
     assert "should be 41d1213cd7a4998605a26c2798500652572007161b3a92817ba46b35befcd305" in refused.stderr
+
+
+def test_a_manifest_of_questions_needs_no_engine_unless_one_has_files(sums: Bench) -> None:
+    manifest = """\
+benchmark: capitals
+defaults: {image: x, problem_statement: The capital of France?, answer: {reference: Paris}}
+scenarios:
+  - {id: exact, scorers: [{name: a, type: answer, params: {match: exact, expected: Paris}}]}
+  - {id: pattern, scorers: [{name: a, type: answer, params: {match: regex, pattern: (?i)^paris$}}]}
+  - id: json
+    answer: {reference: '{"city": "Paris"}'}
+    scorers: [{name: a, type: answer, params: {match: json, expected: {city: Paris}}}]
+"""
+    sums.write("capitals.bench.yaml", manifest)
+    sums.run("capitals.bench.yaml").assert_outcomes(passed=3)
+    sums.write("given.txt", "x")
+    sums.write("capitals.bench.yaml", manifest + "    files: {given.txt: given.txt}\n")
+    result = sums.run("capitals.bench.yaml")
+    assert "no engine answers" in result.stdout.str()
+    assert result.ret != 0

@@ -13,7 +13,8 @@ import pytest
 
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.scenario import Scenario
-from pytest_benchjobs.scoring.answers import Wrong, grader
+from pytest_benchjobs.scoring.answers import grader
+from pytest_benchjobs.scoring.replies import Wrong
 from pytest_benchjobs.sources.catalogue import find
 from pytest_benchjobs.sources.catalogue.entry import Entry, load
 from pytest_benchjobs.sources.datasets.gpqa_diamond import shuffled
@@ -231,7 +232,7 @@ def test_the_table_of_gpqa_has_its_columns_and_a_checksum(tmp_path: Path) -> Non
     with pytest.raises(InputError, match="cannot be read as a table"):
         opened("gpqa-diamond", tmp_path, tmp_path / "filled")
     (tmp_path / "a.csv").unlink()
-    with pytest.raises(InputError, match=r"one table, gpqa_diamond\.csv, is expected here"):
+    with pytest.raises(InputError, match=r"one \.csv file is expected, found none"):
         opened("gpqa-diamond", tmp_path, tmp_path / "filled")
     of = entry("gpqa-diamond")
     (file,) = of.files
@@ -299,11 +300,14 @@ def papers(tmp_path: Path) -> Path:
 
 def test_core_tasks_of_replicationbench_are_numbers_within_a_tolerance(papers: Path, tmp_path: Path) -> None:
     sources = opened("replicationbench", papers, tmp_path / "filled")
-    assert [(ref.id, ref.tags) for ref in sources[0].refs()] == [
-        ("free__slope", ("no-data", "paper-free")),
-        ("own__slope", ("needs-data", "paper-own")),
-        ("web__slope", ("needs-data", "paper-web")),
+    assert [(ref.id, ref.tags, ref.needs_container) for ref in sources[0].refs()] == [
+        ("free__slope", ("no-data", "paper-free"), False),
+        ("own__slope", ("needs-data", "paper-own"), True),
+        ("web__slope", ("needs-data", "paper-web"), True),
     ]
+    # As the index has them, too.
+    again = entry("replicationbench").sources(tmp_path / "filled")
+    assert [ref.needs_container for ref in again[0].refs()] == [False, True, True]
     free, web = sources[0].load("free__slope"), sources[0].load("web__slope")
     assert (free.is_question, web.is_question) == (True, False)
     for scenario in (free, web):

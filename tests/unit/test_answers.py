@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_benchjobs.model.errors import ScoreInvalid
-from pytest_benchjobs.scoring.answers import Wrong, grader
+from pytest_benchjobs.scoring.answers import grader
+from pytest_benchjobs.scoring.replies import Wrong
 
 AIME = {"match": "integer", "expected": 25, "least": 0, "most": 999}
 LETTER = {"match": "choice", "expected": "C"}
@@ -62,6 +63,14 @@ def test_an_integer_alone_is_a_file_and_a_reply(text: str, reply: bool) -> None:
         "ANSWER: m + n = 25",
         "ANSWER: 25 = 5^2",
         "ANSWER:\n25",
+        r"ANSWER: \textbf{25}",
+        r"ANSWER: $\mathrm{25}$",
+        r"ANSWER: \boxed{\mathbf{25}}",
+        r"ANSWER: \boxed{\,25}",
+        r"ANSWER: \boxed{\;\boldsymbol{25}\,}",
+        r"ANSWER: \(\displaystyle 25\)",
+        r"ANSWER: $\left( 25 \right)$",
+        "ANSWER: ~25",
     ],
 )
 def test_an_integer_is_what_is_behind_the_last_mark_of_a_reply(text: str) -> None:
@@ -106,6 +115,9 @@ def test_another_number_or_none_is_wrong_in_a_file(text: str) -> None:
         "ANSWER: \u0662\u0665",
         "ANSWER: " + "9" * 100_000,
         r"ANSWER: \frac{25}{1}",
+        r"ANSWER: \textsubscript25",
+        r"ANSWER: \mathcal{25}",
+        r"ANSWER: \sqrt{25}",
     ],
 )
 def test_another_number_or_none_is_wrong_in_a_reply(text: str) -> None:
@@ -333,3 +345,36 @@ def test_json_is_itself(value: Any) -> None:
     if "NaN" in text or "Infinity" in text:
         return
     assert score({"match": "json", "expected": value}, text, reply=False) == 1
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "[[1, 2], [3, 4]]\n\nfor all in (0, 5]",
+        "for all in (0, 5]: [[1, 2], [3, 4]]",
+        "[[1, 2], [3, 4]] as in [0]",
+        "the [answer] is [[1, 2], [3, 4]] i.e. a]",
+        "[so it is\n[[1, 2], [3, 4]]",
+        "[so it is\n[[1, 2], [3, 4]]\nin (0, 5]",
+        "[[9, 9], [9, 9]] was the example. [[1, 2],\n [3, 4]]] ]",
+        '```json\n[[1, 2], [3, 4]]\n```\n[1, 2] is its first row; ["x"] ]]',
+    ],
+)
+def test_stray_brackets_do_not_hide_the_last_grid(reply: str) -> None:
+    params = {"match": "grid", "expected": [GRID], "tries": 2}
+    assert score(params, json.dumps([reply, "no"])) == 1
+    assert score(params, f'{reply}\nANSWER: [{{"attempt_1": [[1, 2], [3, 4]]}}] in (0, 5]') == 1
+
+
+def test_a_hostile_number_of_brackets_takes_no_time() -> None:
+    params = {"match": "grid", "expected": [GRID]}
+    for text in ("[" * 500_000, "]" * 500_000, "[" * 200_000 + "]" * 200_000, "[[1]" * 100_000):
+        assert score(params, text) == 0
+
+
+@pytest.mark.parametrize("cell", ["1.0", "true", '"1"', "null", "[1]"])
+def test_a_grid_is_of_integers_whatever_it_is_in(cell: str) -> None:
+    grid = f"[[{cell}, 2], [3, 4]]"
+    params = {"match": "grid", "expected": [GRID], "tries": 2}
+    for text in (f'[{{"attempt_1": {grid}}}]', f"[[{grid}]]", f"[{grid}]", grid):
+        assert score(params, text, reply=False) == score(params, text) == 0

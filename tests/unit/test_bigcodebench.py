@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.model.errors import InputError
-from pytest_benchjobs.scoring.bigcodebench.sanitize import longest_program, sanitize
+from pytest_benchjobs.scoring.bigcodebench.program.sanitize import longest_program, sanitize
 from pytest_benchjobs.sources.catalogue import find
 from pytest_benchjobs.sources.catalogue.fetching import fetch
 from pytest_benchjobs.sources.datasets.bigcodebench import (
@@ -71,6 +71,7 @@ def test_a_row_is_a_scenario(tmp_path: Path, name: str) -> None:
         ("bigcodebench-14", ("re",)),
     ]
     scenario = rows.load("bigcodebench-13")
+    assert set(scenario.scorers[0].params) == {"code_prompt", "test", "entry_point"}
     assert scenario.answer is not None
     assert scenario.answer.reference == f"{row()['complete_prompt']}\n    return os.stat(path).st_size"
     assert not scenario.is_question
@@ -139,11 +140,6 @@ def test_an_id_that_is_not_there_is_told(tmp_path: Path) -> None:
 def test_rows_of_something_else_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no row of BigCodeBench: it has no task_id, complete_prompt"):
         prepare(given(tmp_path, {"id": 1}), tmp_path)
-
-
-def test_without_rows_one_is_told_how_to_get_them(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="benchjobs benchmarks fetch bigcodebench"):
-        source("bcb", tmp_path)
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="the official rows are not beside the repository")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.model.errors import InfrastructureError, ScoreInvalid, ScorerCrashed
+from pytest_benchjobs.model.scenario import Answer
 from pytest_benchjobs.scoring.bigcodebench.scorer import SOLUTION_LIMIT, score_bigcodebench
 from pytest_benchjobs.scoring.protocol import Graded
 
@@ -18,9 +19,8 @@ PARAMS = {
     "code_prompt": "def f():",
     "test": "class TestCases: ...",
     "entry_point": "f",
-    "solution_file": "/w/solution.py",
-    "reply_file": "/w/reply.md",
 }
+ANSWER = Answer(file="/w/solution.py", reply_file="reply.md")
 PASSED = {"status": "pass", "reason": None, "tests": {"test_a": None}, "solution": None}
 
 
@@ -29,7 +29,8 @@ class Context:
 
     def __init__(self, files: Mapping[str, bytes], said: bytes = b"", status: int = 0, **params: Any) -> None:
         self.spec = SimpleNamespace(name="tests", params={**PARAMS, **params})
-        self.sandbox = self
+        self.scenario = SimpleNamespace(answer=ANSWER)
+        self.sandbox, self.workdir = self, "/w"
         self.task: dict[str, Any] | None = None
         self._files, self._said, self._status = files, said, status
 
@@ -40,7 +41,9 @@ class Context:
         return content
 
     def put(self, files: Any) -> None:
-        assert {Path(file.path).parent.as_posix() for file in files} == {"/bench", "/bench/bigcodebench"}
+        base = "/bench/bigcodebench"
+        assert {Path(file.path).parent.as_posix() for file in files} == {"/bench", base, f"{base}/program"}
+        assert {f"{base}/program/runner.py", f"{base}/program/__init__.py"} < {file.path for file in files}
         assert all(file.mode & 0o077 == 0 for file in files)
         self.task = next(json.loads(file.content) for file in files if file.path.endswith("task.json"))
 
@@ -110,3 +113,10 @@ def test_what_is_no_verdict_is_an_error(said: bytes, status: int, error: type[In
 def test_a_missing_parameter_is_an_error_whatever_was_left() -> None:
     with pytest.raises(ScorerCrashed, match=r"params\.test: a text is expected"):
         Context({}, test=None).graded()
+
+
+def test_a_scenario_without_an_answer_is_an_error() -> None:
+    context = Context({"/w/solution.py": b"x"})
+    context.scenario = SimpleNamespace(answer=None)
+    with pytest.raises(ScorerCrashed, match="the scenario has none"):
+        context.graded()

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.scenario import (
+    Answer,
     ArtifactSpec,
     CarriedPath,
     Environment,
@@ -477,3 +478,54 @@ def _all_places(data: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]
     return [place] * bool(place) + [
         deeper for key, item in items for deeper in _all_places(item, (*place, key))
     ]
+
+
+def test_a_short_answer_is_a_question_unless_it_needs_a_container(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").touch()
+    path = tmp_path / "b.bench.yaml"
+    path.write_text("""\
+benchmark: b
+defaults:
+  image: x
+  problem_statement: How much?
+scenarios:
+  - id: asked
+    answer: {reference: "42", instruction: "Into {file}."}
+    scorers: [{name: a, type: answer, params: {match: integer, expected: 42}}]
+  - id: of-files
+    files: {in.txt: in.txt}
+    answer: {file: out/a.txt}
+    scorers: [{name: a, type: answer, params: {match: exact, expected: "x"}}]
+""")
+    source = Manifest(path)
+    asked, of_files = map(source.load, ("asked", "of-files"))
+    assert (asked.answer, of_files.answer) == (
+        Answer(reference="42", instruction="Into {file}."),
+        Answer(file="out/a.txt"),
+    )
+    assert asked.statement_in_container == "How much?\n\nInto answer.txt."
+    assert (asked.is_question, of_files.is_question) == (True, False)
+    assert [ref.needs_container for ref in source.refs()] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ("", "scorers[0]: answer: is required but missing for a scorer of type 'answer'"),
+        (
+            "answer: {reference: a}, reference: b, ",
+            "answer.reference: give it or the scenario's reference, not both",
+        ),
+        ("answer: {file: ../x}, ", "answer.file: '..' is not allowed in a path in the container"),
+        ("answer: {reference: 42}, ", "answer.reference: text is expected, not 42"),
+    ],
+)
+def test_a_wrong_answer_key_is_said_with_its_place(tmp_path: Path, keys: str, message: str) -> None:
+    path = tmp_path / "b.bench.yaml"
+    scorers = "scorers: [{name: a, type: answer, params: {match: exact, expected: x}}]"
+    path.write_text(
+        f"benchmark: b\nscenarios:\n  - {{id: s, image: x, problem_statement: p, {keys}{scorers}}}\n"
+    )
+    with pytest.raises(InputError) as raised:
+        Manifest(path).refs()
+    assert message in str(raised.value)

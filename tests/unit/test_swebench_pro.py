@@ -182,7 +182,3 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     (fetched / "helper_code" / "rows.jsonl").unlink()
     with pytest.raises(InputError, match="found none"):
         prepare(fetched, tmp_path)
-    entry = find("swe-bench-pro")
-    assert entry is not None
-    with pytest.raises(InputError, match="benchjobs benchmarks fetch swe-bench-pro"):
-        entry.sources(tmp_path / "in")

@@ -12,7 +12,7 @@ import pytest
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.scoring.swebench.logs import PARSERS
 from pytest_benchjobs.sources.catalogue import find
-from pytest_benchjobs.sources.datasets.listed import MAX_TEXT, names
+from pytest_benchjobs.sources.datasets.files import MAX_TEXT, names
 from pytest_benchjobs.sources.datasets.swebench import SWEBench, prepare
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "swebench_verified"
@@ -140,7 +140,7 @@ def test_a_file_of_the_user_may_be_json_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        ({}, "one .parquet, .jsonl or .json file of rows is expected, found none"),
+        ({}, "one .parquet, .jsonl or .json file is expected, found none"),
         ({"a.json": "[]", "b.json": "[]"}, "found a.json, b.json"),
         ({"a.json": "{}"}, "a list of objects is expected"),
         ({"a.jsonl": "{"}, "cannot be read"),
@@ -164,13 +164,6 @@ def test_a_parquet_file_without_pyarrow_names_the_cure(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match=r"pip install 'pytest-benchjobs\[parquet\]'"):
         prepare(tmp_path, tmp_path)
-
-
-def test_what_is_not_fetched_says_how(tmp_path: Path) -> None:
-    entry = find("swe-bench-verified")
-    assert entry is not None
-    with pytest.raises(InputError, match="benchjobs benchmarks fetch swe-bench-verified"):
-        entry.sources(tmp_path)
 
 
 def test_two_of_500_rows_are_two_that_are_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.model.job import JobConfig
-from pytest_benchjobs.model.scenario import DEFAULT_AGENT_TIMEOUT, Environment, HealthCheck, ScorerSpec
+from pytest_benchjobs.model.scenario import (
+    DEFAULT_AGENT_TIMEOUT,
+    Answer,
+    Environment,
+    HealthCheck,
+    ScorerSpec,
+)
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.trial.limits import Limits
 
@@ -36,6 +42,15 @@ def test_what_is_said_of_the_job_counts_for_more_than_what_the_scenario_says(
     scenario: dict[str, Any], config: dict[str, Any], seconds: float
 ) -> None:
     assert _limits(scenario=scenario, **config).agent_timeout == seconds
+
+
+@pytest.mark.parametrize(("questions", "seconds"), [((), 7.0), (("one",), 7.0), (("a", "b", "c", "d"), 28.0)])
+def test_an_agent_that_is_asked_has_its_timeout_for_each_question(
+    questions: tuple[str, ...], seconds: float
+) -> None:
+    scenario = {"agent_timeout": 7.0, "answer": Answer(questions=questions)}
+    assert _limits(scenario=scenario).answer_timeout == seconds
+    assert _limits(scenario=scenario).agent_timeout == 7.0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Mapping
 from importlib import resources
 from typing import Any
@@ -11,6 +12,7 @@ from ...model.errors import ScoreInvalid, ScorerCrashed
 from ...sandbox.protocol import File
 from ...store.text import clean
 from ..output import Tail
+from ..params import text_of
 from ..protocol import Graded, ScoringContext
 
 SECONDS = 242.0
@@ -18,7 +20,11 @@ SECONDS = 242.0
 SOLUTION_LIMIT = 1024 * 1024
 """Bytes of a solution. A longer one is wrong."""
 _DIRECTORY = "/bench/bigcodebench"
-_PROGRAMS = ("runner.py", "sanitize.py")
+_PROGRAM = "program"
+_COMMAND = (
+    f"exec python3 -I -c \"import sys; sys.path.insert(0, '{_DIRECTORY}'); "
+    f'from {_PROGRAM}.runner import main; main()"'
+)
 _VERDICT_LIMIT = 8 * 1024 * 1024
 _STATUSES = ("pass", "fail", "timeout")
 _SHOWN = 20
@@ -28,33 +34,28 @@ def score_bigcodebench(context: ScoringContext) -> Graded:
     """`bigcodebench`: 1 if all tests of a row pass, else 0. No solution, and one that nobody can read, is 0.
 
     Raises:
-        ScorerCrashed: a parameter is wrong, or the container cannot run the tests.
+        ScorerCrashed: a parameter is wrong, the scenario has no answer, or the container cannot run the tests.
         ScoreInvalid: what the runner says is no verdict.
     """
-    params = _params(context)
-    found = _solution(context, params)
+    params = {key: text_of(context.spec, key) for key in ("code_prompt", "test", "entry_point")}
+    found = _solution(context)
     if isinstance(found, Graded):
         return found
     solution, is_reply = found
-    task = {
-        "solution": solution,
-        "is_reply": is_reply,
-        "seconds": SECONDS,
-        **{key: params[key] for key in ("code_prompt", "test", "entry_point")},
-    }
-    programs = resources.files(__package__)
+    task = {"solution": solution, "is_reply": is_reply, "seconds": SECONDS, **params}
     context.sandbox.put(
         [
             File(_DIRECTORY, clean=True, mode=0o700),
             File(f"{_DIRECTORY}/task.json", content=json.dumps(task).encode(), mode=0o600),
+            File(f"{_DIRECTORY}/{_PROGRAM}", mode=0o700),
             *(
-                File(f"{_DIRECTORY}/{name}", content=(programs / name).read_bytes(), mode=0o600)
-                for name in _PROGRAMS
+                File(f"{_DIRECTORY}/{_PROGRAM}/{name}", content=content, mode=0o600)
+                for name, content in program_files().items()
             ),
         ]
     )
     stdout = Tail(_VERDICT_LIMIT)
-    result, output = context.run(f"exec python3 -I {_DIRECTORY}/runner.py", stdout=stdout)
+    result, output = context.run(_COMMAND, stdout=stdout)
     if result.exit_status != 0:
         raise ScorerCrashed(
             f"scorer {context.spec.name!r}: the tests could not be run (exit status {result.exit_status}): "
@@ -63,26 +64,29 @@ def score_bigcodebench(context: ScoringContext) -> Graded:
     return _graded(_verdict(stdout.raw(), context.spec.name))
 
 
-def _params(context: ScoringContext) -> Mapping[str, str]:
-    wanted = ("code_prompt", "test", "entry_point", "solution_file", "reply_file")
-    params = context.spec.params
-    for key in wanted:
-        if not isinstance(params.get(key), str):
-            raise ScorerCrashed(f"scorer {context.spec.name!r}: params.{key}: a text is expected")
-    return params
+def program_files() -> dict[str, bytes]:
+    """Return the files of the program that runs in the container, by name."""
+    directory = resources.files(__package__) / _PROGRAM
+    return {file.name: file.read_bytes() for file in directory.iterdir() if file.name.endswith(".py")}
 
 
-def _solution(context: ScoringContext, params: Mapping[str, str]) -> tuple[str, bool] | Graded:
+def _solution(context: ScoringContext) -> tuple[str, bool] | Graded:
     """Return what the agent left, and True if it is a reply to find the program in; or the score of none."""
-    for key, is_reply in (("solution_file", False), ("reply_file", True)):
+    answer = context.scenario.answer
+    if answer is None:
+        raise ScorerCrashed(f"scorer {context.spec.name!r} grades an answer, and the scenario has none")
+    for path, is_reply in ((answer.file, False), (answer.reply_file, True)):
+        if path is None:
+            continue
+        place = posixpath.join(context.sandbox.workdir, path)
         try:
-            content = context.sandbox.read(params[key], limit=SOLUTION_LIMIT)
+            content = context.sandbox.read(place, limit=SOLUTION_LIMIT)
         except ValueError:  # of `read`
-            return _unsolved(f"{params[key]} is longer than {SOLUTION_LIMIT >> 20} MiB")
+            return _unsolved(f"{path} is longer than {SOLUTION_LIMIT >> 20} MiB")
         if content is not None:
             text = content.decode("utf-8", "replace")
-            return (text, is_reply) if text.strip() else _unsolved(f"{params[key]} is empty")
-    return _unsolved(f"there is no {params['solution_file']}")
+            return (text, is_reply) if text.strip() else _unsolved(f"{path} is empty")
+    return _unsolved(f"there is no {answer.file}")
 
 
 def _unsolved(reason: str) -> Graded:

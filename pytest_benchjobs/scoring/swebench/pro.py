@@ -12,8 +12,8 @@ from collections.abc import Set as AbstractSet
 
 from ...model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
 from ...sandbox.protocol import File
+from ..params import names_of, text_of
 from ..protocol import Graded, ScoringContext
-from .params import names_of, text_of
 
 OUTPUT_LIMIT = 32 * 1024 * 1024
 """Bytes of what a parser writes."""

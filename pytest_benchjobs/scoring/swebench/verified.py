@@ -8,9 +8,9 @@ from ...model.errors import EnvironmentFailed, ScoreInvalid, ScorerCrashed
 from ...model.scenario import ScorerSpec
 from ...sandbox.protocol import File
 from ...store.text import clean
+from ..params import names_of, text_of
 from ..protocol import Graded, ScoringContext
 from .logs import PARSERS, Parser
-from .params import names_of, text_of
 from .verdict import judge, read_log, with_exit_status
 
 LOG_LIMIT = 32 * 1024 * 1024

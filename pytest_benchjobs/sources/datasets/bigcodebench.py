@@ -6,18 +6,16 @@ agent works in a container and writes a file. Both are run in a fresh container,
 
 from __future__ import annotations
 
-import gzip
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ...model.errors import InputError
 from ...model.scenario import Answer, CarriedPath, Environment, FreshContainer, Scenario, ScorerSpec
 from ..protocol import ScenarioRef
 from ..rows import Row, RowSource
-from .listed import names
-from .swebench import read_rows
+from .files import ROWS, names, read_rows, the_one
 
 if TYPE_CHECKING:
     from ..catalogue.entry import Entry
@@ -29,7 +27,6 @@ SOLUTION = f"{WORKDIR}/solution.py"
 REPLY = f"{WORKDIR}/reply.md"
 GRADING_TIMEOUT = 360.0
 _DOCKERFILE = Path(__file__).parent / "images" / "bigcodebench" / "Dockerfile"
-_ROWS = "rows.jsonl"
 _IDS = "*ids*.json"
 _HARD = 148
 """Number of tasks of BigCodeBench-Hard, in every version of it."""
@@ -97,11 +94,7 @@ class BigCodeBench(RowSource):
                     timeout=GRADING_TIMEOUT,
                     user="root",
                     network="none",
-                    params={
-                        **{key: row[key] for key in ("code_prompt", "test", "entry_point")},
-                        "solution_file": SOLUTION,
-                        "reply_file": REPLY,
-                    },
+                    params={key: row[key] for key in ("code_prompt", "test", "entry_point")},
                 ),
             ),
             source=self.path,
@@ -115,19 +108,12 @@ class BigCodeBench(RowSource):
 
 def complete(entry: Entry, directory: Path) -> Sequence[BigCodeBench]:
     """The tasks, asked for by a signature with its docstring."""
-    return [BigCodeBench(_rows(entry, directory), entry.name, entry.version, "complete")]
+    return [BigCodeBench(directory / ROWS, entry.name, entry.version, "complete")]
 
 
 def instruct(entry: Entry, directory: Path) -> Sequence[BigCodeBench]:
     """The tasks, asked for in words."""
-    return [BigCodeBench(_rows(entry, directory), entry.name, entry.version, "instruct")]
-
-
-def _rows(entry: Entry, directory: Path) -> Path:
-    path = directory / _ROWS
-    if not path.is_file():
-        raise InputError(f"is not there; fetch it with `benchjobs benchmarks fetch {entry.name}`", path=path)
-    return path
+    return [BigCodeBench(directory / ROWS, entry.name, entry.version, "instruct")]
 
 
 def prepare(fetched: Path, directory: Path) -> None:
@@ -139,27 +125,21 @@ def prepare(fetched: Path, directory: Path) -> None:
         InputError: there is none, it cannot be read, or a row has not what it needs.
     """
     lists = sorted(fetched.rglob(_IDS))
-    endings = ("*.parquet", "*.jsonl", "*.jsonl.gz")
-    files = sorted(path for ending in endings for path in fetched.rglob(ending))
-    if len(files) != 1 or len(lists) > 1:
-        given = ", ".join(path.name for path in (*files, *lists)[:5]) or "none"
-        raise InputError(
-            f"one .parquet, .jsonl or .jsonl.gz file of rows is expected, found {given}", path=fetched
-        )
+    if len(lists) > 1:
+        raise InputError(f"one list of ids is expected, found {lists[0].name}, {lists[1].name}", path=fetched)
+    path = the_one(fetched, ("parquet", "jsonl", "jsonl.gz"))
     wanted = None if not lists else set(_ids(lists[0]))
     found: set[str] = set()
-    with (directory / _ROWS).open("w", encoding="utf-8") as out:
-        for row in _read(files[0]):
+    with (directory / ROWS).open("w", encoding="utf-8") as out:
+        for row in read_rows(path):
             missing = [key for key in _KEPT if key not in row]
             if missing:
-                raise InputError(
-                    f"this is no row of BigCodeBench: it has no {', '.join(missing)}", path=files[0]
-                )
+                raise InputError(f"this is no row of BigCodeBench: it has no {', '.join(missing)}", path=path)
             if wanted is None or row["task_id"] in wanted:
                 out.write(json.dumps({key: row[key] for key in _KEPT}) + "\n")
                 found.add(row["task_id"])
     if wanted is not None and (absent := wanted - found):
-        raise InputError(f"{len(absent)} of its ids are not in {files[0].name}", path=lists[0])
+        raise InputError(f"{len(absent)} of its ids are not in {path.name}", path=lists[0])
 
 
 def prepare_hard(fetched: Path, directory: Path) -> None:
@@ -169,7 +149,7 @@ def prepare_hard(fetched: Path, directory: Path) -> None:
         InputError: the same, or no list says which rows are of it, and they are not as many as it has.
     """
     prepare(fetched, directory)
-    with (directory / _ROWS).open("rb") as rows:
+    with (directory / ROWS).open("rb") as rows:
         count = sum(1 for _ in rows)
     if count != _HARD and next(fetched.rglob(_IDS), None) is None:
         raise InputError(
@@ -187,19 +167,3 @@ def _ids(path: Path) -> list[str]:
     if not isinstance(ids, list) or not all(isinstance(one, str) for one in ids):
         raise InputError("a list of ids such as BigCodeBench/13 is expected", path=path)
     return ids
-
-
-def _read(path: Path) -> Iterator[dict[str, Any]]:
-    if path.suffix != ".gz":
-        yield from read_rows(path)
-        return
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                if line.strip():
-                    row = json.loads(line)
-                    if not isinstance(row, dict):
-                        raise InputError("a line that is no object", path=path)
-                    yield row
-    except (OSError, EOFError, ValueError, RecursionError) as error:
-        raise InputError(f"cannot be read: {str(error)[:300]}", path=path) from None

@@ -17,6 +17,7 @@ from ...model.errors import InputError
 from ...model.scenario import Answer, Environment, Scenario, ScorerSpec
 from ..protocol import ScenarioRef
 from ..rows import Row, RowSource
+from .files import the_one
 
 if TYPE_CHECKING:
     from ..catalogue.entry import Entry
@@ -87,11 +88,9 @@ def prepare(fetched: Path, filled: Path) -> None:
         InputError: there is no such table, or it lacks a column.
 
     """
-    tables = sorted(fetched.rglob("*.csv"))
-    if len(tables) != 1:
-        raise InputError(f"one table, gpqa_diamond.csv, is expected here, not {len(tables)}", path=fetched)
+    table = the_one(fetched, ("csv",))
     with (filled / _ROWS).open("w", encoding="utf-8") as rows:
-        for row in shuffled(_rows(tables[0])):
+        for row in shuffled(_rows(table)):
             rows.write(json.dumps(row) + "\n")
 
 

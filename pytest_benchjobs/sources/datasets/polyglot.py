@@ -34,11 +34,11 @@ from ...model.scenario import (
 )
 from ..protocol import ScenarioRef
 from ..rows import Row, RowSource
+from .files import ROWS
 
 if TYPE_CHECKING:
     from ..catalogue.entry import Entry
 
-ROWS = "rows.jsonl"
 TEST_TIMEOUT = 180
 _BUILD_TIMEOUT = 3600.0
 WORKDIR = "/exercises"
@@ -193,15 +193,8 @@ def command(language: str) -> str:
 
 
 def sources(entry: Entry, directory: Path) -> Sequence[Polyglot]:
-    """The rows that `prepare` wrote.
-
-    Raises:
-        InputError: they are not there.
-    """
-    path = directory / ROWS
-    if not path.is_file():
-        raise InputError(f"is not there; fetch it with `benchjobs benchmarks fetch {entry.name}`", path=path)
-    return [Polyglot(path, entry.name, entry.version)]
+    """The rows that `prepare` wrote."""
+    return [Polyglot(directory / ROWS, entry.name, entry.version)]
 
 
 def prepare(fetched: Path, directory: Path) -> None:

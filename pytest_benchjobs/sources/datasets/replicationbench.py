@@ -53,7 +53,10 @@ class ReplicationBench(RowSource):
         """`PAPER__TASK`; whether it needs data, and its paper, are tags."""
         needs = "needs-data" if row["needs_data"] else "no-data"
         return ScenarioRef(
-            f"{row['paper']}__{row['task']}", (needs, f"paper-{row['paper']}"), scorers=("answer",)
+            f"{row['paper']}__{row['task']}",
+            (needs, f"paper-{row['paper']}"),
+            scorers=("answer",),
+            needs_container=bool(row["needs_data"]),
         )
 
     def scenario(self, row: Row, ref: ScenarioRef) -> Scenario:

@@ -7,20 +7,19 @@ of SWE-bench and of SWE-bench Lite have the same form.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ...model.errors import InputError
-from ...model.scenario import Environment, FreshContainer, Reference, Scenario, ScorerSpec
+from ...model.scenario import Environment, FreshContainer, Scenario, ScorerSpec
 from ..protocol import ScenarioRef
 from ..rows import Row, RowSource
-from .listed import names
+from .files import ROWS, names, read_rows, the_one
+from .patches import reference_patch
 
 if TYPE_CHECKING:
     from ..catalogue.entry import Entry
 
-ROWS = "rows.jsonl"
 WORKDIR = "/testbed"
 EVAL_TIMEOUT = 1800.0
 _KEPT = (
@@ -33,13 +32,6 @@ _DIFFICULTIES = {
     "1-4 hours": "1-to-4-hours",
     ">4 hours": "over-4-hours",
 }
-_PATCH_END = "BENCHJOBS_END_OF_REFERENCE_PATCH"
-_REFERENCE = f"""\
-cat >/tmp/reference.patch <<'{_PATCH_END}'
-%s
-{_PATCH_END}
-git apply --verbose /tmp/reference.patch || patch --batch --forward --fuzz=5 -p1 -i /tmp/reference.patch
-"""
 
 
 class SWEBench(RowSource):
@@ -87,21 +79,9 @@ class SWEBench(RowSource):
         )
 
 
-def reference_patch(patch: str) -> Reference:
-    """Return the reference that applies a patch in the workdir."""
-    return Reference(script=_REFERENCE % patch.removesuffix("\n"))
-
-
 def sources(entry: Entry, directory: Path) -> Sequence[SWEBench]:
-    """The rows that `prepare` wrote.
-
-    Raises:
-        InputError: they are not there.
-    """
-    path = directory / ROWS
-    if not path.is_file():
-        raise InputError(f"is not there; fetch it with `benchjobs benchmarks fetch {entry.name}`", path=path)
-    return [SWEBench(path, entry.name, entry.version)]
+    """The rows that `prepare` wrote."""
+    return [SWEBench(directory / ROWS, entry.name, entry.version)]
 
 
 def prepare(fetched: Path, directory: Path) -> None:
@@ -110,49 +90,8 @@ def prepare(fetched: Path, directory: Path) -> None:
     Raises:
         InputError: there is none, it cannot be read, or pyarrow is missing.
     """
-    files = sorted(path for ending in ("parquet", "jsonl", "json") for path in fetched.rglob(f"*.{ending}"))
-    if len(files) != 1:
-        found = ", ".join(path.name for path in files[:5]) or "none"
-        raise InputError(
-            f"one .parquet, .jsonl or .json file of rows is expected, found {found}", path=fetched
-        )
+    path = the_one(fetched, ("parquet", "jsonl", "json"))
     with (directory / ROWS).open("w", encoding="utf-8") as out:
-        for row in read_rows(files[0]):
+        for row in read_rows(path):
             out.write(json.dumps({key: row[key] for key in _KEPT if key in row}))
             out.write("\n")
-
-
-def read_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a .parquet, .jsonl or .json file.
-
-    Raises:
-        InputError: it cannot be read, or pyarrow is missing.
-    """
-    try:
-        if path.suffix == ".parquet":
-            yield from _parquet_rows(path)
-            return
-        text = path.read_text("utf-8")
-        lines = (
-            json.loads(text)
-            if path.suffix == ".json"
-            else [json.loads(line) for line in text.split("\n") if line.strip()]
-        )
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"cannot be read: {str(error)[:300]}", path=path) from None
-    if not isinstance(lines, list) or not all(isinstance(row, dict) for row in lines):
-        raise InputError("a list of objects is expected", path=path)
-    yield from lines
-
-
-def _parquet_rows(path: Path) -> Iterator[dict[str, Any]]:
-    try:
-        from pyarrow import parquet
-    except ImportError:
-        raise InputError(
-            "is a parquet file, which needs pyarrow; install it with: pip install 'pytest-benchjobs[parquet]'",
-            path=path,
-        ) from None
-    table = parquet.ParquetFile(path)
-    for batch in table.iter_batches(batch_size=64):
-        yield from batch.to_pylist()

@@ -12,8 +12,8 @@ from ...model.errors import InputError
 from ...model.scenario import Environment, FreshContainer, Scenario, ScorerSpec
 from ..protocol import ScenarioRef
 from ..rows import Row, RowSource
-from .listed import names
-from .swebench import ROWS, read_rows, reference_patch
+from .files import ROWS, names, read_rows, the_one
+from .patches import reference_patch
 
 if TYPE_CHECKING:
     from ..catalogue.entry import Entry
@@ -129,15 +129,8 @@ def _unquoted(text: object) -> str:
 
 
 def sources(entry: Entry, directory: Path) -> Sequence[SWEBenchPro]:
-    """The rows that `prepare` wrote.
-
-    Raises:
-        InputError: they are not there.
-    """
-    path = directory / ROWS
-    if not path.is_file():
-        raise InputError(f"is not there; fetch it with `benchjobs benchmarks fetch {entry.name}`", path=path)
-    return [SWEBenchPro(path, entry.name, entry.version)]
+    """The rows that `prepare` wrote."""
+    return [SWEBenchPro(directory / ROWS, entry.name, entry.version)]
 
 
 def prepare(fetched: Path, directory: Path) -> None:
@@ -147,20 +140,9 @@ def prepare(fetched: Path, directory: Path) -> None:
         InputError: something is missing, or cannot be read.
     """
     scripts = next(fetched.rglob("run_scripts"), fetched / "run_scripts")
-    found = [
-        path
-        for ending in ("parquet", "jsonl", "json")
-        for path in sorted(fetched.rglob(f"*.{ending}"))
-        if not path.is_relative_to(scripts) and not path.is_relative_to(scripts.parent / "dockerfiles")
-    ]
-    if len(found) != 1:
-        listed = ", ".join(path.name for path in found[:5]) or "none"
-        raise InputError(
-            f"one .parquet, .jsonl or .json file is expected beside run_scripts/ and dockerfiles/, found {listed}",
-            path=fetched,
-        )
+    path = the_one(fetched, ("parquet", "jsonl", "json"), apart=(scripts, scripts.parent / "dockerfiles"))
     with (directory / ROWS).open("w", encoding="utf-8") as out:
-        for row in read_rows(found[0]):
+        for row in read_rows(path):
             out.write(json.dumps(_whole(row, scripts)))
             out.write("\n")
 

@@ -1,11 +1,11 @@
-"""Parameters of the two kinds of scorers, checked."""
+"""Parameters of scorers, checked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...model.errors import ScorerCrashed
-from ...model.scenario import ScorerSpec
+from ..model.errors import ScorerCrashed
+from ..model.scenario import ScorerSpec
 
 
 def text_of(spec: ScorerSpec, key: str) -> str:

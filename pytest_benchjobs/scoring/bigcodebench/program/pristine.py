@@ -1,0 +1,144 @@
+"""`unittest` and the builtins as they were before a solution ran, and results that see whether they still are."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import importlib
+import sys
+import unittest
+import unittest.async_case
+import unittest.mock
+from typing import Any
+
+NAME_LIMIT = 200
+_WATCHED = (
+    *("unittest", "unittest.case", "unittest.suite", "unittest.result", "unittest.loader", "unittest.util"),
+    *("unittest.async_case", "unittest.mock"),
+)
+_MACHINERY = frozenset(name for name in dir(unittest.TestCase) if callable(getattr(unittest.TestCase, name)))
+_GONE = object()
+_VOLATILE = frozenset(
+    ("_", "__dict__", "__weakref__", "_abc_impl", "_class_cleanups", "_classSetupFailed")
+) | {"open", "print", "input", "__import__", "_patch_multiple"}
+"""Tests change these, and undo it after their end at times."""
+
+
+class Pristine:
+    """`unittest` as it was before anything of the solution ran."""
+
+    def __init__(self) -> None:
+        # Some of it is made when it is first asked for.
+        _ = unittest.IsolatedAsyncioTestCase
+        unittest.mock.mock_open()
+        self._modules = {name: importlib.import_module(name) for name in (*_WATCHED, "builtins", "sys")}
+        places: list[Any] = [self._modules[name] for name in _WATCHED]
+        places += [
+            thing
+            for module in list(places)
+            for thing in vars(module).values()
+            if isinstance(thing, type) and thing.__module__.startswith("unittest")
+        ]
+        places += [AssertionError, builtins]
+        self._kept = [(place, dict(vars(place))) for place in {id(place): place for place in places}.values()]
+        self._trace = sys.gettrace()
+
+    def changed(self) -> list[str]:
+        """Names of what differs by now; what was added to a module or to the builtins does not matter."""
+        names = [
+            f"{getattr(place, '__name__', place)}.{name}"
+            for place, name in self._differing()
+            if name not in _VOLATILE
+        ]
+        return names if sys.gettrace() is self._trace else [*names, "sys.settrace"]
+
+    def restore(self) -> None:
+        """Make everything what it was."""
+        sys.settrace(self._trace)
+        sys.modules.update(self._modules)
+        for place, name in self._differing():
+            kept = self._kept_of(place)
+            with contextlib.suppress(AttributeError, TypeError):
+                if name in kept:
+                    setattr(place, name, kept[name])
+                else:
+                    delattr(place, name)
+
+    def has(self, thing: object) -> bool:
+        """Return True for a class or a module that it watches."""
+        return any(place is thing for place, _ in self._kept)
+
+    def _differing(self) -> list[tuple[Any, str]]:
+        return [
+            (place, name)
+            for place, kept in self._kept
+            for name in {*kept, *(vars(place) if isinstance(place, type) else ())}
+            if vars(place).get(name, _GONE) is not kept.get(name, _GONE)
+        ]
+
+    def _kept_of(self, wanted: Any) -> dict[str, Any]:
+        return next(kept for place, kept in self._kept if place is wanted)
+
+
+class Result(unittest.TestResult):
+    """Results of tests, which also sees that each was run by the means of `unittest`."""
+
+    def __init__(self, pristine: Pristine, cases: type) -> None:
+        super().__init__()
+        self.ended: list[str] = []
+        self.excused: list[str] = []
+        """Skipped, or expected to fail."""
+        self.tampered: str | None = None
+        self._pristine = pristine
+        self._machinery = _MACHINERY.union(unittest.TestLoader().getTestCaseNames(cases))
+        self._classes = [kind for kind in cases.__mro__ if kind is not object and not pristine.has(kind)]
+        self._before = list(map(self._machinery_of, self._classes))
+        self._outcomes = 0
+
+    def _machinery_of(self, thing: object) -> dict[str, Any]:
+        return {name: value for name, value in vars(thing).items() if name in self._machinery}
+
+    def addSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802  unittest's
+        """Count the test as one that has a result."""
+        super().addSuccess(test)
+        self._outcomes += 1
+
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802  unittest's
+        """Note that the test excused itself."""
+        super().addSkip(test, reason)
+        self.excused.append(short_name(test))
+
+    def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802  unittest's
+        """Note that the test excused itself."""
+        super().addExpectedFailure(test, err)
+        self.excused.append(short_name(test))
+
+    def stopTest(self, test: unittest.TestCase) -> None:  # noqa: N802  unittest's
+        """See that nothing was changed, and that the test has a result."""
+        super().stopTest(test)
+        self.ended.append(short_name(test))
+        others: tuple[list[Any], ...] = (
+            self.failures,
+            self.errors,
+            self.skipped,
+            self.expectedFailures,
+            self.unexpectedSuccesses,
+        )
+        changed = self._pristine.changed()
+        for kind, before in zip(self._classes, self._before, strict=True):
+            now = self._machinery_of(kind)
+            changed += sorted(
+                name for name in {*before, *now} if now.get(name, _GONE) is not before.get(name, _GONE)
+            )
+        changed += sorted(self._machinery_of(test))
+        changed += sorted(name for name in vars(self) if name.startswith("add"))
+        if self._outcomes + sum(len(other) for other in others) < len(self.ended):
+            changed.append("results")
+        if changed:
+            self.tampered = f"how it is tested was changed: {', '.join(changed[:5])}"
+            self.shouldStop = True
+
+
+def short_name(test: Any) -> str:
+    """Return the name of a test's method."""
+    return str(test.id()).rsplit(".", 1)[-1][:NAME_LIMIT]
