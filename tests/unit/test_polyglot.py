@@ -11,6 +11,7 @@ import pytest
 
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.scenario import Scenario
+from pytest_benchjobs.sandbox.archive import excluded
 from pytest_benchjobs.sources.catalogue import find
 from pytest_benchjobs.sources.catalogue.entry import Entry
 from pytest_benchjobs.sources.datasets.polyglot import (
@@ -287,3 +288,57 @@ def test_the_tests_are_put_over_whatever_the_agent_left(tmp_path: Path) -> None:
     )
     assert done.stdout == "module add\n"
     assert (tmp_path / "elsewhere").read_text() == "mine\n"
+
+
+def test_what_an_exercise_depends_on_is_for_its_image_and_nothing_else_of_it_is(
+    tmp_path: Path, entry: Entry
+) -> None:
+    base = {".docs/instructions.md": "x", ".meta/example.rs": "", "src/lib.rs": "", "tests/add.rs": ""}
+    lists = {"solution": ["src/lib.rs"], "test": ["tests/add.rs"], "example": [".meta/example.rs"]}
+    for name, more in (("one", ""), ("two", ""), ("three", '[dependencies]\nrand = "0.8"\n')):
+        cargo = f'[package]\nname = "{name}"\nversion = "1.0.0"\n{more}'
+        exercise(tmp_path / "fetched", "rust", name, {**base, "Cargo.toml": cargo}, lists)
+    scenario, _ = loaded(tmp_path / "fetched", entry, "rust-three")
+    context = scenario.environment.context
+    assert context is not None
+    assert [path.partition("/")[2] for path in written(context)] == ["Cargo.toml", "Cargo.toml"]
+    assert sum('rand = "0.8"' in path.read_text() for path in context.rglob("Cargo.toml")) == 1
+    assert "--offline" in scenario.scorers[0].command  # type: ignore[operator]
+
+
+def test_files_that_build_an_exercise_in_java_stay_runnable_in_the_context(
+    tmp_path: Path, entry: Entry
+) -> None:
+    files = {
+        ".docs/instructions.md": "x",
+        ".meta/src/reference/java/Add.java": "class Add {}",
+        **dict.fromkeys(
+            ("src/main/java/Add.java", "src/test/java/AddTest.java", "build.gradle", "gradlew"), ""
+        ),
+        "gradle/wrapper/gradle-wrapper.properties": "distributionUrl=x",
+    }
+    lists = {
+        "solution": ["src/main/java/Add.java"],
+        "test": ["src/test/java/AddTest.java"],
+        "example": [".meta/src/reference/java/Add.java"],
+    }
+    (exercise(tmp_path / "fetched", "java", "add-up", files, lists) / "gradlew").chmod(0o755)
+    scenario, _ = loaded(tmp_path / "fetched", entry, "java-add-up")
+    assert scenario.environment.context is not None
+    [project] = scenario.environment.context.iterdir()
+    assert written(project) == ["build.gradle", "gradle/wrapper/gradle-wrapper.properties", "gradlew"]
+    assert (project / "gradlew").stat().st_mode & 0o111 == 0o111
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "src/main/resources/junit-platform.properties",
+        "src/main/resources/META-INF/services/org.junit.platform.launcher.TestExecutionListener",
+        "src/main/java/META-INF/services/x",
+        "src/test/resources/junit-platform.properties",
+    ],
+)
+def test_settings_of_junit_do_not_come_along(path: str) -> None:
+    assert excluded(path, LANGUAGES["java"].left)
+    assert not excluded("src/main/java/Add.java", LANGUAGES["java"].left)

@@ -6,6 +6,7 @@
     <language>/<exercise>/work/        the files that an agent finds: stubs, and what builds them
     <language>/<exercise>/tests/       what goes over them for grading: tests, and what builds them
     <language>/<exercise>/solution/    the example, for `oracle`
+    <language>/.image/<digest>/        files that name what exercises depend on: it is fetched when the image is built
 
 The prompts are those of aider's benchmark, and so are commands, the cleaning of their output, and the timeout.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import hashlib
 import json
 import re
 import shlex
@@ -43,6 +45,7 @@ TEST_TIMEOUT = 180
 _BUILD_TIMEOUT = 3600.0
 WORKDIR = "/exercises"
 _IMAGES = Path(__file__).parent / "images"
+_IMAGE = ".image"
 _TIMED_OUT = "Tests timed out!"
 _KILLED = 137
 _CANNOT_RUN = (126, 127)
@@ -78,6 +81,9 @@ class Language:
     left: tuple[str, ...]
     """Patterns of what does not come along for grading: an agent's own tests, settings of test tools, and what was
     built."""
+    dependencies: tuple[str, ...] = ()
+    """Patterns of paths of files that name what an exercise depends on. Its image has all of it, and tests fetch
+    nothing: what a network does is no score."""
 
 
 LANGUAGES: Mapping[str, Language] = {
@@ -88,9 +94,21 @@ LANGUAGES: Mapping[str, Language] = {
     ),
     "go": Language("go test ./...", ("*_test.go",), ("*_test.go", "go.work", "vendor")),
     "java": Language(
-        "./gradlew test",
+        "./gradlew --offline test",
         ("src/test/*",),
-        ("src/test", "build", ".gradle", "gradle.properties", "settings.gradle*", "init.gradle*", "buildSrc"),
+        (
+            *(
+                "src/test",
+                "build",
+                ".gradle",
+                "gradle.properties",
+                "settings.gradle*",
+                "init.gradle*",
+                "buildSrc",
+            ),
+            *("junit-platform.properties", "META-INF"),
+        ),
+        ("gradlew", "gradle/*", "*.gradle"),
     ),
     "javascript": Language(
         "ln -sfn /npm-install/node_modules node_modules"
@@ -112,9 +130,10 @@ LANGUAGES: Mapping[str, Language] = {
         ),
     ),
     "rust": Language(
-        "cargo test -- --include-ignored",
+        "cargo test --offline -- --include-ignored",
         ("tests/*",),
         ("tests", "target", ".cargo", "Cargo.lock", "build.rs"),
+        ("Cargo.toml",),
     ),
 }
 # Whatever the tests do to the shell that runs them, one of three statuses comes out: passed, failed, cannot be run.
@@ -141,6 +160,7 @@ class Polyglot(RowSource):
         directory = self.path.parent / language / exercise
         environment = Environment(
             dockerfile=_IMAGES / f"polyglot-{language}" / "Dockerfile",
+            context=self.path.parent / language / _IMAGE if LANGUAGES[language].dependencies else None,
             build_timeout=_BUILD_TIMEOUT,
             workdir=f"{WORKDIR}/{exercise}",
         )
@@ -214,6 +234,7 @@ def prepare(fetched: Path, directory: Path) -> None:
             exercise = configuration.parent.parent
             language = exercise.parents[2].name
             if language in LANGUAGES:
+                _keep_dependencies(exercise, LANGUAGES[language], directory / language / _IMAGE)
                 row = _prepare(exercise, language, directory / language / exercise.name)
                 rows.write(json.dumps(row) + "\n")
 
@@ -237,6 +258,20 @@ def _prepare(exercise: Path, language: str, directory: Path) -> dict[str, Any]:
         "instructions": _instructions(exercise / ".docs"),
         "files": " ".join(PurePosixPath(name).name for name in edited),
     }
+
+
+def _keep_dependencies(exercise: Path, language: Language, place: Path) -> None:
+    """Copy the files that name what an exercise depends on, unless those of another are the same."""
+    names = [name for name in _files(exercise) if _fits(name, language.dependencies)]
+    content = {name: _without_name((exercise / name).read_bytes()) for name in names}
+    digest = hashlib.sha256(repr(sorted(content.items())).encode()).hexdigest()[:16]
+    for name in names:
+        _copy(exercise / name, place / digest / name)
+
+
+def _without_name(content: bytes) -> bytes:
+    """Return the content of a Cargo.toml without the name of its exercise; of other files all of it."""
+    return re.sub(rb'(?m)^name = "[^"]*"$', b"", content)
 
 
 def _configuration(path: Path) -> dict[str, list[str]]:
