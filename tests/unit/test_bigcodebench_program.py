@@ -48,12 +48,10 @@ CHEATS = {
     "builtins of the module": f"{FAKE}build = builtins.__build_class__\n"
     "__builtins__ = {**vars(builtins), '__build_class__': lambda body, name, *_, **k: build(body, name, T)}\n"
     + WRONG,
-    "a report": "import os, sys\nframe, names, fd = sys._getframe(), [], None\nwhile frame:\n"
-    "    fd = fd or frame.f_locals.get('sending')\n"
-    "    names += [n for d in frame.f_locals.values() if isinstance(d, dict) for n in d if 'test_' in str(n)]\n"
-    "    frame = frame.f_back\n"
-    "tests = ''.join(f'{b\"test\".hex()} {n.encode().hex()}' + chr(10) for n in ['test_a', 'test_b'])\n"
-    "os.write(fd, (tests + chr(10)).encode())\nos._exit(0)\n",
+    "a report": "import os, sys\nframe, fd = sys._getframe(), None\nwhile frame:\n"
+    "    fd = fd or frame.f_locals.get('sending')\n    frame = frame.f_back\n"
+    "lines = [f'{b\"test\".hex()} {name.encode().hex()}' for name in ('test_a', 'test_b')]\n"
+    "os.write(fd, (chr(10).join(lines) + chr(10) * 2).encode())\nos._exit(0)\n",
     "a report without tests": "import os\nfor fd in range(3, 99):\n    try: os.write(fd, b'\\n\\n')\n"
     "    except OSError: pass\nos._exit(0)\n",
     "another report": f"import json\nold = json.dumps\njson.dumps = lambda o: old([('test', 'test_a'), ('test', 'test_b')])\n{WRONG}",

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.agents.model_agent import CALL_LIMIT, HISTORY_LIMIT, OUTPUT_LIMIT, ModelAgent
+from pytest_benchjobs.agents.completion import CALL_LIMIT
+from pytest_benchjobs.agents.conversation import HISTORY_LIMIT, OUTPUT_LIMIT
+from pytest_benchjobs.agents.model_agent import ModelAgent
 from pytest_benchjobs.agents.protocol import AgentCall, AgentCommand, AgentReading
 from pytest_benchjobs.model.agent import AgentSpec
 from pytest_benchjobs.model.ending import Ending

@@ -1,0 +1,193 @@
+"""One call of a model by the agent `model`: what it is asked, what it answers, and the log of both."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..model.base import Seconds
+from ..model.endpoint import GATEWAY_URL
+from ..store.text import clean
+from .protocol import Shell
+from .reading.values import at, bounded, count_at, items_at, spoken, text_at, text_of
+
+TOOL = "shell"
+CALL_LIMIT = 32
+"""Calls of an answer; more are left out."""
+_LOGGED = 32_000
+_TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": TOOL,
+            "description": "Run a shell command and see its output.",
+            "parameters": {
+                "type": "object",
+                "properties": {"command": {"type": "string", "description": "The command."}},
+                "required": ["command"],
+            },
+        },
+    }
+]
+
+JSON = dict[str, Any]
+
+
+class Options(BaseModel):
+    """Parameters that are for this agent. Others are not looked at."""
+
+    model_config = ConfigDict(frozen=True, allow_inf_nan=False, defer_build=True)
+
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    seed: int | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Of an answer."""
+    reasoning_effort: Annotated[str, Field(min_length=1)] | None = None
+    stop: str | tuple[str, ...] | None = None
+    tools: bool | None = None
+    """Default: true, but false for a question."""
+    max_turns: Annotated[int, Field(ge=1)] = 50
+    command_timeout: Seconds = 300.0
+    """Seconds a command may take."""
+    answer_file: Annotated[str, Field(min_length=1)] = "answer.txt"
+    """Relative to the workdir."""
+
+    @property
+    def forwarded(self) -> JSON:
+        """Options that go to the model as they are."""
+        names = {"temperature", "top_p", "seed", "max_tokens", "reasoning_effort", "stop"}
+        return self.model_dump(mode="json", include=names, exclude_none=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Task:
+    """Task for a model: the problem and the options."""
+
+    model: str
+    problem: str
+    options: Options
+    questions: tuple[str, ...] = ()
+    """Asked instead of the problem, each by itself; replies go into one file as a JSON array."""
+    answer_file: str = ""
+
+
+class Ended(Exception):
+    """The conversation is over. `reason` is one of those in `agents.reading.own`."""
+
+    def __init__(self, reason: str, message: str = "", status: int | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.status = status
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer of a model."""
+
+    text: str
+    calls: tuple[Call, ...]
+    finish_reason: str
+    reply: str
+    """Text without reasoning, where that is part of the text."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool, as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+def ask(task: Task, shell: Shell, messages: list[JSON], number: int) -> Answer:
+    """One call of the model.
+
+    Raises:
+        Ended: it was told to stop, or there is no answer to go on with.
+    """
+    if shell.stopped:
+        raise Ended("stopped", "its time was up")
+    body: JSON = {"model": task.model, "messages": messages, **task.options.forwarded}
+    if task.options.tools:
+        body["tools"] = _TOOLS
+    try:
+        status, said = shell.post(f"{GATEWAY_URL['openai']}/chat/completions", body)
+    except TimeoutError as error:
+        raise Ended("stopped", str(error)) from None
+    except ConnectionError as error:
+        raise Ended("endpoint_down", str(error)) from None
+    if status != 200:
+        raise Ended("error", f"the model's endpoint answered {status}: {_error(said)}", status)
+    choice = next(items_at(said, "choices"), None)
+    message = at(choice, "message")
+    if not isinstance(message, Mapping):
+        raise Ended("endpoint_down", f"what came is no chat completion: {str(said)[:300]}")
+    answer = Answer(
+        text=text_of(message.get("content")),
+        calls=tuple(_calls(message, number)),
+        finish_reason=text_at(choice, "finish_reason"),
+        reply=spoken(message.get("content")),
+    )
+    log(
+        shell,
+        "answer",
+        turn=number,
+        text=answer.text,
+        reasoning=text_at(message, "reasoning_content") or text_at(message, "reasoning"),
+        calls=[
+            {"id": call.id, "name": call.name[:200], "arguments": bounded(arguments_of(call), _LOGGED)}
+            for call in answer.calls
+        ],
+        finish_reason=answer.finish_reason,
+        usage=dict(_usage(said)),
+    )
+    return answer
+
+
+def _calls(message: Mapping[str, Any], number: int) -> Iterator[Call]:
+    for place, call in enumerate(items_at(message, "tool_calls"), start=1):
+        if place > CALL_LIMIT:
+            return
+        arguments = at(call, "function", "arguments")
+        yield Call(
+            id=text_at(call, "id")[:200] or f"call-{number}-{place}",
+            name=text_at(call, "function", "name"),
+            # Some servers have it as the object itself.
+            arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
+        )
+
+
+def _usage(said: Any) -> Iterator[tuple[str, int]]:
+    for name, path in (
+        ("prompt_tokens", ("prompt_tokens",)),
+        ("completion_tokens", ("completion_tokens",)),
+        ("cached_tokens", ("prompt_tokens_details", "cached_tokens")),
+    ):
+        if (count := count_at(said, "usage", *path)) is not None:
+            yield name, count
+
+
+def arguments_of(call: Call) -> Any:
+    """Arguments of a call: what the JSON says, else the text."""
+    try:
+        return json.loads(call.arguments)
+    except (ValueError, RecursionError):
+        return call.arguments
+
+
+def _error(said: Any) -> str:
+    message = text_at(said, "error", "message") or text_at(said, "message") or text_at(said, "error")
+    return message or (said if isinstance(said, str) else json.dumps(said))[:300]
+
+
+def log(shell: Shell, kind: str, **fields: Any) -> None:
+    """Add an event to the agent's log; long texts are cut."""
+    cut = {name: clean(value, _LOGGED) if isinstance(value, str) else value for name, value in fields.items()}
+    shell.log(json.dumps({"type": kind, **cut}))

@@ -1,0 +1,137 @@
+"""The work of the agent `model`: a conversation with a tool until it is done, or questions, each by itself."""
+
+from __future__ import annotations
+
+import json
+from typing import NoReturn
+
+from ..store.text import clean, one_line
+from .completion import JSON, TOOL, Answer, Call, Ended, Options, Task, arguments_of, ask, log
+from .protocol import Shell
+from .reading.values import at
+
+VERSION = "1"
+"""Of what it says to a model: another one makes another signature."""
+OUTPUT_LIMIT = 16_000
+"""Characters of a command's output that the model sees."""
+HISTORY_LIMIT = 400_000
+"""Characters of a conversation. When there are more, the oldest turns go."""
+_COMMAND_LIMIT = 100_000
+
+SYSTEM = """\
+You solve a task on a Linux machine, by yourself: nobody answers questions. You have one tool, shell, which runs a
+command and gives you its output and exit status. Each command starts in the working directory, in a new shell. Work
+until the task is done, check your result, then answer with a short summary and without calling a tool."""
+
+
+def work(task: Task, shell: Shell) -> int:
+    """Solve a task. Returns an exit status: 0 when the model said that it is done.
+
+    Raises:
+        InfrastructureError: the sandbox or the gateway is lost.
+    """
+    log(shell, "begin", version=VERSION, model=task.model)
+    try:
+        if task.options.tools:
+            _converse(task, shell)
+        else:
+            _answer(task, shell)
+    except Ended as end:
+        said = {"message": one_line(end.message, 1000), "status": end.status}
+        log(shell, "end", reason=end.reason, **{name: value for name, value in said.items() if value})
+        return 0 if end.reason in ("done", "gave_up", "refused") else 1
+
+
+def _converse(task: Task, shell: Shell) -> NoReturn:
+    beginning: list[JSON] = [
+        {"role": "system", "content": SYSTEM},
+        {"role": "user", "content": task.problem},
+    ]
+    for message in beginning:
+        log(shell, message["role"], text=message["content"])
+    turns: list[list[JSON]] = []
+    for number in range(1, task.options.max_turns + 1):
+        turns = _recent(turns, beginning)
+        messages = [*beginning, *(message for turn in turns for message in turn)]
+        answer = ask(task, shell, messages, number)
+        if not answer.calls:
+            raise _finished(answer)
+        turn = [_said(answer)]
+        for call in answer.calls:
+            output = _run(call, shell, task.options)
+            log(shell, "result", id=call.id, output=output)
+            turn.append({"role": "tool", "tool_call_id": call.id, "content": output})
+        turns.append(turn)
+    raise Ended("turn_limit", f"it reached its limit of {task.options.max_turns} turns")
+
+
+def _answer(task: Task, shell: Shell) -> NoReturn:
+    """Ask each question by itself, and write down the replies, also if not all of them come."""
+    answers: list[Answer] = []
+    try:
+        for number, question in enumerate(task.questions or (task.problem,), start=1):
+            log(shell, "user", text=question)
+            answers.append(ask(task, shell, [{"role": "user", "content": question}], number))
+    finally:
+        replies = [answer.reply for answer in answers]
+        text = json.dumps(replies) if task.questions else "".join(replies)
+        if replies:
+            shell.write(task.answer_file, text.encode("utf-8", "replace"))
+    broken_off = (answer for answer in answers if answer.finish_reason in ("length", "content_filter"))
+    raise _finished(next(broken_off, answers[-1]))
+
+
+def _finished(answer: Answer) -> Ended:
+    if answer.finish_reason == "length":
+        return Ended("gave_up", "an answer was cut off at its limit of tokens")
+    if answer.finish_reason == "content_filter":
+        return Ended("refused", "an answer was held back by a filter")
+    return Ended("done")
+
+
+def _run(call: Call, shell: Shell, options: Options) -> str:
+    """Result of a call, as the model gets it."""
+    command = at(arguments_of(call), "command")
+    if call.name != TOOL:
+        return f"error: there is no tool {call.name[:100]!r}, only {TOOL}"
+    if not isinstance(command, str):
+        return 'error: the arguments have to be JSON such as {"command": "ls"}'
+    command = command.encode("utf-8", "replace").decode()
+    if "\0" in command or len(command.encode()) > _COMMAND_LIMIT:
+        return f"error: a command is at most {_COMMAND_LIMIT} bytes of text; write large files in pieces"
+    if shell.stopped:
+        raise Ended("stopped", "its time was up")
+    status, output = shell.run(command, options.command_timeout)
+    shown = clean(output, OUTPUT_LIMIT)
+    if status is None:
+        return f"{shown}\n[it did not end within {options.command_timeout:g} s and was killed]".lstrip()
+    return f"{shown}\n[exit status {status}]".lstrip() if status or not shown else shown
+
+
+def _said(answer: Answer) -> JSON:
+    """An answer, as it is sent back to the model."""
+    calls = [
+        {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for call in answer.calls
+    ]
+    return {"role": "assistant", "content": answer.text or None, "tool_calls": calls}
+
+
+def _recent(turns: list[list[JSON]], beginning: list[JSON]) -> list[list[JSON]]:
+    """The last turns, as many as fit beside the beginning, and at least one."""
+    room = HISTORY_LIMIT - _size(beginning)
+    kept = len(turns)
+    for turn in reversed(turns):
+        room -= _size(turn)
+        if room < 0:
+            break
+        kept -= 1
+    return turns[min(kept, max(len(turns) - 1, 0)) :]
+
+
+def _size(messages: list[JSON]) -> int:
+    return sum(
+        len(message.get("content") or "")
+        + sum(len(call["function"]["arguments"]) for call in message.get("tool_calls", ()))
+        for message in messages
+    )
