@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -151,6 +152,31 @@ def test_a_broken_reference_is_an_error_with_and_without_an_answer(bench: Bench)
         assert result.outcome is Outcome.ERROR
         assert result.failure is not None
         assert result.failure.class_ == "score_invalid"
+
+
+@pytest.mark.parametrize(("questions", "seconds"), [((), 600.0), (("a", "b", "c", "d"), 2400.0)])
+def test_time_is_for_each_question(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, questions: tuple[str, ...], seconds: float
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr("pytest_benchjobs.trial.work.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    stopped: list[bool] = []
+
+    class Waits(Says):
+        def prepare(self, call: AgentCall) -> AgentCommand:
+            def work(shell: Shell) -> int:
+                for now in (seconds - 1, seconds + 1):
+                    clock[0] = now
+                    stopped.append(shell.stopped)
+                return 0
+
+            return AgentCommand(argv=(), identity="waits", host=work)
+
+    answer = Answer(reference="42", questions=questions)
+    result = bench.run(Waits(None), answer=answer, agent_timeout=600.0)
+    assert stopped == [False, True]
+    assert result.failure is not None
+    assert result.failure.class_ == "agent_timeout"
 
 
 def test_an_agent_that_runs_a_command_is_refused(bench: Bench) -> None:

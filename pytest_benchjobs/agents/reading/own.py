@@ -1,4 +1,4 @@
-"""Our own agent `model`: events of `agents.model_agent`."""
+"""Our own agent `model`: events that `agents.completion.log` writes."""
 
 from __future__ import annotations
 
