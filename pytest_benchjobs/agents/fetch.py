@@ -16,6 +16,7 @@ from ..model.environ import program_environment
 from ..model.errors import InfrastructureError, InputError
 from ..store.files import remove_tree
 from ..system.keeping import beside, digest, locked, put_in_place
+from ..system.units import size
 from .packages import Package, PackageManifest, trouble
 from .unpacking import identify, unpack
 
@@ -41,7 +42,7 @@ def fetch(package: Package, on_progress: Progress, *, archive: Path | None = Non
             started = time.monotonic()
             manifest = _fetch(package, archive, on_progress)
             took = time.monotonic() - started
-            on_progress(f"{package}: {manifest.bytes / 1e6:.0f} MB in {directory}, {took:.0f} s")
+            on_progress(f"{package}: {size(manifest.bytes)} in {directory}, {took:.0f} s")
             return True
     except OSError as error:
         raise InfrastructureError(
@@ -141,7 +142,7 @@ def _install(package: Package, archive: Path, on_progress: Progress) -> PackageM
                 f"is not {package.npm}: its digest is {kind}-{found}, and should be {package.integrity}",
                 path=archive,
             )
-    on_progress(f"{package}: unpacking {archive.stat().st_size / 1e6:.0f} MB")
+    on_progress(f"{package}: unpacking {size(archive.stat().st_size)}")
     place = package.directory
     new = beside(place)
     (new / "files").mkdir(parents=True)

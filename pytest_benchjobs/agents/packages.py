@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from ..model.base import Model
 from ..sandbox.protocol import Mount
 from ..system.cache import cache_directory
-from ..system.keeping import KeptFile
+from ..system.keeping import digest
 
 PROGRAMS = "/opt/benchjobs"
 """Directory of programs in a sandbox."""
@@ -71,6 +71,34 @@ class Package:
     def mount(self) -> Mount:
         """Mount of the package in a sandbox."""
         return Mount(self.files, self.target)
+
+
+class KeptFile(Model, defer_build=True):
+    """A file of a fetched package."""
+
+    path: str
+    """From the directory of all its files."""
+    size: int
+    mtime_ns: int
+    sha256: str
+    executable: bool
+
+    def trouble(self, root: Path) -> str | None:
+        """Reason why the file cannot be used, by its size and time; None when it can be."""
+        try:
+            about = (root / self.path).stat()
+        except OSError:
+            return f"has lost {self.path}"
+        if (about.st_size, about.st_mtime_ns) != (self.size, self.mtime_ns):
+            return f"was changed since it was fetched: {self.path}"
+        return None
+
+    def is_changed(self, root: Path) -> bool:
+        """Read the file, and tell whether it is another one than was fetched."""
+        try:
+            return digest(root / self.path) != self.sha256
+        except OSError:
+            return True
 
 
 class PackageManifest(Model, defer_build=True):

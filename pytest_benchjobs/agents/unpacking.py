@@ -13,8 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from ..model.errors import InputError
-from ..system.keeping import KeptFile
-from .packages import Package
+from .packages import KeptFile, Package
 
 _MAX_BYTES = 4 << 30
 _MAX_FILES = 100_000

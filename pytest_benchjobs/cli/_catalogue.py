@@ -12,13 +12,15 @@ import click
 from ..model.errors import InputError
 from ..report.documents.catalogue import CatalogueEntryDocument, CatalogueItem
 from ..report.table import Cell, Column, render, width
-from ..report.units import counted, size
-from ..sources.catalogue import described, entries, find, near
+from ..report.units import counted
 from ..sources.catalogue.installed import installed, opened
-from ..sources.catalogue.kept import kept, trouble
+from ..sources.catalogue.kept import State, recipe, state_of
+from ..sources.catalogue.lookup import Lookup, version_of
 from ..sources.catalogue.registry import read_registry
 from ..sources.catalogue.verdicts import read_verdicts
 from ..store.text import one_line
+from ..system.units import size
+from ._directory import benchmark_directories
 from ._output import say
 
 if TYPE_CHECKING:
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
     from ..sources.protocol import Source
 
 
-def known(registry: Path | None) -> list[Entry]:
-    """Entries of a registry file, of the user's files here and in `benchmarks/`, and of this package, in that order.
+def lookup(registry: Path | None) -> Lookup:
+    """Return the catalogue, with a registry file, and the user's files in the rootdir and the directories it names.
 
     Raises:
         InputError: a file is wrong.
@@ -37,7 +39,7 @@ def known(registry: Path | None) -> list[Entry]:
         listed, problems = read_registry(registry)
         for problem in problems:
             say(f"left out: {problem}", err=True)
-    return [*listed, *described((Path.cwd(), Path("benchmarks"))), *entries()]
+    return Lookup(benchmark_directories(), listed)
 
 
 def entry_named(name: str, registry: Path | None) -> Entry:
@@ -57,42 +59,59 @@ def named(name: str, registry: Path | None) -> Entry | tuple[Source, ...]:
     """Return the entry of a name, or the sources that an installed package brings under it.
 
     Raises:
-        InputError: a file is wrong.
+        InputError: a file is wrong, or there is no such version.
         ClickException: there is none.
     """
-    there = known(registry)
-    if (found := find(name, there)) is not None:
+    there = lookup(registry)
+    if (found := there.find(name)) is not None:
         return found
-    points = installed()
-    wanted = name.partition("@")[0]
-    if wanted in points:
-        return opened(points[wanted])
-    hint = near(name, there) or f"there are: {', '.join(sorted({*points, *(one.name for one in there)}))}"
+    names = sorted({*installed(), *(entry.name for entry in there.entries())})
+    hint = there.near(name) or f"there are: {', '.join(names)}"
     raise click.ClickException(f"there is no benchmark {name!r}; {hint}")
+
+
+def entry_to_keep(name: str, registry: Path) -> Entry:
+    """Return the entry of a registry that is kept with what is fetched for it, so that it runs by name.
+
+    Raises:
+        InputError: a file is wrong, or there is no such version.
+        ClickException: there is none, or another benchmark has its name and version.
+    """
+    entry = entry_named(name, registry)
+    other = next((one for one in Lookup(benchmark_directories()).listed if one.is_meant_by(str(entry))), None)
+    if other is not None and recipe(other) != recipe(entry):
+        raise click.ClickException(
+            f"{entry} of {registry} has the name of another benchmark, which `--benchmark {entry}` runs: {other.title}"
+        )
+    return entry
 
 
 def items(registry: Path | None) -> Iterator[CatalogueItem]:
     """Every benchmark that is known by name, in order of name; what an installed package brings broken is said."""
-    found = [item_of(entry) for entry in known(registry)]
+    found = [item_of(entry, state_of(entry)) for entry in lookup(registry).entries()]
     for name, point in installed().items():
         try:
             brought = opened(point)
-            found.append(of_sources(name, brought) if isinstance(brought, tuple) else item_of(brought))
+            found.append(
+                of_sources(name, brought)
+                if isinstance(brought, tuple)
+                else item_of(brought, state_of(brought))
+            )
         except InputError as error:
             say(str(error), err=True)
     yield from sorted(found, key=lambda item: item.name)
 
 
-def item_of(entry: Entry) -> CatalogueItem:
+def item_of(entry: Entry, state: State) -> CatalogueItem:
     """Return the line of an entry."""
-    record = kept(entry)
+    record = state.record
     return CatalogueItem(
         name=entry.name,
         version=entry.version,
         title=entry.title,
         aliases=entry.aliases,
         scenarios=entry.scenarios,
-        fetched=trouble(entry) is None,
+        fetched=state.trouble is None,
         here=None if record is None else record.scenarios,
     )
 
@@ -103,7 +122,7 @@ def of_sources(name: str, sources: tuple[Source, ...]) -> CatalogueItem:
     Raises:
         InputError: it is wrong.
     """
-    versions = {str(version) for source in sources if (version := getattr(source, "version", None))}
+    versions = set(filter(None, map(version_of, sources)))
     count = sum(len(source.refs()) for source in sources)
     title = next((str(title) for source in sources if (title := getattr(source, "title", None))), name)
     version = ", ".join(sorted(versions)) or None
@@ -112,11 +131,12 @@ def of_sources(name: str, sources: tuple[Source, ...]) -> CatalogueItem:
 
 def document_of(entry: Entry) -> CatalogueEntryDocument:
     """Return all there is to show of an entry."""
-    record, why = kept(entry), trouble(entry)
+    state = state_of(entry)
+    record = state.record
     origins = [str(origin) for origin in entry.git]
     origins += [f"{file.url or 'your own file'}: {file.name}" for file in entry.files]
     return CatalogueEntryDocument(
-        benchmark=item_of(entry),
+        benchmark=item_of(entry, state),
         **entry.model_dump(
             include={
                 *("homepage", "licence", "environment", "scoring", "attempts", "confidential", "gated"),
@@ -125,7 +145,7 @@ def document_of(entry: Entry) -> CatalogueEntryDocument:
         ),
         origins=tuple(origins),
         directory=str(entry.directory),
-        trouble=why,
+        trouble=state.trouble,
         origin=None if record is None else record.origin,
         fetched_at=None if record is None else record.fetched_at,
         bytes=None if record is None else record.bytes,

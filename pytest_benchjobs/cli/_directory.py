@@ -44,8 +44,29 @@ def directory_of(root: Path) -> Path:
     return root / (ini_value(root, "bench_dir") or "reports")
 
 
+def rootdir() -> Path:
+    """Guess the rootdir of pytest before it runs: where its ini file is, else a pyproject.toml, else here."""
+    here = Path.cwd()
+    around = (here, *here.parents)
+    configured = next(filter(_is_configured, around), None)
+    return configured or next((place for place in around if (place / "pyproject.toml").is_file()), here)
+
+
+def benchmark_directories() -> list[Path]:
+    """Directories that `--bench` looks for benchmarks in: the rootdir, and those of the ini key `bench_paths`."""
+    root = rootdir()
+    found = _ini(root, "bench_paths") or "benchmarks"
+    names = map(str, found) if isinstance(found, list) else str(found).split("\n")
+    return [root, *(root / name.strip() for name in names if name.strip())]
+
+
 def ini_value(place: Path, key: str) -> str | None:
     """Return the value of a key in the ini file of pytest in this directory."""
+    found = _ini(place, key)
+    return str(found) if found else None
+
+
+def _ini(place: Path, key: str) -> object:
     for name in _INI_FILES:
         path = place / name
         try:
@@ -59,7 +80,7 @@ def ini_value(place: Path, key: str) -> str | None:
         except (tomllib.TOMLDecodeError, configparser.Error, AttributeError):
             continue  # pytest will say what is wrong with it
         if found:
-            return str(found)
+            return found
     return None
 
 

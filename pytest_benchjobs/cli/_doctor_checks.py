@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 from ..model.environ import HOST
 from ..model.errors import InputError, InputErrors
 from ..report.documents.machine import Finding, Health
-from ..report.units import counted, size
+from ..report.units import counted
 from ..sources import find_sources
 from ..store.layout import Layout
+from ..system.units import size
 
 if TYPE_CHECKING:
     from ..model.endpoint import Endpoint

@@ -14,7 +14,7 @@ from ..settings.files import names_benchmarks
 from ..settings.parse import parse
 from ..settings.setting import Setting, texts_of
 from ..settings.table import BY_NAME, EVERY, GROUPS, SETTINGS
-from ._directory import DIRECTORY, default_directory, directory_of
+from ._directory import DIRECTORY, default_directory, directory_of, rootdir
 from ._pytest_call import Call
 
 _VARIADIC = ("--agent", "--benchmark", "--benchmarks", "--scenarios", "--env-vars", "--secrets")
@@ -238,7 +238,7 @@ def _named_elsewhere(options: Mapping[str, Any]) -> bool:
     here = Path.cwd()
     files = [here / options["job_file"]] if options["job_file"] is not None else []
     places = (argument.partition("::")[0] for argument in options["rest"] if not argument.startswith("-"))
-    return names_benchmarks(options["profile"], files, options["rootdir"] or _root(), here) or any(
+    return names_benchmarks(options["profile"], files, options["rootdir"] or rootdir(), here) or any(
         Path(place).exists() for place in places
     )
 
@@ -267,12 +267,6 @@ def results_directory(options: Mapping[str, Any]) -> Path:
         return given.absolute()
     rootdir: Path | None = options["rootdir"]
     return default_directory() if rootdir is None else directory_of(rootdir.resolve())
-
-
-def _root() -> Path:
-    """Guess the rootdir of pytest before it runs."""
-    here = Path.cwd()
-    return next((place for place in (here, *here.parents) if (place / "pyproject.toml").is_file()), here)
 
 
 def _short(directory: Path) -> str:

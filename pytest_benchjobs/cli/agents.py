@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..report.table import Cell, Column, tabulate, width
-from ..report.units import size
 from ..sources import did_you_mean
 from ..store.text import one_line
+from ..system.units import size
 from ._output import emit, output_option, say
 
 if TYPE_CHECKING:

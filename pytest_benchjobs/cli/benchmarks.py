@@ -20,7 +20,7 @@ from ..sources.catalogue.fetching import fetch as fetch_entry
 from ..sources.catalogue.kept import trouble
 from ..sources.catalogue.verdicts import keep_verdicts
 from ..store.text import one_line
-from ._catalogue import document_of, entry_named, items, lines_of, named, of_sources, table
+from ._catalogue import document_of, entry_named, entry_to_keep, items, lines_of, named, of_sources, table
 from ._directory import DIRECTORY
 from ._output import emit, output_option, say
 from ._run_options import VariadicCommand, scenarios_option
@@ -60,8 +60,9 @@ def benchmarks() -> None:
 def list_(registry: Path | None, output: str) -> None:
     """List benchmarks that are known by name, and whether they are on this machine.
 
-    Known are those that come with this package or others that are installed, and those in files *.benchmark.toml here
-    and in benchmarks/. A conftest.py or ini file may name more.
+    Known are those that come with this package or others that are installed, those in files *.benchmark.toml in the
+    rootdir of pytest and in benchmarks/ (ini key bench_paths), and those that were fetched by a registry. A conftest.py
+    or ini file may name more.
     """
     found = tuple(items(registry))
     emit(CatalogueDocument(benchmarks=found), lambda: table(found), output)
@@ -94,9 +95,12 @@ def show(name: str, registry: Path | None, output: str) -> None:
 @click.option("--force", is_flag=True, help="Fetch it again, also if it is here.")
 @_registry_option
 def fetch(name: str, given: Path | None, force: bool, registry: Path | None) -> None:
-    """Fetch a benchmark: once for this machine, checked. What was interrupted goes on where it stopped."""
-    entry = entry_named(name, registry)
-    if not fetch_entry(entry, _say, given=given, force=force):
+    """Fetch a benchmark: once for this machine, checked. What was interrupted goes on where it stopped.
+
+    One of a registry is known by its name from then on.
+    """
+    entry = entry_named(name, None) if registry is None else entry_to_keep(name, registry)
+    if not fetch_entry(entry, _say, given=given, force=force, keep_entry=registry is not None):
         _say(f"{entry}: is here, in {entry.directory}")
 
 

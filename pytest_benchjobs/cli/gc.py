@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ..model.errors import EngineUnavailable, InputError
-from ..report.units import counted, size
+from ..report.units import counted
 from ..sandbox.providers import keeper
 from ..store.layout import Layout
+from ..system.units import size
 from ._directory import directory_option
 from ._output import say
 from .recover import recover_jobs

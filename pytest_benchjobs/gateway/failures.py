@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import email.utils
 import json
 import math
 import re
@@ -12,6 +11,7 @@ from typing import Any
 
 from ..model.ending import Ending
 from ..store.text import one_line
+from ..system.http import retry_after
 from .wires import tables
 
 _MESSAGE_LENGTH = 300
@@ -112,12 +112,7 @@ def _wait(headers: Mapping[str, str], error: Mapping[str, Any], now: float) -> f
     if (said := _number(headers.get("retry-after-ms"))) is not None:
         seconds = said / 1000
     elif (after := headers.get("retry-after")) is not None:
-        seconds = _number(after)
-        if seconds is None:
-            try:
-                seconds = email.utils.parsedate_to_datetime(after).timestamp() - now
-            except ValueError:
-                seconds = None
+        seconds = retry_after(after, now)
     else:
         for detail in tables(error, "details"):
             if match := _SECONDS.fullmatch(str(detail.get("retryDelay", ""))):

@@ -176,11 +176,10 @@ def pytest_configure_node(node: Node) -> None:
     from .controller import prepare_node
 
     if _names_benchmarks(node.config):
-        from .catalogue import resolve
+        from .catalogue import fetch_named
         from .wanted import asked
 
-        # Fetched before a worker looks for it.
-        resolve(node.config, asked(node.config).benchmarks)
+        fetch_named(node.config, asked(node.config).benchmarks)
     prepare_node(node)
 
 

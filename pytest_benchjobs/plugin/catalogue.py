@@ -13,10 +13,6 @@ import pytest
 from ..model.errors import BenchError, InputError
 from ..settings.table import EVERY
 from ..sources import did_you_mean, find_sources, open_source
-from ..sources.catalogue import SUFFIX, described, entries, near
-from ..sources.catalogue import find as entry_of
-from ..sources.catalogue.entry import Entry, read_entry
-from ..sources.catalogue.installed import installed, is_source, opened
 from . import options
 from .mistakes import in_words
 from .progress import show
@@ -24,6 +20,8 @@ from .registry import is_path, named
 from .state import is_worker, state_of
 
 if TYPE_CHECKING:
+    from ..sources.catalogue.entry import Entry
+    from ..sources.catalogue.lookup import Lookup
     from ..sources.protocol import Source
 
 
@@ -40,10 +38,9 @@ class _Named:
     """Entry of a catalogue of the user's own."""
 
     def sources(self, config: pytest.Config) -> list[Source]:
-        fetched = _fetched(config, self.entry) if self.entry is not None else ()
         return [
             *self.given,
-            *fetched,
+            *(_fetched(config, self.entry) if self.entry is not None else ()),
             *(source for path in self.paths for source in _sources(path, self.name)),
         ]
 
@@ -63,6 +60,41 @@ def resolve(config: pytest.Config, benchmarks: Sequence[str]) -> None:
         state.named = [find(config, text) for text in benchmarks]
 
 
+def fetch_named(config: pytest.Config, benchmarks: Sequence[str]) -> None:
+    """Fetch what is named and is not here, before a worker of xdist looks for it. Mistakes are told when it is opened.
+
+    Raises:
+        pytest.UsageError: it cannot be fetched, or a line of the ini file is wrong.
+    """
+    state = state_of(config)
+    if state.is_fetched:
+        return
+    state.is_fetched = True
+    given = _given(config)
+    for text in benchmarks:
+        name = text.partition("@")[0]
+        for meant in given.values() if text == EVERY else filter(None, [given.get(name)]):
+            if meant.entry is not None:
+                _place(config, meant.entry)
+        if text == EVERY or name in given or (config.invocation_params.dir / text).exists():
+            continue
+        entry = _entry(config, text)
+        if entry is not None and name not in registered(config)[0]:
+            _place(config, entry)
+
+
+def _entry(config: pytest.Config, text: str) -> Entry | None:
+    """The entry that a name means in the catalogue, if it is one that has to be fetched."""
+    from ..sources.catalogue.entry import Entry
+    from ..sources.catalogue.kept import trouble
+
+    try:
+        found = _lookup(config).find(text)
+    except InputError:
+        return None
+    return found if isinstance(found, Entry) and trouble(found) is not None else None
+
+
 def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
     """Resolve `text` to (name, sources) of a registered benchmark, or (None, sources) of a path.
 
@@ -80,78 +112,81 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
         return None, [*every, *(source for source, _ in broken)]
     name, at, version = text.partition("@")
     if name in known:
-        entry = known[name]
-        sources = entry.sources(config)
-        have = _versions(entry, sources) if at else set()
-        if at and version not in have:
-            known_as = f"version {', '.join(sorted(have))}" if have else "without a version"
-            raise pytest.UsageError(f"--bench: {name} is registered {known_as}, not {version!r}")
-        if len(have) > 1:
-            sources = [source for source in sources if getattr(source, "version", None) == version]
-        return name, sources
+        return name, _of_version(known[name], known[name].sources(config), name, version if at else None)
     path = config.invocation_params.dir / text
     if path.exists():
         sources = _sources(path)
         if not sources:
             raise pytest.UsageError(f"--bench: {text} holds no *.bench.yaml, *.bench.toml or task directory")
         return None, sources
-    listed = _listed(config, text)
-    if isinstance(listed, Entry):
-        return listed.name, _fetched(config, listed)
-    if listed:
-        return name, list(listed)
-    if "/" in text or text.endswith((".yaml", ".yml", ".toml")):
-        raise pytest.UsageError(f"--bench: no such file or directory: {text}")
-    hint = (
-        did_you_mean(name, known).strip()
-        or near(text, _entries(config))
-        or (
+    try:
+        return _in_catalogue(config, text)
+    except _NoSuch as missing:
+        if "/" in text or text.endswith((".yaml", ".yml", ".toml")):
+            raise pytest.UsageError(f"--bench: no such file or directory: {text}") from None
+        hint = did_you_mean(name, known).strip() or missing.lookup.near(text)
+    if not hint:
+        hint = (
             f"there are: {', '.join(sorted(known))}"
             if known
             else "none is registered: give a PATH, put its manifest into benchmarks/, or see ini key bench_benchmarks"
         )
-    )
     raise pytest.UsageError(f"--bench: there is no benchmark {name!r}; {hint}{_unread(config, broken)}")
 
 
-def _entries(config: pytest.Config) -> list[Entry]:
-    """Entries of the user's files, then those of this package.
+class _NoSuch(Exception):
+    def __init__(self, lookup: Lookup) -> None:
+        super().__init__()
+        self.lookup = lookup
+
+
+def _in_catalogue(config: pytest.Config, text: str) -> tuple[str, list[Source]]:
+    """Resolve a name by the catalogue; what is not here is fetched.
 
     Raises:
-        pytest.UsageError: a file is wrong.
+        _NoSuch: it has no such name.
+        pytest.UsageError: what it has is wrong, or cannot be fetched.
     """
-    directories = [config.rootpath, *(config.rootpath / path for path in options.ini(config, "bench_paths"))]
     try:
-        return [*described(directories), *entries()]
+        lookup = _lookup(config)
+        found = lookup.find(text)
     except InputError as error:
         raise pytest.UsageError(f"--bench: {error}") from None
+    if found is None:
+        raise _NoSuch(lookup)
+    if isinstance(found, tuple):
+        return text.partition("@")[0], list(found)
+    return found.name, _fetched(config, found)
 
 
-def _listed(config: pytest.Config, text: str) -> Entry | tuple[Source, ...] | None:
-    """What a name means in the catalogue: an entry, or sources that an installed package brings.
+def _lookup(config: pytest.Config) -> Lookup:
+    """Return the catalogue, with the user's files.
 
     Raises:
-        pytest.UsageError: what means it is wrong.
+        InputError: one is wrong.
     """
-    if (found := entry_of(text, _entries(config))) is not None:
-        return found
-    name, at, version = text.partition("@")
-    point = installed().get(name)
-    if point is None:
-        return None
+    from ..sources.catalogue.lookup import Lookup
+
+    root = config.rootpath
+    return Lookup([root, *(root / path for path in options.ini(config, "bench_paths"))])
+
+
+def _of_version(entry: _Named, sources: list[Source], name: str, version: str | None) -> list[Source]:
+    """Those of a version; None: any. One that a benchmark is registered with stands for those of its manifests.
+
+    Raises:
+        pytest.UsageError: there is none of that version, or a manifest is wrong.
+    """
+    if version is None:
+        return sources
+    from ..sources.catalogue.lookup import check_version, version_of
+
     try:
-        brought = opened(point)
+        have = [entry.version] if entry.version is not None else [*filter(None, map(version_of, sources))]
+        check_version(name, version, have)
+        return sources if len(set(have)) == 1 else [one for one in sources if version_of(one) == version]
     except InputError as error:
         raise pytest.UsageError(f"--bench: {error}") from None
-    have = (
-        {brought.version}
-        if isinstance(brought, Entry)
-        else {getattr(one, "version", None) for one in brought}
-    )
-    if at and version not in have:
-        known_as = ", ".join(sorted(filter(None, have))) or "none"
-        raise pytest.UsageError(f"--bench: {name} has version {known_as}, not {version!r}")
-    return brought
 
 
 def registered(config: pytest.Config) -> tuple[dict[str, _Named], _Broken]:
@@ -177,6 +212,10 @@ def _given(config: pytest.Config) -> dict[str, _Named]:
     """Benchmarks that a hook or the ini file names."""
     known: dict[str, _Named] = {}
     for added in config.hook.pytest_benchjobs_benchmarks(config=config):
+        if added is None:
+            continue
+        from ..sources.catalogue.entry import Entry
+
         what = "paths, or to sources: objects with `refs` and `load`"
         for name, value in named("pytest_benchjobs_benchmarks", added, _is_benchmark, what).items():
             if is_path(value):
@@ -200,12 +239,12 @@ def _given(config: pytest.Config) -> dict[str, _Named]:
 
 def _at(path: Path, version: str | None, name: str) -> _Named:
     """Return what a path names: a manifest, a directory, or a file with an entry of the catalogue."""
-    if not path.name.endswith(SUFFIX):
+    if not path.name.endswith(".benchmark.toml"):
         return _Named((path,), version, name)
+    from ..sources.catalogue.entry import entry_at
+
     try:
-        entry = read_entry(path.read_text("utf-8"), path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise pytest.UsageError(f"{path}: cannot be read: {error}") from None
+        entry = entry_at(path)
     except InputError as error:
         raise pytest.UsageError(str(error)) from None
     return _Named((), version or entry.version, name, entry=entry)
@@ -213,6 +252,9 @@ def _at(path: Path, version: str | None, name: str) -> _Named:
 
 def _is_benchmark(value: object) -> bool:
     """Tell whether a hook may return this: a path, an entry, a source, or several sources."""
+    from ..sources.catalogue.entry import Entry
+    from ..sources.catalogue.installed import is_source
+
     if isinstance(value, Sequence) and not isinstance(value, str):
         return bool(value) and all(map(is_source, value))
     return is_path(value) or isinstance(value, Entry) or is_source(value)
@@ -257,31 +299,34 @@ def _unread(config: pytest.Config, broken: _Broken) -> str:
     return f"; not read, because of mistakes: {'; '.join(first)}{more}"
 
 
-def _versions(entry: _Named, sources: list[Source]) -> set[str]:
-    """The version it is registered with, else those its manifests give."""
-    if entry.version is not None:
-        return {entry.version}
-    try:
-        return {version for source in sources if (version := getattr(source, "version", None)) is not None}
-    except InputError as error:
-        raise pytest.UsageError(f"--bench: {error}") from None
-
-
 def _fetched(config: pytest.Config, entry: Entry) -> list[Source]:
-    """Open a benchmark of the catalogue, and fetch it before if it is not here. A worker of xdist never fetches.
+    """Open a benchmark of the catalogue, and fetch it before if it is not here.
 
     Raises:
         pytest.UsageError: it cannot be fetched, or its files are damaged.
     """
-    from ..sources.catalogue.kept import opened as place_of
-    from ..sources.catalogue.kept import trouble
+    place = _place(config, entry)
+    try:
+        return list(entry.sources(place))
+    except InputError as error:
+        raise pytest.UsageError(f"--bench: {error}") from None
+
+
+def _place(config: pytest.Config, entry: Entry) -> Path:
+    """Return the directory of its files, once they are here. A worker of xdist never fetches.
+
+    Raises:
+        pytest.UsageError: it cannot be fetched.
+    """
+    from ..sources.catalogue.kept import opened
+
+    def bring(missing: Entry) -> None:
+        from ..sources.catalogue.fetching import fetch
+
+        fetch(missing, lambda line: show(config, line))
 
     try:
-        if not is_worker(config) and entry.is_fetchable and trouble(entry) is not None:
-            from ..sources.catalogue.fetching import fetch
-
-            fetch(entry, lambda line: show(config, line))
-        return list(entry.sources(place_of(entry)))
+        return opened(entry, None if is_worker(config) else bring)
     except BenchError as error:
         raise pytest.UsageError(f"--bench: {error}") from None
 

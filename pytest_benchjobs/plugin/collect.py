@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -249,7 +250,7 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 def check(session: pytest.Session) -> None:
     """Raise the contradiction there is. A worker of xdist reports it instead: the controller raises it."""
-    found = known_failures.apply(session) or problem(session)
+    found = _not_collected(session.config) or known_failures.apply(session) or problem(session)
     if found is None and not session.testsfailed:
         found = _nothing_fits(session.config)
     if found is None:
@@ -259,6 +260,17 @@ def check(session: pytest.Session) -> None:
         raise pytest.UsageError(found)
     session.items.clear()
     _tell_controller(session.config, found)
+
+
+def _not_collected(config: pytest.Config) -> str | None:
+    """The error of pytest on its way, for which nothing was collected: a path is not there."""
+    error = sys.exc_info()[1]
+    if not isinstance(error, pytest.UsageError):
+        return None
+    lines = [*map(str, error.args)]
+    if read(config).job.scenarios:
+        lines.append("--bench-scenario takes one ID; for more: --bench-scenario A --bench-scenario B, or A,B")
+    return "\n".join(lines)
 
 
 def _tell_controller(config: pytest.Config, problem: str) -> None:

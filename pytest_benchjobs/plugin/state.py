@@ -30,6 +30,8 @@ class State:
     """Everything that is requested; None: the options are not read yet."""
     named: list[tuple[str | None, list[Source]]] = dataclasses.field(default_factory=list)
     """Sources that `--bench` names, by the name of the benchmark; None for a path."""
+    is_fetched: bool = False
+    """What `--bench` names was fetched for the workers of xdist."""
     benchmark_names: dict[str, str] | None = None
     """Directory -> name of the benchmark that a hook or the ini file gave it; None: not read yet."""
     agents: dict[str, Agent] | None = None

@@ -6,7 +6,6 @@ import posixpath
 
 from ..model.errors import ScorerCrashed
 from .answers import grader
-from .needs import Needs, needing
 from .protocol import Graded, ScoringContext
 from .replies import Wrong
 
@@ -14,7 +13,6 @@ ANSWER_LIMIT = 4 * 1024 * 1024
 """Bytes of an answer. A longer one is wrong."""
 
 
-@needing(Needs(container=False))
 def score_answer(context: ScoringContext) -> Graded:
     """`answer`: compares the scenario's answer with what `params` say. No answer, and one nobody can read, is 0.
 

@@ -223,9 +223,10 @@ def grader(params: object) -> Grade:
     try:
         match = _kinds().validate_python(params)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        place = ".".join(str(part) for part in first["loc"] if isinstance(part, str))
-        raise ScoreInvalid(f"the params of this `answer` scorer are wrong: {place}: {first['msg']}") from None
+        from ..sources.complaints import first_mistake
+
+        why = first_mistake(error, is_secret=True)
+        raise ScoreInvalid(f"the params of this `answer` scorer are wrong: {why}") from None
     except (ArithmeticError, LookupError, TypeError, RecursionError) as error:
         raise ScoreInvalid(f"the params of this `answer` scorer are wrong: {type(error).__name__}") from None
 

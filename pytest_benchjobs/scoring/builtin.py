@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -9,15 +11,11 @@ from ..model.errors import ScoreInvalid, ScoreMissing, ScorerCrashed
 from ..model.scenario import ScorerSpec
 from ..sandbox.protocol import File
 from ..sources.documents import has_windows_line_ends
-from .answering import score_answer
-from .bigcodebench.scorer import score_bigcodebench
 from .needs import Collect, Needs, needing
 from .output import Tail
 from .parse import parse_ctrf, parse_junit, parse_reward, parse_score
 from .protocol import Graded, Scorer, ScoringContext
 from .pytest_runner import pytest_command
-from .swebench.pro import score_swebench_pro
-from .swebench.verified import score_swebench
 
 TESTS_DIRECTORY = "/tests"
 VERIFIER_DIRECTORY = "/logs/verifier"
@@ -126,18 +124,34 @@ def score_harbor(context: ScoringContext) -> Graded:
         raise ScoreMissing(f"{error}{line_ends_hint(spec.path)}") from None
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Elsewhere:
+    """A kind whose module is imported when it first grades."""
+
+    module: str
+    function: str
+    needs: Needs = dataclasses.field(default_factory=Needs)
+
+    def __call__(self, context: ScoringContext) -> float | Graded:
+        scorer: Scorer = getattr(importlib.import_module(self.module, __package__), self.function)
+        return scorer(context)
+
+
+_KINDS: Mapping[str, Scorer] = {
+    "answer": _Elsewhere(".answering", "score_answer", Needs(container=False)),
+    "bash": score_bash,
+    "command": score_command,
+    "tests": score_tests,
+    "harbor": score_harbor,
+    "swebench": _Elsewhere(".swebench.verified", "score_swebench"),
+    "swebench-pro": _Elsewhere(".swebench.pro", "score_swebench_pro"),
+    "bigcodebench": _Elsewhere(".bigcodebench.scorer", "score_bigcodebench"),
+}
+
+
 def builtin_scorers() -> Mapping[str, Scorer]:
     """The kinds that come with the package, by the name a manifest uses as `type`."""
-    return {
-        "answer": score_answer,
-        "bash": score_bash,
-        "command": score_command,
-        "tests": score_tests,
-        "harbor": score_harbor,
-        "swebench": score_swebench,
-        "swebench-pro": score_swebench_pro,
-        "bigcodebench": score_bigcodebench,
-    }
+    return _KINDS
 
 
 def _read_reports(context: ScoringContext) -> tuple[int, int] | None:

@@ -203,7 +203,11 @@ def in_words(problem: Any, place: Place) -> str:
             return f"{_show(found)} is not the name of an environment variable: letters, digits and _ only"
         if context["pattern"].startswith("^[a-z0-9]"):
             return f"{_show(found)} is not a capability: lower-case letters, digits and . _ - only, such as vision"
+        if not context["pattern"].startswith(("^[A-Za-z0-9]", "^[^")):
+            return f"{_show(found)} does not match {context['pattern']}"
         return f"{_show(found)} is not a name: letters, digits and . _ + = - only, starting with a letter or digit"
+    if kind == "extra_forbidden":
+        return "unknown key"
     if kind in ("string_too_short", "too_short"):
         return "is empty"
     if kind == "string_too_long":
@@ -212,6 +216,19 @@ def in_words(problem: Any, place: Place) -> str:
     if expected is None:
         return str(problem["msg"])
     return f"{expected} is expected, not {_show(found)}{_how_to(kind, found)}"
+
+
+def first_mistake(error: ValidationError, *, is_secret: bool = False) -> str:
+    """Describe the first problem of a validation with its place, in one sentence.
+
+    Args:
+        error: Pydantic found it.
+        is_secret: The value must not be in what is said.
+    """
+    problem = error.errors(include_url=False)[0]
+    place = tuple(part for part in problem["loc"] if part != "[key]")
+    words = str(problem["msg"]) if is_secret else in_words(problem, place)
+    return f"{dotted(place)}: {words}" if place else words
 
 
 _EXPECTED = {

@@ -12,7 +12,6 @@ import hashlib
 import inspect
 import json
 import os
-import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,7 +21,8 @@ from pydantic import ValidationError
 
 from ..model.errors import InputError
 from ..model.scenario import Scenario
-from .complaints import did_you_mean
+from ..system.keeping import replace_file
+from .complaints import did_you_mean, first_mistake
 from .protocol import ScenarioRef, SourceWarning
 
 Row = Mapping[str, Any]
@@ -154,9 +154,7 @@ class RowSource(abc.ABC):
             index.append([*about, offset, len(line)])
         # Whoever may not write there reads all rows each time.
         with contextlib.suppress(OSError):
-            beside = self._index.with_name(f"{self._index.name}.{secrets.token_hex(4)}")
-            beside.write_text(json.dumps({"of": stamp, "rows": index}), "utf-8")
-            beside.replace(self._index)
+            replace_file(self._index, json.dumps({"of": stamp, "rows": index}).encode())
         return index
 
     def _lines(self) -> Iterator[tuple[int, int, bytes]]:
@@ -180,9 +178,7 @@ class RowSource(abc.ABC):
         try:
             return make()
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
-            raise InputError(f"the row is wrong: {why}", path=self.path, line=line) from None
+            raise InputError(f"the row is wrong: {first_mistake(error)}", path=self.path, line=line) from None
         except KeyError as error:
             raise InputError(f"the row has no {error}", path=self.path, line=line) from None
         except (TypeError, ValueError, RecursionError) as error:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..model.errors import DiskFull, InfrastructureError, InputError, ResultsUnwritable
+from ..system.keeping import replace_file
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
@@ -76,27 +76,14 @@ def writing(path: Path | str) -> Iterator[None]:
 
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes], *, durable: bool = True) -> None:
-    """Replace `path` by a file with `content`, whole or in parts: readers see the old one or the new one, never a part.
-
-    `durable` waits until it is on the disk, so that it outlives a power cut as well as a killed process.
+    """Replace a file as `replace_file` does, by default durably.
 
     Raises:
         DiskFull, ResultsUnwritable: with the path.
 
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with writing(path):
-        try:
-            with temporary.open("xb") as file:
-                file.writelines((content,) if isinstance(content, bytes) else content)
-                if durable:
-                    file.flush()
-                    os.fsync(file.fileno())
-            temporary.replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                temporary.unlink()
-            raise
+        replace_file(path, content, durable=durable)
 
 
 def remove_leftovers(path: Path) -> None:

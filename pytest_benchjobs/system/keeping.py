@@ -1,4 +1,4 @@
-"""Keeping what was fetched: one process at a time, checked, put in place in one step. Locks of the machine."""
+"""Files and directories that are put in place in one step, whole, by one process at a time. Locks of the machine."""
 
 from __future__ import annotations
 
@@ -11,43 +11,14 @@ import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from ..model.base import Model
 from .cache import cache_directory
 
 _SOON, _LOOK = 0.005, 0.2
 """Seconds after which a lock is looked at once more: at first, and later."""
-
-
-class KeptFile(Model, defer_build=True):
-    """A file of something that was fetched."""
-
-    path: str
-    """From the directory of all its files."""
-    size: int
-    mtime_ns: int
-    sha256: str
-    executable: bool
-
-    def trouble(self, root: Path) -> str | None:
-        """Reason why the file cannot be used, by its size and time; None when it can be."""
-        try:
-            about = (root / self.path).stat()
-        except OSError:
-            return f"has lost {self.path}"
-        if (about.st_size, about.st_mtime_ns) != (self.size, self.mtime_ns):
-            return f"was changed since it was fetched: {self.path}"
-        return None
-
-    def is_changed(self, root: Path) -> bool:
-        """Read the file, and tell whether it is another one than was fetched."""
-        try:
-            return digest(root / self.path) != self.sha256
-        except OSError:
-            return True
 
 
 def digest(path: Path, kind: str = "sha256") -> str:
@@ -125,6 +96,28 @@ def _is_ours(file: IO[str]) -> bool:
     except OSError:
         return True
     return True
+
+
+def replace_file(path: Path, content: bytes | Iterable[bytes], *, durable: bool = False) -> None:
+    """Replace `path` by a file with `content`, whole or in parts: readers see the old one or the new one, never a part.
+
+    `durable` waits until it is on the disk, so that it outlives a power cut as well as a killed process.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with temporary.open("xb") as file:
+            file.writelines((content,) if isinstance(content, bytes) else content)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
 
 
 def beside(place: Path) -> Path:

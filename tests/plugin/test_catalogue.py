@@ -56,9 +56,11 @@ def cache(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     return bench.path / "cache"
 
 
-def console(bench: Bench, *arguments: str) -> subprocess.CompletedProcess[str]:
+def console(
+    bench: Bench, *arguments: str, place: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     call = [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *arguments]
-    return subprocess.run(call, cwd=bench.path, check=False, capture_output=True, text=True)
+    return subprocess.run(call, cwd=place or bench.path, check=False, capture_output=True, text=True)
 
 
 def repository(bench: Bench) -> tuple[str, str]:
@@ -156,6 +158,92 @@ def test_a_task_of_a_registry_and_a_user_s_archive(bench: Bench) -> None:
     fetched = console(bench, "benchmarks", "fetch", "theirs", "--registry", "registry.json")
     assert fetched.returncode == 2
     assert "what was fetched is not the benchmark: no scenario was found" in fetched.stderr
+
+
+def test_what_was_fetched_of_a_registry_runs_by_name(bench: Bench, cache: Path) -> None:
+    url, commit = tasks_repository(bench)
+    task = {"name": "one", "git_url": url, "git_commit_id": commit, "path": "one"}
+    bench.write("registry.json", json.dumps([{"name": "theirs", "version": "1.0", "tasks": [task]}]))
+    shown = console(bench, "benchmarks", "show", "theirs", "--registry", "registry.json")
+    assert "run it: benchjobs run --benchmark theirs@1.0" in shown.stdout
+    assert console(bench, "benchmarks", "show", "theirs").returncode == 2
+    fetched = console(bench, "benchmarks", "fetch", "theirs", "--registry", "registry.json")
+    assert fetched.returncode == 0, fetched.stderr
+    (bench.path / "registry.json").unlink()
+    assert "theirs@1.0" in console(bench, "benchmarks", "show", "Theirs").stdout
+    listed = json.loads(console(bench, "benchmarks", "list", "-o", "json").stdout)["benchmarks"]
+    assert [one["version"] for one in listed if one["name"] == "theirs"] == ["1.0"]
+    bench.run("--bench", "theirs@1.0", "--collect-only").stdout.fnmatch_lines(["*one?oracle?*"])
+    bench.run("--bench", "theirs@2").stderr.fnmatch_lines(["*theirs is known in version 1.0, not '2'*"])
+
+    # What is damaged is fetched again, and stays known.
+    (cache / "benchmarks/theirs/1.0/files/one/instruction.md").unlink()
+    bench.run("--bench", "theirs", "--collect-only").stdout.fnmatch_lines(["*one?oracle?*"])
+    bench.run("--bench", "theirs", "--collect-only").stdout.fnmatch_lines(["*one?oracle?*"])
+
+
+def test_a_registry_does_not_take_the_place_of_another_benchmark(bench: Bench, cache: Path) -> None:
+    url, commit = tasks_repository(bench)
+    task = {"name": "one", "git_url": url, "git_commit_id": commit, "path": "one"}
+    bench.write("registry.json", json.dumps([{"name": "terminal-bench", "version": "2.0", "tasks": [task]}]))
+    refused = console(bench, "benchmarks", "fetch", "terminal-bench", "--registry", "registry.json")
+    assert refused.returncode == 2
+    assert "terminal-bench@2.0 of registry.json has the name of another benchmark" in refused.stderr
+    assert not (cache / "benchmarks/terminal-bench/2.0").exists()
+
+
+def tasks_repository(bench: Bench) -> tuple[str, str]:
+    bench.write("origin/one/task.toml", '[environment]\ndocker_image = "debian:bookworm-slim"\n')
+    bench.write("origin/one/instruction.md", "Do it.\n")
+    bench.write("origin/one/tests/test.sh", "echo 1 > /logs/verifier/reward.txt\n")
+    return repository(bench)
+
+
+def test_console_and_plugin_look_in_the_same_places(bench: Bench) -> None:
+    described(bench)
+    bench.write("ours/sums.benchmark.toml", (bench.path / "sums.benchmark.toml").read_text("utf-8"))
+    (bench.path / "sums.benchmark.toml").unlink()
+    bench.write("pytest.ini", "[pytest]\nbench_paths =\n    ours\n")
+    bench.write("deeper/nothing", "")
+    for place in (bench.path, bench.path / "deeper"):
+        shown = console(bench, "benchmarks", "show", "sums", place=place)
+        assert "sums 2: Sums" in shown.stdout, shown.stderr
+    bench.run("--bench", "sums@2").assert_outcomes(passed=2)
+
+
+def test_the_version_of_what_is_installed_is_checked_by_both(bench: Bench, package: Path) -> None:
+    shown = console(bench, "benchmarks", "show", "sums@7")
+    assert (shown.returncode, "sums is known in version 1, not '7'" in shown.stderr) == (2, True)
+    bench.run("--bench", "sums@7").stderr.fnmatch_lines(["*sums is known in version 1, not '7'*"])
+
+
+def test_a_file_that_is_no_text_is_one_error(bench: Bench) -> None:
+    (bench.path / "x.benchmark.toml").write_bytes(b'name = "\xfc"\n')
+    result = bench.run("--bench", "sums")
+    assert result.ret == 4
+    result.stderr.fnmatch_lines(["*x.benchmark.toml:1: is not UTF-8 text*"])
+    listed = console(bench, "benchmarks", "list")
+    assert listed.returncode == 2
+    assert "x.benchmark.toml:1: is not UTF-8 text" in listed.stderr
+    assert "Traceback" not in listed.stderr
+
+
+def test_an_id_too_many_is_told_as_what_it_is(bench: Bench) -> None:
+    described(bench)
+    for workers in ((), ("-n2",)):
+        result = bench.run("--bench", "sums", "--bench-scenario", "aime-2024-60", "aime-2024-61", *workers)
+        assert result.ret == 4
+        said = result.stderr.str() + result.stdout.str()
+        assert "file or directory not found: aime-2024-61" in said
+        assert "--bench-scenario takes one ID; for more: " in said
+        assert "there are: None" not in said
+
+
+def test_a_benchmark_of_the_user_is_not_looked_up_by_xdist(bench: Bench) -> None:
+    bench.manifest({"one": "echo 1"}, "sums.bench.yaml")
+    described(bench)
+    bench.run("--bench", "sums", "-n2").assert_outcomes(passed=1)
+    assert not (bench.path / "cache/benchmarks").exists()
 
 
 def test_nothing_of_a_confidential_scenario_is_in_what_is_made_of_results(bench: Bench) -> None:

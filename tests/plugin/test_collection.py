@@ -119,7 +119,7 @@ def test_names_come_from_the_ini_file_and_from_hooks(bench: Bench) -> None:
         assert found == [f"{plain}::solved[oracle]"]
     result = bench.run("--bench=listed@3")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --bench: listed is registered version 2.1, not '3'"])
+    result.stderr.fnmatch_lines(["ERROR: --bench: listed is known in version 2.1, not '3'"])
 
 
 @pytest.mark.parametrize(
@@ -447,7 +447,7 @@ def test_several_manifests_may_be_of_one_benchmark(bench: Bench) -> None:
         assert bench.run(*arguments).ret == 0
         assert {result["scenario"] for result in bench.results()} == expected
     done = bench.run("--bench", "both@3")
-    done.stderr.fnmatch_lines(["ERROR: --bench: both is registered version 1, 2, not '3'"])
+    done.stderr.fnmatch_lines(["ERROR: --bench: both is known in version 1, 2, not '3'"])
 
 
 def tasks(bench: Bench, *places: str) -> None:
@@ -573,7 +573,7 @@ def test_a_hook_gives_a_source_of_its_own(bench: Bench, workers: tuple[str, ...]
         ("rows", "3", "three"),
     }
     refused = bench.run("--bench=rows@2")
-    refused.stderr.fnmatch_lines(["*rows is registered version 3, not '2'*"])
+    refused.stderr.fnmatch_lines(["*rows is known in version 3, not '2'*"])
 
 
 @pytest.mark.parametrize("value", ["3", "[]", "Rows", "[Rows(1), 'toy.bench.yaml']"])

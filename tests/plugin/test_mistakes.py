@@ -38,7 +38,7 @@ def test_a_benchmark_answers_to_the_version_of_its_manifest(bench: Bench) -> Non
         assert bench.run(f"--bench={name}@1.0", "--collect-only", "-q").ret == pytest.ExitCode.OK
         result = bench.run(f"--bench={name}@2")
         assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines([f"ERROR: --bench: {name} is registered version 1.0, not '2'"])
+        result.stderr.fnmatch_lines([f"ERROR: --bench: {name} is known in version 1.0, not '2'"])
 
 
 def test_unsolved_trials_are_listed_with_q_and_not_with_qq(bench: Bench) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.sources.catalogue import entries, find
 from pytest_benchjobs.sources.catalogue.entry import Entry, load, read_entry
+from pytest_benchjobs.sources.catalogue.lookup import Lookup
 
 TEXT = """
 name = "ours"
@@ -57,15 +58,32 @@ def test_an_entry_of_a_user_is_read() -> None:
     [
         ("[[files]]", "[[files]", "not valid TOML"),
         ("scenarios = 1", "scenarios = 'many'", "scenarios: "),
-        ("scenarios = 1", "scenarios = 1\nscenario = 2", "scenario: Extra inputs"),
+        ("scenarios = 1", "scenarios = 1\nscenario = 2", "scenario: unknown key"),
         ('[[files]]\nname = "rows.jsonl"', "", "where does it come from"),
-        ("datasets.aime:sources", "datasets.aime", "source: String should match"),
+        ("datasets.aime:sources", "datasets.aime", "source: 'pytest_benchjobs.sources.datasets.aime' does not match"),
     ],
 )
 def test_a_wrong_entry_says_what_and_where(old: str, new: str, message: str) -> None:
     with pytest.raises(InputError, match=r"ours\.toml: ") as caught:
         read_entry(TEXT.replace(old, new), "ours.toml")
     assert message in str(caught.value)
+
+
+def test_an_entry_of_a_user_is_a_text_file(tmp_path: Path) -> None:
+    (tmp_path / "ours.benchmark.toml").write_bytes(b'name = "ours"\ntitle = "\xfc"\n')
+    with pytest.raises(InputError, match=r"ours\.benchmark\.toml:2: is not UTF-8 text; save it as UTF-8"):
+        Lookup([tmp_path])
+    (tmp_path / "ours.benchmark.toml").write_text(f"\ufeff{TEXT}", "utf-8")
+    assert Lookup([tmp_path]).find("Ours@1") == read_entry(TEXT, "ours.toml")
+
+
+def test_all_of_a_confidential_benchmark_is_confidential(tmp_path: Path) -> None:
+    (tmp_path / "test2024.jsonl").write_text('{"id": 60, "problem": "1+1?", "answer": "2"}\n', "utf-8")
+    for said in (True, False):
+        entry = read_entry(TEXT.replace("scenarios = 1", f"scenarios = 1\nconfidential = {str(said).lower()}"), "")
+        (source,) = entry.sources(tmp_path)
+        assert source.load("aime-2024-60").confidential is said
+        assert (source.benchmark, source.path.name, len(source.refs())) == ("ours", "test2024.jsonl", 1)
 
 
 def test_an_entry_whose_module_is_gone_says_so() -> None:

@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 
 from pytest_benchjobs.model.errors import InfrastructureError, InputError
-from pytest_benchjobs.sources.catalogue import near
 from pytest_benchjobs.sources.catalogue.copying import take
 from pytest_benchjobs.sources.catalogue.download import download
 from pytest_benchjobs.sources.catalogue.entry import Entry, FileOrigin, GitOrigin
 from pytest_benchjobs.sources.catalogue.fetching import fetch
-from pytest_benchjobs.sources.catalogue.kept import kept, trouble
+from pytest_benchjobs.sources.catalogue.kept import state_of, trouble
+from pytest_benchjobs.sources.catalogue.lookup import Lookup
 from pytest_benchjobs.sources.catalogue.registry import read_registry
 
 ROWS = "".join(
@@ -184,7 +184,7 @@ def test_a_busy_server_is_asked_again_when_it_says(server: Server, tmp_path: Pat
 
 def test_a_server_that_stays_away_is_given_up(server: Server, tmp_path: Path) -> None:
     server.script = ["cut", *[503] * 20]
-    with pytest.raises(InfrastructureError, match=r"answers 503.*0\.1 MB are kept: the same command"):
+    with pytest.raises(InfrastructureError, match=r"answers 503.*KB are kept: the same command"):
         download(origin(server), tmp_path / "rows", nothing, nothing)
     assert (tmp_path / "rows").stat().st_size == 150_000
 
@@ -240,9 +240,14 @@ def test_a_benchmark_is_fetched_once_and_mended(server: Server) -> None:
     assert "30 of 60 scenarios" in lines[-1]
     assert not fetch(wanted, lines.append)
     assert len(server.seen) == 1
-    record = kept(wanted)
+    record = state_of(wanted).record
     assert record is not None
     assert (record.scenarios, record.given) == (30, False)
+
+    # A record as earlier versions wrote it says more of a file.
+    manifest = wanted.directory / "manifest.json"
+    manifest.write_text(manifest.read_text("utf-8").replace('"path"', '"sha256": "0", "path"'), "utf-8")
+    assert trouble(wanted) is None
 
     rows = wanted.directory / "files" / "test2024.jsonl"
     rows.write_text("", "utf-8")
@@ -329,7 +334,7 @@ def test_a_user_gives_it_in_any_form(make: Callable[[Path], Path], tmp_path: Pat
     lines: list[str] = []
     assert fetch(entry(), lines.append, given=make(tmp_path / "given"))
     assert "30 of 60 scenarios" in lines[-1]
-    assert [file.path for file in kept(entry()).files] == ["test2024.jsonl"]  # type: ignore[union-attr]
+    assert [file.path for file in state_of(entry()).record.files] == ["test2024.jsonl"]  # type: ignore[union-attr]
     assert trouble(entry()) is None
 
 
@@ -623,7 +628,7 @@ def test_one_commit_of_a_repository_is_fetched_and_of_it_what_is_needed(reposito
     assert [path.name for path in (wanted.directory / "files").iterdir() if path.suffix == ".jsonl"] == [
         "test2024.jsonl"
     ]
-    assert kept(wanted).scenarios == 30  # type: ignore[union-attr]
+    assert state_of(wanted).record.scenarios == 30  # type: ignore[union-attr]
     assert not (wanted.directory / "files" / "large.bin").exists()
 
 
@@ -679,7 +684,7 @@ def test_a_repository_given_as_a_directory_is_taken_for_its_checkout(
     root = tmp_path / "repository"
     (root / "eval" / "data" / "test2024.jsonl").write_text(ROWS, "utf-8")
     assert fetch(from_git(repository), nothing, given=root)
-    assert [file.path for file in kept(from_git(repository)).files] == ["test2024.jsonl"]  # type: ignore[union-attr]
+    assert [file.path for file in state_of(from_git(repository)).record.files] == ["test2024.jsonl"]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -718,8 +723,11 @@ def test_a_registry_of_harbor_is_read(tmp_path: Path, repository: tuple[str, str
         ("bench", "1.9", "Old", 1),
     ]
     assert entries[0].git[0].places == {"eval/data": "one"}
-    assert problems == ["floating@head: git.0.commit: String should match pattern '^[0-9a-f]{40}$'"]
-    assert near("bench@3", entries) == "bench is known in version 1.10, 1.9"
+    assert problems == ["floating@head: git[0].commit: 'none' does not match ^[0-9a-f]{40}$"]
+    known = Lookup([tmp_path], entries)
+    assert (known.find("BENCH"), known.find("bench@1.9")) == tuple(entries)
+    with pytest.raises(InputError, match=r"^bench is known in version 1\.10, 1\.9, not '3'$"):
+        known.find("bench@3")
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"name": "a", "tasks": []}]'])

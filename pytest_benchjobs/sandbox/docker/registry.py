@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import email.utils
 import http.client
 import json
 import re
-import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from ...system.http import Downgrade, capped, opener, retry_after
 from .dockerfile import canonical
 
 _TIMEOUT = 10.0
@@ -32,7 +31,7 @@ _UNPACKED = 3
 _DOCKER_HUB = "registry-1.docker.io"
 _LOCAL = re.compile(r"(localhost|127\.\d+\.\d+\.\d+)(:\d+)?")
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
-_PROBLEMS = (OSError, http.client.HTTPException, ValueError)
+_PROBLEMS = (OSError, http.client.HTTPException, ValueError, Downgrade)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -73,18 +72,7 @@ def asked_to_wait(image: str) -> float | None:
             _call(_address(host, f"/v2/{repository}/manifests/{reference}"), {"Accept": _MANIFESTS}, "HEAD")
         except urllib.error.HTTPError as error:
             with error:
-                return _seconds(error.headers.get("Retry-After")) if error.code in (429, 503) else None
-    return None
-
-
-def _seconds(written: str | None) -> float | None:
-    """Return the value of `Retry-After`: seconds, or a date."""
-    if written is None:
-        return None
-    with contextlib.suppress(ValueError):
-        return max(0.0, float(int(written)))
-    with contextlib.suppress(ValueError, TypeError):
-        return max(0.0, email.utils.parsedate_to_datetime(written).timestamp() - time.time())
+                return retry_after(error.headers.get("Retry-After")) if error.code in (429, 503) else None
     return None
 
 
@@ -139,14 +127,5 @@ def _token(challenge: str) -> str:
 
 def _call(url: str, headers: Mapping[str, str], method: str = "GET") -> bytes:
     request = urllib.request.Request(url, headers=dict(headers), method=method)  # noqa: S310  http or https
-    with urllib.request.urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
-        return b"".join(_capped(answer))
-
-
-def _capped(answer: Any) -> Iterator[bytes]:
-    left = _MOST_BYTES
-    while data := answer.read(65536):
-        left -= len(data)
-        if left < 0:
-            raise ValueError("the answer is too long")
-        yield data
+    with opener().open(request, timeout=_TIMEOUT) as answer:
+        return b"".join(capped(answer, _MOST_BYTES))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...model.errors import ImageTooLarge, InfrastructureError
 from ...model.job import Owner
+from ...system import units
 from .claims import Claims
 from .engine import Engine
 from .eviction import Candidate, Need, evictions
@@ -377,14 +378,6 @@ class Room:
 
     def _too_large(self, name: str, size: int) -> ImageTooLarge:
         return ImageTooLarge(
-            f"image {name} takes {in_units(size)}, and --bench-image-budget allows {in_units(self.limit or 0)} for all "
-            "images of the job: give it more"
+            f"image {name} takes {units.size(size)}, and --bench-image-budget allows {units.size(self.limit or 0)} "
+            "for all images of the job: give it more"
         )
-
-
-def in_units(size: int) -> str:
-    """Return bytes as people write them."""
-    for unit, factor in (("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)):
-        if size >= factor:
-            return f"{size / factor:.1f}{unit}"
-    return f"{size}B"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import functools
 import http.client
-import ssl
 import time
 import urllib.error
 import urllib.request
@@ -15,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from ...model.errors import InfrastructureError
+from ...system.http import Downgrade, opener, retry_after
 from ...system.keeping import digest
+from ...system.units import size
 from .entry import FileOrigin
 
 Progress = Callable[[str], None]
@@ -97,7 +97,7 @@ def _patiently(
         failed = 1 if _size(target) > before else failed + 1
         if failed >= _TRIES:
             raise InfrastructureError(
-                f"{origin.url}: cannot be fetched: {why}. {_size(target) / 1e6:.1f} MB are kept: "
+                f"{origin.url}: cannot be fetched: {why}. {size(_size(target))} are kept: "
                 "the same command goes on from there"
             )
         seconds = min(wait if wait is not None else 2.0 ** (failed - 1), _LONGEST_WAIT)
@@ -144,8 +144,8 @@ def _write(origin: FileOrigin, target: Path, answer: Any, have: int, on_progress
                 raise _Refused(f"it is larger than the {origin.bytes} bytes its entry says")
             if time.monotonic() - said >= _PROGRESS_SECONDS:
                 said = time.monotonic()
-                of = f" of {total / 1e6:.1f}" if total else ""
-                on_progress(f"{origin.name}: {have / 1e6:.1f}{of} MB")
+                of = f" of {size(total)}" if total else ""
+                on_progress(f"{origin.name}: {size(have)}{of}")
     if total is not None and have < total:
         raise _NotNow(f"the connection was cut after {have} of {total} bytes")
 
@@ -163,7 +163,7 @@ def _past_the_end(origin: FileOrigin, target: Path, said: str, have: int) -> Non
 def _answer(request: urllib.request.Request) -> Iterator[Any]:
     """Answer of the server, with a status below 300, or 416."""
     try:
-        with _opener().open(request, timeout=_TIMEOUT) as answer:
+        with opener().open(request, timeout=_TIMEOUT) as answer:
             yield answer
     except urllib.error.HTTPError as error:
         with error:
@@ -173,24 +173,9 @@ def _answer(request: urllib.request.Request) -> Iterator[Any]:
             message = f"the server answers {error.code} {error.reason}"
             if error.code not in _AGAIN:
                 raise _Refused(message) from None
-            after = error.headers.get("Retry-After", "")
-            raise _NotNow(message, float(after) if after.isdecimal() else None) from None
-
-
-class _NoDowngrade(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        if req.full_url.startswith("https:") and not newurl.startswith("https:"):
-            raise _Refused(f"it leads from https to {newurl[:200]}")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-@functools.cache
-def _opener() -> urllib.request.OpenerDirector:
-    import certifi
-
-    context = ssl.create_default_context()
-    context.load_verify_locations(certifi.where())
-    return urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _NoDowngrade())
+            raise _NotNow(message, retry_after(error.headers.get("Retry-After"))) from None
+    except Downgrade as error:
+        raise _Refused(str(error)) from None
 
 
 def _start(said: str) -> int | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 import posixpath
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +13,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, mo
 from ...model.base import Model, Name
 from ...model.errors import InputError
 from ...system.cache import cache_directory
-from ..toml_data import load_toml
 
 if TYPE_CHECKING:
-    from ..protocol import Source
+    from ...model.scenario import Scenario
+    from ..protocol import ScenarioRef, Source
 
 
 def _inside(path: str) -> str:
@@ -30,7 +29,7 @@ RelativePath = Annotated[str, AfterValidator(_inside)]
 """Path below some directory."""
 
 
-class GitOrigin(Model):
+class GitOrigin(Model, defer_build=True):
     """A commit of a git repository. The id of the commit is the checksum of all its content."""
 
     repository: Annotated[str, Field(pattern=r"^(https|ssh|file)://|^git@")]
@@ -55,7 +54,7 @@ class GitOrigin(Model):
         return f"{self.repository} at commit {self.commit}"
 
 
-class FileOrigin(Model):
+class FileOrigin(Model, defer_build=True):
     """A file at an address."""
 
     url: Annotated[str, Field(pattern=r"^https?://")] | None = None
@@ -78,7 +77,7 @@ def _several(value: Any) -> Any:
     return (value,) if isinstance(value, Mapping | GitOrigin) else value
 
 
-class Entry(Model):
+class Entry(Model, defer_build=True):
     """One benchmark of the catalogue."""
 
     name: Name
@@ -131,6 +130,15 @@ class Entry(Model):
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
 
+    def is_called(self, name: str) -> bool:
+        """Tell whether a name is its own or an alias. People type `swebench_verified` and `SWE-bench-Verified`."""
+        return same(name) in map(same, (self.name, *self.aliases))
+
+    def is_meant_by(self, text: str) -> bool:
+        """Tell whether `NAME` or `NAME@VERSION` means it."""
+        name, _, version = text.partition("@")
+        return version in ("", self.version) and self.is_called(name)
+
     def sources(self, directory: Path | None = None) -> Sequence[Source]:
         """Open it, from the cache or from another directory with the same files.
 
@@ -138,7 +146,33 @@ class Entry(Model):
             InputError: something is missing there, or wrong.
         """
         made: Sequence[Source] = load(self.source)(self, directory or self.directory / "files")
-        return made
+        return tuple(map(Confidential, made)) if self.confidential else made
+
+
+class Confidential:
+    """A source whose scenarios are confidential, all of them."""
+
+    confidential = True
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the source itself has: its path, benchmark, version and warnings."""
+        return getattr(self._source, name)
+
+    def refs(self, wanted: Callable[[str], bool] | None = None) -> list[ScenarioRef]:
+        """List the wanted scenarios."""
+        return self._source.refs(wanted)
+
+    def load(self, scenario_id: str) -> Scenario:
+        """The whole scenario."""
+        return self._source.load(scenario_id).model_copy(update={"confidential": True})
+
+
+def same(name: str) -> str:
+    """The name as it is compared."""
+    return name.lower().replace("_", "-").replace(" ", "-")
 
 
 def read_entry(text: str, path: Path | str) -> Entry:
@@ -147,13 +181,26 @@ def read_entry(text: str, path: Path | str) -> Entry:
     Raises:
         InputError: it is wrong.
     """
+    from ..complaints import first_mistake
+    from ..toml_data import load_toml
+
     try:
         return Entry.model_validate(load_toml(text))
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"not valid TOML: {error}", path=path) from None
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise InputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", path=path) from None
+        raise InputError(first_mistake(error), path=path) from None
+    except ValueError as error:
+        raise InputError(f"not valid TOML: {str(error)[:300]}", path=path) from None
+
+
+def entry_at(path: Path) -> Entry:
+    """Read the entry in a file.
+
+    Raises:
+        InputError: it cannot be read, or is wrong.
+    """
+    from ..documents import read_text
+
+    return read_entry(read_text(path), path)
 
 
 def load(reference: str) -> Any:

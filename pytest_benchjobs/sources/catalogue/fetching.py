@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ...model.errors import BenchError, InfrastructureError, InputError
-from ...system.keeping import beside, locked, put_in_place
+from ...system.keeping import beside, locked, put_in_place, replace_file
+from ...system.units import size
 from . import given as users
 from .download import Progress, download
 from .entry import Entry, load
-from .kept import FILES, MANIFEST, KeptBenchmark, listed, recipe, trouble, ways
+from .kept import ENTRY, FILES, MANIFEST, KeptBenchmark, kept_entry, listed, recipe, trouble, walked, ways
 from .repository import check_out
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
@@ -30,24 +31,42 @@ _OF_CONTENT = {
 }
 
 
-def fetch(entry: Entry, on_progress: Progress, *, given: Path | None = None, force: bool = False) -> bool:
-    """Have a benchmark in the cache, from what the user gives instead of the network if anything. False: it was there.
+def fetch(
+    entry: Entry,
+    on_progress: Progress,
+    *,
+    given: Path | None = None,
+    force: bool = False,
+    keep_entry: bool = False,
+) -> bool:
+    """Have a benchmark in the cache. False: it was there.
+
+    Args:
+        entry: Says where it comes from.
+        on_progress: Takes lines about what happens.
+        given: What the user gives instead of the network.
+        force: Fetch it also if it is there.
+        keep_entry: Keep the entry as well, so that the benchmark is known by name from now on.
 
     Raises:
         InputError: what is given is not the benchmark, or there is no address to fetch it from.
         InfrastructureError: it cannot be fetched or written.
     """
     anew = force or given is not None
-    if not anew and trouble(entry) is None:
+    keep_entry = keep_entry or (entry.directory / ENTRY).is_file()
+    is_known = not keep_entry or kept_entry(entry.directory) == entry
+    if not anew and is_known and trouble(entry) is None:
         return False
     if given is None and not entry.is_fetchable:
         raise InputError(f"{entry} cannot be fetched from anywhere; {ways(entry)}")
     try:
         with locked(entry.directory, lambda: on_progress(f"{entry}: another process is fetching it")):
-            if not anew and trouble(entry) is None:
-                return False
-            _fetch(entry, on_progress, given)
-            return True
+            fetches = anew or trouble(entry) is not None
+            if fetches:
+                _fetch(entry, on_progress, given)
+            if keep_entry:
+                replace_file(entry.directory / ENTRY, entry.model_dump_json(exclude_defaults=True).encode())
+            return fetches
     except OSError as error:
         what = "Make room there" if error.errno in _FULL else "Make the place writable"
         raise InfrastructureError(
@@ -136,7 +155,7 @@ def _prepared(entry: Entry, new: Path, on_progress: Progress) -> int:
     from ..protocol import Unsupported
 
     files = new / FILES
-    for _ in listed(new / "raw"):
+    for _ in walked(new / "raw"):
         pass  # says what must not be in it, before anything reads it
     if entry.prepare is None:
         (new / "raw").rename(files)
@@ -174,4 +193,4 @@ def _keep(entry: Entry, new: Path, found: int, on_progress: Progress, given: Pat
     (new / MANIFEST).write_text(record.model_dump_json(indent=1), "utf-8")
     put_in_place(new, entry.directory)
     of = "" if found == entry.scenarios else f" of {entry.scenarios}"
-    on_progress(f"{entry}: {found}{of} scenarios, {record.bytes / 1e6:.1f} MB in {entry.directory}")
+    on_progress(f"{entry}: {found}{of} scenarios, {size(record.bytes)} in {entry.directory}")

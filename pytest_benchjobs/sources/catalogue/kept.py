@@ -1,27 +1,41 @@
-"""Benchmarks on this machine, in `<cache>/benchmarks/NAME/VERSION/`: `files/`, and `manifest.json` that lists them."""
+"""Benchmarks on this machine, in `<cache>/benchmarks/NAME/VERSION/`: `files/`, and `manifest.json` that lists them.
+
+Beside them `entry.json`, if they are of a registry: they are known by name from then on.
+"""
 
 from __future__ import annotations
 
 import datetime
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
 from ...model.base import Model
 from ...model.errors import InputError
-from ...system.keeping import KeptFile, digest
+from ...system.cache import cache_directory
 from ..rows import is_index
 from .copying import is_within
 from .entry import Entry
 
 FILES = "files"
 MANIFEST = "manifest.json"
+ENTRY = "entry.json"
 
 
-class KeptBenchmark(Model):
+class File(Model, defer_build=True, extra="ignore"):
+    """A file of a benchmark. Records of an earlier version say more of it."""
+
+    path: str
+    """From the directory of all its files."""
+    size: int
+    mtime_ns: int
+
+
+class KeptBenchmark(Model, defer_build=True):
     """Record of a benchmark that was fetched. Written last: without it there is nothing."""
 
     schema_version: int = 1
@@ -36,7 +50,7 @@ class KeptBenchmark(Model):
     fetched_at: datetime.datetime
     scenarios: int
     """Number of scenarios found in it."""
-    files: tuple[KeptFile, ...]
+    files: tuple[File, ...]
 
     @property
     def bytes(self) -> int:
@@ -44,35 +58,69 @@ class KeptBenchmark(Model):
         return sum(file.size for file in self.files)
 
 
-def kept(entry: Entry) -> KeptBenchmark | None:
-    """Read the record of a benchmark; None when it was not fetched."""
+class State(NamedTuple):
+    """State of a benchmark in the cache."""
+
+    record: KeptBenchmark | None
+    """None: it was not fetched."""
+    trouble: str | None
+    """Reason why it cannot be used, in a few words; None when it can be."""
+
+
+def state_of(entry: Entry) -> State:
+    """Look at the record of a benchmark, and at the sizes and times of its files; at no content."""
     try:
-        return KeptBenchmark.model_validate_json((entry.directory / MANIFEST).read_bytes())
+        record = KeptBenchmark.model_validate_json((entry.directory / MANIFEST).read_bytes())
+    except (OSError, ValidationError):
+        return State(None, "is not on this machine")
+    if record.recipe != recipe(entry) and not record.given:
+        return State(record, "was fetched from another origin than its entry names now")
+    root = entry.directory / FILES
+    return State(record, next(filter(None, (_trouble(file, root) for file in record.files)), None))
+
+
+def _trouble(file: File, root: Path) -> str | None:
+    try:
+        about = (root / file.path).stat()
+    except OSError:
+        return f"has lost {file.path}"
+    if (about.st_size, about.st_mtime_ns) != (file.size, file.mtime_ns):
+        return f"was changed since it was fetched: {file.path}"
+    return None
+
+
+def kept_entry(directory: Path) -> Entry | None:
+    """Read the entry that is kept with a benchmark; None: there is none that can be read, or it is of another place."""
+    try:
+        entry = Entry.model_validate_json((directory / ENTRY).read_bytes())
     except (OSError, ValidationError):
         return None
+    return entry if entry.directory == directory else None
+
+
+def kept_entries(wanted: Callable[[str], bool]) -> Iterator[Entry]:
+    """Yield the entries that are kept with benchmarks of wanted names."""
+    for path in sorted(cache_directory("benchmarks").glob(f"*/*/{ENTRY}")):
+        if wanted(path.parent.parent.name) and (entry := kept_entry(path.parent)) is not None:
+            yield entry
 
 
 def trouble(entry: Entry) -> str | None:
-    """Reason why a benchmark cannot be used from the cache, in a few words; None when it can be.
-
-    Looks at sizes and times, and at no content.
-    """
-    record = kept(entry)
-    if record is None:
-        return "is not on this machine"
-    if record.recipe != recipe(entry) and not record.given:
-        return "was fetched from another origin than its entry names now"
-    root = entry.directory / FILES
-    return next((found for file in record.files if (found := file.trouble(root)) is not None), None)
+    """Reason why a benchmark cannot be used from the cache, in a few words; None when it can be."""
+    return state_of(entry).trouble
 
 
-def opened(entry: Entry) -> Path:
-    """Return the directory of its files.
+def opened(entry: Entry, fetch: Callable[[Entry], object] | None = None) -> Path:
+    """Return the directory of its files. `fetch` brings what is not there, where that is possible.
 
     Raises:
         InputError: it is not on this machine, or is damaged.
     """
-    if (why := trouble(entry)) is not None:
+    why = trouble(entry)
+    if why is not None and fetch is not None and entry.is_fetchable:
+        fetch(entry)
+        why = None
+    if why is not None:
         raise InputError(f"{entry} {why}; {ways(entry)}")
     return entry.directory / FILES
 
@@ -93,28 +141,35 @@ def recipe(entry: Entry) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def listed(root: Path) -> Iterator[KeptFile]:
-    """Yield the files below a directory but indexes, with their digests.
+def walked(root: Path) -> Iterator[Path]:
+    """Yield the files below a directory but links and indexes.
 
     Raises:
         InputError: there is a link that leads out of it, or something that is no file.
-        OSError: one cannot be read.
+        OSError: a directory cannot be read.
     """
     for path in sorted(root.rglob("*")):
-        name = path.relative_to(root).as_posix()
         if path.is_symlink():
             if not is_within(path, root):
-                raise InputError(f"holds a link that leads out of it: {name[:200]}", path=root)
+                raise InputError(f"holds a link that leads out of it: {_below(path, root)[:200]}", path=root)
         elif path.is_file():
-            if is_index(path):
-                continue
-            about = path.stat()
-            yield KeptFile(
-                path=name,
-                size=about.st_size,
-                mtime_ns=about.st_mtime_ns,
-                sha256=digest(path),
-                executable=bool(about.st_mode & 0o111),
-            )
+            if not is_index(path):
+                yield path
         elif not path.is_dir():
-            raise InputError(f"holds what is no plain file: {name[:200]}", path=root)
+            raise InputError(f"holds what is no plain file: {_below(path, root)[:200]}", path=root)
+
+
+def listed(root: Path) -> Iterator[File]:
+    """Yield the records of the files below a directory.
+
+    Raises:
+        InputError: there is what `walked` refuses.
+        OSError: one cannot be read.
+    """
+    for path in walked(root):
+        about = path.stat()
+        yield File(path=_below(path, root), size=about.st_size, mtime_ns=about.st_mtime_ns)
+
+
+def _below(path: Path, root: Path) -> str:
+    return path.relative_to(root).as_posix()

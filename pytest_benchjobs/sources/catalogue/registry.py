@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from ...model.base import Model
 from ...model.errors import InputError
+from ..complaints import first_mistake
+from ..documents import read_text
 from .entry import Entry
 
 _SOURCE = "pytest_benchjobs.sources.datasets.harbor_tasks:sources"
@@ -31,7 +34,9 @@ class _Dataset(Model, extra="ignore"):
     tasks: tuple[_Task, ...] = Field(min_length=1)
 
 
-_datasets = TypeAdapter(list[_Dataset])
+@functools.cache
+def _datasets() -> TypeAdapter[list[_Dataset]]:
+    return TypeAdapter(list[_Dataset])
 
 
 def read_registry(path: Path) -> tuple[list[Entry], list[str]]:
@@ -41,15 +46,9 @@ def read_registry(path: Path) -> tuple[list[Entry], list[str]]:
         InputError: it is no registry file.
     """
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InputError(f"is larger than {_MAX_BYTES >> 20} MiB", path=path)
-        datasets = _datasets.validate_python(json.loads(path.read_text("utf-8")))
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", path=path) from None
+        datasets = _datasets().validate_python(json.loads(read_text(path, limit=_MAX_BYTES)))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise InputError(f"is no registry of Harbor: {where}: {first['msg']}", path=path) from None
+        raise InputError(f"is no registry of Harbor: {first_mistake(error)}", path=path) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"is no registry of Harbor: {str(error)[:300]}", path=path) from None
     found: list[Entry] = []
@@ -58,9 +57,7 @@ def read_registry(path: Path) -> tuple[list[Entry], list[str]]:
         try:
             found.append(Entry.model_validate(_written(dataset)))
         except ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"]))
-            problems.append(f"{dataset.name}@{dataset.version}: {where}: {first['msg']}"[:300])
+            problems.append(f"{dataset.name}@{dataset.version}: {first_mistake(error)}"[:300])
     found.sort(key=_age, reverse=True)
     return found, problems
 

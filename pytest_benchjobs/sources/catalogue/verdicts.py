@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import secrets
 from collections.abc import Mapping
 
 from pydantic import ValidationError
 
 from ...model.base import Model
+from ...system.keeping import replace_file
 from .entry import Entry
 
 _NAME = "verdicts.json"
@@ -44,11 +43,4 @@ def keep_verdicts(entry: Entry, found: Mapping[str, str]) -> None:
         checked_at=datetime.datetime.now(datetime.UTC),
         verdicts={**(before.verdicts if before is not None else {}), **found},
     )
-    place = entry.directory / _NAME
-    new = place.with_name(f".{_NAME}.{secrets.token_hex(4)}")
-    try:
-        new.write_text(record.model_dump_json(indent=1), "utf-8")
-        new.replace(place)
-    finally:
-        with contextlib.suppress(OSError):
-            new.unlink(missing_ok=True)
+    replace_file(entry.directory / _NAME, record.model_dump_json(indent=1).encode())

@@ -1,6 +1,6 @@
 """GPQA Diamond: questions with four options, shuffled as OpenAI's simple-evals shuffles them.
 
-Its authors ask that no example be published in plain text: everything of it is confidential.
+Its authors ask that no example be published in plain text: its entry says that everything is confidential.
 """
 
 from __future__ import annotations
@@ -44,8 +44,6 @@ _INSTRUCTION = "Write the letter of your answer, and nothing else, to the file `
 class GPQA(RowSource):
     """The questions."""
 
-    confidential = True
-
     def ref(self, row: Row) -> ScenarioRef:
         """The record's id; the domain is a tag."""
         tags = tuple(filter(None, (_tag(row["domain"]), _tag(row["subdomain"]))))
@@ -61,7 +59,6 @@ class GPQA(RowSource):
             benchmark_version=self.version,
             problem_statement=_QUESTION.format(question=row["question"], **options),
             tags=ref.tags,
-            confidential=True,
             environment=Environment(image=IMAGE),
             answer=Answer(instruction=_INSTRUCTION, reference=letter),
             scorers=(

@@ -22,7 +22,6 @@ class ListedTask(HarborTask):
     def __init__(self, path: Path, entry: Entry) -> None:
         super().__init__(path, entry.name)
         self.version = entry.version
-        self.confidential = entry.confidential
 
     def load(self, scenario_id: str) -> Scenario:
         """The whole scenario.
@@ -30,8 +29,7 @@ class ListedTask(HarborTask):
         Raises:
             InputError: the directory is wrong, now, or has another id.
         """
-        told = {"benchmark_version": self.version, "confidential": self.confidential}
-        return super().load(scenario_id).model_copy(update=told)
+        return super().load(scenario_id).model_copy(update={"benchmark_version": self.version})
 
 
 def sources(entry: Entry, directory: Path) -> Sequence[ListedTask]:
