@@ -12,7 +12,7 @@ import pytest
 
 from ..model.errors import BenchError, InputError
 from ..settings.table import EVERY
-from ..sources import did_you_mean, find_sources, open_source
+from ..sources import ENTRY_SUFFIX, did_you_mean, find_sources, open_source
 from . import options
 from .mistakes import in_words
 from .progress import show
@@ -239,7 +239,7 @@ def _given(config: pytest.Config) -> dict[str, _Named]:
 
 def _at(path: Path, version: str | None, name: str) -> _Named:
     """Return what a path names: a manifest, a directory, or a file with an entry of the catalogue."""
-    if not path.name.endswith(".benchmark.toml"):
+    if not path.name.endswith(ENTRY_SUFFIX):
         return _Named((path,), version, name)
     from ..sources.catalogue.entry import entry_at
 

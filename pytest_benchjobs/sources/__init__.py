@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .protocol import Source
 
+ENTRY_SUFFIX = ".benchmark.toml"
+"""End of the names of files that hold an entry of the catalogue."""
 MAX_DEPTH = 3
 """Levels of plain directories `find_sources` looks into."""
 _NEVER = frozenset({"__pycache__", "node_modules", "reports"})

@@ -56,9 +56,7 @@ def cache(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
     return bench.path / "cache"
 
 
-def console(
-    bench: Bench, *arguments: str, place: Path | None = None
-) -> subprocess.CompletedProcess[str]:
+def console(bench: Bench, *arguments: str, place: Path | None = None) -> subprocess.CompletedProcess[str]:
     call = [sys.executable, "-c", "from pytest_benchjobs.cli import main; main()", *arguments]
     return subprocess.run(call, cwd=place or bench.path, check=False, capture_output=True, text=True)
 
@@ -88,7 +86,7 @@ def test_an_installed_package_brings_a_benchmark_in_one_file(bench: Bench, packa
 
 def test_of_what_is_brought_only_what_runs_is_made(bench: Bench, package: Path) -> None:
     text = (package / "sums.py").read_text("utf-8")
-    counted = "        print('made', scenario_id, file=__import__('sys').__stderr__)\n        numbers ="
+    counted = "        __import__('os').write(2, f'made {scenario_id}\\n'.encode())\n        numbers ="
     bench.write("site/sums.py", text.replace("        numbers =", counted))
     result = bench.run("--bench", "sums", "--bench-scenario", "sum-3", "--bench-scenario", "sum-7")
     result.assert_outcomes(passed=2)
@@ -195,6 +193,7 @@ def test_a_registry_does_not_take_the_place_of_another_benchmark(bench: Bench, c
 def tasks_repository(bench: Bench) -> tuple[str, str]:
     bench.write("origin/one/task.toml", '[environment]\ndocker_image = "debian:bookworm-slim"\n')
     bench.write("origin/one/instruction.md", "Do it.\n")
+    bench.write("origin/one/environment/Dockerfile", "FROM debian:bookworm-slim\n")
     bench.write("origin/one/tests/test.sh", "echo 1 > /logs/verifier/reward.txt\n")
     return repository(bench)
 

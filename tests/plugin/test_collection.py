@@ -323,6 +323,25 @@ def test_a_mistake_in_a_task_still_keeps_all_from_running(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("from_nothing")
+def test_a_manifest_imports_nothing_of_catalogue_and_datasets(bench: Bench) -> None:
+    bench.manifest({"one": "echo 1"}, "one.bench.yaml")
+    bench.conftest(
+        """
+        import sys
+
+        def pytest_unconfigure(config):
+            ours = (name.removeprefix("pytest_benchjobs.") for name in sys.modules)
+            later = ("sources.catalogue", "sources.datasets", "scoring.answers", "scoring.replies", "scoring.swebench", "scoring.bigcode")
+            print("later:", [name for name in ours if name.startswith(later)], file=sys.stderr)
+        """
+    )
+    for way in (("one.bench.yaml",), ("--bench", "one.bench.yaml"), ("--bench", "one")):
+        result = bench.run("--collect-only", *way)
+        assert result.ret == 0
+        result.stderr.fnmatch_lines(["later: []"])
+
+
+@pytest.mark.usefixtures("from_nothing")
 def test_unused_the_plugin_imports_nothing_but_the_standard_library_and_pytest(bench: Bench) -> None:
     bench.write("conftest.py", "")
     bench.write("pytest.ini", "[pytest]\n")

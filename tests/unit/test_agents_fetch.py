@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import stat
 import tarfile
 import threading
@@ -32,7 +33,8 @@ def test_a_package_is_fetched_once(cache: Path, registry: Registry) -> None:
     assert fetch(package(), said.append) is True
     assert fetch(package(), said.append) is False
     assert registry.calls == ["mini@1.0.0"]
-    assert said[:2] == ["mini 1.0.0: fetching mini@1.0.0", "mini 1.0.0: unpacking 0 MB"]
+    assert said[0] == "mini 1.0.0: fetching mini@1.0.0"
+    assert re.fullmatch(r"mini 1\.0\.0: unpacking \d+ B", said[1])
     assert len(said) == 3
     assert trouble(package()) is None
     place = cache / "mini" / "1.0.0-linux-x64"

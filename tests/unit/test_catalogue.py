@@ -60,7 +60,11 @@ def test_an_entry_of_a_user_is_read() -> None:
         ("scenarios = 1", "scenarios = 'many'", "scenarios: "),
         ("scenarios = 1", "scenarios = 1\nscenario = 2", "scenario: unknown key"),
         ('[[files]]\nname = "rows.jsonl"', "", "where does it come from"),
-        ("datasets.aime:sources", "datasets.aime", "source: 'pytest_benchjobs.sources.datasets.aime' does not match"),
+        (
+            "datasets.aime:sources",
+            "datasets.aime",
+            "source: 'pytest_benchjobs.sources.datasets.aime' does not match",
+        ),
     ],
 )
 def test_a_wrong_entry_says_what_and_where(old: str, new: str, message: str) -> None:
@@ -80,7 +84,9 @@ def test_an_entry_of_a_user_is_a_text_file(tmp_path: Path) -> None:
 def test_all_of_a_confidential_benchmark_is_confidential(tmp_path: Path) -> None:
     (tmp_path / "test2024.jsonl").write_text('{"id": 60, "problem": "1+1?", "answer": "2"}\n', "utf-8")
     for said in (True, False):
-        entry = read_entry(TEXT.replace("scenarios = 1", f"scenarios = 1\nconfidential = {str(said).lower()}"), "")
+        entry = read_entry(
+            TEXT.replace("scenarios = 1", f"scenarios = 1\nconfidential = {str(said).lower()}"), ""
+        )
         (source,) = entry.sources(tmp_path)
         assert source.load("aime-2024-60").confidential is said
         assert (source.benchmark, source.path.name, len(source.refs())) == ("ours", "test2024.jsonl", 1)

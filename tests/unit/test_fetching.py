@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import email.utils
 import hashlib
 import io
 import json
@@ -9,6 +10,7 @@ import os
 import subprocess
 import tarfile
 import threading
+import time
 import zipfile
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,7 +24,7 @@ from pytest_benchjobs.sources.catalogue.copying import take
 from pytest_benchjobs.sources.catalogue.download import download
 from pytest_benchjobs.sources.catalogue.entry import Entry, FileOrigin, GitOrigin
 from pytest_benchjobs.sources.catalogue.fetching import fetch
-from pytest_benchjobs.sources.catalogue.kept import state_of, trouble
+from pytest_benchjobs.sources.catalogue.kept import opened, state_of, trouble
 from pytest_benchjobs.sources.catalogue.lookup import Lookup
 from pytest_benchjobs.sources.catalogue.registry import read_registry
 
@@ -41,6 +43,7 @@ class Server(ThreadingHTTPServer):
         self.script: list[Any] = []
         self.seen: list[tuple[str | None, str | None]] = []
         self.tag: str | None = '"one"'
+        self.wish = "7"
 
     @property
     def url(self) -> str:
@@ -60,7 +63,7 @@ class Handler(BaseHTTPRequestHandler):
         what = server.script.pop(0) if server.script else "whole"
         if isinstance(what, int):
             self.send_response(what)
-            self.send_header("Retry-After", "7")
+            self.send_header("Retry-After", server.wish)
             self.send_header("Content-Length", "0")
             self.end_headers()
             return
@@ -180,6 +183,10 @@ def test_a_busy_server_is_asked_again_when_it_says(server: Server, tmp_path: Pat
     waits: list[float] = []
     download(origin(server), tmp_path / "rows", nothing, waits.append)
     assert waits == [7, 7, 7]
+    (tmp_path / "rows").unlink()
+    server.script, server.wish = [503], email.utils.formatdate(time.time() + 3600, usegmt=True)
+    download(origin(server), tmp_path / "rows", nothing, waits.append)
+    assert waits[3:] == [60]  # as long as anybody waits
 
 
 def test_a_server_that_stays_away_is_given_up(server: Server, tmp_path: Path) -> None:
@@ -271,6 +278,22 @@ def test_an_interrupted_fetch_leaves_nothing_half_and_goes_on(server: Server) ->
     assert not wanted.directory.exists()
     assert fetch(wanted, nothing)
     assert server.seen[-1][0] == f"bytes={len(ROWS) // 2}-"
+
+
+def test_files_are_looked_at_once_when_it_is_opened_and_read_never(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = of(server)
+    read: list[str] = []
+    monkeypatch.setattr(hashlib, "file_digest", lambda file, _: read.append(file.name))
+    copy = wanted.model_copy(update={"files": (wanted.files[0].model_copy(update={"sha256": None}),)})
+    fetch(copy, nothing)
+    assert read == []
+    looks: list[Path] = []
+    stat = Path.stat
+    monkeypatch.setattr(Path, "stat", lambda path, **more: looks.append(path) or stat(path, **more))
+    assert opened(copy, nothing) == copy.directory / "files"
+    assert len([path for path in looks if path.suffix == ".jsonl"]) == 1
 
 
 def test_an_entry_of_another_origin_is_fetched_again(server: Server) -> None:

@@ -388,7 +388,7 @@ def test_what_is_brought_while_images_are_listed_is_not_forgotten(
 def test_an_image_that_is_too_large_is_removed_and_forgotten(engine: Engine) -> None:
     room = _room(engine, 5)
     engine.images["a"] = "id-a"
-    with pytest.raises(ImageTooLarge, match="a takes 10B"):
+    with pytest.raises(ImageTooLarge, match="a takes 10 B"):
         room.record("a", engine.get("/images/a/json"), Urgency.TRIAL)
     book = Ledger(HOST).read()
     assert (engine.images, book.images, book.sizes) == ({}, {}, {"a": 10})

@@ -12,6 +12,7 @@ import pytest
 
 from pytest_benchjobs.model.errors import InputError
 from pytest_benchjobs.model.scenario import Environment, Scenario, ScorerSpec
+from pytest_benchjobs.sources import rows
 from pytest_benchjobs.sources.protocol import ScenarioRef
 from pytest_benchjobs.sources.rows import Row, RowSource
 
@@ -113,7 +114,7 @@ def test_where_nothing_can_be_written_rows_are_still_listed(
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "write_text", refuse)
+    monkeypatch.setattr(rows, "replace_file", refuse)
     assert [ref.id for ref in Rows(path).refs()] == ["a"]
     assert list(tmp_path.iterdir()) == [path]
 
@@ -138,9 +139,7 @@ def test_a_wrong_row_is_named_with_its_line(tmp_path: Path, line: str, message: 
 def test_a_row_that_makes_no_scenario_is_named_when_it_runs(tmp_path: Path) -> None:
     source = Rows(write(tmp_path / "rows.jsonl", row("a"), row("b", word="")))
     assert len(source.refs()) == 2
-    with pytest.raises(
-        InputError, match=r"rows\.jsonl:2: the row is wrong: problem_statement: String should have"
-    ):
+    with pytest.raises(InputError, match=r"rows\.jsonl:2: the row is wrong: problem_statement: is empty"):
         source.load("b")
 
 

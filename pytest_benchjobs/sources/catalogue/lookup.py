@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...model.errors import InputError
+from .. import ENTRY_SUFFIX
 from . import entries
 from .entry import Entry, entry_at, same
 from .installed import installed, opened
@@ -14,8 +15,6 @@ from .kept import kept_entries
 
 if TYPE_CHECKING:
     from ..protocol import Source
-
-SUFFIX = ".benchmark.toml"
 
 
 class Lookup:
@@ -33,7 +32,9 @@ class Lookup:
     """
 
     def __init__(self, directories: Iterable[Path], registry: Sequence[Entry] = ()) -> None:
-        paths = sorted({path.resolve() for directory in directories for path in directory.glob(f"*{SUFFIX}")})
+        paths = sorted(
+            {path.resolve() for directory in directories for path in directory.glob(f"*{ENTRY_SUFFIX}")}
+        )
         described = [entry_at(path) for path in paths if path.is_file()]
         self.listed = (*registry, *described, *entries())
         """In that order."""
