@@ -11,11 +11,13 @@ from pytest_benchjobs.trial.confidential import HELD_BACK, failure_held_back
 
 @pytest.mark.parametrize(
     "code",
-    {
-        error.code
-        for error in vars(errors).values()
-        if isinstance(error, type) and issubclass(error, errors.InfrastructureError)
-    },
+    sorted(
+        {
+            error.code
+            for error in vars(errors).values()
+            if isinstance(error, type) and issubclass(error, errors.InfrastructureError)
+        }
+    ),
 )
 def test_every_class_of_errors_has_a_sentence(code: str) -> None:
     held = failure_held_back(Failure(class_=code, message="the prompt", detail="the prompt", phase=None))

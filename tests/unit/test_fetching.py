@@ -431,7 +431,7 @@ def whole(**changes: Any) -> Entry:
 
 def names(wanted: Entry) -> list[str]:
     """Files of a benchmark that was fetched."""
-    return sorted(file.path for file in kept(wanted).files)  # type: ignore[union-attr]
+    return sorted(file.path for file in state_of(wanted).record.files)  # type: ignore[union-attr]
 
 
 def test_a_checkout_whose_links_lead_out_is_refused(tmp_path: Path) -> None:
@@ -456,7 +456,7 @@ def test_links_to_files_are_followed_where_the_user_names_them(tmp_path: Path) -
     for given in (snapshot / "test2024.jsonl", snapshot, tmp_path / "link"):
         for wanted in (entry(), whole()):
             fetch(wanted, nothing, given=given)
-            assert kept(wanted).scenarios == 30  # type: ignore[union-attr]
+            assert state_of(wanted).record.scenarios == 30  # type: ignore[union-attr]
             assert not (wanted.directory / "files" / "test2024.jsonl").is_symlink()
     assert (whole().directory / "files" / "again.txt").read_text("utf-8") == ROWS
 
