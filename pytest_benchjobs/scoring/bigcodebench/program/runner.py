@@ -188,7 +188,9 @@ def _user() -> int:
 
 
 def _end_all(user: int, child: int) -> None:
-    """Kill every process of the user, until there is none: whoever forks is stopped first."""
+    """Kill the child and every process of the user, until there is none: whoever forks is stopped first."""
+    with contextlib.suppress(OSError):
+        os.kill(child, signal.SIGKILL)
     for _ in range(50):
         found = [pid for pid in _numbers("/proc") if _owner(pid) == user]
         if not found:
