@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from ..report.table import Column, tabulate, width
 from ..report.units import cost, counted, duration
 from ..store.text import one_line
+from ._images_text import WORDS, amount, image_name, totals_line
 
 if TYPE_CHECKING:
     from ..model.gate import GateConfig
     from ..report.documents.plan import PlanDocument, PlannedTrial
 
 _WHYS = 10
+_IMAGES = 20
 
 
 def plan_lines(document: PlanDocument, *, extended: bool) -> Iterator[str]:
@@ -32,8 +34,8 @@ def plan_lines(document: PlanDocument, *, extended: bool) -> Iterator[str]:
     yield from _reasons(document)
     if document.images:
         yield ""
-        yield "images"
-        yield from _images(document)
+        yield totals_line(document.image_totals)
+        yield from _images(document, extended=extended)
     yield ""
     yield f"time: {_time(document)}"
     yield f"cost: {_cost(document)}"
@@ -82,23 +84,18 @@ def _reasons(document: PlanDocument) -> Iterator[str]:
             yield f"  {trials:>5}  {one_line(why, 500)}"
 
 
-def _images(document: PlanDocument) -> Iterator[str]:
-    states = {"here": "here", "build": "to build", "pull": "to pull", None: "unknown"}
+def _images(document: PlanDocument, *, extended: bool) -> Iterator[str]:
     shown = [
         (Column(""), lambda _: ""),
-        (Column(""), lambda image: states[image.state]),
-        (Column("", least=20), lambda image: one_line(_short(image.image))),
+        (Column(""), lambda image: WORDS[image.state]),
+        (Column("", least=20), lambda image: image_name(image.image)),
+        (Column("", number=True), lambda image: amount(image)),
         (Column("", number=True), lambda image: counted(image.trials, "trial")),
     ]
-    return tabulate(document.images, width(), shown)
-
-
-def _short(image: str) -> str:
-    """Return a name as it is, and the path of a Dockerfile from here where it is below."""
-    if not image.startswith("/"):
-        return image
-    path = os.path.relpath(image)
-    return image if path.startswith("..") else path
+    images = document.images if extended else document.images[:_IMAGES]
+    yield from tabulate(images, width(), shown)
+    if len(images) < len(document.images):
+        yield f"  and {len(document.images) - len(images)} more (-e names them)"
 
 
 def _trial(trial: PlannedTrial) -> str:

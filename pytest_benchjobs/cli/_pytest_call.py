@@ -124,14 +124,16 @@ def call_pytest(call: Call, *, stdout: IO[bytes] | int | None = None) -> int:
     """
     with (
         subprocess.Popen(call.command, cwd=call.directory, env=call.environment, stdout=stdout) as process,
-        _passing_on(process),
+        passing_on(process),
     ):
         status = process.wait()
     return 128 - status if status < 0 else status
 
 
 @contextmanager
-def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Pass signals on to a pytest that is waited for, inside."""
+
     def pass_on(number: int, _frame: FrameType | None) -> None:
         if number != signal.SIGINT:
             process.send_signal(number)

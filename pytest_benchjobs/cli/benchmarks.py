@@ -20,7 +20,7 @@ from ..sources.catalogue.fetching import fetch as fetch_entry
 from ..sources.catalogue.kept import trouble
 from ..sources.catalogue.verdicts import keep_verdicts
 from ..store.text import one_line
-from ._catalogue import document_of, entry_named, entry_to_keep, items, lines_of, named, of_sources, table
+from ._catalogue import document_of, entry_named, entry_to_keep, items, lines_of, lookup, named, of_sources, table
 from ._directory import DIRECTORY
 from ._output import emit, output_option, say
 from ._run_options import VariadicCommand, scenarios_option
@@ -48,7 +48,7 @@ _registry_option = click.option(
 
 @click.group(cls=_FilesByDefault)
 def benchmarks() -> None:
-    """List, show, fetch and check benchmarks.
+    """List, show, fetch and check benchmarks, and bring their images.
 
     With PATHS, or with nothing, it does what `files` does.
     """
@@ -188,6 +188,29 @@ def exceptions(name: str, mode: str, until: datetime.datetime | None) -> None:
         for key, value in said.items():
             say(f"{key} = {json.dumps(value, ensure_ascii=False)}")
         say(f"until = {last}\n")
+
+
+@benchmarks.command(cls=VariadicCommand)
+@click.argument("name", metavar="NAME[@VERSION]|PATH")
+@scenarios_option
+@click.option("--pull", is_flag=True, help="Bring what is missing: pull and build, a few at a time.")
+@output_option
+def images(*, name: str, scenarios: tuple[str, ...], pull: bool, rest: tuple[str, ...], output: str) -> int:
+    """List the images that a run of a benchmark would need, with their sizes, and bring them with --pull.
+
+    Sizes of those that are not here are asked of their registries, and remembered for plans; with --pull nobody is
+    asked. What follows `--` goes to pytest, such as --bench-image-map or --bench-image-budget. Exit status 1 when
+    something is wrong with an image; the others come all the same.
+    """
+    from ._images import find_images
+    from ._images_text import image_lines
+
+    found = lookup(None).find(name)
+    if found is not None and not isinstance(found, tuple) and trouble(found) is not None:
+        fetch_entry(found, _say)
+    document = find_images(name, scenarios, rest, pull=pull)
+    emit(document, lambda: image_lines(document), output)
+    return 1 if any(image.error is not None for image in document.images) else 0
 
 
 def _say(line: str) -> None:

@@ -52,6 +52,13 @@ def plan(*, extended: bool, print_command: bool, output: str, **options: Any) ->
     return 0
 
 
+def planning(call: Call) -> list[str]:
+    """Return the command that makes the call, but runs nothing."""
+    # No workers, whatever an ini file says.
+    alone = () if any("no:xdist" in argument for argument in call.arguments) else ("-n0",)
+    return [*call.command, "--bench-plan", *alone]
+
+
 def planned(call: Call) -> tuple[Any, tuple[PlannedTrial, ...]]:
     """Have pytest collect and decide; returns the configuration and the trials.
 
@@ -60,13 +67,11 @@ def planned(call: Call) -> tuple[Any, tuple[PlannedTrial, ...]]:
     """
     from ..report.documents.plan import PlannedTrial
 
-    # No workers, whatever an ini file says: nothing runs.
-    alone = () if any("no:xdist" in argument for argument in call.arguments) else ("-n0",)
     with temporary_directory("plan") as place:
         out, log = place / "plan.jsonl", place / "pytest.log"
         with log.open("wb") as file:
             status = subprocess.run(
-                [*call.command, "--bench-plan", *alone],
+                planning(call),
                 cwd=call.directory,
                 env={**call.environment, _OUT: str(out)},
                 stdin=subprocess.DEVNULL,
@@ -82,6 +87,8 @@ def planned(call: Call) -> tuple[Any, tuple[PlannedTrial, ...]]:
 
 
 def _document(config: Any, trials: Sequence[PlannedTrial], directory: Path) -> PlanDocument:
+    from ..report.documents import mirror
+    from ..report.documents.images import totals
     from ..report.documents.plan import PlanDocument, PlannedCost, PlannedImage, PlannedTime, Reason
 
     earlier = _earlier(trials, directory)
@@ -93,15 +100,14 @@ def _document(config: Any, trials: Sequence[PlannedTrial], directory: Path) -> P
         config.job_timeout,
     )
     reasons = Counter((trial.reused, trial.why) for trial in trials if trial.why and trial.problem is None)
-    images = Counter((trial.image, trial.image_state) for trial in running if trial.image is not None)
+    images = Counter(image for trial in running for image in set(trial.images))
     return PlanDocument(
         **_counts(trials),
         concurrency=config.concurrency,
         groups=tuple(_groups(trials, earlier)),
         reasons=tuple(Reason(reused=reused, why=why, trials=n) for (reused, why), n in reasons.most_common()),
-        images=tuple(
-            PlannedImage(image=image, state=state, trials=n) for (image, state), n in images.items()
-        ),
+        images=tuple(mirror(PlannedImage, image, trials=n) for image, n in images.items()),
+        image_totals=tuple(totals(images)),
         time=PlannedTime(
             at_most=whole.at_most_seconds, expected=whole.expected_seconds, unknown=whole.unknown_times
         ),

@@ -133,11 +133,7 @@ class Fates:
 
     def environments(self, trial: Trial) -> tuple[Environment, ...]:
         """Return the environments whose images a trial needs, that of the agent first; none: it is a question."""
-        if self.is_question(trial):
-            return ()
-        fresh = trial.scenario.fresh_container
-        graded = None if fresh is None else fresh.environment
-        return (trial.scenario.environment, *(() if graded is None else (graded,)))
+        return () if self.is_question(trial) else trial.scenario.environments
 
     def environments_ahead(self, trial: Trial) -> tuple[Environment, ...]:
         """Return the environments whose images a trial to come will need; none where what it requires is missing."""

@@ -74,6 +74,11 @@ class Environment(Model):
     setup_timeout: Seconds = 600.0
     healthcheck: HealthCheck | None = None
 
+    @property
+    def image_source(self) -> tuple[object, ...]:
+        """All that decides which image it is, beside what a job maps and adds. Hashable."""
+        return self.image, self.dockerfile, self.context, tuple(sorted(self.build_args.items()))
+
 
 class Reference(Model):
     """Reference solution for `oracle`: a shell script, a patch, or a directory with a `solve.sh` (Harbor)."""
@@ -276,6 +281,13 @@ class Scenario(Model):
             and environment.healthcheck is None
             and self.fresh_container is None
         )
+
+    @property
+    def environments(self) -> tuple[Environment, ...]:
+        """Environments whose images its trials need, that of the agent first."""
+        fresh = self.fresh_container
+        graded = None if fresh is None else fresh.environment
+        return (self.environment,) if graded is None else (self.environment, graded)
 
     @property
     def question(self) -> Answer | None:

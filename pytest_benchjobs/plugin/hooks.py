@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
@@ -75,9 +76,9 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     ):
         return None
     if read(session.config).plan:
-        from .planning import plan
+        from . import images, planning
 
-        return plan(session)
+        return images.list_images(session) if images.OUT in os.environ else planning.plan(session)
     with gc_rarely():
         if is_worker(session.config):
             from .worker import run_worker

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
-from ..job.fate import Fates, Run, Skip, Take
+from ..job.fate import Fates, Skip, Take
 from ..job.reuse import Reuse
 from ..model.errors import BenchError, InputError
+from ..model.image import ImageSize
 from ..model.result import Trial
 from ..model.scenario import Validation
 from ..report.documents import mirror
 from ..report.documents.plan import PlannedTrial
 from ..sandbox.late import LateProvider
-from ..sandbox.protocol import SandboxProvider
 from ..sources.protocol import Unsupported
 from ..store.bundle import JobBundle, new_job_id, stored_config
 from ..store.layout import Layout
@@ -31,6 +32,9 @@ from .items import ItemTicket, TrialItem
 from .registry import agents_of, provider_of, scorers_of
 from .state import is_worker
 from .wanted import asked as read
+
+if TYPE_CHECKING:
+    from ..model.job import JobConfig
 
 OUT = "BENCHJOBS_PLAN_OUT"
 """Variable with the path of a file for the plan, as JSON lines: the configuration, then a line for each trial.
@@ -43,9 +47,7 @@ def plan(session: pytest.Session) -> bool:
     Raises:
         pytest.UsageError: under xdist; there is no such sandbox.
     """
-    if is_worker(session.config):
-        raise pytest.UsageError("--bench-plan runs nothing, so it needs no workers: leave -n out")
-    items = [item for item in session.items if isinstance(item, TrialItem)]
+    items = planned_items(session)
     out = os.environ.get(OUT)
     if out:
         with Path(out).open("w", encoding="utf-8") as file:
@@ -67,83 +69,96 @@ def plan(session: pytest.Session) -> bool:
     return True
 
 
-def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[PlannedTrial]:
-    with _look(config) as look:
-        for item in items:
-            for ticket in item.tickets():
-                try:
-                    trial = ticket.trial()
-                except Unsupported as error:
-                    yield _unsupported(ticket, error)
-                    continue
-                except InputError as error:
-                    # It was valid when it was collected, so the file has changed since.
-                    raise pytest.UsageError(f"--bench-plan: {error}") from None
-                scenario = trial.scenario
-                limits = Limits(scenario, read(config).job.of(scenario.benchmark))
-                seen = look(ticket, trial)
-                yield mirror(
-                    PlannedTrial,
-                    ticket,
-                    agent=ticket.agent.label,
-                    **seen.told(),
-                    image=None if seen.is_question else _image(trial),
-                    validation=scenario.validation,
-                    has_reference=scenario.has_reference,
-                    timeout=limits.deadline(scorers_of(config)),
-                )
+def planned_items(session: pytest.Session) -> list[TrialItem]:
+    """Return the items of a session that runs nothing.
+
+    Raises:
+        pytest.UsageError: under xdist; there is no such sandbox.
+    """
+    if is_worker(session.config):
+        raise pytest.UsageError("--bench-plan runs nothing, so it needs no workers: leave -n out")
+    return [item for item in session.items if isinstance(item, TrialItem)]
 
 
-def _unsupported(ticket: ItemTicket, error: Unsupported) -> PlannedTrial:
-    return mirror(
-        PlannedTrial,
-        ticket,
-        agent=ticket.agent.label,
-        reused=False,
-        why=f"it would end in an error: {error}",
-        problem=clean(str(error), 2000),
-        image=None,
-        image_state=None,
-        validation=Validation.FORWARD,
-        has_reference=False,
-        timeout=0.0,
-    )
+def trial_of(ticket: ItemTicket) -> Trial:
+    """Read the scenario of a trial.
+
+    Raises:
+        pytest.UsageError: its file has changed since it was collected.
+        Unsupported: it wants what there is not.
+    """
+    try:
+        return ticket.trial()
+    except Unsupported:
+        raise
+    except InputError as error:
+        raise pytest.UsageError(f"--bench-plan: {error}") from None
 
 
-def _image(trial: Trial) -> str | None:
-    environment = trial.scenario.environment
-    return environment.image or (str(environment.dockerfile) if environment.dockerfile else None)
-
-
-class _Seen(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Seen:
     """Facts about a trial before it runs, as `PlannedTrial` has them."""
 
     reused: bool = False
     why: str = ""
     problem: str | None = None
-    image_state: str | None = None
+    images: tuple[ImageSize, ...] = ()
     incompatible: str | None = None
-    is_question: bool = False
-    """True if it would need no container."""
-
-    def told(self) -> dict[str, object]:
-        """Fields that are shown as they are."""
-        return {name: value for name, value in self._asdict().items() if name != "is_question"}
 
 
-def _image_state(provider: SandboxProvider, trial: Trial, key: str | None) -> str:
-    environment = trial.scenario.environment
-    if key is None:
-        return "pull" if environment.image is not None else "build"
-    # What is built has its recipe for a key, and that for a name.
-    built = environment.dockerfile is not None and environment.image is None
-    named = environment.model_copy(update={"image": key, "dockerfile": None, "context": None})
-    return "here" if not built or provider.identify(named, {}, {}) is not None else "build"
+@dataclasses.dataclass(frozen=True, slots=True)
+class Look:
+    """Access to all that tells of a trial before it runs."""
+
+    job: JobConfig
+    provider: LateProvider
+    services: Services
+    fates: Fates
+    _weighed: dict[object, ImageSize | None] = dataclasses.field(default_factory=dict)
+
+    def see(self, ticket: ItemTicket, trial: Trial) -> Seen:
+        """Look at a trial."""
+        fate = self.fates.decide(ticket, trial)
+        if isinstance(fate, Skip):
+            return Seen(incompatible=fate.why.message)
+        if isinstance(fate, Take):
+            return Seen(reused=True, why=fate.why or "")
+        problem, why = fate.problem, fate.why or ""
+        images: tuple[ImageSize, ...] = ()
+        if problem is None:
+            try:
+                if self.fates.reuse is None:
+                    why = "it has never run here" if self.job.reuse else ""
+                    prepare(trial, self.services)
+                    self.fates.image_key(trial)
+                images = self._images(trial)
+            except (BenchError, OSError) as error:
+                problem = clean(str(error), 2000)
+        return Seen(
+            why=why if problem is None else f"it would end in an error: {problem}",
+            problem=problem,
+            images=images,
+        )
+
+    def _images(self, trial: Trial) -> tuple[ImageSize, ...]:
+        """Return the sizes of the images of a trial, as far as they are known; each is weighed once."""
+        found = []
+        for environment in self.fates.environments(trial):
+            source = environment.image_source
+            if source not in self._weighed:
+                job = self.job
+                self._weighed[source] = self.provider.weigh(environment, job.image_map, job.build_args)
+            found.append(self._weighed[source])
+        return tuple(dict.fromkeys(size for size in found if size is not None))
 
 
 @contextlib.contextmanager
-def _look(config: pytest.Config) -> Iterator[Callable[[ItemTicket, Trial], _Seen]]:
-    """Open the engine and the history; yields a function that looks at a trial."""
+def looking(config: pytest.Config) -> Iterator[Look]:
+    """Open the engine and the history, to look at trials.
+
+    Raises:
+        pytest.UsageError: something in them is wrong.
+    """
     asked = read(config)
     job = asked.job
     provider = LateProvider(lambda: provider_of(config, job.sandbox))
@@ -161,30 +176,53 @@ def _look(config: pytest.Config) -> Iterator[Callable[[ItemTicket, Trial], _Seen
     try:
         if job.reuse and Layout(job.directory).history.is_file():
             reuse = Reuse(job.directory, bundle.id, job)
-        fates = Fates(job, bundle, agents, services=services, reuse=reuse)
-
-        def look(ticket: ItemTicket, trial: Trial) -> _Seen:
-            fate = fates.decide(ticket, trial)
-            if isinstance(fate, Skip):
-                return _Seen(incompatible=fate.why.message)
-            problem = fate.problem if isinstance(fate, Run) else None
-            key, why, state = fate.image_key, fate.why, None
-            if problem is None:
-                try:
-                    if reuse is None:
-                        why = "it has never run here" if job.reuse else ""
-                        prepare(trial, services)
-                        key = fates.image_key(trial)
-                    state = None if fates.is_question(trial) else _image_state(provider, trial, key)
-                except (BenchError, OSError) as error:
-                    problem = clean(str(error), 2000)
-            why = why or "" if problem is None else f"it would end in an error: {problem}"
-            return _Seen(isinstance(fate, Take), why, problem, state, is_question=fates.is_question(trial))
-
-        yield look
+        yield Look(job, provider, services, Fates(job, bundle, agents, services=services, reuse=reuse))
     except InputError as error:
         raise pytest.UsageError(str(error)) from None
     finally:
         if reuse is not None:
             reuse.close()
         provider.close()
+
+
+def _rows(config: pytest.Config, items: list[TrialItem]) -> Iterator[PlannedTrial]:
+    with looking(config) as look:
+        for item in items:
+            for ticket in item.tickets():
+                try:
+                    trial = trial_of(ticket)
+                except Unsupported as error:
+                    yield _unsupported(ticket, error)
+                    continue
+                scenario = trial.scenario
+                limits = Limits(scenario, read(config).job.of(scenario.benchmark))
+                seen = look.see(ticket, trial)
+                yield PlannedTrial(
+                    node_id=ticket.node_id,
+                    benchmark=ticket.benchmark,
+                    scenario=ticket.scenario,
+                    agent=ticket.agent.label,
+                    attempt=ticket.attempt,
+                    reused=seen.reused,
+                    why=seen.why,
+                    incompatible=seen.incompatible,
+                    problem=seen.problem,
+                    images=seen.images,
+                    validation=scenario.validation,
+                    has_reference=scenario.has_reference,
+                    timeout=limits.deadline(scorers_of(config)),
+                )
+
+
+def _unsupported(ticket: ItemTicket, error: Unsupported) -> PlannedTrial:
+    return mirror(
+        PlannedTrial,
+        ticket,
+        agent=ticket.agent.label,
+        reused=False,
+        why=f"it would end in an error: {error}",
+        problem=clean(str(error), 2000),
+        validation=Validation.FORWARD,
+        has_reference=False,
+        timeout=0.0,
+    )

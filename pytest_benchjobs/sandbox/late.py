@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from ..model.errors import InfrastructureError
+from ..model.image import ImageSize
 from ..model.job import JobConfig
 from ..model.scenario import Environment, Scenario
 from .protocol import ImageSupply, Kept, NeedsImages, Sandbox, SandboxProvider, SandboxSpec
@@ -56,6 +57,20 @@ class LateProvider:
         """Return the images of a job, to be brought ahead; None: its sandboxes need none."""
         real = self._real()
         return real.supply(job, config) if isinstance(real, NeedsImages) else None
+
+    def weigh(
+        self,
+        environment: Environment,
+        image_map: Mapping[str, str],
+        build_args: Mapping[str, str],
+        *,
+        ask: bool = False,
+    ) -> ImageSize | None:
+        """Return the size of the image that these would give; None: such sandboxes need none."""
+        real = self._real()
+        return (
+            real.weigh(environment, image_map, build_args, ask=ask) if isinstance(real, NeedsImages) else None
+        )
 
     def start(self, spec: SandboxSpec, on_phase: Callable[[str], None]) -> Sandbox:
         """Start a sandbox."""

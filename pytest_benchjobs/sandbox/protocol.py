@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Protocol, runtime_checkable
 
+from ..model.image import ImageSize
 from ..model.job import JobConfig
 from ..model.result import ImageRecord
 from ..model.scenario import Environment, Network, Scenario
@@ -355,7 +356,24 @@ class ImageSupply(Protocol):
 
 @runtime_checkable
 class NeedsImages(Protocol):
-    """A provider whose sandboxes need images that can be brought ahead. Others need no `supply`."""
+    """A provider whose sandboxes need images, which can be weighed and brought ahead. Others have neither method."""
+
+    def weigh(
+        self,
+        environment: Environment,
+        image_map: Mapping[str, str],
+        build_args: Mapping[str, str],
+        *,
+        ask: bool,
+    ) -> ImageSize:
+        """Return the size of the image that these would give, without pulling or building anything. Thread-safe.
+
+        Known is what is here, and what was remembered. `ask`: also ask registries, which may take seconds, and remember
+        what they say.
+
+        Raises:
+            InfrastructureError: the engine does not answer, or a Dockerfile cannot be read.
+        """
 
     def supply(self, job: str, config: JobConfig) -> ImageSupply:
         """Return the images of the job with this id, to be brought with its settings."""

@@ -41,6 +41,7 @@ DOCUMENTS = {
     "agent": ("pytest_benchjobs.report.documents.machine", "AgentDocument"),
     "catalogue": ("pytest_benchjobs.report.documents.catalogue", "CatalogueDocument"),
     "catalogue-entry": ("pytest_benchjobs.report.documents.catalogue", "CatalogueEntryDocument"),
+    "images": ("pytest_benchjobs.report.documents.images", "ImagesDocument"),
     "benchmarks": ("pytest_benchjobs.report.documents.benchmarks", "BenchmarksDocument"),
 }
 """Name -> module and class. The module is imported when its schema is asked for."""

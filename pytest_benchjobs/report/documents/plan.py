@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from ...model.base import Model
+from ...model.image import ImageSize
 from ...model.job import JobConfig
 from ...model.scenario import Validation
 from . import Document
+from .images import ImageTotal
 
 
 class PlannedTrial(Model):
@@ -26,8 +26,8 @@ class PlannedTrial(Model):
     """Reason why it would be skipped: a missing capability of its agent, a mark of pytest, or a known failure."""
     problem: str | None
     """Reason why it would end in an error."""
-    image: str | None
-    image_state: Literal["here", "build", "pull"] | None
+    images: tuple[ImageSize, ...] = ()
+    """Those it needs, that of the agent first. None of one that is reused, or would end in an error."""
     validation: Validation
     has_reference: bool
     timeout: float
@@ -59,12 +59,9 @@ class Reason(Model):
     trials: int
 
 
-class PlannedImage(Model):
-    """An image that trials would run in."""
+class PlannedImage(ImageSize):
+    """An image that trials would run or be graded in."""
 
-    image: str
-    state: Literal["here", "build", "pull"] | None
-    """Work to do for it. None: unknown."""
     trials: int
 
 
@@ -100,6 +97,8 @@ class PlanDocument(Document):
     groups: tuple[PlannedRun, ...]
     reasons: tuple[Reason, ...]
     images: tuple[PlannedImage, ...]
+    image_totals: tuple[ImageTotal, ...]
+    """A total for each state there is."""
     time: PlannedTime
     cost: PlannedCost
     config: JobConfig

@@ -16,12 +16,12 @@ from ...model.scenario import Environment
 from ...system.keeping import one_of, taken
 from .dockerfile import canonical, lookup
 from .engine import Engine
+from .ledger import Sizes
 from .room import Room, Urgency
 
 if TYPE_CHECKING:
     from .build import Recipe
     from .pulling import Check, Registries
-    from .registry import Sizes
 
 _AT_ONCE = 4
 """Images that are pulled or built at a time, by all processes of this machine: more only share disk and line."""
@@ -55,8 +55,7 @@ class _Wanted:
     @property
     def image(self) -> str | None:
         """The one that is named, after mapping."""
-        named = self.environment.image
-        return None if named is None else lookup(named, self.image_map) or named
+        return named_image(self.environment, self.image_map)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -254,9 +253,11 @@ class Images:
             return
 
         def sizes() -> Sizes | None:
-            from .registry import sizes_of
+            from .registry import NoAnswer, sizes_of
 
-            return None if base is not None else sizes_of(name, self._engine.get("/version")["Arch"])
+            with contextlib.suppress(NoAnswer):
+                return None if base is not None else sizes_of(name, self._engine.get("/version")["Arch"])
+            return None
 
         with room.bringing(name, urgency, check, sizes, base or 0):
             yield
@@ -304,6 +305,12 @@ class Images:
         system, machine = str(version["Os"]), str(version["Arch"])
         names = {"PLATFORM": f"{system}/{machine}", "OS": system, "ARCH": machine}
         return {f"{of}{name}": value for of in ("TARGET", "BUILD") for name, value in names.items()}
+
+
+def named_image(environment: Environment, image_map: Mapping[str, str]) -> str | None:
+    """Return the image that an environment names, after mapping; None: it only has a Dockerfile."""
+    named = environment.image
+    return None if named is None else lookup(named, image_map) or named
 
 
 def resolved(found: Mapping[str, Any], record: ImageRecord) -> ResolvedImage:

@@ -5,6 +5,7 @@
     reserved   process -> name -> bytes of what it is bringing
     removing   process -> ids of what it is removing, outside of the lock: that may take long
     sizes      name -> bytes it took when it was last here
+    told       name -> bytes it has as its registry said
 
 A process that died needs and removes nothing. A file that cannot be read counts as empty: then nothing is known to be a
 job's own, and nothing is removed.
@@ -45,6 +46,15 @@ class Brought(Model):
     used: float
 
 
+class Sizes(Model):
+    """Bytes of an image, as far as its registry knows."""
+
+    stored: int
+    """As it is sent: most registries have layers compressed."""
+    unpacked: int
+    """At most, but for layers that are compressed very well."""
+
+
 class Process(Model):
     """A process that needs images."""
 
@@ -61,6 +71,7 @@ class Book(Model):
     images: dict[str, Brought] = {}
     processes: dict[str, Process] = {}
     sizes: dict[str, int] = {}
+    told: dict[str, Sizes] = {}
 
     def process(self, owner: Owner, job: str) -> Process:
         """Return the entry of a process, which is made if need be."""
@@ -74,8 +85,9 @@ class Book(Model):
 
     def prune(self) -> None:
         """Forget what is of least use, if there is too much: what is not recorded is not removed, that is all."""
-        while len(self.sizes) > _MOST_SIZES:
-            del self.sizes[next(iter(self.sizes))]
+        for sizes in (self.sizes, self.told):
+            for name in list(sizes)[: max(0, len(sizes) - _MOST_SIZES)]:
+                del sizes[name]
         if len(self.images) <= _MOST_IMAGES:
             return
         jobs = {process.job for process in self.processes.values()}

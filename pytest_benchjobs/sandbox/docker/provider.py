@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ...model.errors import AgentSetupFailed, ContainerStartFailed
+from ...model.image import ImageSize
 from ...model.job import JobConfig, Owner
 from ...model.scenario import Environment, Scenario
 from ...system.keeping import taken
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .container import DockerSandbox
     from .supply import DockerSupply
     from .watch import Events
+    from .weighing import Weighing
 
 # The engine starts 7-8 containers a second whatever is asked of it; more than this at once only makes each slower.
 _STARTS_AT_ONCE = 8
@@ -42,6 +44,7 @@ class DockerProvider:
         self.owner = owner
         self.engine = self.services.engine
         self.images = self.services.images
+        self._weighing: Weighing | None = None
 
     def check(self) -> None:
         """Make sure the engine answers."""
@@ -60,6 +63,21 @@ class DockerProvider:
     ) -> str | None:
         """Return what decides the content of the image these would give; None when an image is not here."""
         return self.images.identify(environment, image_map, build_args)
+
+    def weigh(
+        self,
+        environment: Environment,
+        image_map: Mapping[str, str],
+        build_args: Mapping[str, str],
+        *,
+        ask: bool,
+    ) -> ImageSize:
+        """Return the size of the image these would give, as far as it is known or, with `ask`, can be found out."""
+        from .weighing import Weighing
+
+        if self._weighing is None:
+            self._weighing = Weighing(self.engine, self.images)
+        return self._weighing.weigh(environment, image_map, build_args, ask=ask)
 
     def supply(self, job: str, config: JobConfig) -> DockerSupply:
         """Return what brings the images of a job ahead of its trials, and keeps them within its room."""

@@ -7,7 +7,6 @@ a private registry nothing is known.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import http.client
 import json
 import re
@@ -19,6 +18,7 @@ from typing import Any
 
 from ...system.http import Downgrade, capped, opener, retry_after
 from .dockerfile import canonical
+from .ledger import Sizes
 
 _TIMEOUT = 10.0
 _MOST_BYTES = 4 * 1024 * 1024
@@ -29,38 +29,61 @@ _MANIFESTS = (
 _UNPACKED = 3
 """Bytes of a layer for each byte of it compressed, to be on the safe side."""
 _DOCKER_HUB = "registry-1.docker.io"
+_DOCKER_HUB_TAGS = "https://hub.docker.com/v2/repositories"
+_NOT_NOW = (429, 503)
 _LOCAL = re.compile(r"(localhost|127\.\d+\.\d+\.\d+)(:\d+)?")
 _CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
 _PROBLEMS = (OSError, http.client.HTTPException, ValueError, Downgrade)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Sizes:
-    """Bytes of an image, as far as its registry knows."""
-
-    stored: int
-    """As it is sent: most registries have layers compressed."""
-    unpacked: int
-    """At most, but for layers that are compressed very well."""
+class NoAnswer(Exception):
+    """A registry is out of reach, or does not want to be asked now."""
 
 
 def sizes_of(image: str, machine: str) -> Sizes | None:
     """Return how large an image is; None: its registry does not say.
 
     `machine` is the engine's word for its architecture, such as `amd64`. Some registries count it as a pull.
+
+    Raises:
+        NoAnswer: nobody answers, or wants to be asked.
     """
-    with contextlib.suppress(*_PROBLEMS, KeyError, TypeError, AttributeError):
+    try:
         host, repository, reference = _parts(image)
-        token: list[str] = []
-        manifest = _manifest(host, repository, reference, token)
-        for one in manifest.get("manifests", ()):
-            platform = one.get("platform") or {}
-            if (platform.get("os"), platform.get("architecture")) == ("linux", machine):
-                manifest = _manifest(host, repository, str(one["digest"]), token)
-                break
-        layers = [(max(0, int(one["size"])), str(one.get("mediaType"))) for one in manifest["layers"]]
-        unpacked = sum(size if kind.endswith("tar") else size * _UNPACKED for size, kind in layers)
-        return Sizes(sum(size for size, _ in layers), unpacked)
+        if host == _DOCKER_HUB and ":" not in reference:
+            return _tag_sizes(repository, reference, machine)
+        return _manifest_sizes(host, repository, reference, machine)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code in _NOT_NOW:
+            raise NoAnswer(f"status {error.code}") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise NoAnswer(str(error)) from error
+    except (ValueError, KeyError, TypeError, AttributeError, Downgrade):
+        pass
+    return None
+
+
+def _manifest_sizes(host: str, repository: str, reference: str, machine: str) -> Sizes:
+    token: list[str] = []
+    manifest = _manifest(host, repository, reference, token)
+    for one in manifest.get("manifests", ()):
+        platform = one.get("platform") or {}
+        if (platform.get("os"), platform.get("architecture")) == ("linux", machine):
+            manifest = _manifest(host, repository, str(one["digest"]), token)
+            break
+    layers = [(max(0, int(one["size"])), str(one.get("mediaType"))) for one in manifest["layers"]]
+    unpacked = sum(size if kind.endswith("tar") else size * _UNPACKED for size, kind in layers)
+    return Sizes(stored=sum(size for size, _ in layers), unpacked=unpacked)
+
+
+def _tag_sizes(repository: str, tag: str, machine: str) -> Sizes | None:
+    """Return what Docker Hub says of a tag, where it does not count the question as a pull."""
+    found = json.loads(_call(f"{_DOCKER_HUB_TAGS}/{urllib.parse.quote(f'{repository}/tags/{tag}')}", {}))
+    for image in found["images"]:
+        if (image["os"], image["architecture"]) == ("linux", machine):
+            stored = max(0, int(image["size"]))
+            return Sizes(stored=stored, unpacked=stored * _UNPACKED)
     return None
 
 
@@ -72,7 +95,7 @@ def asked_to_wait(image: str) -> float | None:
             _call(_address(host, f"/v2/{repository}/manifests/{reference}"), {"Accept": _MANIFESTS}, "HEAD")
         except urllib.error.HTTPError as error:
             with error:
-                return retry_after(error.headers.get("Retry-After")) if error.code in (429, 503) else None
+                return retry_after(error.headers.get("Retry-After")) if error.code in _NOT_NOW else None
     return None
 
 

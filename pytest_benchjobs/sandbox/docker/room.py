@@ -16,7 +16,7 @@ import enum
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...model.errors import ImageTooLarge, InfrastructureError
 from ...model.job import Owner
@@ -24,10 +24,7 @@ from ...system import units
 from .claims import Claims
 from .engine import Engine
 from .eviction import Candidate, Need, evictions
-from .ledger import RUNNING, Book, Brought, Ledger, Stamp
-
-if TYPE_CHECKING:
-    from .registry import Sizes
+from .ledger import RUNNING, Book, Brought, Ledger, Sizes, Stamp
 
 Check = Callable[[], object]
 _LOOK = 0.3
@@ -196,14 +193,23 @@ class Room:
             if known > limit:
                 raise self._too_large(name, known)
             return known
-        if name not in self._told:
-            self._told[name] = sizes()
-        if (told := self._told[name]) is not None:
+        if (told := book.told.get(name)) is None:
+            told = self._ask(name, sizes)
+        if told is not None:
             if told.stored > limit:
                 raise self._too_large(name, told.stored)
             return min(limit, told.unpacked)
         brought = [image.bytes for image in book.images.values() if image.job == self._job]
         return min(limit, max([base, *brought]) or limit)
+
+    def _ask(self, name: str, sizes: Callable[[], Sizes | None]) -> Sizes | None:
+        """Ask the registry of an image how large it is, once, and remember what it says."""
+        if name not in self._told:
+            self._told[name] = told = sizes()
+            if told is not None:
+                with self._opened() as book:
+                    book.told[name] = told
+        return self._told[name]
 
     def _reserved(self, name: str, wanted: int, urgency: Urgency, check: Check) -> bool:
         """Make room if that is possible now; return whether there is."""
