@@ -1,4 +1,4 @@
-"""Benchmarks known by name, as `benchmarks list`, `show`, `fetch` and `check` find and print them."""
+"""Benchmarks known by name, as commands of `benchmarks` find and print them."""
 
 from __future__ import annotations
 

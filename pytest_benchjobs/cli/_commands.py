@@ -35,7 +35,7 @@ _COMMANDS = {
     "merge": "Bring in jobs of other machines.",
     "schema": "Print a JSON Schema.",
     "agents": "List, show and fetch agents.",
-    "benchmarks": "List, show, fetch and check benchmarks.",
+    "benchmarks": "List, show, fetch and check benchmarks, and bring their images.",
 }
 
 

@@ -130,7 +130,6 @@ class Look:
                 if self.fates.reuse is None:
                     why = "it has never run here" if self.job.reuse else ""
                     prepare(trial, self.services)
-                    self.fates.image_key(trial)
                 images = self._images(trial)
             except (BenchError, OSError) as error:
                 problem = clean(str(error), 2000)

@@ -33,6 +33,8 @@ class ScriptedRegistry:
         """How often the manifest of each image was given."""
         self.refused = Counter[str]()
         """How often it failed, by way."""
+        self.missing: set[str] = set()
+        """Repositories that it does not have."""
         self.too_often: set[str] = set()
         """Repositories whose manifest is refused with 429 for two seconds from when it is first asked for."""
         self.cut: dict[str, int] = {}
@@ -188,6 +190,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, "application/octet-stream", body, cut=fault == "cut")
 
     def _manifest(self, repository: str, reference: str) -> None:
+        if repository in self.of.missing:
+            self._answer(404, "application/json", b'{"errors": [{"code": "MANIFEST_UNKNOWN"}]}')
+            return
         body = self.of.manifest(repository)
         by_tag = not reference.startswith("sha256:")
         pulls = self.headers.get("User-Agent", "").startswith("docker")

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import docker
 import pytest
@@ -159,3 +164,95 @@ def test_images_stay_within_their_room_and_what_was_there_before_stays(
     assert len(watch.images) > 40, "it looked often enough to see most of them"
     assert before in _images(client, registry)
     assert registry.asked["task-2"] == 1
+
+
+def _listing(directory: Path, *arguments: str) -> subprocess.Popen[str]:
+    """`benchjobs benchmarks images`, with a cache of its own."""
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-c", "from pytest_benchjobs.cli import main; main()"),
+            *("benchmarks", "images", "many.bench.yaml", *arguments),
+        ],
+        cwd=directory,
+        env={**os.environ, "BENCHJOBS_CACHE": str(directory / "cache")},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def _listed(directory: Path, *arguments: str) -> tuple[int, dict[str, Any], str]:
+    """Its status, its document, and what it says meanwhile."""
+    process = _listing(directory, "-o", "json", *arguments)
+    stdout, stderr = process.communicate(timeout=300)
+    assert stdout, stderr
+    return process.returncode, json.loads(stdout), stderr
+
+
+def test_images_are_listed_weighed_and_brought(
+    tmp_path: Path, registry: ScriptedRegistry, client: docker.APIClient
+) -> None:
+    _manifest(tmp_path, registry, 12)
+    here = registry.image(2)
+    client.pull(here.rpartition(":")[0], tag="1")
+    registry.missing = {"task-7"}
+
+    status, document, _ = _listed(tmp_path)
+    assert status == 0
+    by_state = {total["state"]: total for total in document["totals"]}
+    assert by_state["here"] == {
+        "state": "here",
+        "images": 1,
+        "bytes": _images(client, registry)[here],
+        "unknown": 0,
+    }
+    assert (by_state["pull"]["images"], by_state["pull"]["unknown"]) == (11, 1)
+    assert by_state["pull"]["bytes"] > 10 * SIZE
+    downloads = {image["image"]: image["download"] for image in document["images"]}
+    assert downloads[registry.image(7)] is None
+
+    # What it said is remembered: it is not asked again.
+    port, before = registry.port, sum(registry.asked.values())
+    registry.stop()
+    status, again, _ = _listed(tmp_path)
+    assert [image["download"] for image in again["images"]] == list(downloads.values())
+    registry.start()
+    assert (registry.port, sum(registry.asked.values())) == (port, before)
+
+    registry.too_often, registry.cut, registry.garbled = {"task-3"}, {"task-5": 1}, {"task-9": 1}
+    status, brought, said = _listed(tmp_path, "--pull")
+    assert status == 1, said
+    errors = {image["image"]: image["error"] for image in brought["images"] if image["error"] is not None}
+    assert list(errors) == [registry.image(7)]
+    assert "is not on this machine and cannot be pulled" in errors[registry.image(7)]
+    assert set(_images(client, registry)) == {registry.image(n) for n in range(12) if n != 7}
+    assert "bringing 11 images" in said
+    assert said.count(": here, ") == 10
+
+    done = run(tmp_path, "many.bench.yaml", BENCHJOBS_CACHE=str(tmp_path / "cache"))
+    assert _outcomes(tmp_path) == {"passed": 11, "error": 1}, done.stdout
+    assert registry.asked["task-4"] == 1, "pulled once"
+
+
+def test_ctrl_c_breaks_off_what_is_pulled(
+    tmp_path: Path, registry: ScriptedRegistry, client: docker.APIClient
+) -> None:
+    _manifest(tmp_path, registry, 6)
+    registry.too_often = {f"task-{number}" for number in range(1, 6)}
+    process = _listing(tmp_path, "--pull")
+    deadline = time.monotonic() + 60
+    while not (registry.refused["429"] and _images(client, registry)) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    began = time.monotonic()
+    os.killpg(process.pid, signal.SIGINT)
+    stdout, stderr = process.communicate(timeout=60)
+    assert time.monotonic() - began < 15
+    assert (process.returncode, stdout) == (130, ""), stderr
+    there = set(_images(client, registry))
+    time.sleep(3)
+    assert set(_images(client, registry)) == there
+    ledgers = [json.loads(path.read_text()) for path in (tmp_path / "cache" / "images").glob("*.json")]
+    recorded = {image["name"] for ledger in ledgers for image in ledger["images"].values()}
+    assert recorded <= there

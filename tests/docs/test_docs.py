@@ -19,9 +19,9 @@ from pytest_benchjobs.sources import written
 from .documents import EXAMPLES, PAGES, ROOT, Block, blocks
 
 DOCS = ROOT / "docs"
-# What differs from run to run: times, ids of jobs and hashes, and the width of rules around titles.
+# What differs from run to run: times, sizes of images, ids of jobs and hashes, and the width of rules around titles.
 _VOLATILE = re.compile(
-    r"cmp_\d{8}T\d{6}Z_[0-9a-f]{8}|\d+h\d\dm|\d+m\d\ds|\d+(?:\.\d+)?m?s\b|\d{8}-\d{6}-[0-9a-f]+|={3,}|-{3,}"
+    r"cmp_\d{8}T\d{6}Z_[0-9a-f]{8}|\d+h\d\dm|\d+m\d\ds|\d+(?:\.\d+)?m?s\b|\d+(?:\.\d+)? [KMG]B\b|\d{8}-\d{6}-[0-9a-f]+|={3,}|-{3,}"
 )
 
 

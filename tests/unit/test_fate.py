@@ -364,6 +364,7 @@ def _flown(
         made.append(FakeProvider(OWNER))
         if supply is not None:
             made[-1].supply = lambda job, config: supply  # type: ignore[attr-defined]
+            made[-1].weigh = made[-1].identify  # type: ignore[attr-defined]  # no job does
         return made[-1]
 
     problems = Problems()
