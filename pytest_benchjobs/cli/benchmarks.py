@@ -20,7 +20,17 @@ from ..sources.catalogue.fetching import fetch as fetch_entry
 from ..sources.catalogue.kept import trouble
 from ..sources.catalogue.verdicts import keep_verdicts
 from ..store.text import one_line
-from ._catalogue import document_of, entry_named, entry_to_keep, items, lines_of, lookup, named, of_sources, table
+from ._catalogue import (
+    document_of,
+    entry_named,
+    entry_to_keep,
+    items,
+    lines_of,
+    lookup,
+    named,
+    of_sources,
+    table,
+)
 from ._directory import DIRECTORY
 from ._output import emit, output_option, say
 from ._run_options import VariadicCommand, scenarios_option
