@@ -9,7 +9,7 @@ import shutil
 import sqlite3
 import tempfile
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -200,7 +200,14 @@ def memory(tmp_path: Path) -> Iterator[Path]:
         yield Path(directory)
 
 
-@pytest.mark.parametrize("then", [recovering, None], ids=["recovered", "again"])
+@pytest.mark.parametrize(
+    "finishers",
+    [
+        pytest.param((recovering, None), id="in-turns"),
+        pytest.param((recovering,), id="recovered", marks=pytest.mark.extended),
+        pytest.param((None,), id="again", marks=pytest.mark.extended),
+    ],
+)
 @pytest.mark.parametrize(
     ("before", "work"),
     [
@@ -210,8 +217,9 @@ def memory(tmp_path: Path) -> Iterator[Path]:
     ids=["session", "recover", "cancel", "detach", "merge", "update", "merge-as-one"],
 )  # fmt: skip
 def test_an_end_that_is_killed_is_finished_by_the_next_caller(
-    memory: Path, before: Work, work: Work, then: Work | None
+    memory: Path, before: Work, work: Work, finishers: Sequence[Work | None]
 ) -> None:
+    """`finishers` take turns; None is the one that was killed."""
     start, directory = memory / "start", memory / "work"
     start.mkdir()
     before(start)
@@ -221,6 +229,7 @@ def test_an_end_that_is_killed_is_finished_by_the_next_caller(
         shutil.copytree(start, directory)
         if not killed_at(operation, lambda: work(directory)):
             break
+        then = finishers[operation % len(finishers)]
         if then is not None:
             then(directory)
         elif work is session:

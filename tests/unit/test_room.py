@@ -85,7 +85,7 @@ def _room(engine: Engine, limit: int | None = 20, job: str = "job") -> Room:
 def _bring(
     room: Room, engine: Engine, name: str, urgency: Urgency = Urgency.TRIAL, check: Any = None
 ) -> None:
-    with room.bringing(name, urgency, check or (lambda: None), lambda: Sizes(10, 10)):
+    with room.bringing(name, urgency, check or (lambda: None), lambda: Sizes(stored=10, unpacked=10)):
         engine.images[name] = f"id-{name}"
         room.note(name, f"id-{name}", ())
         room.record(name, engine.get(f"/images/{name}/json"), urgency)
@@ -204,7 +204,7 @@ def test_a_record_is_written_only_where_something_has_changed(engine: Engine) ->
 # How large an image is
 
 
-@pytest.mark.parametrize("told", [Sizes(30, 30), None])
+@pytest.mark.parametrize("told", [Sizes(stored=30, unpacked=30), None])
 def test_a_registry_is_asked_once_for_the_size_of_an_image_whatever_it_says(
     engine: Engine, told: Sizes | None
 ) -> None:
@@ -320,7 +320,9 @@ def test_who_comes_to_need_an_image_that_is_being_removed_waits_and_brings_it_ag
         engine.images[name] = f"id-{name}"
 
     monkeypatch.setattr(Registries, "pull", pull)
-    monkeypatch.setattr("pytest_benchjobs.sandbox.docker.registry.sizes_of", lambda *_: Sizes(10, 10))
+    monkeypatch.setattr(
+        "pytest_benchjobs.sandbox.docker.registry.sizes_of", lambda *_: Sizes(stored=10, unpacked=10)
+    )
     images = Images(engine)  # type: ignore[arg-type]
     room = _room(engine, 20)
     images.keep_within(room)
