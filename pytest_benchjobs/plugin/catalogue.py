@@ -102,6 +102,8 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
         pytest.UsageError: there is no such benchmark, or it cannot be read.
     """
     known, broken = registered(config)
+    if not text.strip():
+        raise pytest.UsageError("--bench: a name or a path is missing")
     if text == EVERY:
         if not known and not broken:
             raise pytest.UsageError(
@@ -129,7 +131,8 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
         hint = (
             f"there are: {', '.join(sorted(known))}"
             if known
-            else "none is registered: give a PATH, put its manifest into benchmarks/, or see ini key bench_benchmarks"
+            else "`benchjobs benchmarks list` shows those known by name; one of your own is a PATH, a manifest in "
+            "benchmarks/, or named in the ini key bench_benchmarks"
         )
     raise pytest.UsageError(f"--bench: there is no benchmark {name!r}; {hint}{_unread(config, broken)}")
 

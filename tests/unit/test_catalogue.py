@@ -12,6 +12,8 @@ from pytest_benchjobs.sources.catalogue import entries, find
 from pytest_benchjobs.sources.catalogue.entry import Entry, load, read_entry
 from pytest_benchjobs.sources.catalogue.lookup import Lookup
 
+from .test_broken_input import write_task
+
 TEXT = """
 name = "ours"
 version = "1"
@@ -90,6 +92,20 @@ def test_all_of_a_confidential_benchmark_is_confidential(tmp_path: Path) -> None
         (source,) = entry.sources(tmp_path)
         assert source.load("aime-2024-60").confidential is said
         assert (source.benchmark, source.path.name, len(source.refs())) == ("ours", "test2024.jsonl", 1)
+
+
+def test_an_entry_says_what_of_an_answer_is_not_undone(tmp_path: Path) -> None:
+    for task in ("one", "two"):
+        write_task(tmp_path / task)
+    text = TEXT.replace("datasets.aime", "datasets.harbor_tasks").replace(
+        "scenarios = 1", 'scenarios = 2\nkeep_changes = { one = ["/usr/lib/*/one.pth"] }'
+    )
+    found = {
+        ref.id: source.load(ref.id).keep_changes
+        for source in read_entry(text, "").sources(tmp_path)
+        for ref in source.refs()
+    }
+    assert found == {"one": ("/usr/lib/*/one.pth",), "two": ()}
 
 
 def test_an_entry_whose_module_is_gone_says_so() -> None:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import tarfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -376,3 +376,25 @@ def test_a_builder_is_given_up_when_its_trial_is() -> None:
         until = time.monotonic() + 0.1
         with pytest.raises(GivenUp):
             _noted(script, 20, check)
+
+
+def test_what_the_engine_tells_in_pieces_is_shown_in_lines_and_hides_a_value_in_two_of_them(
+    context: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hear(*_: object, **__: object) -> Iterator[dict[str, str]]:
+        yield {"status": "Pulling"}
+        for piece in ("Step 1", " : RUN\n", "hun", "ter2 is", " bad\nand", " more\n", "the ", "end"):
+            yield {"stream": piece}
+        yield {"error": "exit 1"}
+
+    monkeypatch.setattr(module, "_has_buildx", lambda: False)
+    monkeypatch.setattr(module, "hear", hear)
+    with pytest.raises(ImageBuildFailed) as caught:
+        _built(_read(context, arguments={"P": "hunter2"}))
+    assert str(caught.value).splitlines()[1:] == [
+        "Pulling",
+        "Step 1 : RUN",
+        "*** is bad",
+        "and more",
+        "the end",
+    ]

@@ -34,6 +34,7 @@ from .pulling import LOOK, Check, hear
 
 _CHUNK = 256 * 1024
 _KEPT_LINES = 30
+_LONGEST_LINE = 65_536
 _OWN_NAME = ".benchjobs.Dockerfile"
 _COMMON_NAMES = ("environment", "env", "docker", ".")
 _SHORTEST_SECRET = 4
@@ -225,16 +226,27 @@ def _classic(
         check,
         deadline=deadline,
     )
+    part = ""
     try:
         with contextlib.closing(lines):
             for line in lines:
                 if "error" in line:
                     raise _Failed(str(line["error"]).strip())
-                note(str(line.get("stream") or line.get("status") or ""))
+                if "stream" in line:
+                    # As it was printed: a word, or half of a secret, at a time.
+                    *whole, part = f"{part}{line['stream']}".split("\n")
+                    if len(part) > _LONGEST_LINE:
+                        whole, part = [*whole, part], ""
+                    for one in whole:
+                        note(one)
+                else:
+                    note(str(line.get("status") or ""))
     except docker.errors.APIError as error:
         raise _Failed(str(error.explanation or error)) from error
     except BROKEN as error:
         raise EngineLost(f"the Docker Engine went away during a build: {error}") from error
+    finally:
+        note(part)
 
 
 def _buildx(

@@ -108,6 +108,8 @@ class Entry(Model, defer_build=True):
     """Endings of files that the user may give instead of the one of `files`, of any version: `prepare` reads them."""
     exceptions: dict[str, str] = {}
     """Scenarios known to be broken -> the reason."""
+    keep_changes: dict[str, tuple[str, ...]] = {}
+    """Scenario -> patterns of what is part of its answer and not undone before grading, as in a manifest."""
     published: dict[str, float] = {}
     """Who -> the score they reach, for comparison."""
 

@@ -22,6 +22,7 @@ class ListedTask(HarborTask):
     def __init__(self, path: Path, entry: Entry) -> None:
         super().__init__(path, entry.name)
         self.version = entry.version
+        self._kept = entry.keep_changes
 
     def load(self, scenario_id: str) -> Scenario:
         """The whole scenario.
@@ -29,7 +30,9 @@ class ListedTask(HarborTask):
         Raises:
             InputError: the directory is wrong, now, or has another id.
         """
-        return super().load(scenario_id).model_copy(update={"benchmark_version": self.version})
+        kept = self._kept.get(scenario_id, ())
+        update = {"benchmark_version": self.version, "keep_changes": kept}
+        return super().load(scenario_id).model_copy(update=update)
 
 
 def sources(entry: Entry, directory: Path) -> Sequence[ListedTask]:
