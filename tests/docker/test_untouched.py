@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_benchjobs.model.scenario import Environment
+from pytest_benchjobs.sandbox.assembly import Assembly
 from pytest_benchjobs.sandbox.docker import container as rooms
+from pytest_benchjobs.sandbox.docker import first
 from pytest_benchjobs.sandbox.docker.container import DockerSandbox
 from pytest_benchjobs.sandbox.docker.provider import DockerProvider
+from pytest_benchjobs.sandbox.docker.untouched import Watched
 from pytest_benchjobs.sandbox.protocol import File, Mount, SandboxSpec
 from tests.support import IMAGE, until
 
@@ -41,8 +45,6 @@ def _sandbox(
     spec = SandboxSpec(environment, {"job": "test-untouched"}, "none", 300, files=files, mounts=mounts)
     sandbox = provider.start(spec, lambda phase: None)
     try:
-        # On a busy machine a command may be there before the first process has looked: then all is in doubt.
-        until(lambda: sandbox._processes.listed()[0].name.startswith("bench-"))
         yield sandbox
     finally:
         sandbox.remove()
@@ -110,6 +112,31 @@ def test_any_change_of_the_image_is_seen(provider: DockerProvider, asked: list[s
         sandbox.end_processes()
         sandbox.restore_programs()
         assert asked == [sandbox.id]
+
+
+@pytest.mark.parametrize("late", [0.2, 2.0])
+def test_a_command_that_ends_before_the_first_process_has_looked_is_seen(
+    provider: DockerProvider, asked: list[str], monkeypatch: pytest.MonkeyPatch, late: float
+) -> None:
+    """As on a machine that is too busy to let the first process run at once."""
+
+    class Late(first._Baseline):
+        def __init__(self, program: Assembly, watched: Watched) -> None:
+            super().__init__(program, watched)
+            self._seconds = program.data(struct.pack("<QQ", int(late), int(late % 1 * 1e9)))
+
+        def note(self) -> None:
+            self._first.attempt("nanosleep", self._seconds, 0)
+            super().note()
+
+    monkeypatch.setattr(first, "_Baseline", Late)
+    with _sandbox(provider) as sandbox:
+        _sh(sandbox, "echo x >> /usr/bin/env; touch /dev/x")
+        until(lambda: sandbox._processes.listed()[0].name.startswith("bench-"))
+        sandbox.end_processes()
+        assert sandbox.restore_programs() == ("/usr/bin/env",)
+        _sh(sandbox, "test ! -e /dev/x")
+    assert len(asked) == 1
 
 
 def test_a_change_after_it_was_looked_at_is_seen(provider: DockerProvider, asked: list[str]) -> None:

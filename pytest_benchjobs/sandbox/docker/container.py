@@ -112,8 +112,9 @@ class DockerSandbox(ContainerFiles):
         """Paths that were put back so far, in order. The engine names no path twice that is as it was."""
         self._restored = False
         """True if nothing has run since."""
-        self._watches = first is not None
-        """True if the first process has seen the container before the agent had."""
+        self._watches: bool | None = None if first is not None else False
+        """True if the first process has seen the container before any command; None: no command has run yet."""
+        self._restarted = False
         self._untouched = False
         """True if it has said, since the last command, that nothing of the image was changed."""
         self._settled: frozenset[str] = frozenset()
@@ -163,6 +164,9 @@ class DockerSandbox(ContainerFiles):
         With `stopping`, one whose time is up is asked to end, and what it prints meanwhile still comes.
         """
         self._restored = self._untouched = False
+        if self._watches is None:
+            with self._calling():
+                self._watches = self._processes.has_looked()
         self._processes.forget_seen()
         head = bytearray()
 
@@ -311,12 +315,14 @@ class DockerSandbox(ContainerFiles):
     def _end_all(self) -> None:
         """By the first process, or by ending it and so the process namespace."""
         with self._restarting, self._calling():
-            untouched = None if self._first is None else self._processes.end_all()
+            # One that looked too late cannot tell what became of /dev either.
+            late = self._first is not None and self._watches is False and not self._restarted
+            untouched = None if self._first is None or late else self._processes.end_all()
             if untouched is not None:
-                self._untouched = untouched and self._watches
+                self._untouched = untouched and self._watches is not False
                 return
             self._restart()
-            if self._first is not None:
+            if self._first is not None and not late:
                 self._notes.append(
                     "the container had to be started anew before grading, because the agent had ended it or changed "
                     "/dev: /dev/shm is empty, and /etc/hosts as at the start"
@@ -353,6 +359,7 @@ class DockerSandbox(ContainerFiles):
             raise
         self._processes.forget_first()
         self._watches = False
+        self._restarted = True
 
     def restore_programs(self) -> tuple[str, ...]:
         """Put back shells, interpreters and loaders which were changed since the start; returns their paths."""
@@ -370,7 +377,7 @@ class DockerSandbox(ContainerFiles):
 
     def _changes(self) -> Mapping[str, int]:
         """Return what differs from the image; the engine is not asked where it cannot matter."""
-        self._untouched = self._untouched or (self._watches and self._processes.is_untouched())
+        self._untouched = self._untouched or (self._watches is not False and self._processes.is_untouched())
         return {} if self._untouched else changes_of(self._engine.client, self.id)
 
     def _restore(self, changes: Mapping[str, int]) -> None:

@@ -25,6 +25,7 @@ _ENDED = ("is not running", "ttrpc: closed", "process does not exist", "containe
 """Words of the engine and its runtime for a container that has ended, or is about to."""
 _PATIENCE, _LOOKING = 15.0, 6.0
 _SIGNAL_AGAIN = 3.0
+_FIRST_LOOK = 0.5
 _POLL = (0.005, 0.25)
 _SIGNAL_TIMEOUT = 2.0
 
@@ -131,6 +132,19 @@ class Processes:
             )
             rest = [row for row in rest if row is not waiting]
         return [row for row in rest if not row.is_zombie]
+
+    def has_looked(self) -> bool:
+        """Return True once the first process has seen the directories it watches; waits a moment for that.
+
+        On a busy machine a command could begin and end before it: it would take what the command left for the start.
+        """
+        deadline, pause = time.monotonic() + _FIRST_LOOK, _POLL[0]
+        while _name(self.listed()) is None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(pause)
+            pause = min(2 * pause, _POLL[1])
+        return True
 
     def end_all(self) -> bool | None:
         """Have the first process end all others; returns what `is_untouched` does. None: only a new start can."""
