@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.sandbox.loading import Fate, Places, Restoring
 from pytest_benchjobs.sources.catalogue import entries, find
 from pytest_benchjobs.sources.catalogue.entry import Entry, load, read_entry
 from pytest_benchjobs.sources.catalogue.lookup import Lookup
@@ -106,6 +107,18 @@ def test_an_entry_says_what_of_an_answer_is_not_undone(tmp_path: Path) -> None:
         for ref in source.refs()
     }
     assert found == {"one": ("/usr/lib/*/one.pth",), "two": ()}
+
+
+def test_of_terminal_bench_one_file_of_one_task_is_not_undone() -> None:
+    entry = find("terminal-bench-2")
+    assert entry is not None
+    ((task, patterns),) = entry.keep_changes.items()
+    assert task == "largest-eigenval"
+    places = Places.of({"PATH": "/usr/local/bin:/usr/bin"}, "/app", Restoring(patterns, packages=True))
+    installed = "/usr/local/lib/python3.13/site-packages"
+    assert places.fate(f"{installed}/cmeel.pth") is Fate.LEAVE
+    assert places.fate(f"{installed}/other.pth") is Fate.EMPTY
+    assert places.fate(f"{installed}/sitecustomize.py") is not Fate.LEAVE
 
 
 def test_an_entry_whose_module_is_gone_says_so() -> None:

@@ -114,7 +114,8 @@ class DockerSandbox(ContainerFiles):
         """True if nothing has run since."""
         self._watches: bool | None = None if first is not None else False
         """True if the first process has seen the container before any command; None: no command has run yet."""
-        self._restarted = False
+        self._late = False
+        """True if a command ran before the first process had looked: then it cannot tell what became of /dev either."""
         self._untouched = False
         """True if it has said, since the last command, that nothing of the image was changed."""
         self._settled: frozenset[str] = frozenset()
@@ -167,6 +168,7 @@ class DockerSandbox(ContainerFiles):
         if self._watches is None:
             with self._calling():
                 self._watches = self._processes.has_looked()
+                self._late = not self._watches
         self._processes.forget_seen()
         head = bytearray()
 
@@ -315,8 +317,7 @@ class DockerSandbox(ContainerFiles):
     def _end_all(self) -> None:
         """By the first process, or by ending it and so the process namespace."""
         with self._restarting, self._calling():
-            # One that looked too late cannot tell what became of /dev either.
-            late = self._first is not None and self._watches is False and not self._restarted
+            late = self._late
             untouched = None if self._first is None or late else self._processes.end_all()
             if untouched is not None:
                 self._untouched = untouched and self._watches is not False
@@ -358,8 +359,7 @@ class DockerSandbox(ContainerFiles):
                 raise Ungradable(f"the container does not start any more: {why}") from error
             raise
         self._processes.forget_first()
-        self._watches = False
-        self._restarted = True
+        self._watches = self._late = False
 
     def restore_programs(self) -> tuple[str, ...]:
         """Put back shells, interpreters and loaders which were changed since the start; returns their paths."""
