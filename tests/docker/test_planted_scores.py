@@ -117,10 +117,24 @@ def test_there_are_more_attacks_than_were_reported() -> None:
     assert len({attack.script for attack in ATTACKS.values()}) == len(ATTACKS)
 
 
+BY_CONTRACT = {name for name, attack in ATTACKS.items() if attack.by_contract}
+# Each attack is tried once a day, in the one kind of task or in the other; both, where there is time.
+IN_HARBOR = set(sorted(BY_CONTRACT)[::2])
+NATIVE = [
+    pytest.param(set(ATTACKS) - IN_HARBOR, id="its share"),
+    pytest.param(set(ATTACKS), marks=pytest.mark.extended, id="all"),
+]
+HARBOR = [
+    pytest.param(IN_HARBOR, id="its share"),
+    pytest.param(BY_CONTRACT, marks=pytest.mark.extended, id="all"),
+]
+
+
 @pytest.mark.slow
-def test_planted_scores_are_worth_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wanted", NATIVE)
+def test_planted_scores_are_worth_nothing(tmp_path: Path, wanted: set[str]) -> None:
     _native(tmp_path)
-    agents = [f"--bench-agent=command:{attack.script}" for attack in ATTACKS.values()]
+    agents = [f"--bench-agent=command:{ATTACKS[name].script}" for name in wanted]
     done = run(
         tmp_path, "planted.bench.yaml", "--bench-agent=oracle", *agents, "--bench-concurrency=4", timeout=1800
     )
@@ -128,13 +142,13 @@ def test_planted_scores_are_worth_nothing(tmp_path: Path) -> None:
     (honest,) = [result for result in found if result["agent"]["name"] == "oracle"]
     assert (honest["outcome"], honest["score"]) == ("passed", 1.0), done.stdout
     assert honest["agent_end"]["tampered"] == []
-    _failed([result for result in found if result is not honest], set(ATTACKS))
+    _failed([result for result in found if result is not honest], wanted)
 
 
 @pytest.mark.slow
-def test_planted_scores_are_worth_nothing_in_a_harbor_task(tmp_path: Path) -> None:
+@pytest.mark.parametrize("wanted", HARBOR)
+def test_planted_scores_are_worth_nothing_in_a_harbor_task(tmp_path: Path, wanted: set[str]) -> None:
     _harbor(tmp_path)
-    wanted = {name for name, attack in ATTACKS.items() if attack.by_contract}
     agents = [f"--bench-agent=command:{ATTACKS[name].script}" for name in wanted]
     done = run(tmp_path, "tasks", "--bench-agent=oracle", *agents, "--bench-concurrency=4", timeout=1800)
     found = results(tmp_path)

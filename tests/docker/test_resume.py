@@ -14,12 +14,10 @@ from tests.support import IMAGE, containers, junit_cases, results, run, start
 
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
-TRIALS = 60
-KILLS = 5
 TOTALS = ("trials", "passed", "failed", "error", "cancelled", "skipped", "mean_score", "reused")
 
 
-def _manifest(directory: Path) -> None:
+def _manifest(directory: Path, trials: int) -> None:
     directory.mkdir()
     scenarios = "".join(
         f"""
@@ -27,7 +25,7 @@ def _manifest(directory: Path) -> None:
     problem_statement: Write a score.
     reference: sleep 0.{number % 4}; echo {0.25 * (number % 5):g} > out.txt
     scorers: [{{name: ok, type: bash, script: cat out.txt}}]"""
-        for number in range(TRIALS)
+        for number in range(trials)
     )
     (directory / "long.bench.yaml").write_text(
         f"benchmark: long\ndefaults: {{image: '{IMAGE}', workdir: /app, network: none}}\nscenarios:{scenarios}\n"
@@ -44,20 +42,21 @@ def _record(directory: Path) -> dict[str, Any]:
     return json.loads(path.read_text())  # type: ignore[no-any-return]
 
 
-def test_sixty_trials_killed_five_times(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("trials", "times"), [(24, 3), pytest.param(60, 5, marks=pytest.mark.extended)])
+def test_a_job_that_is_killed_again_and_again(tmp_path: Path, trials: int, times: int) -> None:
     for name in ("peaceful", "killed"):
-        _manifest(tmp_path / name)
+        _manifest(tmp_path / name, trials)
     assert run(tmp_path / "peaceful", "long.bench.yaml", "--bench-concurrency", "6").returncode == 1
     directory = tmp_path / "killed"
     arguments = ["long.bench.yaml", "--bench-concurrency", "6"]
     moments = random.Random(17)
     paid: dict[str, str] = {}
     kills = 0
-    while kills < KILLS:
+    while kills < times:
         again = ["--bench-resume", "last"] if kills else []
         process = start(directory, *arguments, *again)
         # At any moment of its work, but never before there is a job, nor when nothing is left to do.
-        until = len(paid) + 1 + moments.randrange((TRIALS - len(paid)) // (KILLS - kills + 1))
+        until = len(paid) + 1 + moments.randrange((trials - len(paid)) // (times - kills + 1))
         deadline = time.monotonic() + 120
         while len(_ended(directory)) < until and process.poll() is None:
             assert time.monotonic() < deadline, "no progress"
@@ -69,15 +68,15 @@ def test_sixty_trials_killed_five_times(tmp_path: Path) -> None:
         now = _ended(directory)
         assert now.items() >= paid.items(), "a result was paid for twice, or lost"
         paid = now
-    assert len(paid) < TRIALS
+    assert len(paid) < trials
     done = run(directory, *arguments, "--bench-resume", "last")
     assert done.returncode == 1, done.stdout
     assert _ended(directory).items() >= paid.items()
-    assert len(results(directory)) == TRIALS
+    assert len(results(directory)) == trials
     mine, theirs = _record(directory), _record(tmp_path / "peaceful")
     assert {key: mine["totals"][key] for key in TOTALS} == {key: theirs["totals"][key] for key in TOTALS}
     assert mine["status"] == theirs["status"] == "completed"
-    assert len(mine["resumed_at"]) == KILLS
+    assert len(mine["resumed_at"]) == times
     (junit,) = directory.glob("reports/jobs/*/junit.xml")
     (other,) = (tmp_path / "peaceful").glob("reports/jobs/*/junit.xml")
     assert junit_cases(junit) == junit_cases(other)

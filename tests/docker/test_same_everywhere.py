@@ -66,7 +66,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory, manifest: str) -> Picture
     ("workers", "concurrency"),
     [
         ("2", "16"),
-        ("4", "4"),
+        pytest.param("4", "4", marks=pytest.mark.extended),
         pytest.param("0", "4", marks=pytest.mark.extended),
         pytest.param("2", "1", marks=pytest.mark.extended),
     ],
