@@ -107,6 +107,9 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, object, obj
 
 
 def _finish(session: pytest.Session) -> None:
+    if all(isinstance(item, TrialItem) for item in session.items):
+        # Spare the last collections of pytest and Python: there is nothing that they would close.
+        gc.freeze()
     config = session.config
     job = state_of(config).job
     if job is None:
@@ -121,9 +124,6 @@ def _finish(session: pytest.Session) -> None:
         gate.set_exit_status(job, session)
         ci.write_files(config, job)
         state_of(config).session = session
-    if all(isinstance(item, TrialItem) for item in session.items):
-        # Spare the last collections of pytest and Python: there is nothing that they would close.
-        gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter, config: pytest.Config) -> None:
