@@ -6,37 +6,48 @@ import importlib
 
 import click
 
-_COMMANDS = {
-    "run": "Run benchmarks: one call of pytest.",
-    "watch": "Watch a job while it runs.",
-    "list": "List jobs.",
-    "runs": "List runs: one benchmark and one agent in one job.",
-    "summary": "Show the results of a job.",
-    "logs": "Copy the logs of a job.",
-    "export": "Write the trials of a job as CSV or JSON lines.",
-    "cancel": "Stop a job. What has ended is kept.",
-    "resume": "Finish a job that was interrupted.",
-    "rerun": "Run the trials of a job again.",
-    "rescore": "Grade kept trials again.",
-    "recover": "Close jobs whose process died.",
-    "plan": "Show what would run. Runs nothing.",
-    "shell": "Open a shell in a kept trial.",
-    "check": "Check a benchmark.",
-    "secret": "Keep secrets for jobs on this machine.",
-    "calibrate": "Say whether scores of benchmarks mean anything.",
-    "doctor": "Look for what would keep trials from running.",
-    "gc": "Remove what dead processes left behind.",
-    "db": "Look after the history.",
-    "compare": "Compare two jobs, agents or models.",
-    "ab": "Run two agents in turns, and judge one by the other.",
-    "view-comparison": "Show a comparison again.",
-    "baseline": "Set, move, list and show what jobs are judged against.",
-    "gate": "Judge a job by a baseline and by floors.",
-    "merge": "Bring in jobs of other machines.",
-    "schema": "Print a JSON Schema.",
-    "agents": "List, show and fetch agents.",
-    "benchmarks": "List, show, fetch and check benchmarks, and bring their images.",
+_SECTIONS = {
+    "Run benchmarks": {
+        "run": "Run benchmarks with agents: one call of pytest.",
+        "plan": "Show what would run. Runs nothing.",
+        "check": "Check a benchmark: its reference must pass, doing nothing must not.",
+        "watch": "Watch a job while it runs.",
+        "cancel": "Stop a job. Finished trials are kept.",
+        "resume": "Finish a job that was interrupted.",
+        "rerun": "Run the trials of a job again.",
+        "rescore": "Grade kept trials again.",
+    },
+    "Read results": {
+        "list": "List jobs.",
+        "runs": "List runs: one benchmark and one agent in one job.",
+        "summary": "Show the results of a job.",
+        "logs": "Copy the logs of a job.",
+        "shell": "Open a shell in a kept trial.",
+        "export": "Write the trials of a job as CSV or JSON lines.",
+    },
+    "Compare and decide": {
+        "compare": "Compare two jobs, agents or models.",
+        "view-comparison": "Show a comparison again.",
+        "ab": "Run two agents in turns, and judge one by the other.",
+        "baseline": "Set, move, list and show baselines: what jobs are judged against.",
+        "gate": "Judge a job by a baseline and by floors.",
+        "calibrate": "Measure how far the scores of benchmarks can be trusted.",
+    },
+    "Set up": {
+        "doctor": "Check that this machine can run trials.",
+        "benchmarks": "List, show, fetch and check benchmarks, and pull their images.",
+        "agents": "List, show and fetch agents.",
+        "secret": "Keep secrets for jobs on this machine.",
+        "schema": "Print a JSON Schema.",
+    },
+    "Maintain": {
+        "merge": "Import jobs from other machines.",
+        "recover": "Close jobs whose process died.",
+        "gc": "Remove what dead processes left behind.",
+        "db": "Rebuild the history from the job directories.",
+    },
 }
+_COMMANDS = {name: about for commands in _SECTIONS.values() for name, about in commands.items()}
 
 
 class _Lazy(click.Group):
@@ -54,8 +65,10 @@ class _Lazy(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
+        widest = max(map(len, _COMMANDS))
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:{widest}}", about) for name, about in commands.items()])
 
 
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]}, no_args_is_help=False)

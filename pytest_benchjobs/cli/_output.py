@@ -13,11 +13,12 @@ from ..store.text import harmless, plain
 if TYPE_CHECKING:
     from pydantic import BaseModel
 _TEXT_LIMIT = 100_000
+FORMATS = ("text", "json", "yaml")
 
 output_option = click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "json", "yaml"]),
+    type=click.Choice(FORMATS),
     default="text",
     show_default=True,
     help="How to print.",

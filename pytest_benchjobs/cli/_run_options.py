@@ -62,7 +62,7 @@ class VariadicCommand(click.Command):
             title: [setting.name for setting in settings if setting.name in shown]
             for title, settings in GROUPS
         }
-        grouped["what runs"][:0] = [name for name in ("benchmark", "everything") if name in shown]
+        grouped["selection"][:0] = [name for name in ("benchmark", "everything") if name in shown]
         if len(shown) <= _FEW:
             grouped = {}
         own = shown.keys() - {name for names in grouped.values() for name in names}
@@ -107,7 +107,7 @@ def _option(setting: Setting) -> Callable[[_Command], _Command]:
 
 def _help(setting: Setting) -> str:
     text = setting.help.replace("--bench-", "--")
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
 _SETTINGS = tuple(setting for setting in SETTINGS if setting.flags and setting.name != "dir")
@@ -163,6 +163,11 @@ def run_request(options: Mapping[str, Any]) -> RunRequest:
     keys = [text.partition("=")[0].strip() for text in options["metadata"]]
     if twice := next((key for key in keys if keys.count(key) > 1), None):
         raise click.UsageError(f"--metadata: {twice} is given twice")
+    if str(options["name"]).isdigit():
+        raise click.UsageError(
+            f"-n names the job, and {options['name']} is no name; for so many trials at a time use --concurrency "
+            f"{options['name']}, for workers of xdist -- -n {options['name']}"
+        )
     env = values.get("env", {})
     settings.pop("env", None)
     settings["dir"] = _short(directory)

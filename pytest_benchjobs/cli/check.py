@@ -32,7 +32,15 @@ _MESSAGE = 300
 
 
 @click.command(cls=VariadicCommand)
-@click.argument("benchmarks", nargs=-1, required=True, metavar="PATH|BENCHMARK...")
+@click.argument("paths", nargs=-1, metavar="[PATH|BENCHMARK]...")
+@click.option(
+    "--benchmark",
+    "--benchmarks",
+    "named",
+    multiple=True,
+    metavar="NAME",
+    help="Check this benchmark, repeatable; --benchmarks takes several.",
+)
 @scenarios_option
 @click.option(
     "--attempts",
@@ -50,7 +58,8 @@ _MESSAGE = 300
 @output_option
 def check(
     *,
-    benchmarks: tuple[str, ...],
+    paths: tuple[str, ...],
+    named: tuple[str, ...],
     scenarios: tuple[str, ...],
     attempts: int,
     directory: Path | None,
@@ -62,6 +71,9 @@ def check(
     A scenario with `validation: reverse` passes untouched; one with `validation: evaluation` need only be graded the
     same each time. What follows `--` goes to pytest. Exit status 1 when anything is wrong.
     """
+    benchmarks = (*paths, *(name.strip() for text in named for name in text.split(",") if name.strip()))
+    if not benchmarks:
+        raise click.UsageError("nothing to check; name a path or a benchmark")
     document = check_all(benchmarks, scenarios, attempts, directory, rest)
     emit(document, lambda: check_lines(document), output)
     return 0 if document.ok else 1

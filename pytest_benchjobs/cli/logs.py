@@ -16,7 +16,7 @@ from ..store.copying import Copied, Staging, copy_file, copy_tree, directory_nam
 from ..store.layout import AGENT_FILES, RESULT
 from ..store.text import one_line
 from ._directory import DIRECTORY, directory_option
-from ._output import emit, say
+from ._output import FORMATS, emit, say
 
 if TYPE_CHECKING:
     from ..model.job import JobConfig
@@ -31,15 +31,16 @@ _OURS = frozenset({RESULTS, RESULT})
 
 @click.command()
 @click.argument("job", default="last")
-@click.option("-o", "--output-dir", "target", type=DIRECTORY, show_default="./logs/JOB", help="Where to.")
+@click.option("--output-dir", "target", type=DIRECTORY, show_default="./logs/JOB", help="Where to.")
 @click.option("--run", help="Only this run: its id, as `benchjobs runs` has it, or its number in the job.")
 @click.option("--scenario", help="Only this scenario, or the trial with this node id.")
 @click.option(
+    "-o",
     "--output",
-    type=click.Choice(["text", "json", "yaml"]),
-    default="text",
-    show_default=True,
-    help="How to print what was copied.",
+    "outputs",
+    multiple=True,
+    metavar="[text|json|yaml]|DIRECTORY",
+    help="How to print what was copied; anything else is the same as --output-dir.  [default: text]",
 )
 @directory_option
 @click.pass_context
@@ -49,7 +50,7 @@ def logs(
     target: Path | None,
     run: str | None,
     scenario: str | None,
-    output: str,
+    outputs: tuple[str, ...],
     directory: Path,
 ) -> None:
     """Copy the logs, scores and artifacts of JOB: an id, the beginning of one, a name, or last.
@@ -57,6 +58,11 @@ def logs(
     A directory for each trial, DIR/AGENT_MODEL/SCENARIO, with results.json and what the trial left. Several attempts
     end in -1, -2, ... Exit status 1: something could not be copied.
     """
+    output = next((text for text in reversed(outputs) if text in FORMATS), "text")
+    places = [DIRECTORY.convert(text, None, ctx) for text in outputs if text not in FORMATS]
+    if len(places) + (target is not None) > 1:
+        raise click.UsageError("only one directory can be copied to")
+    target = target or next(iter(places), None)
     from ..report.documents.jobs import LogsDocument
     from ..store.reader import HistoryReader
     from ..store.results import find_job
@@ -72,11 +78,11 @@ def logs(
         click.echo(f"job {job_id} has no trials yet", err=True)
     elif output == "text":
         say(f"Copying logs of {counted(len(chosen), 'trial')} to {target}", err=True)
-    places = _places(rows, record.config)
+    within = _places(rows, record.config)
     signs = marks()
     copied = []
     for row in chosen:
-        one, left_out = _copy(directory, row, target, places[row.node_id])
+        one, left_out = _copy(directory, row, target, within[row.node_id])
         copied.append(one)
         if output == "text":
             for line in _lines(one, row, signs):

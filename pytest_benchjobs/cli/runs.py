@@ -34,18 +34,20 @@ _SORT_ALIASES = {
 
 
 @click.command()
+@click.argument("of", default=None, required=False, metavar="[JOB]")
 @click.option(
     "--sort", default="agent", show_default=True, metavar="COLUMN", help="By agent, score, cost, ..."
 )
 @click.option("--desc", is_flag=True, help="The greatest first.")
 @click.option("--limit", type=click.IntRange(min=1), default=200, show_default=True, help="At most so many.")
-@click.option("--job", help="Runs of this job: an id, the beginning of one, a name, or last.")
+@click.option("--job", help="The same as JOB.")
 @click.option("--benchmark", help="Runs of this benchmark.")
 @click.option("--agent", help="Runs of this agent, as it is listed.")
 @click.option("--status", multiple=True, metavar="A,B", help="Runs with one of these statuses.")
 @directory_option
 @output_option
 def runs(
+    of: str | None,
     sort: str,
     desc: bool,
     limit: int,
@@ -56,7 +58,13 @@ def runs(
     directory: Path,
     output: str,
 ) -> None:
-    """List runs: one benchmark and one agent in one job."""
+    """List runs: one benchmark and one agent in one job.
+
+    Of every job, or of JOB: an id, the beginning of one, a name, or last.
+    """
+    if of is not None and job is not None:
+        raise click.UsageError("JOB and --job cannot both be given")
+    job = of or job
     from ..report.documents.jobs import RunItem, RunsDocument
 
     column, statuses = _sort_column(sort), parse_statuses(status)

@@ -48,6 +48,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     options.add(parser)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Show the help for all our options, if that is what was asked for."""
+    return 0 if options.show_help(config) else None
+
+
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Register the hooks for conftest.py files and other plugins."""
     pluginmanager.add_hookspecs(hookspecs)

@@ -6,41 +6,66 @@ Part of every pytest run of everyone who installed the package, so it imports ne
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Any
 
 import pytest
 
 from ..settings.setting import Setting
-from ..settings.table import BY_NAME, BY_OPTION, EVERY, GROUPS, SETTINGS
+from ..settings.table import BY_NAME, BY_OPTION, EVERY, SETTINGS
 
 _ALONE = "benchmarks to run when --bench is not given"
+ALL_HELP = "--bench-help"
+_HELP = "bench_help"
+INI_ALONE: dict[str, tuple[str, Any, Any]] = {
+    "bench_benchmarks": ("lines `NAME[@VERSION] = PATH`: benchmarks --bench knows", "linelist", []),
+    "bench_paths": ("directories --bench looks for manifests in", "linelist", ["benchmarks"]),
+    "bench_high_scores_file": ("the best that is known of benchmarks, for `benchjobs compare`", None, None),
+}
+"""Ini keys without an option: meaning, type and default."""
 
 
 def add(parser: pytest.Parser) -> None:
-    """Register every option, and the ini key of the same name."""
-    for number, (title, settings) in enumerate(GROUPS):
-        group = parser.getgroup(f"benchjobs-{number}", f"agent benchmarks: {title}")
-        for setting in settings:
-            if setting.on_line:
-                group.addoption(setting.flag, dest=setting.option, **_how(setting))
-            if setting.has_ini:
-                default: list[str] | None = [] if setting.many else None
-                about = f"as {setting.flag}" if setting.option != "bench" else _ALONE
-                parser.addini(setting.option, about, type=setting.written.ini, default=default)
-    parser.addini(
-        "bench_benchmarks",
-        "lines `NAME[@VERSION] = PATH`: benchmarks --bench knows",
-        type="linelist",
-        default=[],
+    """Register every option, and the ini key of the same name. `--help` shows the usual options alone."""
+    group = parser.getgroup(
+        "benchjobs", "agent benchmarks (these are the usual options; all are in --bench-help)"
     )
-    parser.addini(
-        "bench_paths", "directories --bench looks for manifests in", type="linelist", default=["benchmarks"]
+    group.addoption(
+        ALL_HELP, dest=_HELP, action="store_true", help="show all options for benchmarks, and exit"
     )
-    parser.addini("bench_high_scores_file", "the best that is known of benchmarks, for `benchjobs compare`")
+    for setting in SETTINGS:
+        if setting.on_line:
+            hidden = {} if setting.usual else {"help": argparse.SUPPRESS}
+            group.addoption(setting.flag, dest=setting.option, **{**how(setting), **hidden})
+        if setting.has_ini:
+            default: list[str] | None = [] if setting.many else None
+            about = f"as {setting.flag}" if setting.option != "bench" else _ALONE
+            parser.addini(setting.option, about, type=setting.written.ini, default=default)
+    for name, (about, kind, value) in INI_ALONE.items():
+        parser.addini(name, about, type=kind, default=value)
 
 
-def _how(setting: Setting) -> dict[str, Any]:
-    """Return the keyword arguments of `addoption`."""
+def show_help(config: pytest.Config) -> bool:
+    """Print the help for all options, if that was asked for; and keep that of pytest short.
+
+    Returns whether it printed anything: then there is nothing else to do.
+    """
+    if config.getoption(_HELP):
+        from .help import lines
+
+        sys.stdout.write("".join(f"{line}\n" for line in lines()))
+        return True
+    # Seventy keys of ours would bury those of pytest. Where pytest keeps them elsewhere, they are all shown.
+    keys = getattr(getattr(config, "_parser", None), "_inidict", None)
+    if getattr(config.option, "help", False) and isinstance(keys, dict):
+        usual = {setting.option for setting in SETTINGS if setting.usual} | {*INI_ALONE}
+        for key in {setting.option for setting in SETTINGS} - usual:
+            keys.pop(key, None)
+    return False
+
+
+def how(setting: Setting) -> dict[str, Any]:
+    """Return the keyword arguments of argparse's `add_argument`."""
     if setting.hidden:
         return {"help": argparse.SUPPRESS}
     if setting.kind == "flag":

@@ -69,6 +69,8 @@ class Setting:
     """Meant of one call, so it has no ini key."""
     forgotten: bool = False
     """It told what to do that time, so a job that is resumed or repeated does not have it again."""
+    usual: bool = False
+    """One of the twenty that most people need: `pytest --help` has it, `pytest --bench-help` has all."""
     hidden: bool = False
     """For the `benchjobs` commands alone."""
     key: str = ""

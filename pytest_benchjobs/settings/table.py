@@ -25,26 +25,27 @@ _Later = functools.partial(_Gate, afterwards=True)
 
 # A table is read as a table.
 # fmt: off
-_WHAT_RUNS = (
+_SELECTION = (
     Setting("benchmarks", "texts", "NAME[@VERSION]|PATH",
         "run this benchmark, repeatable; alone: every registered one",
-        option="bench", aliases=("benchmark",), on_console=False, apart=True),
+        option="bench", aliases=("benchmark",), on_console=False, apart=True, usual=True),
     Setting("profile", "texts", "NAME|PATH", "settings by name, of pyproject.toml or benchjobs-profiles/; repeatable",
-        in_files=False, console=("--model-profile",), apart=True),
+        in_files=False, console=("--model-profile",), apart=True, usual=True),
     Setting("job_file", "text", "PATH", "settings of this job: TOML, YAML or JSON",
         in_files=False, console=("-f",), apart=True),
     Setting("extra", "extra", "JSON|=@FILE", "an object of options and parameters, also per_benchmark; repeatable",
         apart=True),
     Setting("per_benchmark", "benchmarks", on_line=False, apart=True),
     Setting("scenarios", "scenarios", "ID", "only these scenarios; patterns and commas allowed, repeatable",
-        option="bench_scenario", aliases=("scenario",), console=("--scenarios",)),
+        option="bench_scenario", aliases=("scenario",), console=("--scenarios",), usual=True),
     Setting("filters", "pairs", "KEY=VALUE", "only scenarios whose metadata say so, repeatable",
         option="bench_filter", key="filter", aliases=("filters",)),
     Setting("sample", "sample", "10%|N",
         "only so many scenarios of each benchmark, drawn alike from each group of tags",
-        per_benchmark=True),
+        per_benchmark=True, usual=True),
     Setting("max_examples", "most", "N", "only the first N scenarios of each benchmark",
-        aliases=("max_tasks", "max_instances", "max_questions", "max_scenarios", "limit"), per_benchmark=True),
+        aliases=("max_tasks", "max_instances", "max_questions", "max_scenarios", "limit"), per_benchmark=True,
+        usual=True),
     Setting("seed", "whole", "N", "of --bench-sample (default: 0)", per_benchmark=True),
     Setting("shard", "shard", "I/N", "only part I of N of all scenarios"),
     Setting("from", "text", "JOB[:STATE,...]",
@@ -54,7 +55,7 @@ _WHAT_RUNS = (
 _AGENTS = (
     Setting("agents", "agents", "AGENT[:MODEL]",
         "agent under test, repeatable; also oracle (default), nop and command:SHELL",
-        option="bench_agent", aliases=("agent",), signed="agent"),
+        option="bench_agent", aliases=("agent",), signed="agent", usual=True),
     Setting("provider", "text", "NAME", "who serves the models of agents that name no provider",
         per_benchmark=True, signed="agent"),
     Setting("model", "text", "MODEL", "model of agents that name none",
@@ -66,25 +67,26 @@ _AGENTS = (
     Setting("params", "values", "KEY=VALUE", "a parameter for agents and scorers, repeatable",
         option="bench_param", in_files=False, signed="parameters"),
     Setting("env", "variables", "KEY=VALUE", "a variable for agents, repeatable",
-        aliases=("env_vars",), console=("--env-vars",), signed="parameters", variable="BENCHJOBS_ENV"),
+        aliases=("env_vars",), console=("--env-vars",), signed="parameters", variable="BENCHJOBS_ENV", usual=True),
     Setting("secrets", "secrets", "VARIABLE=NAME",
         "a variable for agents whose value is that of NAME here; redacted wherever it would be written",
-        option="bench_secret", aliases=("secret",), console=("--secrets",), signed="parameters"),
+        option="bench_secret", aliases=("secret",), console=("--secrets",), signed="parameters", usual=True),
     Setting("env_file", "texts", "FILE",
         "KEY=VALUE lines: variables of this machine for ${VAR}, secrets and model keys, below real ones; repeatable",
         in_files=False, apart=True),
 )
-_ATTEMPTS = (
+_RUNNING = (
     Setting("attempts", "whole", "K", "independent attempts of each scenario and agent (default: 1)",
-        aliases=("n_attempts",), console=("--n-attempts",), per_benchmark=True),
+        aliases=("n_attempts",), console=("--n-attempts",), per_benchmark=True, usual=True),
     Setting("attempt_policy", "policy", "each|any|all|rate:X",
         "what several attempts decide: a test each (default), or one together"),
     Setting("concurrency", "whole", "N",
         "trials at a time in the whole job, shared among xdist workers (default: 10)",
-        aliases=("n_concurrent_trials", "n_concurrent"), console=("--n-concurrent-trials",), resumable=True),
+        aliases=("n_concurrent_trials", "n_concurrent"), console=("--n-concurrent-trials",), resumable=True,
+        usual=True),
     Setting("agent_timeout", "number", "SECONDS", "time for an agent (default: the scenario's own, else 7200)",
         aliases=("timeout", "timeout_seconds"), console=("--timeout",), per_benchmark=True, signed="limits",
-        resumable=True),
+        resumable=True, usual=True),
     Setting("scorer_timeout", "number", "SECONDS", "time for a scorer (default: its own, else 1800)",
         per_benchmark=True, signed="limits", resumable=True),
     Setting("silent_timeout", "number", "SECONDS", "stop an agent that prints nothing for so long",
@@ -98,7 +100,7 @@ _ATTEMPTS = (
 )
 MODELS = (
     Setting("max_cost", "number", "USD", "what the whole job may spend on models; then it stops, and can be resumed",
-        resumable=True),
+        resumable=True, usual=True),
     Setting("max_tokens", "whole", "N", "tokens the whole job may use", resumable=True),
     Setting("max_calls", "whole", "N", "calls of models the whole job may make", resumable=True),
     Setting("trial_max_cost", "number", "USD", "what each trial may spend on models",
@@ -128,7 +130,7 @@ MODELS = (
 )
 _GRADING = (
     Setting("threshold", "number", "X", "score that passes a trial (default: 1.0; a scenario may set its own)",
-        per_benchmark=True, signed="limits"),
+        per_benchmark=True, signed="limits", usual=True),
     Setting("grading", "choice", "strict|contract",
         "what of an agent's processes lives on while graded: nothing, or its daemons (default: the scenario's own)",
         signed="environment"),
@@ -139,17 +141,18 @@ _GRADING = (
 )
 _GATES = (
     _Later("baseline", "text", "SPEC",
-        "what to judge the job by: NAME, job:ID, last, branch:NAME[~M], file:PATH or none"),
+        "what to judge the job by: NAME, job:ID, last, branch:NAME[~M], file:PATH or none", usual=True),
     _Later("require_baseline", "flag", "",
         "every agent and benchmark has to be in the baseline, whatever first_run says"),
     _Later("first_run", "flag", "",
         "the baseline need not be there yet; what it has nothing of has the verdict `no baseline`"),
     _Later("fail_on_regression", "rules", "EXPR",
-        "METRIC[SCOPE][:AMOUNT][@LEVEL] that may not get worse, as mean:5pp; repeatable (default: mean:any)"),
+        "METRIC[SCOPE][:AMOUNT][@LEVEL] that may not get worse, as mean:5pp; repeatable (default: mean:any)",
+        usual=True),
     _Later("allow_missing", "absences", "[KEY=]PATTERN",
         "scenarios, agents or benchmarks of the baseline that the job need not have, as scenario=old-*; repeatable"),
     _Later("min_score", "floors", "[NAME=]X",
-        "least mean score of each benchmark and agent, or of the one called NAME; repeatable"),
+        "least mean score of each benchmark and agent, or of the one called NAME; repeatable", usual=True),
     _Later("min_pass_rate", "floors", "[NAME=]X", "least share of attempts that pass, likewise"),
     _Later("max_error_rate", "floors", "[NAME=]X",
         "share of attempts that may end in an error before a gate is invalid (default: 0.05)"),
@@ -168,7 +171,7 @@ _GATES = (
 )
 _REUSE = (
     Setting("reuse", "flag", "", "take over results of earlier jobs that nothing has changed since",
-        console=("--reuse/--no-reuse",)),
+        console=("--reuse/--no-reuse",), usual=True),
     Setting("force", "flag", "", "run everything, whatever the ini file says of reuse",
         once=True, in_files=False, apart=True),
     Setting("rerun_failed", "flag", "", "as --bench-reuse, but run again what failed",
@@ -181,7 +184,7 @@ _REUSE = (
         once=True, forgotten=True, in_files=False, on_console=False, apart=True),
 )
 _SANDBOXES = (
-    Setting("sandbox", "text", "NAME", "where trials run: docker (default), local"),
+    Setting("sandbox", "text", "NAME", "where trials run: docker (default), local", usual=True),
     Setting("no_docker", "flag", "",
         "as --bench-sandbox local: run on the programs of this machine, and skip what needs an image",
         in_files=False, apart=True),
@@ -192,15 +195,16 @@ _SANDBOXES = (
         "room for the images that the job pulls or builds, as 100G: those that are not needed make way",
         resumable=True),
     Setting("keep", "choice", "never|failed|always", "file systems of trials to keep (default: never)",
-        resumable=True),
+        resumable=True, usual=True),
     Setting("show_incompatible", "flag", "", "list what the matrix excludes, and agents lack",
         in_files=False, console=("--show-incompatible/--skip-incompatible",)),
     Setting("strict_capabilities", "flag", "",
         "an agent that lacks what a scenario requires is an error, instead of skipped",
         per_benchmark=True),
 )
-_RESULTS = (
-    Setting("dir", "text", "DIR", "where results go (default: reports/ under rootdir)", in_files=False, apart=True),
+_OUTPUT = (
+    Setting("dir", "text", "DIR", "where results go (default: reports/ under rootdir)",
+        in_files=False, apart=True, usual=True),
     Setting("name", "job name", "NAME", "a name for this job",
         option="bench_job_name", aliases=("job_name",), console=("-n",)),
     Setting("metadata", "table", "KEY=VALUE", "a note kept with the job, repeatable",
@@ -219,15 +223,15 @@ _OF_COMMANDS = (
 """Options that the `benchjobs` commands give to pytest."""
 # fmt: on
 GROUPS: tuple[tuple[str, tuple[Setting, ...]], ...] = (
-    ("what runs", _WHAT_RUNS),
+    ("selection", _SELECTION),
     ("agents", _AGENTS),
-    ("attempts, concurrency and time", _ATTEMPTS),
-    ("models", MODELS),
+    ("running", _RUNNING),
+    ("models and budgets", MODELS),
     ("grading", _GRADING),
-    ("gates", _GATES),
+    ("gate", _GATES),
     ("reuse", _REUSE),
     ("sandboxes", _SANDBOXES),
-    ("results", _RESULTS),
+    ("output", _OUTPUT),
     ("for the benchjobs commands", _OF_COMMANDS),
 )
 """Title, as people see it, and the settings below it."""

@@ -169,8 +169,10 @@ def test_a_task_that_cannot_be_run_is_told_beside_the_others(bench: Bench) -> No
 
 def test_only_some_scenarios_are_checked(bench: Bench) -> None:
     _manifest(bench, ("sound", "given-away"))
-    done = check(bench, "seven", "--scenario", "sound", "-o", "json")
-    assert done.returncode == 0
+    done = check(bench, "--benchmarks", "seven", "--scenario", "sound", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    none = check(bench, "--scenario", "sound")
+    assert (none.returncode, "name a path or a benchmark" in none.stderr) == (2, True)
     assert [found["scenario"] for found in checked(done)["scenarios"]] == ["sound"]
 
 
@@ -189,7 +191,7 @@ def test_settings_of_the_project_do_not_spoil_it(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "Missing argument 'PATH|BENCHMARK...'"),
+        ((), "nothing to check; name a path or a benchmark"),
         (("nope",), "there is no benchmark 'nope'"),
         (("seven", "--scenario", "nope"), "nope"),
         (("seven", "--attempts", "0"), "--attempts"),

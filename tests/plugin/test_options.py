@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
+
+from pytest_benchjobs.settings.table import SETTINGS
 
 from .conftest import Bench
 
@@ -695,3 +698,20 @@ def test_a_name_that_is_empty_allows_nothing(bench: Bench) -> None:
     assert (
         refused(bench, "--bench-allow-model", "a,,b") == "--bench-allow-model: a name is empty; leave it out"
     )
+
+
+def test_help_has_the_usual_options_and_bench_help_has_all(bench: Bench) -> None:
+    bench.write("pytest.ini", "[pytest]\nbench_replay_exact = false\nbench_attempts = 1\n")
+    short = bench.run("--help", "--strict-config").stdout.str()
+    options = re.findall(r"^  (--bench[a-z-]*)", short, re.MULTILINE)
+    assert len(options) == 21
+    assert {"--bench", "--bench-agent", "--bench-baseline", "--bench-help"} <= set(options)
+    keys = set(re.findall(r"^  (bench\w*) ?\(", short, re.MULTILINE))
+    assert {"bench_attempts", "bench_paths"} <= keys
+    assert "bench_replay_exact" not in keys
+    every = bench.run("--bench-help").stdout.str()
+    named = set(re.findall(r"^  (--bench[a-z-]*)", every, re.MULTILINE))
+    assert named == {setting.flag for setting in SETTINGS if setting.on_line and not setting.hidden}
+    groups = set(re.findall(r"^([a-z ]+):$", every, re.MULTILINE))
+    assert groups >= {"selection", "agents", "running", "models and budgets", "gate", "reuse", "output"}
+    assert all(setting.option in every for setting in SETTINGS if setting.has_ini)

@@ -38,7 +38,7 @@ def run(*arguments: object) -> int:
 
 def test_help_names_every_command_and_each_has_help_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("--help") == 0
-    listed = capsys.readouterr().out.partition("Commands:")[2]
+    listed = capsys.readouterr().out.partition("Run benchmarks:")[2]
     commands = benchjobs.list_commands(click.Context(benchjobs))
     assert [line.split()[0] for line in listed.splitlines() if re.match(r"  \S", line)] == commands
     for name in commands:
@@ -50,7 +50,7 @@ def test_help_and_the_page_of_commands_name_every_command_there_is(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run("--help") == 0
-    shown = capsys.readouterr().out.partition("Commands:")[2]
+    shown = capsys.readouterr().out.partition("Run benchmarks:")[2]
     listed = {
         line.split()[0]: line.split(None, 1)[1] for line in shown.splitlines() if re.match(r"  \S", line)
     }

@@ -87,12 +87,26 @@ def test_attempts_end_in_their_number(capsys: pytest.CaptureFixture[str], tmp_pa
     assert capsys.readouterr().out.splitlines()[:2] == ["  ✓ oracle / count 1", "  ✓ oracle / count 3"]
 
 
+def test_a_directory_has_an_option_of_its_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, out: Path
+) -> None:
+    make_job(tmp_path, JOB, {"oracle": {"count": "P"}})
+    arguments = ["logs", "last", "--output-dir", out, "--dir", tmp_path]
+    assert run(*arguments, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["directory"] == str(out)
+    assert (out / "oracle" / "count" / "agent.log").exists()
+    assert run(*arguments, "-o", tmp_path / "other") == 2
+    assert "only one directory" in capsys.readouterr().err
+    assert run("logs", "last", "-o", out / "oracle" / "count" / "agent.log", "--dir", tmp_path) == 2
+    assert "is a file" in capsys.readouterr().err
+
+
 def test_namesakes_get_places_of_their_own(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, out: Path
 ) -> None:
     trials = [ended("P"), ended("F", file="b.bench.yaml"), ended("P", "Count"), ended("P", "count-1")]
     make_job(tmp_path, JOB, trials)
-    document = documents(capsys, "logs", "logs", "last", "-o", out, "--dir", tmp_path, option="--output")
+    document = documents(capsys, "logs", "logs", "last", "-o", out, "--dir", tmp_path)
     places = [found["directory"] for found in document["trials"]]
     assert len({place.casefold() for place in places}) == 4
     for found in document["trials"]:

@@ -337,11 +337,14 @@ def test_runs_are_sorted_and_chosen(capsys: pytest.CaptureFixture[str], jobs: Pa
         (["--sort", "mean_score", "--limit", "2"], [f"{SECOND}.2", f"{FIRST}.1"]),
         (["--job", SECOND[:12]], [f"{SECOND}.2", f"{SECOND}.1"]),
         (["--job", "nightly"], [f"{THIRD}.1"]),
+        (["nightly"], [f"{THIRD}.1"]),
         (["--agent", CODEX], [f"{SECOND}.2"]),
         (["--benchmark", "texts", "--status", "completed"], [f"{FIRST}.1"]),
     ]:
         assert run("runs", "--dir", jobs, *arguments) == 0
         assert ids(capsys) == expected, arguments
+    assert run("runs", "--dir", jobs, "nightly", "--job", "last") == 2
+    assert "cannot both be given" in capsys.readouterr().err
 
 
 def test_a_page_that_is_not_all_says_so_on_stderr(capsys: pytest.CaptureFixture[str], jobs: Path) -> None:

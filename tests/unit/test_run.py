@@ -265,6 +265,7 @@ def test_whatever_is_typed_is_quoted_so_that_a_shell_gives_it_back(words: list[s
         (["--all", "--sample", "most"], "--sample: 'most' is no sample; write a share such as 10%, or a number of scenarios"),
         (["--profile", "gone"], "there is no profile 'gone'; *"),
         (["-f", "gone.yaml"], "*gone.yaml: cannot be read: No such file or directory"),
+        (["--all", "-n", "4"], "-n names the job, and 4 is no name; for so many trials at a time use --concurrency 4, for workers of xdist -- -n 4"),
         (["--all", "--model", " "], "--model: it is empty; give a value, or leave it out"),
     ],
     ids=lambda value: " ".join(value)[-40:] if isinstance(value, list) else "",
