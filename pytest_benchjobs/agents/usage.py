@@ -42,7 +42,7 @@ def said_usage(content: bytes) -> Usage:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise ValueError(one_line(f"{where}: {in_words(first, first['loc'])}".lstrip(": "), 200)) from None
+        raise ValueError(one_line(f"{where}: {in_words(first)}".lstrip(": "), 200)) from None
     if usage.source is not None:
         raise ValueError("source: unknown key")
     figures = {name: value for name in FIGURES if (value := getattr(usage, name)) is not None}

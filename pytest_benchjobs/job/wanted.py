@@ -227,7 +227,7 @@ def _configuration(
 
         first = error.errors(include_url=False)[0]
         place = first["loc"]
-        raise InputError(f"{merged.origin(str(place[0]))}: {in_words(first, place)}") from None
+        raise InputError(f"{merged.origin(str(place[0]))}: {in_words(first)}") from None
 
 
 def _job_named(said: Said, name: str) -> str | None:

@@ -35,11 +35,23 @@ class InputError(BenchError):
     `str()` gives one clear message: ``file:line: what is wrong. what to do``.
     """
 
-    def __init__(self, message: str, *, path: Path | str | None = None, line: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        path: Path | str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        width: int = 1,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.path = path
         self.line = line
+        self.column = column
+        """The first character that is wrong, counted from 1."""
+        self.width = width
+        """How many are."""
 
     def __str__(self) -> str:
         if self.path is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,14 @@ from ..store.text import clean, harmless
 if TYPE_CHECKING:
     import pytest
 
+_WIDTH = 110
+"""Characters of a line that are shown."""
+_BEFORE = 70
+"""At most so many of them before what is wrong."""
+
 
 def in_words(config: pytest.Config, error: InputError) -> str:
-    """Every mistake in a line, with file and line number."""
+    """Every mistake in a line, with file and line number, and the part of the file that is wrong below it."""
     errors = error.errors if isinstance(error, InputErrors) else [error]
     lines = []
     for each in errors:
@@ -23,7 +29,25 @@ def in_words(config: pytest.Config, error: InputError) -> str:
             continue
         where = shown(config, Path(each.path))
         lines.append(f"{where}:{each.line}: {each.message}" if each.line else f"{where}: {each.message}")
+        lines += _excerpt(each)
     return harmless(clean("\n".join(lines)))
+
+
+def _excerpt(error: InputError) -> list[str]:
+    """Return the line of a mistake with a mark below what is wrong."""
+    if error.path is None or error.line is None or error.column is None:
+        return []
+    try:
+        with Path(error.path).open(encoding="utf-8-sig", errors="replace") as file:
+            text = next(itertools.islice(file, error.line - 1, None), "").rstrip("\r\n")
+    except OSError:
+        return []
+    start = max(0, error.column - 1 - _BEFORE)
+    part = "".join(char if char.isprintable() else " " for char in text[start : start + _WIDTH])
+    at = error.column - 1 - start
+    marks = "^" * max(1, min(error.width, len(part) - at))
+    gutter = f"{error.line:5} | "
+    return [f"{gutter}{part}", f"{' ' * 5} | {' ' * at}{marks} column {error.column}"]
 
 
 def shown(config: pytest.Config, path: Path) -> str:

@@ -196,7 +196,7 @@ def read_marker(keywords: Mapping[str, object], today: datetime.date, place: str
         found = WrittenReason.model_validate(dict(keywords))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        raise InputError(f"{first['loc'][0]}: {in_words(first, first['loc'])}") from None
+        raise InputError(f"{first['loc'][0]}: {in_words(first)}") from None
     if (problem := what_is_wrong(found, today)) is not None:
         raise InputError(f"{problem[0]}: {problem[1]}")
     return as_known(found, place)

@@ -168,5 +168,4 @@ def validated(setting: Setting, value: Any) -> Any:
             raise ValueError(
                 f"{problem['input']!r} is not a name for a variable (letters, digits and '_')"
             ) from None
-        place = tuple(part for part in problem["loc"] if part != "[key]")
-        raise ValueError(in_words(problem, place)) from None
+        raise ValueError(in_words(problem)) from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from ..model.scenario import (
@@ -20,7 +20,7 @@ from ..model.scenario import (
     Scenario,
     ScorerSpec,
 )
-from .complaints import misspelt
+from .complaints import MISSING
 from .documents import read_text
 from .plain import Place
 from .written import (
@@ -41,23 +41,22 @@ _ENVIRONMENT = tuple(WrittenEnvironment.model_fields)
 _Fault = tuple[Place, str]
 
 
-def find_faults(written: WrittenScenario, directory: Path, given: Collection[str]) -> Iterator[_Fault]:
-    """Faults of a scenario whose keys are valid one by one. `given` are its keys, for hints."""
+def find_faults(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
+    """Faults of a scenario whose keys are valid one by one."""
     if written.problem_statement is not None and written.problem_file is not None:
         yield ("problem_file",), "give problem_statement or problem_file, not both"
     elif written.problem_statement is None and written.problem_file is None:
-        yield (), f"problem_statement: is required but missing.{misspelt('problem_statement', given)}"
+        yield ("problem_statement",), MISSING
     elif written.problem_statement is not None and not written.problem_statement.strip():
         yield ("problem_statement",), "is empty"
     if written.image is None and written.dockerfile is None:
-        hint = misspelt("image", given) or misspelt("dockerfile", given)
-        yield (), f"has neither image nor dockerfile; give one, here or in defaults.{hint}"
+        yield (), "has neither image nor dockerfile; give one, here or in defaults"
     if written.dockerfile is None and written.context is not None:
         yield ("context",), "has no use without dockerfile"
     if written.keep_processes and written.grading is Grading.STRICT:
         yield ("keep_processes",), "contradicts grading: strict; give one of them"
     yield from _faults_of_networks(written)
-    yield from _faults_of_scorers(written, given)
+    yield from _faults_of_scorers(written)
     yield from _faults_of_fresh_container(written)
     yield from _faults_of_feedback(written)
     yield from _faults_of_reference(written.reference)
@@ -79,17 +78,19 @@ def _faults_of_networks(written: WrittenScenario) -> Iterator[_Fault]:
         yield ("allowed_hosts",), "has no effect without network: allowlist"
 
 
-def _faults_of_scorers(written: WrittenScenario, given: Collection[str]) -> Iterator[_Fault]:
+def _faults_of_scorers(written: WrittenScenario) -> Iterator[_Fault]:
     if not written.scorers:
         if "scorers" in written.model_fields_set:
             yield ("scorers",), "is empty; a scenario needs at least one scorer"
         else:
-            yield (), f"scorers: is required but missing.{misspelt('scorers', given)}"
+            yield ("scorers",), MISSING
     names: dict[str, int] = {}
     for index, scorer in enumerate(written.scorers):
         place = ("scorers", index)
-        if names.setdefault(scorer.name, index) != index:
-            yield (*place, "name"), f"{scorer.name!r} is the name of another scorer of this scenario"
+        if scorer.name is None and len(written.scorers) > 1:
+            yield (*place, "name"), "is required but missing where there is more than one scorer"
+        elif names.setdefault(scorer.label, index) != index:
+            yield (*place, "name"), f"{scorer.label!r} is the name of another scorer of this scenario"
         needed = SCORER_NEEDS.get(scorer.type)
         if needed is not None and getattr(scorer, needed) is None:
             yield place, f"{needed}: is required but missing for a scorer of type {scorer.type!r}"
@@ -125,7 +126,7 @@ def _faults_of_feedback(written: WrittenScenario) -> Iterator[_Fault]:
             ("feedback",),
             "needs a fresh_container: where the agent works, it would find what scorers put in",
         )
-    names = [scorer.name for scorer in written.scorers]
+    names = [scorer.label for scorer in written.scorers]
     if feedback.scorer is not None and feedback.scorer not in names:
         yield ("feedback", "scorer"), f"no scorer {feedback.scorer!r}; there are: {', '.join(names)}"
     for pattern, text in feedback.replace.items():
@@ -258,7 +259,7 @@ def _feedback(written: WrittenFeedback) -> Feedback:
 
 def _scorer(written: WrittenScorer, directory: Path) -> ScorerSpec:
     path = {} if written.path is None else {"path": directory / written.path}
-    return ScorerSpec.model_validate(written.model_dump(exclude_none=True) | path)
+    return ScorerSpec.model_validate(written.model_dump(exclude_none=True) | {"name": written.label} | path)
 
 
 def _environment(written: WrittenScenario, directory: Path) -> Environment:

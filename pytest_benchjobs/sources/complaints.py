@@ -24,6 +24,7 @@ from .protocol import SourceWarning
 
 MAX_SHOWN = 50
 """Mistakes of one file that are listed; the rest are counted."""
+MISSING = "is required but missing"
 
 
 class Written(BaseModel):
@@ -76,8 +77,12 @@ _M = TypeVar("_M", bound=BaseModel)
 
 def did_you_mean(name: str, choices: Iterable[str]) -> str:
     """` did you mean 'workdir'?`, or nothing when no choice is like `name`."""
-    near = difflib.get_close_matches(name[:200], sorted(choices), n=1, cutoff=0.6)
-    return f" did you mean {near[0]!r}?" if near else ""
+    near = _nearest(name, choices)
+    return "" if near is None else f" did you mean {near!r}?"
+
+
+def _nearest(name: str, choices: Iterable[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(name[:200], sorted(choices), n=1, cutoff=0.6)), None)
 
 
 class Complaints:
@@ -90,21 +95,37 @@ class Complaints:
         }
         # Unreadable lines have a placeholder for a value. Its problems are not reported again.
         self._unreadable = {error.line for error in document.errors} - {None}
+        self._misspelt: set[Place] = set()
+        """Places that are missing under their names, because the key was told to be unknown."""
         self.warnings: list[SourceWarning] = []
 
-    def wrong(self, place: Place, message: str) -> None:
-        """Note a mistake."""
+    def wrong(self, place: Place, message: str, *, at_key: bool = False) -> None:
+        """Note a mistake in a value, or in its key. What is there under a misspelt key is not missing as well."""
+        if message == MISSING and place in self._misspelt:
+            return
         line = self._document.line(place)
         if line in self._unreadable:
             return
         text = f"{dotted(place)}: {message}" if place else message
-        self._errors.setdefault((line, text), InputError(text, path=self._document.path, line=line))
+        if (line, text) in self._errors:
+            return
+        error = InputError(text, path=self._document.path, line=line)
+        if line is not None and len(self._errors) < MAX_SHOWN:
+            span = self._document.span(place, line, at_key=at_key)
+            if span is not None:
+                error.column, error.width = span.column, span.width
+        self._errors[(line, text)] = error
 
     def odd(self, place: Place, message: str) -> None:
         """Note something that is no mistake."""
         line = self._document.line(place)
         text = f"{dotted(place)}: {message}" if place else message
         self.warnings.append(SourceWarning(text, self._document.path, line))
+
+    @property
+    def any(self) -> bool:
+        """Return whether there is a mistake."""
+        return bool(self._errors)
 
     def raise_errors(self) -> None:
         """Raise what was found, if anything was.
@@ -124,21 +145,42 @@ class Complaints:
         """Note as mistakes the keys that `model` does not know; `otherwise` is the hint where none is like one."""
         for key in data if isinstance(data, dict) else ():
             if key not in model.model_fields:
-                hint = did_you_mean(key, model.model_fields) or otherwise
-                self.wrong((*place, key), f"unknown key;{hint}".rstrip(";"))
+                self._unknown(key, model.model_fields, place, otherwise)
 
-    def unknown_keys(self, model: type[BaseModel], data: object, place: Place = ()) -> None:
-        """Note keys `model` does not know, here and in the tables within."""
+    def _unknown(self, key: str, known: Iterable[str], place: Place, otherwise: str = "") -> None:
+        near = _nearest(key, known)
+        hint = otherwise if near is None else f" did you mean {near!r}?"
+        self.wrong((*place, key), f"unknown key;{hint}".rstrip(";"), at_key=True)
+        if near is not None:
+            self._misspelt.add((*place, near))
+
+    def unknown_keys(
+        self,
+        model: type[BaseModel],
+        data: object,
+        place: Place = (),
+        *,
+        others: Iterable[str] = (),
+        ignored: bool = False,
+    ) -> None:
+        """Note keys `model` does not know, here and in the tables within: as mistakes, or as ignored.
+
+        `others` are keys that belong there as well.
+        """
         if not isinstance(data, dict):
             return
         known, tables = _shape(model)
+        known |= {*others}
         for key in [key for key in data if key not in known]:
-            self.odd((*place, key), f"unknown key, ignored.{did_you_mean(key, known)}")
+            if ignored:
+                self.odd((*place, key), f"unknown key, ignored.{did_you_mean(key, known)}")
+            else:
+                self._unknown(key, known, place)
         for key in [key for key in data if key in tables]:
             items = data[key] if isinstance(data[key], list) else [data[key]]
             for index, item in enumerate(items):
                 within = (*place, key, index) if isinstance(data[key], list) else (*place, key)
-                self.unknown_keys(tables[key], item, within)
+                self.unknown_keys(tables[key], item, within, ignored=ignored)
 
     def check(
         self, model: type[_M], data: Mapping[str, Any], where: Callable[[Place], Place] = lambda place: place
@@ -149,7 +191,7 @@ class Complaints:
         except ValidationError as error:
             for problem in error.errors(include_url=False):
                 place = tuple(part for part in problem["loc"] if part != "[key]")
-                self.wrong(where(place), in_words(problem, place))
+                self.wrong(where(place), in_words(problem))
             return None
 
 
@@ -183,12 +225,11 @@ _BOUNDS = {
 }
 
 
-def in_words(problem: Any, place: Place) -> str:
+def in_words(problem: Any) -> str:
     """Describe a problem found by pydantic to the author of the value."""
     kind, found, context = problem["type"], problem["input"], problem.get("ctx", {})
     if kind == "missing":
-        given = found.keys() if isinstance(found, dict) else ()
-        return f"is required but missing.{misspelt(str(place[-1]), given)}"
+        return MISSING
     if kind == "value_error":
         return str(context["error"])
     if kind in ("literal_error", "enum"):
@@ -227,7 +268,7 @@ def first_mistake(error: ValidationError, *, is_secret: bool = False) -> str:
     """
     problem = error.errors(include_url=False)[0]
     place = tuple(part for part in problem["loc"] if part != "[key]")
-    words = str(problem["msg"]) if is_secret else in_words(problem, place)
+    words = str(problem["msg"]) if is_secret else in_words(problem)
     return f"{dotted(place)}: {words}" if place else words
 
 
@@ -258,12 +299,6 @@ def _how_to(kind: str, found: object) -> str:
     if isinstance(found, str) and kind.startswith(("float", "int", "bool")):
         return "; remove the quotes" if found.replace(".", "", 1).isdigit() else ""
     return ""
-
-
-def misspelt(wanted: str, given: Iterable[str]) -> str:
-    """Hint ` did you mean it by ...?`, if one of the given keys is like the wanted one."""
-    near = difflib.get_close_matches(wanted, list(given), n=1, cutoff=0.75)
-    return f" did you mean it by {near[0]!r}?" if near and near[0] != wanted else ""
 
 
 def _show(value: object) -> str:

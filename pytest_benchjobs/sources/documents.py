@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..model.errors import InputError
+from .columns import Columns, Span
 from .plain import MAX_DEPTH, Place, dotted, unfit
 from .yaml_data import YamlBuilder
 
@@ -31,6 +32,7 @@ class Document:
         self.errors = errors
         """Mistakes that did not keep the rest from being read, such as a key given twice."""
         self._line = line
+        self._columns: Columns | None = None
 
     def line(self, place: Place) -> int | None:
         """Line of a place, or of the nearest thing around it that is in the file."""
@@ -39,6 +41,16 @@ class Document:
             if line is not None:
                 return line
         return None
+
+    def span(self, place: Place, line: int, *, at_key: bool) -> Span | None:
+        """Part of a line that a place is; None if it cannot be told. Reads the file again, for the first mistake."""
+        if self._columns is None:
+            try:
+                text = read_text(self.path)
+            except InputError:
+                return None
+            self._columns = Columns(text, toml=self.path.suffix == ".toml")
+        return self._columns.find(place, line, at_key=at_key)
 
 
 def read_document(path: Path, *, keys: str) -> Document:
@@ -102,11 +114,12 @@ def _read_toml(path: Path, text: str) -> Document:
         data = load_toml(text)
     except ValueError as error:
         message = str(error)
-        found = re.search(r" \(at (?:line (\d+), column \d+|end of document)\)", message)
+        found = re.search(r" \(at (?:line (\d+), column (\d+)|end of document)\)", message)
         line = (int(found[1]) if found[1] else text.count("\n") + 1) if found else None
+        column = int(found[2]) if found and found[2] else None
         message = message.replace(found[0], "") if found else message[:200]
         wrong = "is nested too deeply" if message == "nested too deeply" else f"is not valid TOML: {message}"
-        raise InputError(wrong, path=path, line=line) from None
+        raise InputError(wrong, path=path, line=line, column=column) from None
     lines: dict[Place, int] = {}
 
     def line_of(place: Place) -> int | None:
@@ -149,9 +162,8 @@ def _read_yaml(path: Path, text: str, keys: str) -> Document:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
-        problem = ", ".join(part for part in (error.context, error.problem) if part)
-        hint = _yaml_hint(text, line, problem)
-        raise InputError(f"is not valid YAML: {problem}{hint}", path=path, line=line) from None
+        problem, column = _yaml_problem(text, error)
+        raise InputError(f"is not valid YAML: {problem}", path=path, line=line, column=column) from None
     except yaml.reader.ReaderError as error:
         line = text.encode()[: error.position].count(b"\n") + 1
         raise InputError(
@@ -171,13 +183,42 @@ def _read_yaml(path: Path, text: str, keys: str) -> Document:
     return Document(path, data, lambda place: builder.line(data, place), builder.errors)
 
 
-def _yaml_hint(text: str, line: int | None, problem: str) -> str:
-    lines = text.splitlines()
-    around = lines[max(0, line - 2) : line] if line else []
-    if any("\t" in near[: len(near) - len(near.lstrip())] for near in around):
-        return "; indent with spaces, not tabs"
+def _yaml_problem(text: str, error: Any) -> tuple[str, int | None]:
+    """Describe what the parser found to the author, and what to do; and the column of it."""
+    problem = ", ".join(part for part in (error.context, error.problem) if part)
+    mark, context = error.problem_mark or error.context_mark, error.context_mark
+    if mark is None:
+        return problem, None
+    column = mark.column + 1
+    lines = [*text.splitlines(), ""]
+    near = lines[max(0, mark.line - 1) : mark.line + 1]
+    if any("\t" in line[: len(line) - len(line.lstrip())] for line in near):
+        return f"{problem}; indent with spaces, not tabs", column
+    if (
+        "did not find expected" in problem
+        and context
+        and context.line < mark.line
+        and column <= len(lines[mark.line])
+    ):
+        around = "list" if "collection" in problem else "table"
+        return (
+            f"wrong indentation: this line begins in column {column}, the {around} around it (from line "
+            f"{context.line + 1}) in column {context.column + 1}"
+        ), column
     if "mapping values are not allowed" in problem:
-        return "; put text that contains ': ' in quotes"
+        here = lines[mark.line]
+        above = next((number for number in range(mark.line - 1, -1, -1) if lines[number].strip()), None)
+        if above is not None and _indent(here) > _indent(lines[above]) and here.count(": ") < 2:
+            return (
+                f"wrong indentation: this line is deeper than line {above + 1}, which has a value already; "
+                "align them"
+            ), _indent(here) + 1
+        return f"{problem}; put text that contains ': ' in quotes", column
     if "cannot start any token" in problem:
-        return "; put text that starts with a special character in quotes"
-    return ""
+        return f"{problem}; put text that starts with a special character in quotes", column
+    return problem, column
+
+
+def _indent(line: str) -> int:
+    """Return the column in which a key or an item's first key begins."""
+    return len(line) - len(line.lstrip(" -"))

@@ -15,7 +15,7 @@ from ..model.base import ScenarioName
 from ..model.errors import InputError
 from ..model.scenario import Scenario
 from .assemble import assemble, find_faults, needs_container
-from .complaints import Complaints, did_you_mean, misspelt
+from .complaints import MISSING, Complaints, did_you_mean
 from .documents import Document, parse_document, read_text
 from .plain import Place
 from .protocol import ScenarioRef, SourceWarning
@@ -115,10 +115,13 @@ class Manifest:
         if reading is None or reading.listed:  # whose warnings were told
             reading = _Reading(self.path, text)
         try:
+            # What is wrong with the header ends the run, so that all the rest is told as well.
+            every = wanted is None or reading.complaints.any
             refs = [
                 ref
                 for scenario_id, index in reading.ids.items()
-                if (wanted is None or wanted(scenario_id)) and (ref := reading.ref(index)) is not None
+                if (every or (wanted is not None and wanted(scenario_id)))
+                and (ref := reading.ref(index)) is not None
             ]
             reading.complaints.raise_errors()
         finally:
@@ -156,7 +159,7 @@ class _Reading:
         self.directory = path.parent
         data = self.document.data
         header = {key: value for key, value in data.items() if key != "scenarios"}
-        self.complaints.unknown_keys(WrittenHeader, header)
+        self.complaints.unknown_keys(WrittenHeader, header, others=("scenarios",))
         self.header = self.complaints.check(WrittenHeader, header)
         defaults = data.get("defaults")
         self._raw_defaults: _Table = defaults if isinstance(defaults, dict) else {}
@@ -175,7 +178,7 @@ class _Reading:
             if "scenarios" in data:
                 self.complaints.wrong(("scenarios",), "must be a list of at least one scenario")
             else:
-                self.complaints.wrong((), f"scenarios: is required but missing.{misspelt('scenarios', data)}")
+                self.complaints.wrong(("scenarios",), MISSING)
             return
         for index, scenario in enumerate(listed):
             place: Place = ("scenarios", index)
@@ -198,7 +201,7 @@ class _Reading:
                 self.complaints.wrong(at, "a table of keys is expected; start it with `id:`")
                 continue
             if "id" not in variant:
-                self.complaints.wrong((*at, "id"), f"is required but missing.{misspelt('id', variant)}")
+                self.complaints.wrong((*at, "id"), MISSING)
                 continue
             scenario_id = f"{scenario.get('id')}.{variant['id']}"
             self._add(((place, base), (at, {**variant, "id": scenario_id})), at, scenario_id)
@@ -235,7 +238,6 @@ class _Reading:
         """One scenario with the defaults filled in; None when it is wrong, with its mistakes noted."""
         layers = self._scenarios[index]
         flat = [self._flat(table, place) for place, table in layers]
-        given = set().union(*flat)
 
         def where(place: Place) -> Place:
             for start, table in (*reversed(layers), (("defaults",), self._raw_defaults)):
@@ -250,7 +252,7 @@ class _Reading:
             written = self.complaints.check(WrittenScenario, merged, where)
             if written is not None and self.small:
                 self._checked[index] = written
-        faults = [] if written is None else list(find_faults(written, self.directory, given))
+        faults = [] if written is None else list(find_faults(written, self.directory))
         for place, message in faults:
             self.complaints.wrong(where(place), message)
         return None if faults else written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict
@@ -143,7 +144,8 @@ class WrittenAnswer(Written):
 class WrittenScorer(Written):
     """One scorer."""
 
-    name: Name
+    name: Name | None = None
+    """May be left out where there is one scorer: then it is called as its type."""
     type: Text
     """`bash` (needs `script`), `command` (needs `command`), `tests` (needs `path`), `answer`, or a plugin's own."""
     weight: Annotated[Number, Field(gt=0, le=1e9)] = 1.0
@@ -160,6 +162,11 @@ class WrittenScorer(Written):
     network: Network | None = None
     params: dict[str, Any] = {}
     """Of `answer`, how to compare; handed to registered scorers as they are."""
+
+    @property
+    def label(self) -> str:
+        """Its name, given or not."""
+        return self.name or re.sub(r"[^A-Za-z0-9]+", "-", self.type).strip("-") or "score"
 
 
 class WrittenArtifact(Written):

@@ -56,7 +56,7 @@ class JsonFile:
                     (*place, *problem["loc"]),
                     problem["msg"].removeprefix("Value error, ")
                     if problem["type"] == "value_error"
-                    else in_words(problem, problem["loc"]),
+                    else in_words(problem),
                 )
                 for problem in error.errors(include_url=False)
             ) from None

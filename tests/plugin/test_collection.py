@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -235,11 +236,37 @@ scenarios:
 """
 
 
-def test_an_unknown_key_warns_with_file_and_line(bench: Bench) -> None:
-    bench.write("odd.bench.yaml", ODD)
+def test_a_mistake_is_shown_where_it_is(bench: Bench) -> None:
+    bench.write("odd.bench.yaml", ODD.replace("image: x", "image: [x]"))
     result = bench.run()
-    result.assert_outcomes(passed=1, warnings=1)
-    result.stdout.re_match_lines([r".*BenchWarning: odd\.bench\.yaml:6: .*problem_statment.*"])
+    result.assert_outcomes(errors=1)
+    lines = result.stdout.lines
+    at = lines.index("odd.bench.yaml:5: scenarios[0].image: text is expected, not a list")
+    assert lines[at + 1 : at + 6] == [
+        "    5 |     image: [x]",
+        "      |            ^^^ column 12",
+        "odd.bench.yaml:6: scenarios[0].problem_statment: unknown key; did you mean 'problem_statement'?",
+        "    6 |     problem_statment: typo",
+        "      |     ^^^^^^^^^^^^^^^^ column 5",
+    ]
+
+
+INDENTED = {
+    "benchmark: t\nscenarios:\n  - id: one\n   image: debian\n": "this line begins in column 4, the list around it (from line 3) in column 3",
+    "benchmark: t\nscenarios:\n- id: one\n   image: debian\n": "this line is deeper than line 3, which has a value already",
+    "benchmark: t\nscenarios:\n- id: one\n  scorers:\n  - name: a\n   type: x\n": "this line begins in column 4, the table",
+    "benchmark: t\nscenarios:\n- id: one\n  problem_statement: Do this: that\n": "put text that contains ': ' in quotes",
+    "benchmark: t\nscenarios:\n\t- id: one\n": "indent with spaces, not tabs",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), INDENTED.items(), ids=range(len(INDENTED)))
+def test_wrong_indentation_is_told_from_other_mistakes(bench: Bench, text: str, message: str) -> None:
+    bench.write("odd.bench.yaml", text)
+    result = bench.run()
+    result.assert_outcomes(errors=1)
+    (at,) = [number for number, line in enumerate(result.stdout.lines) if message in line]
+    assert re.fullmatch(r" +\| +\^+ column \d+", result.stdout.lines[at + 2])
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])

@@ -292,7 +292,7 @@ def test_the_marker_says_the_same_and_has_the_last_word(many: Bench) -> None:
 @pytest.mark.parametrize(
     ("keywords", "problem"),
     [
-        ('reason="r"', "until: is required but missing."),
+        ('reason="r"', "until: is required but missing"),
         (
             'reason="r", until="2001-02-03"',
             "until: its failure was accepted until 2001-02-03, which has passed*",
@@ -341,7 +341,6 @@ def test_mistakes_are_one_usage_error_with_file_and_line(many: Bench, workers: t
     done.stderr.fnmatch_lines(
         [
             f"ERROR: bench-known.toml:5: known[[]0].until: fails: its failure was accepted until 2001-02-03, {PASSED}",
-            "bench-known.toml:7: known[[]1].scenario: is required but missing. did you mean it by 'scenari'?",
             "bench-known.toml:8: known[[]1].scenari: unknown key; did you mean 'scenario'?",
             "bench-known.toml:9: known[[]1].reason: is empty",
             "bench-known.toml:10: known[[]1].until: a day such as 2027-01-31 is expected",

@@ -229,12 +229,14 @@ def test_x_stops_the_workers_and_their_trials(bench: Bench) -> None:
     assert "INTERNALERROR" not in result.stdout.str()
 
 
-def test_a_warning_of_a_manifest_reaches_the_controller(bench: Bench) -> None:
-    bench.manifest({"one": "echo 1"})
-    path = bench.path / "many.bench.yaml"
-    path.write_text(path.read_text("utf-8").replace("{", '{"thresold": 0.5, ', 1), "utf-8")
-    result = bench.run("-n", "2")
-    result.assert_outcomes(passed=1, warnings=2)
+def test_a_warning_of_a_task_reaches_the_controller(bench: Bench) -> None:
+    bench.write(
+        "tasks/one/task.toml", 'thresold = 0.5\n[environment]\ndocker_image = "debian:bookworm-slim"\n'
+    )
+    for name in ("instruction.md", "tests/test.sh", "solution/solve.sh", "environment/Dockerfile"):
+        bench.write(f"tasks/one/{name}", "x\n")
+    result = bench.run("-n", "2", "tasks")
+    assert result.parseoutcomes()["warnings"] == 2
     result.stdout.fnmatch_lines(["*thresold: unknown key, ignored*"])
 
 

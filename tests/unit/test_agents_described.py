@@ -211,8 +211,8 @@ def test_what_is_in_the_image_has_no_version(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('argv = ["x"]', "name: is required but missing."),
-        ('name = "x"', "argv: is required but missing."),
+        ('argv = ["x"]', "name: is required but missing"),
+        ('name = "x"', "argv: is required but missing"),
         ('name = "x"\nargv = []', "argv: is empty"),
         ('name = "x y"\nargv = ["x"]', "name: 'x y' is not a name"),
         (

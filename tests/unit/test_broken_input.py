@@ -80,10 +80,10 @@ MANIFESTS = [
     Broken("a key read as a boolean", _added("env: {on: x}"), 10, ("'on'", "true", "quotes")),
     Broken("a key that is a number", _added("env: {1: x}"), 10, ("'1'", "number 1", "quotes")),
     Broken("no benchmark", _changed("benchmark: b\n", ""), None, ("benchmark: is required",)),
-    Broken("a misspelt benchmark", _changed("benchmark: b", "benchmrk: b"), None, ("benchmark", "'benchmrk'")),
+    Broken("a misspelt benchmark", _changed("benchmark: b", "benchmrk: b"), 1, ("benchmrk: unknown key; did you mean 'benchmark'?",)),
     Broken("a version that is a number", "version: 1.0\n" + GOOD, 1, ("version", "text", "1.0", "quotes")),
     Broken("no scenarios", "benchmark: b\n", None, ("scenarios", "required")),
-    Broken("misspelt scenarios", _changed("scenarios:", "scenarois:"), None, ("did you mean it by 'scenarois'?",)),
+    Broken("misspelt scenarios", _changed("scenarios:", "scenarois:"), 5, ("scenarois: unknown key; did you mean 'scenarios'?",)),
     Broken("scenarios not a list", "benchmark: b\nscenarios: {id: one}\n", 2, ("scenarios: must be a list",)),
     Broken("an empty list of scenarios", "benchmark: b\nscenarios: []\n", 2, ("at least one scenario",)),
     Broken("a scenario that is text", GOOD + "  - two\n", 10, ("scenarios[1]", "table of keys")),
@@ -124,7 +124,7 @@ MANIFESTS = [
     Broken("an impossible variable", _added("env: {a-b: x}"), 10, ("env.a-b", "environment variable")),
     Broken("no scorers", GOOD[: GOOD.index("    scorers")], 6, ("scorers", "required")),
     Broken("an empty list of scorers", _changed("scorers:\n      - " + SCORER, "scorers: []"), 8, ("scorers", "at least one")),
-    Broken("a scorer without a name", _changed("name: s, ", ""), 9, ("scorers[0].name", "required")),
+    Broken("two scorers and a name", _changed(SCORER, f"{SCORER}\n      - {SCORER.replace('name: s, ', '')}"), 10, ("scorers[1].name", "required")),
     Broken("a scorer without a script", _changed(", script: echo 1", ""), 9, ("scorers[0]: script", "'bash'")),
     Broken("tests without a path", _changed("bash, script: echo 1", "tests"), 9, ("scorers[0]: path", "'tests'")),
     Broken("tests that are not there", _changed("bash, script: echo 1", "tests, path: t/"), 9, ("scorers[0].path", "'t/'")),
@@ -284,7 +284,7 @@ def test_every_mistake_of_a_file_is_reported_at_once_in_order_of_lines(tmp_path:
     assert [(error.line, error.message.split(":")[0]) for error in raised.value.errors] == [
         (10, "scenarios[0].threshold"),
         (11, "scenarios[0].network"),
-        (12, "scenarios[1]"),
+        (12, "scenarios[1].scorers"),
     ]
     assert str(raised.value).startswith(f"{path}:10: scenarios[0].threshold: must be at most 1, not 2\n")
 

@@ -15,7 +15,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.model.errors import InputError
+from pytest_benchjobs.model.errors import InputError, InputErrors
 from pytest_benchjobs.model.scenario import (
     Answer,
     ArtifactSpec,
@@ -213,20 +213,44 @@ def test_only_wanted_scenarios_are_validated(tmp_path: Path) -> None:
         Manifest(path).refs("bad".__eq__)
 
 
-def test_unknown_keys_warn_with_line_and_suggestion(tmp_path: Path) -> None:
+def test_unknown_keys_are_mistakes_with_line_and_suggestion(tmp_path: Path) -> None:
     path = tmp_path / "b.bench.yaml"
     path.write_text(
         "benchmark: b\nauthor: me\ndefaults: {image: x, wrkdir: /app}\nscenarios:\n"
         "  - id: a\n    problem_statement: y\n    environment:\n      memroy: 1G\n"
         "    scorers:\n      - name: s\n        type: other\n        wieght: 2\n"
     )
-    source = Manifest(path)
-    assert [ref.id for ref in source.refs()] == ["a"]
-    assert [str(warning) for warning in source.warnings] == [
-        f"{path}:2: author: unknown key, ignored.",
-        f"{path}:3: defaults.wrkdir: unknown key, ignored. did you mean 'workdir'?",
-        f"{path}:8: scenarios[0].environment.memroy: unknown key, ignored. did you mean 'memory'?",
-        f"{path}:12: scenarios[0].scorers[0].wieght: unknown key, ignored. did you mean 'weight'?",
+    with pytest.raises(InputErrors) as raised:
+        Manifest(path).refs()
+    assert [(str(error), error.column, error.width) for error in raised.value.errors] == [
+        (f"{path}:2: author: unknown key", 1, 6),
+        (f"{path}:3: defaults.wrkdir: unknown key; did you mean 'workdir'?", 22, 6),
+        (f"{path}:8: scenarios[0].environment.memroy: unknown key; did you mean 'memory'?", 7, 6),
+        (f"{path}:12: scenarios[0].scorers[0].wieght: unknown key; did you mean 'weight'?", 9, 6),
+    ]
+
+
+def test_the_only_scorer_needs_no_name(tmp_path: Path) -> None:
+    path = tmp_path / "b.bench.yaml"
+    for type_, name in (
+        ("bash, script: x", "bash"),
+        ("'my.kind v2'", "my-kind-v2"),
+        ("bash, name: s, script: x", "s"),
+    ):
+        path.write_text(
+            f"benchmark: b\nscenarios:\n  - {{id: a, image: x, problem_statement: y, scorers: [{{type: {type_}}}]}}\n"
+        )
+        assert [scorer.name for scorer in Manifest(path).load("a").scorers] == [name]
+
+
+def test_a_wrong_header_does_not_hide_mistakes_of_scenarios(tmp_path: Path) -> None:
+    path = tmp_path / "b.bench.yaml"
+    path.write_text("benchmrk: b\nscenarios:\n  - {id: a, workdir: [1]}\n")
+    with pytest.raises(InputError) as raised:
+        assert Manifest(path).benchmark
+    assert [line.partition(": ")[2].partition(":")[0] for line in str(raised.value).splitlines()] == [
+        "benchmrk",
+        "scenarios[0].workdir",
     ]
 
 

@@ -80,11 +80,12 @@ def test_no_variants_are_a_mistake(tmp_path: Path) -> None:
         _manifest(tmp_path, text).refs()
 
 
-def test_an_unknown_key_of_a_variant_is_odd(tmp_path: Path) -> None:
+def test_an_unknown_key_of_a_variant_is_a_mistake(tmp_path: Path) -> None:
     manifest = _manifest(tmp_path, VARIED.replace("        memory: 1G", "        memry: 1G"))
-    manifest.refs()
-    (warning,) = manifest.warnings
-    assert (warning.line, "did you mean 'memory'" in warning.message) == (15, True)
+    with pytest.raises(InputErrors) as raised:
+        manifest.refs()
+    (error,) = raised.value.errors
+    assert (error.line, "did you mean 'memory'" in error.message) == (15, True)
 
 
 def test_variants_are_a_cluster_and_scenarios_may_name_one(tmp_path: Path) -> None:
