@@ -21,6 +21,7 @@ from ..settings.table import SETTINGS
 from ..store.bundle import JobBundle, new_job_id
 from ..store.files import remove_tree
 from ..store.history import History
+from ..store.layout import Layout
 from ..store.liveness import hold, is_dead
 from ..store.reproducibility import redact_arguments, reproducibility
 from ..store.results import find_bundle
@@ -93,7 +94,7 @@ def begin(request: Request) -> Begun:
     directory = request.wanted.job.directory
     with contextlib.ExitStack() as undo:
         try:
-            directory.mkdir(parents=True, exist_ok=True)
+            _make(directory)
             history = History.of(directory)
             undo.callback(history.close)
             recovered = tuple(one.message for one in recover(directory, history))
@@ -118,6 +119,17 @@ def begin(request: Request) -> Begun:
             raise InputError(f"no job can be kept in {directory}: {error}") from None
         undo.pop_all()
     return dataclasses.replace(begun, record=record, recovered=recovered)
+
+
+def _make(directory: Path) -> None:
+    """Make the results directory where there is none. Git leaves one alone that was made here."""
+    if directory.is_dir():
+        return
+    directory.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(OSError):
+        Layout(directory).gitignore.write_text(
+            "# Results of benchmark jobs. Delete this file to commit them.\n*\n"
+        )
 
 
 def _resumed(request: Request, history: History, undo: contextlib.ExitStack) -> Begun:

@@ -102,7 +102,8 @@ def summarise(job: Job, terminal: TerminalReporter) -> None:
     _list_changed(job, terminal)
     missing = state_of(terminal.config).planned + job.unselected - len(job.results)
     if missing > 0:
-        terminal.write_line(f"{counted(missing, 'trial')} not run", yellow=True)
+        again = f"benchjobs resume {job.bundle.id}"
+        terminal.write_line(f"{counted(missing, 'trial')} not run; `{again}` runs the rest", yellow=True)
     for trouble in job.problems.lines:
         terminal.write_line(one_line(trouble, 1000), yellow=True)
     terminal.write_line(f"results: {escaped(str(job.bundle.root))}")

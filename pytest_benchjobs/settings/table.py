@@ -170,7 +170,8 @@ _GATES = (
         "attempts in rounds, and none more once the gate is decided; --bench-attempts are the most"),
 )
 _REUSE = (
-    Setting("reuse", "flag", "", "take over results of earlier jobs that nothing has changed since",
+    Setting("reuse", "flag", "",
+        "take over results of earlier jobs that nothing has changed since (`benchjobs run` does, pytest does not)",
         console=("--reuse/--no-reuse",), usual=True),
     Setting("force", "flag", "", "run everything, whatever the ini file says of reuse",
         once=True, in_files=False, apart=True),

@@ -40,6 +40,7 @@ class Layout:
     """Paths of a results directory (`bench_dir`).
 
     <root>/
+      .gitignore            gitignore       keeps what agents wrote out of commits
       history.sqlite        history         index over all jobs, can be rebuilt from them
       baselines.json        baselines       what baselines were set to, which no bundle has
       comparisons/          comparisons     documents that `compare` writes
@@ -50,6 +51,7 @@ class Layout:
     """
 
     root: Path
+    gitignore = _Path(".gitignore")
     history = _Path("history.sqlite")
     baselines = _Path("baselines.json")
     comparisons = _Path("comparisons")

@@ -266,7 +266,7 @@ def test_those_that_are_missing_are_counted_beside_those_that_stay(bench: Bench)
     record = job(bench)
     assert (record["planned"], record["totals"]["trials"]) == (5, 4)
     assert record["status"] == "cancelled"
-    done.stdout.fnmatch_lines(["1 trial not run"])
+    done.stdout.fnmatch_lines(["1 trial not run; `benchjobs resume 20*"])
 
 
 @pytest.mark.parametrize("workers", [(), ("-n", "1")], ids=["one process", "xdist"])

@@ -123,7 +123,7 @@ def test_x_and_maxfail_are_exact(bench: Bench) -> None:
         result = bench.run(options, "--bench-concurrency", "4")
         assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
         assert result.parseoutcomes() == {"unsolved": count}
-        result.stdout.fnmatch_lines(["* not run"])
+        result.stdout.fnmatch_lines(["* not run; *"])
         assert bench.job()["job"]["status"] == "cancelled"
 
 
@@ -412,3 +412,12 @@ def test_a_plugin_that_runs_failures_again_gets_new_trials(bench: Bench, attempt
     done.assert_outcomes(passed=1)
     assert len(ran.read_text().split()) == 2 * attempts
     assert set(bench.outcomes().values()) == {"passed"}
+
+
+def test_a_results_directory_that_a_job_makes_is_left_alone_by_git(bench: Bench) -> None:
+    bench.toy()
+    (bench.path / "kept").mkdir()
+    for directory in ("reports", "kept"):
+        bench.run("--bench-dir", directory)
+    assert (bench.path / "reports" / ".gitignore").read_text().splitlines()[-1] == "*"
+    assert not (bench.path / "kept" / ".gitignore").exists()

@@ -216,7 +216,7 @@ def test_what_xdist_gives_up_on_is_counted_as_not_run(bench: Bench) -> None:
     result = bench.run("-n", "1", "--bench-concurrency", "1", "--max-worker-restart", "1", "-q")
     assert result.ret != 0
     assert result.parseoutcomes()["errors"] == 2
-    result.stdout.fnmatch_lines(["6 trials not run"])
+    result.stdout.fnmatch_lines(["6 trials not run; `benchjobs resume 20* runs the rest"])
 
 
 def test_x_stops_the_workers_and_their_trials(bench: Bench) -> None:
@@ -225,7 +225,7 @@ def test_x_stops_the_workers_and_their_trials(bench: Bench) -> None:
     assert result.ret in (pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED)
     assert result.duration < 150
     assert bench.outcomes() == {"many.bench.yaml::bad[oracle]": "failed"}
-    result.stdout.fnmatch_lines(["6 trials not run"])
+    result.stdout.fnmatch_lines(["6 trials not run; `benchjobs resume 20* runs the rest"])
     assert "INTERNALERROR" not in result.stdout.str()
 
 
