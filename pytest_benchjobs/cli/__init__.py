@@ -31,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(end="", flush=True)  # noqa: T201
     except click.UsageError as error:
         # click puts choices on lines of their own.
-        _fail(f"{' '.join(error.format_message().split()).rstrip('.')}. See `benchjobs --help`")
+        said = " ".join(error.format_message().split()).rstrip(".")
+        _fail(f"{said}{'' if said.endswith('?') else '.'} See `benchjobs --help`")
     except click.ClickException as error:
         _fail(error.format_message())
     except BenchError as error:

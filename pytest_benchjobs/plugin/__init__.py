@@ -81,11 +81,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
-    """Keep a `conftest.py` of a task, which is meant for its container, from being run on this machine."""
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None]:
+    """Keep a `conftest.py` of a task, which is meant for its container, from being run on this machine.
+
+    Afterwards every option is known: one of ours that is misspelt is told with the one that was meant.
+    """
     asked = early_config.known_args_namespace
     asked.file_or_dir = _outside_tasks(early_config.invocation_params.dir, asked.file_or_dir)
-    return (yield)
+    yield
+    options.refuse_misspelt(parser, args)
 
 
 def _outside_tasks(start: Path, arguments: list[str]) -> list[str]:

@@ -390,7 +390,7 @@ def _check_scorers(config: pytest.Config, source: Source, ref: ScenarioRef) -> N
         if kind not in known:
             hint = did_you_mean(kind, known).strip() or f"there are: {', '.join(sorted(known))}"
             raise InputError(
-                f"scenario {ref.id!r}: there is no kind of scorer {kind!r}; {hint}",
+                f"scenario {ref.id!r}: unknown scorer type {kind!r}; {hint}",
                 path=source.path,
                 line=ref.line,
             )

@@ -6,13 +6,15 @@ Part of every pytest run of everyone who installed the package, so it imports ne
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from ..settings.setting import Setting
-from ..settings.table import BY_NAME, BY_OPTION, EVERY, SETTINGS
+from ..settings.table import BY_FLAG, BY_NAME, BY_OPTION, EVERY, SETTINGS
 
 _ALONE = "benchmarks to run when --bench is not given"
 ALL_HELP = "--bench-help"
@@ -77,6 +79,27 @@ def how(setting: Setting) -> dict[str, Any]:
         }  # fmt: skip
     action = {"action": "append"} if setting.many else {}
     return {**action, "metavar": setting.metavar, "help": setting.help}
+
+
+def refuse_misspelt(parser: pytest.Parser, args: Sequence[str]) -> None:
+    """Refuse what looks like an option of ours, and is none of anybody.
+
+    Raises:
+        pytest.UsageError: with the option that was meant.
+    """
+    ours = [arg for arg in itertools.takewhile("--".__ne__, args) if arg.startswith("--bench-")]
+    if all(arg.partition("=")[0] in BY_FLAG for arg in ours):
+        return
+    import difflib
+
+    _, unknown = parser.parse_known_and_unknown_args(args)
+    for arg in unknown:
+        name = arg.partition("=")[0]
+        near = difflib.get_close_matches(name, [*BY_FLAG, ALL_HELP], n=1)
+        if near and arg in ours and name not in BY_FLAG:
+            raise pytest.UsageError(
+                f"there is no option {name}; did you mean {near[0]}? --bench-help lists all"
+            )
 
 
 def flag(name: str) -> str:

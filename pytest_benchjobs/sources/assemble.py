@@ -50,7 +50,7 @@ def find_faults(written: WrittenScenario, directory: Path) -> Iterator[_Fault]:
     elif written.problem_statement is not None and not written.problem_statement.strip():
         yield ("problem_statement",), "is empty"
     if written.image is None and written.dockerfile is None:
-        yield (), "has neither image nor dockerfile; give one, here or in defaults"
+        yield ("image",), "is missing, and so is dockerfile; give one, here or in defaults"
     if written.dockerfile is None and written.context is not None:
         yield ("context",), "has no use without dockerfile"
     if written.keep_processes and written.grading is Grading.STRICT:

@@ -101,7 +101,7 @@ class Complaints:
 
     def wrong(self, place: Place, message: str, *, at_key: bool = False) -> None:
         """Note a mistake in a value, or in its key. What is there under a misspelt key is not missing as well."""
-        if message == MISSING and place in self._misspelt:
+        if place in self._misspelt:
             return
         line = self._document.line(place)
         if line in self._unreadable:

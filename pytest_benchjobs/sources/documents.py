@@ -193,7 +193,7 @@ def _yaml_problem(text: str, error: Any) -> tuple[str, int | None]:
     lines = [*text.splitlines(), ""]
     near = lines[max(0, mark.line - 1) : mark.line + 1]
     if any("\t" in line[: len(line) - len(line.lstrip())] for line in near):
-        return f"{problem}; indent with spaces, not tabs", column
+        return "there is a tab in the indentation; indent with spaces", column
     if (
         "did not find expected" in problem
         and context
@@ -213,7 +213,7 @@ def _yaml_problem(text: str, error: Any) -> tuple[str, int | None]:
                 f"wrong indentation: this line is deeper than line {above + 1}, which has a value already; "
                 "align them"
             ), _indent(here) + 1
-        return f"{problem}; put text that contains ': ' in quotes", column
+        return "there is no place for another value; put text that contains ': ' in quotes", column
     if "cannot start any token" in problem:
         return f"{problem}; put text that starts with a special character in quotes", column
     return problem, column

@@ -256,7 +256,7 @@ INDENTED = {
     "benchmark: t\nscenarios:\n- id: one\n   image: debian\n": "this line is deeper than line 3, which has a value already",
     "benchmark: t\nscenarios:\n- id: one\n  scorers:\n  - name: a\n   type: x\n": "this line begins in column 4, the table",
     "benchmark: t\nscenarios:\n- id: one\n  problem_statement: Do this: that\n": "put text that contains ': ' in quotes",
-    "benchmark: t\nscenarios:\n\t- id: one\n": "indent with spaces, not tabs",
+    "benchmark: t\nscenarios:\n\t- id: one\n": "indent with spaces",
 }
 
 
@@ -419,7 +419,7 @@ def test_an_unknown_kind_of_scorer_is_an_error_of_collection(bench: Bench) -> No
     result = bench.run()
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(
-        ["toy.bench.yaml:4: scenario 'one': there is no kind of scorer 'comand'; did you mean 'command'?*"]
+        ["toy.bench.yaml:4: scenario 'one': unknown scorer type 'comand'; did you mean 'command'?*"]
     )
     bench.conftest("def pytest_benchjobs_scorers(config): return {'comand': lambda context: 1.0}")
     assert ids(bench.run("--collect-only", "-q")) == ["toy.bench.yaml::one[oracle]"]

@@ -715,3 +715,24 @@ def test_help_has_the_usual_options_and_bench_help_has_all(bench: Bench) -> None
     groups = set(re.findall(r"^([a-z ]+):$", every, re.MULTILINE))
     assert groups >= {"selection", "agents", "running", "models and budgets", "gate", "reuse", "output"}
     assert all(setting.option in every for setting in SETTINGS if setting.has_ini)
+
+
+@pytest.mark.parametrize("words", [("--bench-agnet", "nop"), ("--bench-agnet=nop",)])
+def test_a_misspelt_option_is_told_with_the_one_that_was_meant(bench: Bench, words: tuple[str, ...]) -> None:
+    bench.toy()
+    done = bench.run("toy.bench.yaml", *words)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["ERROR: there is no option --bench-agnet; did you mean --bench-agent?*"])
+
+
+def test_options_of_others_are_theirs(bench: Bench) -> None:
+    bench.toy()
+    bench.conftest(
+        """
+        def pytest_addoption(parser):
+            parser.addoption("--bench-agents")
+            parser.addoption("--benchmark-only", action="store_true")
+        """
+    )
+    done = bench.run("--bench-agents", "x", "--benchmark-only", "toy.bench.yaml")
+    assert done.parseoutcomes()["passed"] == 1

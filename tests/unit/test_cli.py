@@ -77,6 +77,10 @@ def test_help_and_the_page_of_commands_name_every_command_there_is(
         ([], "benchjobs: Missing command. See `benchjobs --help`"),
         (["nope"], "benchjobs: No such command 'nope'. See `benchjobs --help`"),
         (
+            ["summry", "last"],
+            "benchjobs: No such command 'summry'; did you mean 'summary'? See `benchjobs --help`",
+        ),
+        (
             ["db", "rebuild", "--dir", "missing"],
             "benchjobs: there are no jobs in missing; choose another --dir",
         ),
