@@ -42,6 +42,22 @@ output = 100
 cached = 1
 cache_write = 20
 """
+JOB: dict[str, Any] = {
+    "limits": {"max_cost_usd": None, "max_tokens": None, "max_calls": None},
+    "spent": {},
+    "ledger": None,
+    "prices": None,
+    "rates": {},
+    "record": None,
+    "replay": None,
+    "replay_exact": False,
+    "patience": 0,
+    "grace": 0,
+    "silence": 900,
+    "longest": 3600,
+    "secrets": {},
+}
+"""Settings of a job, as the gateway's own process gets them."""
 
 
 class Asked(NamedTuple):

@@ -11,24 +11,17 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
-from pytest_benchjobs.agents.protocol import AgentReading
 from pytest_benchjobs.agents.reading import FORMATS, reader_of
 from pytest_benchjobs.agents.reading.endings import ending_of
 from pytest_benchjobs.agents.reading.lines import LINE_LIMIT
-from pytest_benchjobs.agents.reading.trajectory import (
-    BYTE_LIMIT,
-    CALL_LIMIT,
-    STEP_LIMIT,
-    TEXT_LIMIT,
-    TrajectoryLine,
-)
+from pytest_benchjobs.agents.reading.trajectory import BYTE_LIMIT, CALL_LIMIT, STEP_LIMIT, TEXT_LIMIT
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.store.log import CappedLog
 
+from .readings import read
+
 LOGS = Path(__file__).with_name("agent_logs")
-LINE: TypeAdapter[Any] = TypeAdapter(TrajectoryLine)
 PUBLIC = tuple(name for name in FORMATS if name != "model")
 
 
@@ -52,34 +45,6 @@ def samples() -> Iterator[Sample]:
 
 
 SAMPLES = list(samples())
-
-
-def read(directory: Path, agent: str, log: bytes | str) -> tuple[AgentReading, list[dict[str, Any]]]:
-    """The reading and the trajectory, which has to be what it says it is."""
-    source, target = directory / "agent.log", directory / "trajectory.jsonl"
-    source.write_bytes(log.encode("utf-8", "replace") if isinstance(log, str) else log)
-    reader = reader_of(agent)
-    assert reader is not None
-    reading = reader(source, target)
-    lines = [json.loads(line) for line in target.read_bytes().splitlines()]
-    check(lines, reading)
-    return reading, lines
-
-
-def check(lines: list[dict[str, Any]], reading: AgentReading) -> None:
-    """The rules of ATIF, and ours."""
-    assert lines[0]["schema_version"] == "ATIF-v1.7"
-    assert [step["step_id"] for step in lines[1:-1]] == list(range(1, reading.steps + 1))
-    assert lines[-1]["final_metrics"]["total_steps"] == reading.steps
-    for line in lines:
-        LINE.validate_python(line)
-    for step in lines[1:-1]:
-        calls = {call["tool_call_id"] for call in step.get("tool_calls", ())}
-        results = step.get("observation", {}).get("results", ())
-        assert {result["source_call_id"] for result in results if "source_call_id" in result} <= calls
-        assert step["source"] == "agent" or not calls
-        assert len(step["message"]) <= TEXT_LIMIT
-        assert all(len(result["content"]) <= TEXT_LIMIT for result in results)
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: f"{sample.agent}: {sample.case}")

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 from pytest_benchjobs.gateway.accounting import TrialState
+from pytest_benchjobs.gateway.budget import Doubt
 from pytest_benchjobs.gateway.client import SpendingLimits
 from pytest_benchjobs.gateway.failures import Failure
 from pytest_benchjobs.gateway.job import Job
 from pytest_benchjobs.gateway.tokens import Tokens
 from pytest_benchjobs.model.ending import Ending
 
-NO_LIMITS = {"max_cost_usd": None, "max_tokens": None, "max_calls": None}
-SETTINGS: dict[str, Any] = {
-    "limits": NO_LIMITS,
-    "spent": {},
-    "ledger": None,
-    "prices": None,
-    "rates": {},
-    "record": None,
-    "replay": None,
-    "replay_exact": False,
-    "patience": 0,
-    "grace": 0,
-    "silence": 900,
-    "longest": 3600,
-    "secrets": {},
-}
+from .gateways import JOB
 
 
 def _failure(ending: Ending, **more: Any) -> Failure:
@@ -40,9 +27,7 @@ def _failure(ending: Ending, **more: Any) -> Failure:
 def _run(scenario: Callable[[TrialState, list[str]], Coroutine[Any, Any, None]], **limits: Any) -> None:
     async def run() -> None:
         stops: list[str] = []
-        await scenario(
-            TrialState(Job(SETTINGS), SpendingLimits(**limits), lambda: stops.append("stop")), stops
-        )
+        await scenario(TrialState(Job(JOB), SpendingLimits(**limits), lambda: stops.append("stop")), stops)
 
     asyncio.run(run())
 
@@ -169,3 +154,171 @@ def test_an_agent_that_makes_up_models_does_not_fill_the_memory() -> None:
         assert report["usage"]["calls"] == 1000
 
     _run(scenario)
+
+
+def test_models_are_told_apart_up_to_a_number_and_known_ones_go_on() -> None:
+    async def scenario(state: TrialState, stops: list[str]) -> None:
+        for number in range(33):
+            state.answered("openai", f"m{number}", "asked", Tokens())
+            state.refused(f"r{number}" + "x" * 300)
+        state.answered("openai", "m0", None, Tokens())
+        state.answered("openai", None, "m1", Tokens())
+        state.answered("openai", None, None, Tokens())
+        report = state.report()
+        assert report["models"] == {f"m{number}": 2 if number < 2 else 1 for number in range(32)}
+        assert report["refused"] == [f"r{number}".ljust(200, "x") for number in range(32)]
+        assert report["usage"]["calls"] == 36
+
+    _run(scenario)
+
+
+def test_a_model_without_a_price_is_named_if_it_was_paid_for() -> None:
+    async def scenario(state: TrialState, stops: list[str]) -> None:
+        some = Tokens(input=1, output=1)
+        state.answered("openai", "internal", "gpt-5.5", some)
+        state.answered("openai", "unheard-of", "other", some)
+        state.answered("openai", "silent", None, Tokens())
+        state.answered("openai", "unheard-of", "gpt-5.5", some)
+        state.answered("openai", "sometimes", "gpt-5.5", some)
+        state.answered("openai", "sometimes", "other", some)
+        assert state.report()["unpriced"] == ["unheard-of", "sometimes"]
+
+    _run(scenario)
+
+
+def test_a_provider_has_to_make_up_for_the_tokens_of_a_call() -> None:
+    async def run() -> None:
+        job = Job({**JOB, "rates": {"openai": [None, 60]}})
+        state = TrialState(job, SpendingLimits(), lambda: None)
+        assert job.rates.of("openai").reserve() == 0
+        state.answered("openai", "m", None, Tokens())
+        assert job.rates.of("openai").reserve() == 0
+        state.answered("openai", "m", None, Tokens(input=50, output=15))
+        assert job.rates.of("openai").reserve() > 50
+
+    asyncio.run(run())
+
+
+def test_the_longest_silence_is_told_until_a_call_is_answered() -> None:
+    async def scenario(state: TrialState, stops: list[str]) -> None:
+        for seconds in (3.14159, 7.26, 5.0):
+            state.gave_up(seconds)
+        assert state.report()["waited"] == 7.3
+        state.succeeded()
+        assert state.report()["waited"] == 0
+
+    _run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("again", "for_good", "impatient"),
+    [(True, True, True), (True, False, False), (False, True, False), (False, False, False)],
+)
+def test_patience_is_used_up_by_what_was_tried_again_in_vain(
+    again: bool, for_good: bool, impatient: bool
+) -> None:
+    async def scenario(state: TrialState, stops: list[str]) -> None:
+        state.failed(_failure(Ending.ENDPOINT_DOWN, again=again), for_good=for_good)
+        assert state.impatient is impatient
+        state.failed(_failure(Ending.ENDPOINT_DOWN, again=True))
+        state.failed(_failure(Ending.ENDPOINT_DOWN, again=False))
+        assert state.impatient
+
+    _run(scenario)
+
+
+def test_at_a_limit_nothing_that_is_under_way_is_waited_for() -> None:
+    async def scenario(state: TrialState, stops: list[str]) -> None:
+        state.spending.running = 1
+        state.failed(_failure(Ending.TRIAL_LIMIT))
+        await _grace()
+        assert stops == ["stop"]
+
+    _run(scenario)
+
+
+def test_a_call_that_goes_well_after_the_grace_prevents_it_too() -> None:
+    async def scenario(state: TrialState, stops: list[str]) -> None:
+        state.spending.running = 1
+        state.failed(_failure(Ending.ENDPOINT_DOWN))
+        await _grace()
+        state.succeeded()
+        state.spending.running = 0
+        state.consider_stopping()
+        assert not stops
+        state.failed(_failure(Ending.ENDPOINT_DOWN))
+        state.consider_stopping()
+        assert not stops
+        await _grace()
+        assert stops == ["stop"]
+
+    _run(scenario)
+
+
+def test_who_has_reported_is_not_stopped_any_more() -> None:
+    async def scenario(state: TrialState, stops: list[str]) -> None:
+        state.failed(_failure(Ending.ENDPOINT_DOWN))
+        assert state.report()["ending"] is Ending.ENDPOINT_DOWN
+        await _grace()
+        assert not stops
+
+    _run(scenario)
+
+
+def test_the_grace_begins_with_the_first_failure() -> None:
+    async def run() -> None:
+        stops: list[str] = []
+        job = Job({**JOB, "grace": 60})
+        state = TrialState(job, SpendingLimits(), lambda: stops.append("stop"))
+        loop = asyncio.get_running_loop()
+        timers: list[float] = []
+        later = loop.call_later
+
+        def note(delay: float, *call: Any) -> asyncio.TimerHandle:
+            timers.append(delay)
+            return later(delay, *call)
+
+        loop.call_later = note  # type: ignore[assignment,method-assign]
+        for _ in range(2):
+            state.failed(_failure(Ending.ENDPOINT_DOWN))
+        assert timers == [60]
+        state.succeeded()
+        state.failed(_failure(Ending.ENDPOINT_DOWN))
+        assert timers == [60, 60]
+
+    asyncio.run(run())
+
+
+def test_a_report_says_what_calls_may_have_cost() -> None:
+    async def scenario(state: TrialState, stops: list[str]) -> None:
+        state.answered("openai", "gpt-5.5", None, Tokens(input=1000, output=0))
+        known = state.report()["usage"]["cost_usd"]
+        assert known > 0
+        state.answered("openai", "gpt-5.5", None, Tokens(), Doubt(1, 1000, 0.5))
+        report = state.report()
+        assert (report["unfinished"], report["at_most"]) == (1, pytest.approx(known + 0.5))
+        assert report["usage"]["cost_usd"] is None
+        state.answered("openai", "gpt-5.5", None, Tokens(), Doubt(1, 1000, 0.0, bounded=False))
+        report = state.report()
+        assert (report["unfinished"], report["at_most"]) == (2, None)
+
+    _run(scenario)
+
+
+@pytest.mark.parametrize(("more", "carries"), [({}, True), ({"within_try": True}, False)])
+def test_what_an_earlier_try_or_turn_left_is_carried_on(more: dict[str, Any], carries: bool) -> None:
+    async def run() -> None:
+        job = Job(JOB)
+        first = TrialState(job, SpendingLimits(), lambda: None)
+        first.answered("openai", "a", None, Tokens(input=1, output=1))
+        first.refused("b")
+        carried = {**json.loads(json.dumps(first.report()["carried"])), **more}
+        second = TrialState(job, SpendingLimits(), lambda: None, carried)
+        assert second.spending.carries is carries
+        second.answered("openai", "a", None, Tokens(input=1, output=1))
+        second.refused("c")
+        report = second.report()
+        assert (report["models"], report["refused"], report["unpriced"]) == ({"a": 2}, ["b", "c"], ["a"])
+        assert report["usage"]["calls"] == 2
+
+    asyncio.run(run())

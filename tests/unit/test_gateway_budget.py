@@ -11,6 +11,7 @@ import pytest
 from pytest_benchjobs.gateway.budget import Doubt, Spending, Turnstile
 from pytest_benchjobs.gateway.client import SpendingLimits
 from pytest_benchjobs.gateway.tokens import Tokens
+from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.usage import Usage
 
 CALL = Tokens(input=90, output=10)
@@ -185,5 +186,114 @@ def test_a_call_that_is_given_up_while_it_waits_holds_up_nobody() -> None:
         async with asyncio.timeout(10):
             assert await other is None
         assert trial.running == 2
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("limits", "running", "ours", "room"),
+    [
+        ({}, 5, 5, True),
+        ({"max_calls": 4}, 1, 1, True),
+        ({"max_calls": 4}, 2, 0, False),
+        ({"max_calls": 4}, 2, 2, False),
+        ({"max_cost_usd": 2.0}, 1, 1, True),
+        ({"max_cost_usd": 2.0}, 2, 2, False),  # 1.0 was spent, and these two may be as dear as the dearest
+        ({"max_cost_usd": 2.0}, 2, 0, True),
+        ({"max_cost_usd": 2.001}, 2, 2, True),
+        ({"max_tokens": 320}, 1, 1, True),
+        ({"max_tokens": 320}, 2, 2, False),
+        ({"max_tokens": 321}, 2, 2, True),
+        ({"max_tokens": 321, "max_cost_usd": 2.0}, 2, 2, False),
+        ({"max_tokens": 320, "max_cost_usd": 2.001}, 2, 2, False),
+    ],
+)
+def test_calls_at_once_are_as_many_as_fit_if_each_is_as_dear_as_the_dearest(
+    limits: dict[str, Any], running: int, ours: int, room: bool
+) -> None:
+    spending = _trial(**limits)
+    spending.add(Tokens(input=100, output=0), 0.5)
+    spending.add(Tokens(input=10, output=10), 0.5)
+    spending.running = running
+    assert spending.has_room(ours) is room
+
+
+@pytest.mark.parametrize("limits", [{"max_cost_usd": 5.0}, {"max_tokens": 500}])
+def test_until_the_first_call_is_over_nobody_knows_how_many_fit(limits: dict[str, Any]) -> None:
+    spending = _trial(**limits)
+    assert spending.has_room(0)
+    assert not spending.has_room(1)
+    assert _trial(max_calls=2).has_room(1)
+
+
+def test_no_call_makes_the_dearest_one_cheaper() -> None:
+    spending = _trial(max_cost_usd=1.0, max_tokens=1000)
+    spending.add(Tokens(input=500), 0.0)
+    spending.add(Tokens(), 0.5)
+    spending.running = 1
+    assert not spending.has_room(1)
+
+
+def test_a_doubt_is_never_less_than_none() -> None:
+    doubt = Doubt().plus(Doubt(1, 10, 1.0), 4, 0.25)
+    assert doubt == Doubt(1, 6, 0.75)
+    assert doubt.plus(Doubt(2, 10, 1.0), 11, 2.0) == Doubt(3, 6, 0.75)
+    assert not Doubt(bounded=False).plus(Doubt(), 0, 0.0).bounded
+    assert not Doubt().plus(Doubt(bounded=False), 0, 0.0).bounded
+
+
+def test_a_turn_within_a_try_carries_what_its_try_did() -> None:
+    first, second, third = _trial(), _trial(), _trial()
+    first.add(CALL, 0.5)
+    second.carry(first.carried(), within_try=True)
+    assert not second.carries
+    third.carry(second.carried())
+    assert third.carries
+    second.carry(third.carried(), within_try=True)
+    assert second.carries
+    assert second.usage() == first.usage()
+
+
+def test_a_try_that_used_what_may_be_all_carries_although_no_call_was_counted() -> None:
+    spending = _trial()
+    spending.carry({**_trial().carried(), "doubtful": {"calls": 1}})
+    assert spending.carries
+
+
+@pytest.mark.parametrize(
+    ("job", "trial", "carries", "ending"),
+    [
+        ({"max_calls": 1}, {}, False, Ending.BUDGET),
+        ({"max_calls": 1}, {"max_calls": 1}, False, Ending.BUDGET),
+        ({}, {"max_calls": 1}, False, Ending.TRIAL_LIMIT),
+        ({}, {"max_calls": 1}, True, Ending.BUDGET),
+    ],
+)
+def test_a_limit_is_the_jobs_first_and_the_agents_doing_only_within_one_try(
+    job: dict[str, Any], trial: dict[str, Any], carries: bool, ending: Ending
+) -> None:
+    async def scenario() -> None:
+        whole, one = Spending("job", SpendingLimits(**job)), _trial(**trial)
+        for spending in (whole, one):
+            spending.add(CALL, 0.5)
+        one.carries = carries
+        turned_away = await Turnstile(whole).enter(one)
+        assert turned_away is not None
+        assert turned_away[0] is ending
+        assert turned_away[1].startswith("the job" if job else "the trial")
+        assert whole.running == one.running == 0
+
+    asyncio.run(scenario())
+
+
+def test_calls_that_are_over_are_counted_as_running_no_longer() -> None:
+    async def scenario() -> None:
+        whole, one = Spending("job", SpendingLimits()), _trial()
+        turnstile = Turnstile(whole)
+        for _ in range(2):
+            assert await turnstile.enter(one) is None
+        assert whole.running == one.running == 2
+        turnstile.leave(one)
+        assert whole.running == one.running == 1
 
     asyncio.run(scenario())

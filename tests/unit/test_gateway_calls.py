@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import http.client
 import json
@@ -9,10 +10,12 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pytest_benchjobs.gateway import passing
 from pytest_benchjobs.gateway.client import Gateway
 from pytest_benchjobs.model.ending import Ending
 from pytest_benchjobs.model.usage import Usage
@@ -451,3 +454,97 @@ def test_a_proxy_of_this_machine_is_used_but_not_for_what_is_on_it(
         assert [asked.path for asked in proxy.asked] == ["http://model.invalid/v1/chat/completions"]
     finally:
         proxy.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "length", "headers", "large"),
+    [
+        (False, 1 << 30, {}, False),
+        (True, 1 << 20, {}, False),
+        (True, (1 << 20) + 1, {}, True),
+        (True, None, {}, True),
+        (True, 10, {"Content-Encoding": "gzip"}, True),
+    ],
+)
+def test_a_request_is_large_if_it_may_become_so(
+    body: bool, length: int | None, headers: dict[str, str], large: bool
+) -> None:
+    request = SimpleNamespace(can_read_body=body, content_length=length, headers=headers)
+    assert passing._may_be_large(request) is large  # type: ignore[arg-type]
+
+
+def test_large_requests_wait_for_each_other_and_small_ones_do_not(gateway: Gateway, model: Model) -> None:
+    more = threading.Event()
+    waiting = chat_stream(wait=more)
+    model.otherwise = waiting
+    with agent(gateway, model) as one, ThreadPoolExecutor(5) as pool:
+        large = "x" * (2 << 20)
+        calls = [pool.submit(one.chat, messages=[large]) for _ in range(5)]
+        wait_until(lambda: len(model.asked) == 4)
+        model.says(chat_answer("m-small"))
+        assert one.chat("m-small").status == 200
+        assert [len(asked.body) > 1 << 20 for asked in model.asked] == [True] * 4 + [False]
+        more.set()
+        assert [call.result().status for call in calls] == [200] * 5
+
+
+def _raw(port: int, request: bytes) -> bytes:
+    """All that is answered to the bytes of a request."""
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as raw:
+        raw.sendall(request)
+        content = b""
+        with contextlib.suppress(ConnectionResetError):
+            while more := raw.recv(1 << 16):
+                content += more
+        return content
+
+
+def test_after_what_is_not_passed_on_nothing_is_read_any_more(gateway: Gateway, model: Model) -> None:
+    inner = b"GET /openai/v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
+    with agent(gateway, model) as one:
+        head = b"POST /nothing HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(inner)
+        said = _raw(one.port, head + inner + inner)
+    assert said.count(b"HTTP/1.1 ") == 1
+    assert said.startswith(b"HTTP/1.1 404")
+    assert b"connection: close" in said.lower()
+    assert model.asked == []
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+def test_a_stream_is_framed_as_the_agent_can_read_it(gateway: Gateway, model: Model, version: bytes) -> None:
+    model.says(chat_stream())
+    body = b'{"model": "m-1", "stream": true, "stream_options": {"include_usage": true}}'
+    with agent(gateway, model) as one:
+        said = _raw(
+            one.port,
+            b"POST /openai/v1/chat/completions HTTP/%b\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b"
+            % (version, len(body), body),
+        )
+        assert one.route.close().usage.calls == 1
+    head, _, content = said.partition(b"\r\n\r\n")
+    assert (b"transfer-encoding: chunked" in head.lower()) is (version == b"1.1")
+    whole = b"".join(chat_stream().chunks)
+    assert (content == whole) is (version == b"1.0")
+
+
+def test_what_comes_in_one_piece_says_how_long_it_is(gateway: Gateway, model: Model) -> None:
+    model.says(chat_answer())
+    with agent(gateway, model) as one:
+        assert one.chat().headers["content-length"] == str(len(chat_answer().body))
+
+
+def test_a_stream_may_end_without_a_blank_line(gateway: Gateway, model: Model) -> None:
+    *chunks, _ = chat_stream(usage=False).chunks
+    chunks = [*chunks, b"data: [DONE]"]
+    model.says(Said(200, b"", {"Content-Type": "text/event-stream"}, chunks=tuple(chunks)))
+    with agent(gateway, model) as one:
+        assert one.chat(stream=True).body == b"".join(chunks)
+        assert one.route.close().ending is None
+
+
+def test_a_key_is_sent_without_the_blanks_around_it(gateway: Gateway, model: Model) -> None:
+    for key, sent in ((f" {KEY}\n", f"Bearer {KEY}"), (" ", None)):
+        model.says(chat_answer())
+        with agent(gateway, model, key=key) as one:
+            one.chat()
+        assert model.asked[-1].headers.get("authorization") == sent

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
 import socket
 import stat
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from pytest_benchjobs.gateway import client
 from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Terms, Upstream, open_route
 from pytest_benchjobs.model.errors import GatewayLost
-from tests.unit.gateways import KEY, Agent, Model, agent, chat_answer, hand_over, running, wait_until
+from tests.unit.gateways import (
+    KEY,
+    Agent,
+    Model,
+    Said,
+    agent,
+    chat_answer,
+    hand_over,
+    running,
+    wait_until,
+)
 
 PID = (42).to_bytes(4, "little")
 
@@ -41,11 +56,11 @@ def test_everything_it_makes_is_for_this_user_only_and_goes_with_it(tmp_path: Pa
         with agent(gateway, model) as one:
             # The user of a container is another one; only what is mounted into it is reached there.
             assert stat.S_IMODE(one.route.socket.stat().st_mode) == 0o666
+            assert stat.S_IMODE(one.route.socket.with_name("host").stat().st_mode) == 0o600
             assert stat.S_IMODE(one.route.socket.parent.stat().st_mode) == 0o700
             assert len(str(one.route.socket)) < 100
     assert not directory.exists()
-    with pytest.raises(ProcessLookupError):
-        os.kill(gateway._process.pid, 0)
+    assert gateway._process.returncode == 0
 
 
 def test_a_route_goes_with_its_trial(gateway: Gateway, model: Model) -> None:
@@ -224,3 +239,173 @@ def test_an_upstream_is_the_first_of_its_wire(gateway: Gateway, model: Model) ->
         assert other.asked == []
     finally:
         other.close()
+
+
+def _files(gateway: Gateway) -> list[str]:
+    """Open files of the gateway's process."""
+    return sorted(str(one.readlink()) for one in Path(f"/proc/{gateway._process.pid}/fd").iterdir())
+
+
+def test_a_route_leaves_no_open_files_and_no_word_in_the_log(tmp_path: Path, model: Model) -> None:
+    model.otherwise = chat_answer()
+    with running(tmp_path) as gateway:
+        with agent(gateway, model) as one:  # what is loaded once
+            assert one.chat().status == 200
+        wait_until(lambda: not list(Path(gateway.address).parent.glob("r*")))
+        log = Path(gateway.address).with_name("log")
+        before, words = len(_files(gateway)), log.read_text()
+        for _ in range(2):
+            with agent(gateway, model) as one, _listening() as late:
+                assert one.chat().status == 200
+                with socket.create_connection(("127.0.0.1", one.port), timeout=20) as raw:
+                    raw.sendall(b"\x16\x03\x01 not HTTP\r\n\r\n")
+                    raw.recv(100)
+                with contextlib.suppress(OSError):
+                    hand_over(one.route.socket, late, PID)
+                url = "http://127.0.0.1:4180/openai/v1/chat/completions"
+                assert one.route.post(url, {"model": "m-1"}, 20)[0] == 200
+                one.route.close()
+                one.route.again()
+        with open_route(gateway.address, "a/s/2", [], Terms()):
+            pass
+        with socket.socket(socket.AF_UNIX) as silent:
+            silent.connect(gateway.address)
+        wait_until(lambda: len(_files(gateway)) <= before)
+        assert log.read_text() == words
+
+
+def test_it_may_have_as_many_open_files_as_this_machine_allows(gateway: Gateway) -> None:
+    limits = Path(f"/proc/{gateway._process.pid}/limits").read_text().splitlines()
+    (files,) = [line.split()[3:5] for line in limits if line.startswith("Max open files")]
+    assert files[0] == files[1]
+
+
+def test_one_that_hangs_is_killed_and_what_it_made_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "_END_TIMEOUT", 0.05)
+    with running(tmp_path, forks=False) as gateway:
+        os.kill(gateway._process.pid, signal.SIGSTOP)
+        gateway.close()
+        assert gateway._process.returncode == -signal.SIGKILL
+        assert not Path(gateway.address).parent.exists()
+
+
+def test_one_that_cannot_be_started_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        monkeypatch.setattr(client.tempfile, "tempdir", short)
+        monkeypatch.setattr(client.subprocess, "Popen", mock.Mock(side_effect=OSError("no more processes")))
+        with pytest.raises(GatewayLost, match="could not be started: no more processes"):
+            Gateway.start(GatewaySettings())
+        assert list(Path(short).iterdir()) == []
+        monkeypatch.setattr(client.tempfile, "tempdir", f"{short}/missing")
+        with pytest.raises(GatewayLost, match=r"could not be started: .*No such file"):
+            Gateway.start(GatewaySettings())
+
+
+@pytest.mark.parametrize(("length", "fits"), [(90, True), (91, False)])
+def test_the_address_of_a_socket_has_a_limit(
+    monkeypatch: pytest.MonkeyPatch, length: int, fits: bool
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="x") as short:
+        deep = Path(short) / ("z" * (length - len(f"{short}//benchjobs-12345678")))
+        deep.mkdir()
+        monkeypatch.setattr(client.tempfile, "tempdir", str(deep))
+        found = client._directory()
+        try:
+            assert (found.parent == deep) is fits
+            assert found.parent in (deep, Path("/tmp"))
+            assert list(deep.iterdir()) == ([found] if fits else [])
+        finally:
+            found.rmdir()
+
+
+def test_it_is_imported_from_where_we_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", "here:/there")
+    assert client._environment()["PYTHONPATH"] == f"{tmp_path}/here:/there"
+    monkeypatch.delenv("PYTHONPATH")
+    assert "PYTHONPATH" not in client._environment()
+
+
+@contextlib.contextmanager
+def _instead(tmp_path: Path, says: bytes) -> Iterator[tuple[str, queue.SimpleQueue[bytes]]]:
+    """What says this in place of a gateway, and all that it hears on each connection."""
+    heard: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "control"))
+        listening.listen()
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.settimeout(20)
+                connection.sendall(says)
+                content = b""
+                while more := connection.recv(1000):
+                    content += more
+                heard.put(content)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield str(tmp_path / "control"), heard
+        thread.join(20)
+
+
+@pytest.mark.parametrize(("says", "words"), [(b"", "no answer within 0.05 s"), (b"x\n", None)])
+def test_who_gives_a_gateway_up_hangs_up(tmp_path: Path, says: bytes, words: str | None) -> None:
+    with _instead(tmp_path, says) as (address, heard):
+        with pytest.raises(GatewayLost if words else ValueError, match=words) as caught:
+            open_route(address, "a/s/1", [], Terms(), timeout=0.05)
+        assert caught.tb is not None  # its frames are alive, and what they hold
+        assert heard.get(timeout=20).startswith(b'{"trial": "a/s/1"')
+
+
+def test_a_call_from_this_machine_has_its_query_and_any_answer(gateway: Gateway, model: Model) -> None:
+    model.says(Said(200, b"[" * 100_000), Said(200, b'{"data": \xff}'), Said(200, b"{}"))
+    with agent(gateway, model) as one:
+        url = "http://127.0.0.1:4180/anthropic/v1/messages/count_tokens"
+        assert one.route.post(f"{url}?beta=true", {}, 20) == (200, "[" * 100_000)
+        assert one.route.post(url, {}, 20) == (200, '{"data": \ufffd}')
+        assert one.route.post(url, {}, 20) == (200, {})
+    assert [asked.path for asked in model.asked] == [
+        "/v1/messages/count_tokens?beta=true", "/v1/messages/count_tokens", "/v1/messages/count_tokens",
+    ]  # fmt: skip
+
+
+def test_who_waits_for_a_model_can_be_told_to_stop(gateway: Gateway, model: Model) -> None:
+    done = threading.Event()
+    model.says(lambda _handler: done.wait(20))
+    told = iter([False])
+    url = "http://127.0.0.1:4180/openai/v1/chat/completions"
+    with agent(gateway, model) as one:
+        try:
+            with pytest.raises(TimeoutError, match="it had to stop while it waited for the model"):
+                one.route.post(url, {"model": "m-1"}, 5, lambda: next(told, True))
+        finally:
+            done.set()
+
+
+def test_traffic_is_recorded_below_a_directory_that_is_not_there_yet(tmp_path: Path) -> None:
+    with running(tmp_path, record=tmp_path / "a" / "b"):
+        assert (tmp_path / "a" / "b").is_dir()
+
+
+def test_no_more_connections_are_let_in_than_a_trial_may_have(gateway: Gateway, model: Model) -> None:
+    model.otherwise = Said(200, b'{"data": []}')
+    request = b"GET /openai/v1/models HTTP/1.1\r\nHost: x\r\n\r\n"
+    with agent(gateway, model) as one, contextlib.ExitStack() as stack:
+        held = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", one.port), timeout=20))
+            for _ in range(32)
+        ]
+        for line in held:
+            line.sendall(request)
+            assert line.recv(1000).startswith(b"HTTP/1.1 200")
+        late = stack.enter_context(socket.create_connection(("127.0.0.1", one.port), timeout=0.2))
+        late.sendall(request)
+        with pytest.raises(TimeoutError):
+            late.recv(1000)
+        held[7].close()
+        late.settimeout(20)
+        assert late.recv(1000).startswith(b"HTTP/1.1 200")

@@ -18,7 +18,7 @@ import pytest
 import yarl
 
 from pytest_benchjobs.gateway.client import Gateway
-from pytest_benchjobs.gateway.connections import Connections, _Connector
+from pytest_benchjobs.gateway.connections import Connections, Response, _Connector
 from pytest_benchjobs.model.ending import Ending
 from tests.unit.gateways import Agent, Wire, agent, running, wait_until
 
@@ -411,6 +411,86 @@ def test_what_an_endpoint_may_have_worked_on_is_counted(tmp_path: Path, lines: L
         report = one.route.close()
     assert lines.lines == ([0, 0, 1] if kept else [0, 1])
     assert (report.usage.calls, report.unfinished, report.usage.cost_usd) == (2 + kept, 1, None)
+
+
+def test_kept_connections_that_are_in_use_again_leave_no_place_taken(gateway: Gateway, lines: Lines) -> None:
+    with agent(gateway, lines) as one:
+        for _ in range(3):
+            at_once(one, lines, 8)
+    assert set(lines.lines) == set(range(8))
+
+
+class Answer(NamedTuple):
+    response: Response
+    connections: Connections
+
+
+def asked(lines: Lines, *after: Callable[[Answer], object]) -> None:
+    """A call for each of these, which is done with the whole answer."""
+
+    async def ask() -> None:
+        connections = Connections()
+        url, body = yarl.URL(f"{lines.url}/v1/chat/completions"), b'{"model": "m-1"}'
+        for then in after:
+            response = await connections.request("POST", url, body, {}, lambda _sent: None, None)
+            await response.read()
+            then(Answer(response, connections))
+        await connections.close()
+
+    asyncio.run(ask())
+
+
+def keep(one: Answer) -> None:
+    one.response.keep()
+
+
+def test_what_nobody_says_is_to_be_kept_is_not_used_again(lines: Lines) -> None:
+    asked(lines, keep, lambda _one: None, keep, keep)
+    assert lines.lines == [0, 0, 1, 1]
+
+
+def test_what_was_kept_is_not_closed_with_its_answer_and_all_else_is(lines: Lines) -> None:
+    def kept_and_closed(one: Answer) -> None:
+        one.response.keep()
+        one.response.close()
+        assert one.response.closed
+
+    def closed(one: Answer) -> None:
+        one.response.close()
+        assert one.response.closed
+
+    asked(lines, kept_and_closed, closed, closed)
+    assert lines.lines == [0, 0, 1]
+
+
+def test_what_came_since_and_was_not_looked_at_yet_makes_a_new_connection(lines: Lines) -> None:
+    said, wanted = threading.Event(), threading.Event()
+
+    def late(line: socket.socket, name: str) -> None:
+        line.sendall(answer(name))
+        assert wanted.wait(20)
+        line.sendall(PLANTED)
+        said.set()
+
+    def kept_and_late(one: Answer) -> None:
+        one.response.keep()
+        wanted.set()
+        assert said.wait(20)  # the loop stands still meanwhile
+
+    lines.says = [late]
+    asked(lines, kept_and_late, keep)
+    assert lines.lines == [0, 1]
+
+
+def test_no_credentials_come_from_files(
+    lines: Lines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "netrc"
+    file.write_text("default login somebody password something\n")
+    monkeypatch.setenv("NETRC", str(file))
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    asked(lines, keep)
+    assert b"authorization" not in lines.heard[0].head.lower()
 
 
 def test_calls_at_once_have_a_connection_each(gateway: Gateway, lines: Lines) -> None:

@@ -271,3 +271,70 @@ def test_a_hard_quota_ends_the_job_for_that_provider(tmp_path: Any, model: Model
     assert (second.ending, second.job_stopped) == (Ending.QUOTA, Ending.QUOTA)
     assert second.job_message == "the quota of openai is used up: 429: pay"
     assert len(model.asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "status", "body"),
+    [
+        (Said(400, b""), 400, None),
+        (Said(400, b"as it is"), 400, b"as it is"),
+        (Said(399, b"as it is"), 502, None),
+        (Said(300, b"as it is"), 502, None),
+    ],
+)
+def test_an_error_is_passed_on_as_it_came_if_it_is_one(
+    gateway: Gateway, model: Model, said: Said, status: int, body: bytes | None
+) -> None:
+    model.says(said)
+    with agent(gateway, model) as one:
+        answer = one.chat()
+        report = one.route.close()
+    assert answer.status == status
+    if body is None:
+        assert answer.json["error"]["message"] == report.message
+        assert answer.headers["content-type"] == "application/json"
+    else:
+        assert answer.body == body
+    assert "x-should-retry" not in answer.headers
+
+
+def test_an_answer_in_which_nothing_is_answered_leaves_patience_for_the_next(
+    gateway: Gateway, model: Model
+) -> None:
+    hollow = Said(200, b'{"model": "m-1", "usage": {"prompt_tokens": 1, "completion_tokens": 0}}')
+    model.says(hollow, BUSY, chat_answer())
+    with agent(gateway, model) as one:
+        assert [one.chat().status for _ in range(2)] == [200, 200]
+        assert one.route.close().usage.calls == 2
+
+
+def test_a_quota_that_ends_within_a_stream_stops_the_agent(gateway: Gateway, model: Model) -> None:
+    error = events({"type": "error", "error": {"type": "billing_error", "message": "pay"}})
+    model.says(Said(200, b"", {"Content-Type": "text/event-stream"}, chunks=START + error))
+    with agent(gateway, model, provider="poor") as one:
+        one.call("/anthropic/v1/messages", {"model": "m-1", "stream": True})
+        wait_until(one.route.stop_asked)
+        assert one.route.close().ending is Ending.QUOTA
+
+
+def test_a_list_of_models_that_fails_is_no_ending_and_uses_up_patience(
+    impatient: Gateway, model: Model
+) -> None:
+    model.otherwise = BUSY
+    with agent(impatient, model) as one:
+        assert one.call("/openai/v1/models", method="GET").status == 503
+        tries = len(model.asked)
+        assert tries > 1
+        assert one.call("/openai/v1/models", method="GET").status == 503
+        assert len(model.asked) == tries + 1
+        assert one.route.close().ending is None
+
+
+def test_without_a_key_it_is_said_which_variable_is_missing(gateway: Gateway, model: Model) -> None:
+    for key, hint in ((None, True), (KEY, False)):
+        model.says(Said(401, b'{"error": {"message": "no"}}'))
+        with agent(gateway, model, key=key) as one:
+            one.chat()
+            message = one.route.close().message or ""
+        assert message.startswith("401: no")
+        assert ("name one with openai_key_variable" in message) is hint

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,3 +66,61 @@ def test_a_provider_that_is_not_named_has_the_rate_of_all_others_to_itself() -> 
     assert [rates.of("openai").reserve() for _ in range(3)] == [0, 0, 0]
     rates.of("openai").spend(600)
     assert rates.of("openai").reserve() > 10
+
+
+@pytest.mark.parametrize(("per_minute", "at_once"), [(1, 1), (12, 1), (23, 1), (24, 2), (60, 5), (600, 50)])
+def test_a_twelfth_of_a_minutes_worth_comes_at_once_and_the_rest_evenly(
+    per_minute: int, at_once: int
+) -> None:
+    clock = Clock()
+    rate = Rate(per_minute, None, clock)
+    one = 60 / (per_minute + 1 - at_once)
+    assert [rate.reserve() for _ in range(at_once)] == [0] * at_once
+    assert [rate.reserve() for _ in range(2)] == pytest.approx([one, 2 * one])
+    clock.now += 3600  # what nobody used is not kept
+    assert [rate.reserve() for _ in range(at_once)] == [0] * at_once
+    assert rate.reserve() == pytest.approx(one)
+
+
+def test_a_call_needs_one_token_that_is_left() -> None:
+    clock = Clock()
+    rate = Rate(None, 1200, clock)  # a hundred at once
+    second = 1101 / 60
+    rate.spend(99)
+    assert rate.reserve() == 0
+    rate.spend(1)
+    assert rate.reserve() == pytest.approx(1 / second)
+    clock.now += 1
+    rate.spend(50)
+    assert rate.reserve() == pytest.approx((51 - second) / second)
+
+
+def test_a_turn_comes_when_both_requests_and_tokens_allow_it() -> None:
+    clock = Clock()
+    few_requests, few_tokens = Rate(1, 60_000, clock), Rate(600, 60, clock)
+    assert [few_requests.reserve() for _ in range(2)] == [0, 60]
+    few_tokens.spend(61)
+    assert few_tokens.reserve() == pytest.approx(57 / (56 / 60))
+
+
+def test_a_pause_ends_and_a_shorter_one_does_not_end_it() -> None:
+    clock = Clock()
+    rate = Rate(None, None, clock)
+    rate.spend(10**6)
+    assert (rate.reserve(), rate.paused()) == (0, 0)
+    rate.pause(30)
+    clock.now += 10
+    rate.pause(5)
+    assert rate.paused() == 20
+    rate.pause(25)
+    assert rate.paused() == 25
+    clock.now += 30
+    assert rate.paused() == 0
+
+
+def test_limits_of_all_providers_hold_where_a_provider_has_none_of_its_own() -> None:
+    rates = Rates({"*": (None, 12), "openai": (1, None), "groq": (None, None)})
+    assert [rates.of("openai").reserve() > 59 for _ in range(2)] == [False, True]
+    for provider in ("openai", "groq", "vllm"):
+        rates.of(provider).spend(13)
+        assert rates.of(provider).reserve() > 60

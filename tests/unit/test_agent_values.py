@@ -1,0 +1,202 @@
+"""Values in what an agent printed: each is taken for what it is, or for nothing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.agents.reading.endings import ending_of, ending_of_status
+from pytest_benchjobs.agents.reading.values import (
+    added,
+    at,
+    bounded,
+    count_at,
+    items_at,
+    money_at,
+    spoken,
+    text_at,
+    text_of,
+)
+from pytest_benchjobs.model.ending import Ending
+from pytest_benchjobs.store.text import clean
+
+MOST = 2**53
+
+
+def test_a_value_is_found_below_tables_alone() -> None:
+    said = {"a": {"b": [1], "": 2}}
+    assert at(said, "a", "b") == [1]
+    assert at(said, "a", "x", "y") is None
+    assert at(said, "a", "b", "c") is None
+    assert at("a", "a") is None
+    assert at(said) == said
+    assert text_at({"a": "text"}, "a") == "text"
+    assert text_at({"a": 1}, "a") == text_at({}, "a") == ""
+    assert list(items_at({"a": [{"x": 1}, "x", {}, None]}, "a")) == [{"x": 1}, {}]
+    assert list(items_at({"a": {"x": 1}}, "a")) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "count", "money"),
+    [
+        (0, 0, 0.0),
+        (7, 7, 7.0),
+        (MOST, MOST, float(MOST)),
+        (MOST + 1, None, None),
+        (-1, None, None),
+        (True, None, None),
+        (False, None, None),
+        (0.5, None, 0.5),
+        (-0.5, None, None),
+        (math.inf, None, None),
+        (math.nan, None, None),
+        ("7", None, None),
+        (None, None, None),
+    ],
+)
+def test_a_number_is_one_that_can_have_been_counted(
+    value: Any, count: int | None, money: float | None
+) -> None:
+    found = count_at({"a": value}, "a"), money_at({"a": value}, "a")
+    assert found == (count, money)
+    assert [type(one) for one in found if one is not None] == [
+        kind for kind, one in ((int, count), (float, money)) if one is not None
+    ]
+
+
+@pytest.mark.parametrize(
+    ("counts", "total"),
+    [
+        ([], None),
+        ([None, None], None),
+        ([None, 0], 0),
+        ([1, None, 2], 3),
+        ([MOST, 0], MOST),
+        ([MOST, 1], None),
+    ],
+)
+def test_counts_that_are_known_are_added(counts: list[int | None], total: int | None) -> None:
+    assert added(*counts) == total
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("one", "one"),
+        ({"type": "text", "text": "one"}, "one"),
+        ({"type": "image"}, "[image]"),
+        ({"type": "x" * 51}, f"[{'x' * 50}]"),
+        ({"type": "text", "text": 1}, "[text]"),
+        ({"type": 1}, ""),
+        (["one", {"text": "two"}, {"text": ""}, ["three"], None, {"type": "image"}], "one\ntwo\n[image]"),
+        (None, ""),
+        (1, ""),
+    ],
+)
+def test_the_text_of_a_content_names_what_has_none(content: Any, text: str) -> None:
+    assert text_of(content) == text
+
+
+@pytest.mark.parametrize(
+    ("content", "reply"),
+    [
+        ("plain", "plain"),
+        ("<think>hm</think>\n\nso", "so"),
+        ("hm</think> so", "so"),
+        ("<think>a</think>b<think>c</think>d", "d"),
+        (" <think>hm", ""),
+        ("so <think>hm", "so <think>hm"),
+        ([{"type": "text", "text": "a"}, {"type": "output_text", "text": "b"}], "a\nb"),
+        ([{"type": "thinking", "text": "hm"}, {"text": "so"}, "and"], "so\nand"),
+        ({"type": "text", "text": "a"}, "a"),
+    ],
+)
+def test_a_reply_is_what_is_said_aloud(content: Any, reply: str) -> None:
+    assert spoken(content) == reply
+
+
+def nested(depth: int, kind: type) -> Any:
+    value: Any = "end"
+    for _ in range(depth):
+        value = {"a": value} if kind is dict else [value]
+    return value
+
+
+@pytest.mark.parametrize("kind", [dict, list])
+def test_what_is_deep_is_cut_at_the_twentieth_level(kind: type) -> None:
+    assert bounded(nested(20, kind), 1000) == nested(20, kind)
+    cut = bounded(nested(21, kind), 1000)
+    for _ in range(20):
+        cut = cut["a"] if kind is dict else cut[0]
+    assert cut == "[...]"
+
+
+def test_what_is_long_is_cut() -> None:
+    assert bounded(list(range(1001)), 10_000) == list(range(1000))
+    assert bounded({str(at): at for at in range(1001)}, 10_000) == {str(at): at for at in range(1000)}
+    assert bounded(["x" * 100], 100) == ["x" * 100]
+    assert bounded([1] * 7, 10) == clean("[1, 1, 1, 1, 1, 1, 1]", 10)  # of 21 characters
+    assert bounded([1] * 6 + [10], 11) == [1] * 6 + [10]  # of 22
+
+
+@pytest.mark.parametrize(
+    ("number", "kept"),
+    [
+        (MOST, MOST),
+        (-MOST, -MOST),
+        (MOST + 1, str(MOST + 1)),
+        (-MOST - 1, str(-MOST - 1)),
+        (2**999 - 1, str(2**999 - 1)),
+        (2**999, "[...]"),
+    ],
+)
+def test_a_number_that_others_cannot_read_is_a_text(number: int, kept: int | str) -> None:
+    assert bounded([number], 1000) == [kept]
+
+
+@pytest.mark.parametrize(
+    ("status", "ending"),
+    [
+        (200, None),
+        (399, None),
+        (400, Ending.REFUSED),
+        (401, Ending.AUTHENTICATION),
+        (402, Ending.QUOTA),
+        (403, Ending.AUTHENTICATION),
+        (404, Ending.UNKNOWN_MODEL),
+        (407, Ending.REFUSED),
+        (408, Ending.ENDPOINT_DOWN),
+        (409, Ending.REFUSED),
+        (429, Ending.RATE_LIMITED),
+        (499, Ending.REFUSED),
+        (500, Ending.ENDPOINT_DOWN),
+        (529, Ending.ENDPOINT_DOWN),
+    ],
+)
+def test_a_status_means_an_ending(status: int, ending: Ending | None) -> None:
+    assert ending_of_status(status) is ending
+    assert ending_of("whatever", status) is ending
+
+
+@pytest.mark.parametrize(
+    ("message", "status", "ending"),
+    [
+        ("insufficient_quota", 429, Ending.QUOTA),
+        ("status 503", 429, Ending.RATE_LIMITED),
+        ("rate limit", None, Ending.RATE_LIMITED),
+        ("error (404)", None, Ending.UNKNOWN_MODEL),
+        ("it fell (503 Service Unavailable)", None, Ending.ENDPOINT_DOWN),
+        ("API key not valid", 400, Ending.AUTHENTICATION),
+        ("API key not valid", 404, Ending.UNKNOWN_MODEL),
+        ("not valid", 400, Ending.REFUSED),
+        ("API key not valid", None, Ending.AUTHENTICATION),
+        ("x" * 3990 + "rate limit", None, Ending.RATE_LIMITED),
+        ("x" * 3991 + "rate limit", None, None),
+    ],
+)
+def test_a_quota_counts_first_then_the_status_then_other_words(
+    message: str, status: int | None, ending: Ending | None
+) -> None:
+    assert ending_of(message, status) is ending

@@ -1,0 +1,452 @@
+"""An endpoint is asked as often as it helps, and what it says is fit to be passed on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, cast
+from unittest import mock
+
+import aiohttp
+import pytest
+import yarl
+from multidict import CIMultiDict
+
+from pytest_benchjobs.gateway import upstream
+from pytest_benchjobs.gateway.client import Upstream
+from pytest_benchjobs.gateway.connections import BrokenOff, Connections
+from pytest_benchjobs.gateway.job import Job
+from pytest_benchjobs.gateway.rates import Rate
+from pytest_benchjobs.gateway.upstream import Answer, Asking, Cut
+from pytest_benchjobs.gateway.wires import recognise
+from pytest_benchjobs.model.ending import Ending
+from pytest_benchjobs.model.endpoint import Endpoint
+
+from .gateways import JOB, KEY
+
+CHAT = "/openai/v1/chat/completions"
+GOOD = b'{"choices": [{}]}'
+STREAM = {"Content-Type": "text/event-stream"}
+
+
+class Clock:
+    """The time of a loop and of everything else, which passes while somebody sleeps."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.slept: list[float] = []
+        monkeypatch.setattr(upstream, "time", self)
+        monkeypatch.setattr(upstream.asyncio, "sleep", self.sleep)
+        monkeypatch.setattr(upstream.random, "uniform", lambda least, most: most)
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return Clock(monkeypatch)
+
+
+class Sent:
+    """An answer, in pieces. `broken`: with what it breaks off then."""
+
+    def __init__(
+        self,
+        status: int = 200,
+        *pieces: bytes,
+        headers: Mapping[str, str] | None = None,
+        broken: Exception | None = None,
+    ) -> None:
+        self.status = status
+        self.headers = CIMultiDict(headers or {})
+        self.content_length = sum(map(len, pieces))
+        self.given = pieces
+        self.pieces: list[bytes] = []
+        self.broken = broken
+        self.content = self
+        self.closed = self.read = 0
+
+    async def readany(self) -> bytes:
+        if self.pieces:
+            self.read += 1
+            return self.pieces.pop(0)
+        if self.broken is not None:
+            raise self.broken
+        return b""
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Fails:
+    """No answer: the error, and after how many seconds; whether the endpoint had begun to get the request."""
+
+    def __init__(self, error: Exception, seconds: float = 0, *, sent: bool = True) -> None:
+        self.error, self.seconds, self.sent = error, seconds, sent
+
+
+class Script:
+    """Connections to an endpoint that says this."""
+
+    def __init__(self, clock: Clock, *says: Sent | Fails) -> None:
+        self._clock = clock
+        self._says = [*says]
+        self.asked: list[tuple[str, yarl.URL, bytes, CIMultiDict[str], str | None]] = []
+
+    async def request(
+        self,
+        method: str,
+        url: yarl.URL,
+        content: bytes,
+        headers: CIMultiDict[str],
+        on_sent: Callable[[bool], None],
+        proxy: str | None,
+    ) -> Sent:
+        self.asked.append((method, url, content, headers, proxy))
+        said = self._says.pop(0) if len(self._says) > 1 else self._says[0]
+        if isinstance(said, Sent):
+            on_sent(True)
+            said.pieces = [*said.given]
+            return said
+        if said.sent:
+            on_sent(True)
+        self._clock.now += said.seconds
+        raise said.error
+
+
+def asking(script: Script, job: Job, path: str = CHAT, **given: Any) -> Asking:
+    call = recognise(given.get("method", "POST"), path)
+    assert call is not None
+    endpoint = Endpoint(
+        wire=call.wire, provider="openai", base_url=given.get("url", "http://127.0.0.1:9/v1/")
+    )
+    headers = CIMultiDict(given.get("headers", {}))
+    return Asking(job, cast("Connections", script), Upstream(endpoint, given.get("key", KEY)), call, headers)
+
+
+def run(clock: Clock, scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def timed() -> None:
+        asyncio.get_running_loop().time = clock.monotonic  # type: ignore[method-assign]
+        await scenario()
+
+    asyncio.run(timed())
+
+
+def answer_to(clock: Clock, *says: Sent | Fails, **given: Any) -> tuple[Answer, Asking, Script]:
+    """What is answered without patience."""
+    script = Script(clock, *says)
+    found: list[Any] = []
+
+    async def ask() -> None:
+        one = asking(script, Job(JOB), **given)
+        found.extend((await one.answer(b"{}", patient=False), one))
+
+    run(clock, ask)
+    return found[0], found[1], script
+
+
+async def _whole(answer: Answer) -> tuple[bytes, str | None]:
+    """The bytes of an answer, and why there are no more."""
+    content = b""
+    try:
+        async for chunk in answer.chunks:
+            content += chunk
+    except Cut as cut:
+        return content, str(cut)
+    return content, None
+
+
+def whole(answer: Answer) -> tuple[bytes, str | None]:
+    return asyncio.run(_whole(answer))
+
+
+# --- patience --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("says", [Sent(503), Fails(aiohttp.ServerDisconnectedError("gone"))])
+def test_pauses_double_until_patience_is_used_up(clock: Clock, says: Sent | Fails) -> None:
+    script = Script(clock, says)
+
+    async def ask() -> None:
+        answer = await asking(script, Job({**JOB, "patience": 60})).answer(b"{}", patient=True)
+        assert answer.failure is not None
+        assert answer.failure.ending is Ending.ENDPOINT_DOWN
+
+    run(clock, ask)
+    assert clock.slept == [0.25, 0.5, 1, 2, 4, *[8] * 6, 4.25]
+    assert len(script.asked) == 13
+
+
+@pytest.mark.parametrize(
+    ("says", "patient", "count"),
+    [
+        (Sent(503), False, 1),
+        (Sent(400), True, 1),
+        (Sent(200, GOOD), True, 1),
+        (Sent(429, headers={"Retry-After": "30"}), True, 3),
+    ],
+)
+def test_nothing_is_tried_again_in_vain(clock: Clock, says: Sent, patient: bool, count: int) -> None:
+    script = Script(clock, says)
+
+    async def ask() -> None:
+        job = Job({**JOB, "patience": 60})
+        job.rates._rates["openai"] = Rate(None, None, clock.monotonic)
+        await asking(script, job).answer(b"{}", patient=patient)
+
+    run(clock, ask)
+    assert len(script.asked) == count
+    assert clock.slept == ([30, 30] if count > 1 else [])
+
+
+def test_an_endpoint_that_wants_a_pause_gets_it_from_all_and_no_longer_than_anybody_waits(
+    clock: Clock,
+) -> None:
+    async def ask() -> None:
+        job = Job({**JOB, "patience": 60})
+        job.rates._rates["openai"] = Rate(None, None, clock.monotonic)
+        refuses = Script(clock, Sent(429, headers={"Retry-After": "7200"}))
+        await asking(refuses, job).answer(b"{}", patient=True)
+        assert clock.slept == [60]
+        job.rates.of("openai").pause(50)
+        answers = Script(clock, Sent(200, GOOD))
+        await asking(answers, job).answer(b"{}", patient=True)
+        assert clock.slept == [60, 50]
+        job.rates.of("openai").pause(90)
+        await asking(answers, job).answer(b"{}", patient=True)
+        assert clock.slept == [60, 50, 60]
+        await asking(answers, job).answer(b"{}", patient=False)
+        assert clock.slept == [60, 50, 60]
+
+    run(clock, ask)
+
+
+def test_who_waits_for_its_turn_has_its_patience_left(clock: Clock) -> None:
+    async def ask() -> None:
+        job = Job({**JOB, "patience": 10})
+        job.rates._rates["openai"] = Rate(1, None, clock.monotonic)
+        lists = asking(Script(clock, Sent(200, b"[]")), job, "/openai/v1/models", method="GET")
+        for _ in range(2):  # costs nothing, and needs no turn
+            await lists.answer(b"", patient=True)
+        assert clock.slept == []
+        one = asking(Script(clock, Sent(503), Sent(200, GOOD)), job)
+        await one.answer(b"{}", patient=True)
+        assert clock.slept == pytest.approx([0.25, 59.75, 0])
+        other = asking(Script(clock, Sent(503), Sent(200, GOOD)), job)
+        answer = await other.answer(b"{}", patient=True)
+        assert answer.failure is None
+        assert clock.slept[3:] == pytest.approx([60, 0.25, 59.75, 0])
+
+    run(clock, ask)
+
+
+# --- what was sent ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fails", "unanswered"),
+    [
+        (Fails(aiohttp.ClientOSError("reset"), 2.0), 0),
+        (Fails(aiohttp.ClientOSError("reset"), 2.01), 1),
+        (Fails(TimeoutError("slow")), 1),
+        (Fails(BrokenOff("half")), 1),
+        (Fails(TimeoutError("slow"), sent=False), 0),
+        (Fails(OSError("refused"), sent=False), 0),
+        (Fails(ValueError("no address"), sent=False), 0),
+    ],
+)
+def test_what_an_endpoint_may_have_worked_on_is_counted(clock: Clock, fails: Fails, unanswered: int) -> None:
+    answer, one, _ = answer_to(clock, fails)
+    assert (one.unanswered, one.sent, one.silent()) == (unanswered, False, 0)
+    assert answer.status == 502
+    assert answer.failure is not None
+    assert answer.failure.message == f"no answer: {fails.error}"
+    assert answer.failure.again is not isinstance(fails.error, ValueError)
+    assert whole(answer) == (b"", None)
+
+
+@pytest.mark.parametrize(
+    ("status", "refused"), [(200, False), (299, False), (300, True), (400, True), (500, True)]
+)
+def test_a_request_was_taken_unless_it_was_refused(clock: Clock, status: int, refused: bool) -> None:
+    sent = Sent(status, GOOD)
+    answer, one, _ = answer_to(clock, sent)
+    assert (one.sent, answer.failure is None, sent.closed) == (not refused, not refused, int(refused))
+    assert whole(answer) == (GOOD, None)
+    assert answer.length == len(GOOD)
+    answer.close()
+    assert sent.closed == 1
+
+
+def test_rubbish_is_a_failure_and_its_connection_ends(clock: Clock) -> None:
+    sent = Sent(200, b"{}")
+    answer, one, _ = answer_to(clock, sent)
+    assert answer.failure is not None
+    assert (answer.failure.again, sent.closed, one.sent) == (True, 1, False)
+
+
+def test_an_endpoint_is_silent_from_the_moment_it_is_asked(clock: Clock) -> None:
+    async def ask() -> None:
+        script = Script(clock, Sent(200, GOOD))
+        one = asking(script, Job(JOB))
+        assert one.silent() == 0
+        genuine = script.request
+
+        async def slow(*arguments: Any) -> Sent:
+            clock.now += 7
+            assert one.silent() == 7
+            return await genuine(*arguments)
+
+        with mock.patch.object(script, "request", slow):
+            await one.answer(b"{}", patient=False)
+        assert one.silent() == 7
+
+    run(clock, ask)
+
+
+# --- what is said ----------------------------------------------------------------------------------------------------
+
+
+def test_a_request_goes_to_its_address_with_its_key(clock: Clock) -> None:
+    _, _, script = answer_to(clock, Sent(200, GOOD), headers={"X-Title": "t"}, path=f"{CHAT}?limit=1")
+    [(method, url, content, headers, proxy)] = script.asked
+    assert (method, str(url), content, proxy) == (
+        "POST", "http://127.0.0.1:9/v1/chat/completions?limit=1", b"{}", None,
+    )  # fmt: skip
+    assert dict(headers) == {"X-Title": "t", "Authorization": f"Bearer {KEY}"}
+    _, _, script = answer_to(
+        clock,
+        Sent(200, b'{"content": []}'),
+        path="/anthropic/v1/messages",
+        url="http://[::1]:9",
+        key="sk-ant-oat-1",
+        headers={"anthropic-beta": "a"},
+    )
+    [(_, url, _, headers, _)] = script.asked
+    assert str(url) == "http://[::1]:9/v1/messages"
+    assert dict(headers) == {"Authorization": "Bearer sk-ant-oat-1", "anthropic-beta": "a,oauth-2025-04-20"}
+
+
+def test_of_headers_none_passes_that_is_between_two_machines_or_holds_the_key(clock: Clock) -> None:
+    given = {
+        "X-Id": "1", "X-Echo": f"it is {KEY}", "Connection": "close, X-Hop", "X-Hop": "1", "Keep-Alive": "5",
+        "Content-Length": "9", "Set-Cookie": "a=b", "Content-Type": "text/plain", "Alt-Svc": "x",
+    }  # fmt: skip
+    for status in (200, 400):
+        answer, _, _ = answer_to(clock, Sent(status, GOOD, headers=given))
+        assert answer.headers == {"x-id": "1", "content-type": "text/plain"}
+    answer, _, _ = answer_to(clock, Sent(200, GOOD, headers={"X-Id": "1"}), key=None)
+    assert answer.headers == {"x-id": "1"}
+
+
+def test_the_key_is_in_nothing_that_is_passed_on(clock: Clock) -> None:
+    hidden = b"*" * len(KEY)
+    quoting = f'{{"choices": [{{}}], "x": "{KEY}"}}'.encode()
+    for status in (200, 400):
+        answer, _, _ = answer_to(clock, Sent(status, quoting))
+        assert whole(answer) == (quoting.replace(KEY.encode(), hidden), None)
+    for sent in (
+        Sent(200, b"data: ", KEY.encode(), headers=STREAM),
+        Sent(200, b'{"x": ', KEY.encode(), broken=aiohttp.ClientPayloadError("short")),
+    ):
+        answer, _, _ = answer_to(clock, sent)
+        assert whole(answer)[0].endswith(hidden)
+
+
+@pytest.mark.parametrize(
+    ("first", "kind"),
+    [
+        (b"data: {}\n\n", "text/event-stream"),
+        (b"\n event: x\n", "text/event-stream"),
+        (b": ping\n\n", "text/event-stream"),
+        (GOOD, "application/json"),
+    ],
+)
+def test_a_stream_of_events_is_one_whatever_it_is_called(clock: Clock, first: bytes, kind: str) -> None:
+    sent = Sent(
+        200,
+        first,
+        b"more" if kind != "application/json" else b"",
+        headers={"Content-Type": "application/json"},
+    )
+    answer, _, _ = answer_to(clock, sent)
+    assert answer.headers["content-type"] == kind
+    assert answer.streamed is (kind == "text/event-stream")
+    assert sent.read == (1 if answer.streamed else 2)  # not waited for
+    assert (answer.length is None) is answer.streamed
+
+
+def test_a_stream_that_ends_before_it_begins_is_no_answer(clock: Clock) -> None:
+    answer, _, _ = answer_to(clock, Sent(200, headers=STREAM))
+    assert answer.failure is not None
+    assert "the answer is empty" in answer.failure.message
+
+
+@pytest.mark.parametrize("error", [aiohttp.ClientPayloadError("short"), OSError("reset"), OSError()])
+@pytest.mark.parametrize("headers", [STREAM, {}])
+def test_an_answer_that_breaks_off_says_why(clock: Clock, error: Exception, headers: dict[str, str]) -> None:
+    answer, _, _ = answer_to(
+        clock, Sent(200, b"data" if headers else b"{", b"more", headers=headers, broken=error)
+    )
+    content = b"datamore" if headers else b"{more"
+    assert answer.failure is None
+    assert whole(answer) == (content, str(error) or type(error).__name__)
+
+
+@pytest.mark.parametrize(
+    ("headers", "length"),
+    [({}, 6), ({"Content-Encoding": "identity"}, 6), ({"Content-Encoding": "gzip"}, None)],
+)
+def test_what_costs_nothing_is_passed_on_as_it_comes(
+    clock: Clock, headers: dict[str, str], length: int | None
+) -> None:
+    sent = Sent(200, b"one", b"two", headers=headers)
+    answer, _, _ = answer_to(clock, sent, path="/openai/v1/models", method="GET")
+    assert (answer.length, answer.failure, sent.read) == (length, None, 1)
+    assert whole(answer) == (b"onetwo", None)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_an_answer_is_read_up_to_the_longest_there_is(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, more: int
+) -> None:
+    monkeypatch.setattr(upstream, "LONGEST_ANSWER", len(GOOD) - more)
+    sent = Sent(200, GOOD, b" ", b" ")
+    answer_to(clock, sent)
+    assert sent.read == (1 if more else 2)
+
+
+def test_of_an_error_as_much_is_read_as_anybody_needs(clock: Clock) -> None:
+    block = b"x" * (1 << 19)
+    sent = Sent(400, block, block, b"never")
+    answer, _, _ = answer_to(clock, sent)
+    assert (sent.read, answer.length) == (2, 1 << 20)
+    answer, _, _ = answer_to(clock, Sent(400, block + b"y", block + b"z"))
+    assert whole(answer)[0] == (block + b"y" + block)[: 1 << 20]
+
+
+def test_a_proxy_is_for_what_is_not_here(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv("http_proxy", "http://proxy:1")
+    monkeypatch.setenv("no_proxy", "near.invalid")
+    upstream._proxy_for.cache_clear()
+    try:
+        for host, proxy in (
+            ("far.invalid", "http://proxy:1"), ("near.invalid", None), ("localhost", None), ("127.0.0.1:9", None),
+        ):  # fmt: skip
+            _, _, script = answer_to(clock, Sent(200, GOOD), url=f"http://{host}/v1")
+            assert script.asked[0][4] == proxy
+        _, _, script = answer_to(clock, Sent(200, GOOD), url="https://far.invalid/v1")
+        assert script.asked[0][4] is None
+    finally:
+        upstream._proxy_for.cache_clear()

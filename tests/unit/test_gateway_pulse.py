@@ -1,0 +1,219 @@
+"""An answer that stands still is given up, by a clock that stands while the agent does not read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+from unittest import mock
+
+import aiohttp
+import pytest
+
+from pytest_benchjobs.gateway.upstream import Pulse
+
+
+class Clock:
+    """What `time` is to a pulse, and the timers it asks the loop for."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.timers: list[tuple[float, Callable[[], None], mock.Mock]] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> mock.Mock:
+        self.timers.append((delay, callback, mock.Mock()))
+        return self.timers[-1][2]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("pytest_benchjobs.gateway.upstream.time", clock)
+    return clock
+
+
+async def takes(clock: Clock, pulse: Pulse, seconds: float, size: int = 0) -> None:
+    """A wait for an endpoint that says so much at its end."""
+
+    async def wait() -> None:
+        clock.now += seconds
+
+    await pulse.limit(wait())
+    pulse.beat(size)
+
+
+@pytest.mark.parametrize(
+    ("waits", "silent"),
+    [
+        ([], 0),
+        ([(5, 255)], 5),
+        ([(5, 256)], 0),
+        ([(5, 200), (5, 56)], 0),  # within ten seconds
+        ([(5, 200), (5, 55)], 10),
+        ([(6, 200), (5, 200)], 11),  # eleven seconds after the window began
+        ([(6, 200), (5, 200), (5, 56)], 0),  # the window began anew, with the 200 before
+        ([(5, 256), (10, 255), (1, 1)], 11),
+        ([(5, 256), (9, 255), (1, 1)], 0),
+        ([(5, 256), (3, 0)], 3),
+    ],
+)
+def test_so_many_bytes_within_ten_seconds_are_a_sign_of_life(
+    clock: Clock, waits: list[tuple[float, int]], silent: float
+) -> None:
+    async def run() -> float:
+        pulse = Pulse(silence=900, longest=3600)
+        for seconds, size in waits:
+            await takes(clock, pulse, seconds, size)
+        return pulse.silent()
+
+    assert asyncio.run(run()) == silent
+
+
+def test_while_the_agent_does_not_read_nobody_is_silent(clock: Clock) -> None:
+    async def run() -> None:
+        pulse = Pulse(silence=900, longest=3600)
+        clock.now += 50
+        assert pulse.silent() == 0
+        await takes(clock, pulse, 3)
+        clock.now += 70
+        assert pulse.silent() == 3
+
+        async def look() -> float:
+            clock.now += 4
+            return pulse.silent()
+
+        assert await pulse.limit(look()) == 7
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("silence", "longest", "words"),
+    [
+        (0, 60, "the endpoint was silent for 0 s"),
+        (60, 0, "the call took more than 0 s"),
+        (0, 0, "the call took more than 0 s"),
+    ],
+)
+@pytest.mark.usefixtures("clock")
+def test_an_answer_that_does_not_begin_is_given_up(silence: float, longest: float, words: str) -> None:
+    async def run() -> None:
+        pulse = Pulse(silence, longest)
+        with pytest.raises(TimeoutError, match=f"^{words}$"):
+            await pulse.limit(asyncio.get_running_loop().create_future())
+
+    asyncio.run(run())
+
+
+def test_a_timeout_of_the_connection_is_told_as_it_is() -> None:
+    async def fails() -> None:
+        raise TimeoutError("of the connection")
+
+    async def run() -> None:
+        with pytest.raises(TimeoutError, match=r"^of the connection$"):
+            await Pulse(60, 60).limit(fails())
+
+    asyncio.run(run())
+
+
+async def begun(clock: Clock, pulse: Pulse) -> tuple[aiohttp.StreamReader, Callable[[], Awaitable[Any]]]:
+    """An answer that is read, and a way to begin a read of it, which is under way afterwards."""
+    loop = asyncio.get_running_loop()
+    content = aiohttp.StreamReader(mock.Mock(_reading_paused=False), 1 << 16, loop=loop)
+    pulse.watch(content)
+    loop.call_later = clock.call_later  # type: ignore[assignment,method-assign]
+
+    async def begin() -> asyncio.Task[bytes]:
+        task = asyncio.create_task(pulse.read())
+        await asyncio.sleep(0)
+        return task
+
+    return content, begin
+
+
+def test_one_timer_looks_after_a_whole_answer(clock: Clock) -> None:
+    async def run() -> None:
+        pulse = Pulse(silence=900, longest=3600)
+        content, begin = await begun(clock, pulse)
+        for _ in range(3):
+            task = await begin()
+            clock.now += 10
+            content.feed_data(b"x" * 300)
+            assert await task == b"x" * 300
+        [(delay, look, _)] = clock.timers
+        assert delay == 900
+        look()  # nothing is waited for
+        assert len(clock.timers) == 1
+        clock.now += 500
+        task = await begin()  # a sign of life came with the last piece
+        assert clock.timers[1][0] == 900
+        clock.now += 899
+        clock.timers[1][1]()
+        assert clock.timers[2][0] == 1
+        clock.now += 1
+        clock.timers[2][1]()
+        with pytest.raises(TimeoutError, match=r"^the endpoint was silent for 900 s$"):
+            await task
+        assert len(clock.timers) == 3
+
+    asyncio.run(run())
+
+
+def test_what_is_said_in_drips_is_a_sign_of_life_in_the_end(clock: Clock) -> None:
+    async def run() -> None:
+        pulse = Pulse(silence=900, longest=3600)
+        content, begin = await begun(clock, pulse)
+        for size in (255, 1):
+            task = await begin()
+            clock.now += 500
+            content.feed_data(b"x" * size)
+            await task
+        task = await begin()
+        clock.timers[0][1]()
+        assert clock.timers[1][0] == 900
+        clock.now += 900
+        content.feed_data(b"x" * 255)
+        await task
+        task = await begin()
+        clock.timers[1][1]()
+        with pytest.raises(TimeoutError, match="silent for 900 s"):
+            await task
+
+    asyncio.run(run())
+
+
+def test_no_answer_takes_longer_than_it_may(clock: Clock) -> None:
+    async def run() -> None:
+        pulse = Pulse(silence=900, longest=1000)
+        content, begin = await begun(clock, pulse)
+        task = await begin()
+        clock.now += 800
+        content.feed_data(b"x" * 256)
+        await task
+        task = await begin()
+        clock.timers[0][1]()
+        assert clock.timers[1][0] == 200
+        clock.now += 200
+        clock.timers[1][1]()
+        with pytest.raises(TimeoutError, match=r"^the call took more than 1000 s$"):
+            await task
+
+    asyncio.run(run())
+
+
+def test_a_timer_ends_with_its_answer(clock: Clock) -> None:
+    async def run() -> None:
+        pulse = Pulse(silence=900, longest=3600)
+        pulse.stop()
+        content, begin = await begun(clock, pulse)
+        task = await begin()
+        content.feed_eof()
+        assert await task == b""
+        pulse.stop()
+        pulse.stop()
+        clock.timers[0][2].cancel.assert_called_once_with()
+
+    asyncio.run(run())
