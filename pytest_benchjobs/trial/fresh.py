@@ -77,10 +77,11 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
     batch: list[str] = []
     size = 0
     for path in paths:
-        size += len(path.encode("utf-8", "replace")) + 1
-        if batch and size > _ARGUMENTS:
+        more = len(path.encode("utf-8", "replace")) + 1
+        if batch and size + more > _ARGUMENTS:
             yield batch
-            batch, size = [], len(path)
+            batch, size = [], 0
         batch.append(path)
+        size += more
     if batch:
         yield batch
