@@ -239,7 +239,6 @@ class _Unpacking:
         if target.startswith("/") or resolved is None or not resolved.is_relative_to(root):
             self._note(f"{safe_name(relative)}: a link that points outside, or at nothing")
             return
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(target)
         self.files.append(path.relative_to(self.destination).as_posix())
 

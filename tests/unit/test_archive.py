@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_benchjobs.sandbox.archive import open_stream, pack, safe_name, unpack
+from pytest_benchjobs.sandbox import archive as module
+from pytest_benchjobs.sandbox.archive import excluded, open_stream, pack, safe_name, unpack
 from pytest_benchjobs.sandbox.protocol import Fetched, File
 
 from .examples import at_most
@@ -185,3 +188,133 @@ def test_a_directory_may_come_after_what_is_in_it_and_more_than_once(tmp_path: P
     )
     assert fetched == Fetched(("a/b",), 1, ())
     assert (tmp_path / "out" / "c").is_dir()
+
+
+def test_as_many_files_come_as_the_limit_and_then_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = _tar(("o/a", FILE, b"1"), ("o/b", FILE, b"2"))
+    for limit, files, notes in (
+        (2, ("a", "b"), ()),
+        (1, ("a",), ("more than 1 files: the rest is left out",)),
+    ):
+        monkeypatch.setattr(module, "MAX_FILES", limit)
+        assert _unpack(data, tmp_path / str(limit)) == Fetched(files, len(files), notes)
+
+
+def test_what_is_skipped_is_read_through_up_to_four_times_the_limit(tmp_path: Path) -> None:
+    for size, files in ((20, ("z",)), (21, ())):
+        entries = [("o/a", FILE, b"x" * 20), ("o/b", FILE, b"x" * size), ("o/z", FILE, b"1")]
+        found = _unpack(_tar(*entries), tmp_path / str(size), limit=10)
+        assert found.files == files
+        assert ("too much to read through: the rest is left out" in found.notes) is not bool(files)
+        # What is left out on purpose counts as well.
+        chunks = iter([_tar(*entries)])
+        assert unpack(open_stream(chunks), tmp_path / f"x{size}", limit=10, exclude=("a", "b")).files == files
+
+
+def test_a_second_name_of_a_file_is_a_second_file_and_counts_as_one(tmp_path: Path) -> None:
+    entries = [
+        ("o/a", FILE, b"12345"),
+        ("o/sub/b", HARD, "o/a"),
+        ("o/c", HARD, "o/none"),
+        ("o/d", FILE, b"1"),
+    ]
+    found = _unpack(_tar(*entries), tmp_path / "out", limit=11)
+    assert found == Fetched(("a", "d", "sub/b"), 11, ("c: a link to something that was left out",))
+    assert (tmp_path / "out/sub/b").read_bytes() == b"12345"
+    found = _unpack(_tar(*entries), tmp_path / "less", limit=10)
+    assert (found.files, found.bytes) == (("a", "d"), 6)
+    assert "sub/b: would exceed the limit of 10 bytes" in found.notes
+
+
+def test_a_file_is_ours_to_read_and_as_runnable_as_it_was(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, mode in (("none", 0), ("all", 0o7777), ("plain", 0o640)):
+            member = tarfile.TarInfo(f"o/{name}")
+            member.mode = mode
+            tar.addfile(member)
+    before = os.umask(0)
+    try:
+        _unpack(buffer.getvalue(), tmp_path / "out")
+    finally:
+        os.umask(before)
+    modes = {path.name: oct(path.stat().st_mode & 0o7777) for path in (tmp_path / "out").iterdir()}
+    assert modes == {"none": "0o600", "all": "0o755", "plain": "0o640"}
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [
+        ("n" * 200, True),
+        ("n" * 201, False),
+        ("é" * 101, False),
+        ("/".join(["n" * 199] * 5) + "n", True),
+        ("/".join(["n" * 199] * 5) + "/n", False),
+    ],
+)
+def test_a_name_that_the_host_could_not_hold_is_left_out(name: str, *, fits: bool, tmp_path: Path) -> None:
+    found = _unpack(_tar((f"o/{name}", FILE, b"1"), ("o/z", FILE, b"1")), tmp_path / "o")
+    assert found.files == ((name, "z") if fits else ("z",))
+    assert [note.endswith("...: the name is too long") for note in found.notes] == [True] * (not fits)
+
+
+def test_a_hundred_notes_are_kept_and_that_there_were_more(tmp_path: Path) -> None:
+    for count, last in ((100, "99: neither"), (101, "more was left out"), (103, "more was left out")):
+        found = _unpack(_tar(*((f"o/{n}", DEVICE, "") for n in range(count))), tmp_path / str(count))
+        assert len(found.notes) == min(count, 101)
+        assert found.notes[-1].startswith(last)
+
+
+def test_one_file_alone_is_written_as_the_destination(tmp_path: Path) -> None:
+    data = _tar(("o", FILE, b"12345"))
+    # Engines send empty chunks now and then.
+    chunks = iter([b"", data[:600], b"", b"", data[600:]])
+    assert unpack(open_stream(chunks), tmp_path / "sub/x", limit=5) == Fetched(("x",), 5, ())
+    assert (tmp_path / "sub/x").read_bytes() == b"12345"
+
+
+@pytest.mark.parametrize(
+    ("name", "patterns", "out"),
+    [
+        ("a/b/c", ("a/b",), True),
+        ("a/b/c", ("b/",), True),
+        ("a/b/c", ("b/c",), False),
+        ("a/b/c", ("a/b/c",), True),
+        ("a/b/c", ("x", "*c"), True),
+        ("a/b/c", (), False),
+        ("", ("*",), False),
+    ],
+)
+def test_a_pattern_leaves_out_a_part_of_a_path_or_what_is_above_it(
+    name: str, patterns: tuple[str, ...], *, out: bool
+) -> None:
+    assert excluded(name, patterns) is out
+
+
+def test_what_is_packed_has_the_mode_it_was_given_and_no_pipes(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    os.mkfifo(tmp_path / "t/pipe")
+    (tmp_path / "t/link").symlink_to("file")
+    (tmp_path / "t/file").write_text("1")
+    files = [
+        File("plain", content=b""),
+        File("private", content=b"1", mode=0o400),
+        File("closed", content=b"1", mode=0),
+        File("directory"),
+        File("open", mode=0o777),
+        File("nothing", mode=0),
+        File("tree", source=tmp_path / "t"),
+    ]
+    with pack(files, "/app") as data, tarfile.open(fileobj=data) as tar:
+        members = {member.name.removeprefix("app/"): member for member in tar}
+    modes = {name: member.mode for name, member in members.items() if not name.startswith("tree")}
+    assert modes == {
+        "plain": 0o644, "private": 0o400, "closed": 0, "directory": 0o755, "open": 0o777, "nothing": 0,
+    }  # fmt: skip
+    assert sorted(name for name in members if name.startswith("tree")) == ["tree", "tree/file", "tree/link"]
+    assert {(member.uid, member.gid, member.uname, member.gname) for member in members.values()} == {
+        (0, 0, "", "")
+    }
+    assert all(member.mtime > 0 for member in members.values())
