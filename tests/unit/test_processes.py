@@ -8,8 +8,9 @@ from typing import Any
 import docker
 import pytest
 
+from pytest_benchjobs.model.errors import EngineLost
 from pytest_benchjobs.sandbox.docker import processes as module
-from pytest_benchjobs.sandbox.docker.processes import Processes
+from pytest_benchjobs.sandbox.docker.processes import Processes, send
 
 
 class Refusing:
@@ -178,3 +179,92 @@ def test_time_of_processors_is_in_seconds_and_none_where_nobody_says() -> None:
     assert _of(engine).cpu_seconds() == 2.5
     engine.get = lambda url, params, timeout: SimpleNamespace(ok=False)
     assert _of(engine).cpu_seconds() == 0
+
+
+class Clock:
+    """Stands for `time`: nothing but a pause takes any."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.pauses: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(module, "time", made)
+    return made
+
+
+@pytest.mark.parametrize(("ends_all", "patience", "signals"), [(True, 15.0, 5), (False, 6.0, 2)])
+def test_it_is_told_again_every_few_seconds_and_asked_less_and_less_often(
+    clock: Clock, ends_all: bool, patience: float, signals: int
+) -> None:
+    engine = Engine(OURS)
+    found = _of(engine).end_all() if ends_all else _of(engine).is_untouched()
+    assert found in (None, False)
+    assert len(engine.signals) == signals
+    assert clock.pauses[:7] == [0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.25]
+    assert set(clock.pauses[6:]) == {0.25}
+    assert patience <= clock.now - 1000 < patience + 0.25
+
+
+def test_a_first_process_has_looked_once_it_has_a_name_and_is_waited_for_a_moment(clock: Clock) -> None:
+    engine = Engine((10, 1, "Ss", "first", "/bench/first"))
+    assert not _of(engine).has_looked()
+    assert 0.5 < clock.now - 1000 <= 0.75
+    assert clock.pauses[:3] == [0.005, 0.01, 0.02]
+    asked = engine.listings
+    assert asked == len(clock.pauses) + 1
+    engine = Engine(OURS)
+    assert _of(engine).has_looked()
+    assert engine.listings == 1
+
+
+class Posting:
+    """An engine that notes what it is told, and may break."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.posted: list[tuple[str, Any]] = []
+
+    def post(self, path: str, body: Any, timeout: float) -> Any:
+        self.posted.append((path, body))
+        if self.error is not None:
+            raise self.error
+        return {"Id": "e"}
+
+
+@pytest.mark.parametrize(
+    ("pid", "name", "is_sent"),
+    [
+        (2, "INT", True),
+        (2, "TERM", True),
+        (1, "INT", False),
+        (0, "INT", False),
+        (-1, "TERM", False),
+        (7, "KILL", False),
+    ],
+)
+def test_a_signal_goes_to_the_group_of_a_command_and_never_to_all(
+    pid: int, name: str, *, is_sent: bool
+) -> None:
+    engine: Any = Posting()
+    send(engine, "c", pid, name)
+    command = {"Cmd": ["/bin/sh", "-c", f"kill -s {name} -- -{pid}"], "User": "0"}
+    wanted = [("/containers/c/exec", command), ("/exec/e/start", {"Detach": True})]
+    assert engine.posted == (wanted if is_sent else [])
+
+
+@pytest.mark.parametrize("error", [EngineLost("gone"), docker.errors.APIError("no"), OSError("broken")])
+def test_a_signal_that_cannot_be_sent_is_nobodys_error(error: Exception) -> None:
+    engine: Any = Posting(error)
+    send(engine, "c", 7, "INT")
+    assert len(engine.posted) == 1

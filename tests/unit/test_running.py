@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pytest_benchjobs.sandbox.docker import running as module
 from pytest_benchjobs.sandbox.docker.running import Running
 from pytest_benchjobs.sandbox.protocol import Stopping
 from pytest_benchjobs.sandbox.stream import Drained
@@ -99,3 +100,60 @@ def test_one_that_heeds_no_signal_runs_on(command: Command) -> None:
     command.running.stop(Stopping(lambda: True, signals.append, (("INT", 0.05), ("TERM", 0.05))))
     assert command.running.status is None
     assert signals == ["INT", "TERM"]
+
+
+class Clock:
+    """Stands for `time`: nothing but a pause takes any."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.pauses: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+@pytest.mark.parametrize(
+    ("seconds", "silent", "why", "ended"),
+    [
+        (5.0, None, Drained.LATE, 5.0),
+        (5.0, 5.0, Drained.LATE, 5.0),
+        (5.0, 4.0, Drained.SILENT, 4.0),
+        (3.0, 4.0, Drained.LATE, 3.0),
+        (0.0, None, Drained.LATE, 0.0),
+    ],
+)
+def test_the_silence_of_one_that_closed_its_output_counts_from_the_last_it_said(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, silent: float | None, why: Drained, ended: float
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    command = Command()
+    with command.ours, command.engine:
+        command.running._streaming = False
+        clock.now = 90.0
+        command.running.feed(_frame(b"x"))
+        clock.now = 100.0
+        silent = None if silent is None else silent + 10
+        assert command.running.wait(100.0 + seconds, silent) is why
+        assert ended <= clock.now - 100.0 < ended + 0.5
+        assert clock.pauses[:4] == [0.005, 0.01, 0.02, 0.04][: len(clock.pauses)]
+        assert max(clock.pauses, default=0) <= 0.5
+        assert command.looks == len(clock.pauses) + 1
+
+
+def test_where_somebody_may_ask_the_engine_is_asked_more_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    command = Command()
+    with command.ours, command.engine:
+        command.running._streaming = False
+        assert command.running.wait(102.0, None, lambda: False) is Drained.LATE
+        assert max(clock.pauses) == 0.2
+        clock.pauses.clear()
+        assert command.running.wait(200.0, None, lambda: True) is Drained.ASKED
+        assert clock.pauses == []

@@ -603,6 +603,7 @@ def test_a_matrix_is_every_agent_with_every_combination() -> None:
         ({"t": [1, 1.0]}, [], "t has the value 1.0 twice"),
         ({"t": [True, 1]}, [], None),
         ({"t": []}, [], "t has no values"),
+        ({"t": [*range(100)], "u": [*range(100)]}, [], None),
         (
             {"t": [*range(101)], "u": [*range(100)]},
             [],

@@ -5,20 +5,23 @@ from __future__ import annotations
 import socket
 import threading
 import time
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_benchjobs.sandbox import stream
 from pytest_benchjobs.sandbox.stream import Demultiplexer, Drained, drain
 
 
-def _frame(data: bytes, stream: int = 1) -> bytes:
-    return bytes([stream, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
+def _frame(data: bytes, number: int = 1) -> bytes:
+    return bytes([number, 0, 0, 0]) + len(data).to_bytes(4, "big") + data
 
 
 @given(st.lists(st.tuples(st.sampled_from([1, 2]), st.binary(max_size=40))), st.integers(1, 30))
 def test_output_is_the_same_however_the_stream_is_cut(frames: list[tuple[int, bytes]], step: int) -> None:
-    wire = b"".join(_frame(data, stream) for stream, data in frames)
+    wire = b"".join(_frame(data, number) for number, data in frames)
     output = bytearray()
     demultiplexer = Demultiplexer(output.extend)
     for start in range(0, len(wire), step):
@@ -98,3 +101,73 @@ def test_looking_whether_somebody_asks_breaks_no_silence() -> None:
         why = drain(ours, Demultiplexer(lambda data: None), time.monotonic() + 60, 0.5, asked)
     assert why is Drained.SILENT
     assert looked
+
+
+class Connection:
+    """One in made-up time: (seconds until it comes, what comes), as often as there is something, and then silence."""
+
+    def __init__(self, *comes: tuple[float, bytes]) -> None:
+        self.now = 100.0
+        self.comes = list(comes)
+        self.waited: list[float] = []
+        self._timeout = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def settimeout(self, seconds: float) -> None:
+        self._timeout = seconds
+        self.waited.append(round(seconds, 6))
+
+    def recv_into(self, buffer: bytearray) -> int:
+        if not self.comes or self.comes[0][0] > self._timeout:
+            self.now += self._timeout
+            self.comes[:1] = [(at - self._timeout, data) for at, data in self.comes[:1]]
+            raise TimeoutError
+        seconds, data = self.comes.pop(0)
+        self.now += seconds
+        buffer[: len(data)] = data
+        return len(data)
+
+
+@pytest.mark.parametrize(
+    ("comes", "seconds", "silent", "why", "ended"),
+    [
+        ([], 5, None, Drained.LATE, 5),
+        ([], 5, 5, Drained.LATE, 5),
+        ([], 5, 4, Drained.SILENT, 4),
+        ([], 0, None, Drained.LATE, 0),
+        ([(3, b"x")], 10, 4, Drained.SILENT, 7),
+        ([(3, b"x"), (3, b"x")], 10, 4, Drained.LATE, 10),
+        ([(3, b"x"), (1, b"")], 10, 4, Drained.ENDED, 4),
+    ],
+)
+def test_silence_is_counted_from_the_last_output_and_the_deadline_goes_first(
+    monkeypatch: pytest.MonkeyPatch, comes: list[tuple[float, bytes]], seconds: float, silent: float | None,
+    why: Drained, ended: float,
+) -> None:  # fmt: skip
+    connection: Any = Connection(*comes)
+    monkeypatch.setattr(stream, "time", connection)
+    assert drain(connection, Demultiplexer(lambda _: None), 100.0 + seconds, silent) is why
+    assert connection.now == 100.0 + ended
+
+
+def test_somebody_who_may_ask_is_looked_at_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    connection: Any = Connection((0.0625, b"x"), (0.0625, b"x"))
+    monkeypatch.setattr(stream, "time", connection)
+    monkeypatch.setattr(stream, "LOOK", 0.25)
+    looked: list[float] = []
+
+    def asked() -> bool:
+        looked.append(round(connection.now - 100, 6))
+        return len(looked) == 4
+
+    assert drain(connection, Demultiplexer(lambda _: None), 200.0, 50.0, asked) is Drained.ASKED
+    assert looked == [0, 0.25, 0.5, 0.75]
+    assert connection.waited == [0.25, 0.1875, 0.125, 0.25, 0.25]
+    looked.clear()
+    assert (
+        drain(connection, Demultiplexer(lambda _: None), connection.now + 0.375, None, asked) is Drained.LATE
+    )
+    assert len(looked) == 2
+    assert connection.waited[-2:] == [0.25, 0.125]

@@ -1,0 +1,150 @@
+"""File systems that were kept, as images of an engine: what is written on them, and what is read from that."""
+
+from __future__ import annotations
+
+import datetime
+from types import SimpleNamespace
+from typing import Any
+
+import docker.errors
+import pytest
+
+from pytest_benchjobs.model.errors import ImageMissing
+from pytest_benchjobs.model.result import ImageRecord
+from pytest_benchjobs.model.scenario import Environment
+from pytest_benchjobs.sandbox.docker.images import ResolvedImage
+from pytest_benchjobs.sandbox.docker.keeping import commit, environment_of, forget_kept, kept, kept_image
+from pytest_benchjobs.sandbox.loading import DEFAULT_PATH
+from pytest_benchjobs.sandbox.protocol import KEPT, Kept, SandboxSpec
+
+RECORD = ImageRecord(reference="debian", id="sha256:1")
+NOT_FOUND = docker.errors.NotFound("no such image")  # type: ignore[no-untyped-call]
+
+
+class Engine:
+    """With such images: reference -> what is said of it."""
+
+    def __init__(self, **images: Any) -> None:
+        self.posted: list[tuple[Any, ...]] = []
+        self.removed: list[tuple[Any, ...]] = []
+        self.refuses: Exception | None = None
+        self.listed: list[dict[str, Any]] = []
+        self.histories: dict[str, Any] = {}
+        self.said = images
+        self.client = SimpleNamespace(
+            inspect_image=self._inspect, images=self._images, history=self._history, remove_image=self._remove
+        )
+
+    def post(self, path: str, body: Any, timeout: float, **query: str) -> None:
+        self.posted.append((path, body, query))
+
+    def _inspect(self, reference: str) -> Any:
+        if reference not in self.said:
+            raise NOT_FOUND
+        return self.said[reference]
+
+    def _images(self, filters: dict[str, str]) -> list[dict[str, Any]]:
+        assert filters == {"label": "benchjobs.kept=1"}
+        return self.listed
+
+    def _history(self, reference: str) -> Any:
+        found = self.histories[reference]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def _remove(self, reference: str, *, force: bool, noprune: bool) -> None:
+        if self.refuses is not None:
+            raise self.refuses
+        self.removed.append((reference, force, noprune))
+
+
+def _commit(image: ResolvedImage, environment: Environment) -> dict[str, Any]:
+    engine: Any = Engine()
+    spec = SandboxSpec(
+        environment=environment, labels={"job": "j", "trial": "t"}, network="none", deadline=60
+    )
+    assert commit(engine, "c", "name", image, spec) == f"{KEPT}name"
+    ((path, body, query),) = engine.posted
+    assert (path, query["container"], query["tag"], query["pause"]) == ("/commit", "c", "name", "0")
+    assert f"{query['repo']}:" == KEPT
+    assert isinstance(body, dict)
+    return body
+
+
+def test_what_is_kept_has_no_value_of_the_scenarios_variables_and_no_owner() -> None:
+    image = ResolvedImage("sha256:1", RECORD, "/app", "me", ("/entry",), {"LANG": "C"})
+    body = _commit(
+        image,
+        Environment(
+            image="x", env={"TOKEN": "secret", "LANG": "de", "PATH": "/x"}, memory=1 << 26, user="me"
+        ),
+    )
+    variables = dict(one.split("=", 1) for one in body["Env"])
+    assert variables == {"TOKEN": "", "LANG": "C", "PATH": DEFAULT_PATH}
+    assert (body["User"], body["Entrypoint"], body["Cmd"]) == ("me", ["/entry"], ["sh"])
+    labels = body["Labels"]
+    assert [labels[f"benchjobs.{key}"] for key in ("job", "trial", "owner", "host", "deadline", "kept")] == [
+        "j", "t", "", "", "", "1",
+    ]  # fmt: skip
+    assert "secret" not in str(body)
+    # Whoever starts from it has the same again.
+    engine: Any = Engine(
+        it={"Id": "sha256:2", "Config": {"Labels": labels, "User": "other", "WorkingDir": "/w"}}
+    )
+    assert kept_image(engine, "it").record == RECORD
+    found = environment_of(engine, "it")
+    assert (found.memory, found.user, found.network, found.env) == (1 << 26, "me", "none", {})
+
+
+def test_an_image_without_a_user_is_roots() -> None:
+    assert _commit(ResolvedImage("i", RECORD, "/", "", (), {}), Environment(image="x"))["User"] == "root"
+
+
+@pytest.mark.parametrize(("user", "found"), [("other", "other"), ("", None)])
+def test_without_a_user_of_the_scenario_it_is_that_of_the_image(user: str, found: str | None) -> None:
+    labels = {"benchjobs.image-record": RECORD.model_dump_json()}
+    engine: Any = Engine(it={"Config": {"Labels": labels, "User": user}})
+    assert environment_of(engine, "it").user == found
+
+
+def test_what_is_gone_or_was_never_kept_is_missing() -> None:
+    engine: Any = Engine(
+        other={"Config": {"Labels": {"a": "b"}}}, plain={"Config": None}, bare={"Config": {}}
+    )
+    with pytest.raises(ImageMissing, match="gone is not on this machine any more"):
+        kept_image(engine, "gone")
+    for name in ("other", "plain", "bare"):
+        with pytest.raises(ImageMissing, match=f"{name} is an image, but not one that was kept"):
+            environment_of(engine, name)
+
+
+def test_all_that_was_kept_is_told_the_oldest_first() -> None:
+    engine: Any = Engine()
+    labels = {"benchjobs.job": "j", "benchjobs.trial": "t", "benchjobs.bundle": "/b"}
+    engine.listed = [
+        {"RepoTags": [f"{KEPT}new", "mine:new"], "Created": 20, "Labels": labels},
+        {"RepoTags": [f"{KEPT}b", f"{KEPT}a"], "Created": 10, "Labels": None},
+        {"RepoTags": None, "Created": 1, "Labels": labels},
+    ]
+    engine.histories = {
+        f"{KEPT}new": [{"Size": 7}, {"Size": 1000}],
+        f"{KEPT}a": [],
+        f"{KEPT}b": NOT_FOUND,
+    }
+    early, late = (datetime.datetime.fromtimestamp(at, datetime.UTC) for at in (10, 20))
+    assert kept(engine) == [
+        Kept(f"{KEPT}a", "", "", "", 0, early),
+        Kept(f"{KEPT}b", "", "", "", 0, early),
+        Kept(f"{KEPT}new", "j", "t", "/b", 7, late),
+    ]
+
+
+def test_only_what_was_kept_is_forgotten_and_without_its_parents() -> None:
+    engine: Any = Engine()
+    assert forget_kept(engine, f"{KEPT}a")
+    assert engine.removed == [(f"{KEPT}a", True, True)]
+    assert not forget_kept(engine, "debian")
+    engine.refuses = NOT_FOUND
+    assert not forget_kept(engine, f"{KEPT}a")
+    assert len(engine.removed) == 1

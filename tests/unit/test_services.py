@@ -1,0 +1,122 @@
+"""What all containers of a process share: made when it is first needed, and let go of in order at the end."""
+
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pytest_benchjobs.model.errors import EngineLost
+from pytest_benchjobs.sandbox.docker import services as module
+from pytest_benchjobs.sandbox.docker import watch
+from pytest_benchjobs.sandbox.docker.services import EngineServices
+
+from .records import OWNER
+
+
+class Made:
+    """Notes what is done to it."""
+
+    def __init__(self, name: str, done: list[str]) -> None:
+        self._name, self._done = name, done
+
+    def __getattr__(self, what: str) -> Any:
+        if what.startswith("_"):
+            raise AttributeError(what)
+
+        def do(*arguments: Any, **more: Any) -> None:
+            self._done.append(" ".join(map(str, (self._name, what, *arguments, *more.values()))))
+
+        return do
+
+
+@pytest.fixture
+def done() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def services(done: list[str], monkeypatch: pytest.MonkeyPatch) -> EngineServices:
+    swept = threading.Event()
+
+    def sweep(engine: object, owner: object) -> None:
+        done.append("swept")
+        swept.set()
+        raise EngineLost("gone")  # disturbs nobody
+
+    def events(engine: object, owner: str) -> Made:
+        done.append(f"events of {owner}")
+        return Made("events", done)
+
+    monkeypatch.setattr(module, "sweep", sweep)
+    monkeypatch.setattr(watch, "Events", events)
+    monkeypatch.setattr(watch, "StorageGuard", lambda _: Made("storage", done))
+    made = EngineServices(OWNER)
+    made.engine = Made("engine", done)  # type: ignore[assignment]
+    made._reaper = Made("reaper", done)  # type: ignore[assignment]
+    return made
+
+
+def sandbox(name: str, services: EngineServices, done: list[str], *, goes: bool = True) -> Any:
+    def remove() -> None:
+        done.append(f"remove {name}")
+        if goes:
+            services.forget(name)
+
+    return SimpleNamespace(id=name, remove=remove)
+
+
+def test_the_first_sandbox_has_its_reaper_before_it_is_watched_and_others_swept(
+    services: EngineServices, done: list[str]
+) -> None:
+    events = services.events
+    for thread in threading.enumerate():
+        if thread.name == "bench-sweep":
+            thread.join(20)
+    assert done == ["reaper start", f"events of {OWNER}", "swept"]
+    assert services.events is events
+    assert services.storage is services.storage
+    assert services.network is services.network
+    assert len(done) == 3
+
+
+def test_at_the_end_everything_is_removed_before_what_watches_it(
+    services: EngineServices, done: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+    _ = services.events, services.storage
+    for name in ("a", "b"):
+        services.remember(sandbox(name, services, done))
+    services.forget("a")
+    assert done[2:] == ["storage discard a", "events forget a"]
+    done.clear()
+    services.close()
+    assert done == [
+        "remove b",
+        "storage discard b",
+        "events forget b",
+        "storage close",
+        "events close",
+        "reaper close True",
+        "engine close",
+    ]
+
+
+def test_what_could_not_be_removed_is_left_to_the_reaper(services: EngineServices, done: list[str]) -> None:
+    services.remember(sandbox("a", services, done, goes=False))
+    services.close()
+    assert done == ["remove a", "reaper close False", "engine close"]
+
+
+@pytest.mark.parametrize(
+    ("said", "machine"), [("amd64", "x86_64"), ("arm64", "aarch64"), ("riscv64", "riscv64")]
+)
+def test_machines_are_called_what_they_call_themselves_and_asked_once(
+    services: EngineServices, said: str, machine: str
+) -> None:
+    asked: list[str] = []
+    services.engine = SimpleNamespace(get=lambda path: asked.append(path) or {"Arch": said})  # type: ignore[assignment]
+    assert (services.machine(), services.machine()) == (machine, machine)
+    assert asked == ["/version"]

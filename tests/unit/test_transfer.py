@@ -1,0 +1,218 @@
+"""Files out of a container and into it, by what an engine says of a path and sends of it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import docker.errors
+import pytest
+
+from pytest_benchjobs.model.errors import EngineLost
+from pytest_benchjobs.sandbox.docker.transfer import ContainerFiles, paths_of
+from pytest_benchjobs.sandbox.protocol import Fetched, File
+
+# As Go's os.FileMode has them.
+DIRECTORY, LINK, PIPE, SOCKET, DEVICE, CHARACTERS, IRREGULAR = (
+    1 << bit for bit in (31, 27, 25, 24, 26, 21, 19)
+)
+
+
+def archive(*members: tuple[str, bytes | None]) -> bytes:
+    """Of files, and of directories: those without content."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, content in members:
+            member = tarfile.TarInfo(name)
+            member.type = tarfile.DIRTYPE if content is None else tarfile.REGTYPE
+            member.size = len(content or b"")
+            tar.addfile(member, io.BytesIO(content or b""))
+    return buffer.getvalue()
+
+
+class Chunks:
+    """What the engine sends; somebody has to close it."""
+
+    def __init__(self, data: bytes) -> None:
+        self._rest = [data[start : start + 300] for start in range(0, len(data), 300)]
+        self.closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        if not self._rest:
+            raise StopIteration
+        return self._rest.pop(0)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Container(ContainerFiles):
+    """A container in which there is so much: path -> what the engine says of it, and sends."""
+
+    def __init__(self, paths: dict[str, tuple[dict[str, Any], bytes] | Exception]) -> None:
+        self.asked: list[str] = []
+        self.sent: list[Chunks] = []
+        self.given: list[tuple[str, str, bytes]] = []
+        self.breaks = contextlib.nullcontext()
+
+        def get_archive(container: str, path: str) -> tuple[Chunks, dict[str, Any]]:
+            self.asked.append(path)
+            found = paths[path]
+            if isinstance(found, Exception):
+                raise found
+            self.sent.append(Chunks(found[1]))
+            return self.sent[-1], found[0]
+
+        def put_archive(container: str, path: str, content: Any) -> None:
+            self.given.append((container, path, content.read()))
+
+        client = SimpleNamespace(get_archive=get_archive, put_archive=put_archive)
+        engine: Any = SimpleNamespace(client=client, guard=lambda: self.breaks)
+        super().__init__(engine, "c", "/app")
+
+    def _calling(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
+def stat(size: int = 5, mode: int = 0o644, target: str | None = "") -> dict[str, Any]:
+    return {"name": "x", "size": size, "mode": mode, "linkTarget": target}
+
+
+def refusal(text: str, kind: type[Exception] = docker.errors.APIError) -> Exception:
+    return kind("refused", response=SimpleNamespace(status_code=404), explanation=text)  # type: ignore[call-arg]
+
+
+def test_a_file_is_read_up_to_the_limit_and_no_further() -> None:
+    container = Container({"/x": (stat(), archive(("x", b"12345")))})
+    assert container.read("/x", limit=5) == b"12345"
+    with pytest.raises(ValueError, match="/x has 5 bytes, more than 4"):
+        container.read("/x", limit=4)
+    assert [sent.closed for sent in container.sent] == [True, True]
+
+
+def test_a_file_that_grew_since_it_was_looked_at_is_not_read_beyond_the_limit() -> None:
+    container = Container({"/x": (stat(size=1), archive(("x", b"12345")))})
+    assert container.read("/x", limit=5) == b"12345"
+    with pytest.raises(ValueError, match="/x has 5 bytes, more than 4"):
+        container.read("/x", limit=4)
+
+
+@pytest.mark.parametrize("mode", [DIRECTORY, LINK, PIPE, SOCKET, DEVICE, CHARACTERS, IRREGULAR])
+def test_what_is_no_regular_file_is_not_read(mode: int) -> None:
+    container = Container({"/x": (stat(mode=mode | 0o644), archive(("x", b"12345")))})
+    assert container.read("/x", limit=5) is None
+
+
+def test_an_archive_without_a_file_is_none() -> None:
+    container = Container({"/x": (stat(), archive(("x", None)))})
+    assert container.read("/x", limit=5) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "is_there"),
+    [
+        (refusal("Could not find the file /x in container c", docker.errors.NotFound), False),
+        (refusal("lstat /x/y: not a directory"), False),
+        (refusal("stat /x: Too many links"), False),
+        (refusal("too many levels of symbolic links"), False),
+        (refusal("No such container: c", docker.errors.NotFound), None),
+        (refusal("cannot allocate memory"), None),
+    ],
+)
+def test_what_is_not_there_is_told_from_an_engine_that_refuses(
+    error: Exception, *, is_there: bool | None, tmp_path: Path
+) -> None:
+    container = Container({"/x": error})
+    if is_there is None:
+        with pytest.raises(docker.errors.APIError):
+            container.read("/x", limit=5)
+        with pytest.raises(docker.errors.APIError):
+            container.fetch("/x", tmp_path / "x", limit=5)
+    else:
+        assert container.read("/x", limit=5) is None
+        assert container.fetch("/x", tmp_path / "x", limit=5) is None
+
+
+def test_a_tree_is_fetched_without_what_is_left_out(tmp_path: Path) -> None:
+    tree = archive(("d", None), ("d/a", b"1"), ("d/b.tmp", b"2"))
+    container = Container({"/d": (stat(mode=DIRECTORY | 0o755), tree)})
+    found = container.fetch("/d", tmp_path / "d", limit=5, exclude=("*.tmp",))
+    assert found == Fetched(("a",), 1, ())
+    assert (tmp_path / "d/a").read_bytes() == b"1"
+    assert [sent.closed for sent in container.sent] == [True]
+
+
+def test_a_link_at_the_top_leads_to_what_the_engine_says_but_once(tmp_path: Path) -> None:
+    container = Container(
+        {
+            "/l": (stat(mode=LINK | 0o777, target="/real"), archive(("l", b""))),
+            "/real": (stat(), archive(("real", b"12345"))),
+            "/again": (stat(mode=LINK | 0o777, target="/l"), archive(("again", b""))),
+        }
+    )
+    assert container.fetch("/l", tmp_path / "l", limit=5) == Fetched(("l",), 5, ())
+    assert container.asked == ["/l", "/real"]
+    assert container.fetch("/again", tmp_path / "again", limit=5) is None
+    assert [sent.closed for sent in container.sent] == [True] * 4
+
+
+@pytest.mark.parametrize("target", [None, "", "/l"])
+def test_a_link_that_leads_nowhere_else_is_taken_as_it_is(tmp_path: Path, target: str | None) -> None:
+    container = Container({"/l": (stat(mode=LINK, target=target), archive(("l", b"1")))})
+    assert container.fetch("/l", tmp_path / "l", limit=5) == Fetched(("l",), 1, ())
+    # Only links have a target.
+    container = Container({"/f": (stat(target="/else"), archive(("f", b"1")))})
+    assert container.fetch("/f", tmp_path / "f", limit=5) == Fetched(("f",), 1, ())
+
+
+def test_half_an_archive_is_the_engines_doing(tmp_path: Path) -> None:
+    container = Container({"/x": (stat(), archive(("x", b"1" * 4000))[:1024])})
+    with pytest.raises(EngineLost, match="sent half an archive of /x"):
+        container.fetch("/x", tmp_path / "x", limit=5000)
+    assert [sent.closed for sent in container.sent] == [True]
+
+
+def test_what_breaks_while_chunks_come_goes_through_the_engines_guard(tmp_path: Path) -> None:
+    @contextlib.contextmanager
+    def guard() -> Iterator[None]:
+        yield
+        raise EngineLost("gone")
+
+    container = Container({"/x": (stat(), archive(("x", b"1")))})
+    container.breaks = guard()  # type: ignore[assignment]
+    with pytest.raises(EngineLost, match="gone"):
+        container.fetch("/x", tmp_path / "x", limit=5)
+
+
+def test_files_are_put_in_with_one_call_and_what_was_taken_as_it_is(tmp_path: Path) -> None:
+    container = Container({"/x": (stat(), archive(("x", b"12345")))})
+    container.put([File("a", content=b"1"), File("/b", content=b"2")])
+    taken = container.take({"/x": ()}, limit=5)
+    with contextlib.closing(taken.archive):
+        container.give(taken)
+    assert [(to, path) for to, path, _ in container.given] == [("c", "/")] * 2
+    found = []
+    for *_, content in container.given:
+        with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+            found.append(tar.getnames())
+    assert found == [["app/a", "b"], ["x"]]
+
+
+def test_every_path_that_files_make_is_known(tmp_path: Path) -> None:
+    (tmp_path / "t/sub").mkdir(parents=True)
+    (tmp_path / "t/sub/one").touch()
+    (tmp_path / "single").touch()
+    files = [
+        File("data", content=b""),
+        File("/opt/../srv", source=tmp_path / "t"),
+        File("/single", source=tmp_path / "single"),
+    ]
+    assert sorted(paths_of(files, "/app")) == ["/app/data", "/single", "/srv", "/srv/sub", "/srv/sub/one"]
