@@ -138,6 +138,76 @@ def test_a_drop_that_the_attempts_to_come_cannot_undo_is_decided(monkeypatch: py
     )
 
 
+def planned(monkeypatch: pytest.MonkeyPatch, *p_values: float) -> None:
+    """Have boundaries at these p-values."""
+    plan = tuple(
+        sequential.Boundary((place + 1) / len(p_values), NormalDist().inv_cdf(1 - p), p)
+        for place, p in enumerate(p_values)
+    )
+    monkeypatch.setattr(sequential, "boundaries", lambda *_: plan)
+
+
+BELOW = 1 - 1e-9
+CERTAIN = "whatever the attempts to come give"
+
+
+@pytest.mark.parametrize(
+    ("p_values", "tolerance", "stop", "why"),
+    [
+        # Two scenarios that passed and do not now: p is a quarter, 1/9 after one more failure, 1/16 after two.
+        ((1 / 4, 1e-9), 0.0, "regressed", "p = 0.25, and 0.25 is enough in round 1"),
+        ((1 / 4 * BELOW, 1e-9), 0.0, "ok", f"{CERTAIN}, it cannot be called regressed"),
+        ((1 / 4, 1 / 4), 0.99, "regressed", "p = 0.25, and 0.25 is enough in round 1"),
+        ((1 / 4, 1 / 4), 1.0, "ok", f"{CERTAIN}, it cannot be called regressed"),
+        ((1e-9, 1 / 9), 0.0, None, "undecided"),
+        ((1e-9, 1 / 9 * BELOW), 0.0, "ok", f"{CERTAIN}, it cannot be called regressed"),
+        # The laxest of the rounds to come counts, wherever it is.
+        ((1e-9, 1 / 16, 1e-9), 0.0, "ok", "the chance that further rounds show a drop is 0.6%"),
+    ],
+)
+def test_boundaries_belong_to_what_regressed(
+    monkeypatch: pytest.MonkeyPatch, p_values: tuple[float, ...], tolerance: float, stop: str | None, why: str
+) -> None:
+    planned(monkeypatch, *p_values)
+    found = look([[1.0]] * 2, [[0.0]] * 2, round=1, rounds=len(p_values), tolerance=tolerance)
+    assert (found.stop, found.reason[: len(why)]) == (stop, why)
+    assert found.p_value == 0.25
+
+
+@pytest.mark.parametrize(("lower", "stop"), [(1.0, "regressed"), (BELOW, None)])
+def test_the_last_boundary_belongs_to_what_cannot_be_undone(
+    monkeypatch: pytest.MonkeyPatch, lower: float, stop: str | None
+) -> None:
+    before, now = [[1.0] * 15] * 2, [[0.0] * 4] * 2
+    at_best = permutation(before, [[*some, 1.0] for some in now]).p_value
+    planned(monkeypatch, *[1e-9] * 4, at_best * lower)
+    found = look(before, now, round=4, rounds=5)
+    assert (found.stop, found.reason.startswith(CERTAIN)) == (stop, stop is not None)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 0.2])
+@pytest.mark.parametrize(("done", "rounds"), [(1, 3), (2, 3)])
+def test_predictive_power_is_the_chance_that_the_last_round_finds_a_drop(
+    done: int, rounds: int, tolerance: float
+) -> None:
+    chance = random.Random(1)
+    before = [[float(chance.random() < 0.6) for _ in range(5)] for _ in range(40)]
+    now = [[float(chance.random() < 0.5) for _ in range(done)] for _ in range(40)]
+    found = look(before, now, round=done, rounds=rounds, alpha=0.01, tolerance=tolerance)
+    drop = numpy.mean([numpy.mean(old) - numpy.mean(new) for old, new in zip(before, now, strict=True)])
+    # What chance does to the difference of a scenario's means, with as many passes as it has on both sides.
+    passes = [(sum(old) + sum(new)) / (5 + done) for old, new in zip(before, now, strict=True)]
+    attempts = 5 + done
+    spread = [p * (1 - p) * attempts / (attempts - 1) * (1 / 5 + 1 / done) for p in passes]
+    variance = sum(spread) / 40**2
+    here, last = (sequential.boundaries(rounds, 0.01, sequential.SHAPE, 5.0)[at] for at in (done - 1, -1))
+    final = variance * here.information
+    needed = max(tolerance, last.z * math.sqrt(final))
+    power = scipy.stats.norm.sf(needed, loc=drop, scale=math.sqrt(variance - final))
+    shown = f"{power:.1%}" if power < 0.05 else f"{power:.0%}"
+    assert found.reason.endswith(f"the chance that further rounds show a drop is {shown}")
+
+
 @at_most(150)
 @given(st.integers(1, 9), st.integers(2, 4), st.integers(0, 2**32), st.sampled_from([0.0, 0.1]))
 def test_what_is_certain_comes_true(scenarios: int, rounds: int, seed: int, tolerance: float) -> None:

@@ -690,6 +690,10 @@ def test_a_part_of_many_deals_is_counted_only_where_that_is_quick() -> None:
         ((1 / 7, 0.3), 1 / 70),
         ((math.pi / 4, 0.5), None),
         ((1 / 9973, 1 / 9967), None),  # two primes, whose product is too fine
+        ((1 / 16, 1 / 625), 1 / 10_000),
+        ((1.0, 2.0**32), 1.0),
+        ((1.0, 2.0**32 + 1), None),
+        ((math.nextafter(1e6 + 1 / 3, 2e6), 1.0), 1 / 3),  # large amounts are rounded more coarsely
     ],
 )
 def test_the_largest_common_unit_of_all_amounts_is_found(

@@ -65,7 +65,7 @@ def _suspicious(pair: Pair, adjusted: float) -> bool:
         return True
     fewest = min(len(pair.before.scores), len(pair.now.scores))
     # No drop is larger than what a single attempt can make.
-    return fewest > 1 and (mean(pair.before.scores) - mean(pair.now.scores)) * fewest > 1 + _ROUNDING
+    return (mean(pair.before.scores) - mean(pair.now.scores)) * fewest > 1 + _ROUNDING
 
 
 def change_of(pair: Pair, p: float | None, adjusted: float | None) -> Change:

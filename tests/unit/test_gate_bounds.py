@@ -1,0 +1,158 @@
+"""Gates at their limits: which side of a limit the limit itself is on, and what depends on one or several."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_benchjobs.analysis.gate.rounds import looks
+from pytest_benchjobs.analysis.gate.words import Scale, percent, scale_of
+from pytest_benchjobs.model.gate import GateConfig, GateVerdict
+from pytest_benchjobs.settings.rules import parse_rule
+
+from .test_gate import GOOD, INCONCLUSIVE, INVALID, OK, REGRESSED, cell, judged, of, only, side
+
+
+def test_a_p_of_a_fifth_needs_nothing_to_be_done() -> None:
+    # Four attempts that passed and one that does not now: one deal of five.
+    found = only(judged(side([[0.0]]), side([[1.0] * 4]), "mean"))
+    assert (found.p_value, found.verdict) == (0.2, INCONCLUSIVE)
+    assert "unchanged code often looks like this, nothing needs to be done" in found.why
+    assert "fell far" not in (found.advice or "")
+
+
+@pytest.mark.parametrize(("now", "far"), [(0.5, True), (0.51, False)])
+def test_a_scenario_fell_far_that_lost_half(now: float, far: bool) -> None:
+    found = only(judged(side([[now]] * 3), side([[1.0]] * 3), "mean"))
+    assert (found.p_value, found.verdict) == (0.125, INCONCLUSIVE)
+    assert ("3 scenarios fell far (s000, s001, s002)" in (found.advice or "")) is far
+
+
+@pytest.mark.parametrize(("attempts", "lost", "far"), [(2, 1, False), (3, 2, True)])
+def test_a_scenario_fell_far_that_lost_more_than_an_attempt(attempts: int, lost: int, far: bool) -> None:
+    """Where chance often does it."""
+    before, now = [[1.0] * attempts], [[0.0] * lost + [1.0] * (attempts - lost)]
+    found = only(judged(side(now), side(before), "mean"))
+    assert found.p_value is not None
+    assert found.p_value >= 0.2
+    assert ("fell far" in (found.advice or "")) is far
+
+
+def test_the_fewest_that_can_show_a_regression() -> None:
+    # The least p of a scenario of three attempts is alpha itself.
+    found = only(judged(side([[0.0] * 3]), side([[1.0] * 3]), "mean"))
+    assert found.advice is not None
+    assert "1 scenario can hardly show a regression at 95 %: 2 or more can" in found.advice
+    assert found.detectable is None
+    assert found.why.endswith("cannot say what it could have seen: too few scenarios (1)")
+    found = only(judged(side([[0.0] * 3]), side([[1.0] * 3]), "scenario"))
+    assert found.advice == (
+        "so few attempts cannot show that one of 1 scenario broke at 95 %: use 4 attempts on both sides, or "
+        "critical:any for those that must pass"
+    )
+    # Four scenarios of one attempt: one deal of sixteen, and five of 32.
+    for n, enough in ((4, False), (5, True)):
+        found = only(judged(side([[0.0]] * n), side([[1.0]] * n), "mean@95"))
+        assert ("can hardly show" in (found.advice or "")) is not enough
+    assert "2 or more can" in (only(judged(side([[0.0]]), side([[1.0]]), "mean@70")).advice or "")
+
+
+@pytest.mark.parametrize(("rate", "verdict"), [(0.8, OK), (0.75, REGRESSED)])
+def test_what_is_tolerated_of_what_is_critical_is_no_regression(rate: float, verdict: GateVerdict) -> None:
+    passed = round(20 * rate)
+    now = of(cell(0, [1.0] * passed + [0.0] * (20 - passed), tags=("critical",)))
+    before = of(cell(0, [1.0] * 20, tags=("critical",)))
+    assert only(judged(now, before, "critical:20pp")).verdict is verdict
+
+
+@pytest.mark.parametrize(("passed", "worse"), [(16, False), (15, True)])
+def test_what_is_tolerated_of_a_scenario_is_not_less_often(passed: int, worse: bool) -> None:
+    now = side([[1.0] * passed + [0.0] * (20 - passed)])
+    found = only(judged(now, side([[1.0] * 20]), "scenario:20pp"))
+    assert (found.why != "none of 1 scenario passes less often") is worse
+
+
+@pytest.mark.parametrize(("errors", "verdict"), [(1, OK), (2, INVALID)])
+def test_a_job_may_have_as_many_errors_as_it_may(errors: int, verdict: GateVerdict) -> None:
+    now = of(*(cell(n, [1.0] if n >= errors else [], errors=int(n < errors)) for n in range(20)))
+    assert judged(now, None, "--bench-min-score 0.5", max_error_rate=0.05).verdict is verdict
+
+
+@pytest.mark.parametrize(("n", "verdict"), [(5, OK), (4, INVALID)])
+def test_as_many_samples_as_are_needed_are_enough(n: int, verdict: GateVerdict) -> None:
+    few = side(GOOD[:n])
+    assert judged(few, few, "mean", min_samples=5).verdict is verdict
+
+
+@pytest.mark.parametrize(("warn", "warned"), [(0.1, True), (0.101, False)])
+def test_a_drop_as_large_as_said_is_worth_a_warning(warn: float, warned: bool) -> None:
+    two = [[0.0]] * 2 + [[1.0]] * 18
+    assert bool(judged(side(two), side(GOOD), "mean:20pp", warn=warn).notes) is warned
+
+
+@pytest.mark.parametrize(("now", "suspect"), [(0.4, False), (0.35, True)])
+def test_a_drop_that_one_attempt_can_make_is_not_suspicious(now: float, suspect: bool) -> None:
+    # Of five attempts on both sides one makes a fifth of the mean.
+    report = judged(side([[now] * 5]), side([[0.6] * 5]), "mean:50pp")
+    assert bool(report.suspects) is suspect
+    # And a single attempt the whole of it.
+    assert not judged(side([[0.0]]), side([[0.9]]), "mean:50pp").suspects
+    assert not judged(side([[0.0] * 3]), side([[0.9]]), "mean:50pp").suspects
+
+
+@pytest.mark.parametrize(("passed", "silent"), [(1, False), (2, True)])
+def test_errors_where_half_passed_before_hide_nothing(passed: int, silent: bool) -> None:
+    before = [*GOOD, [1.0] * passed + [0.0] * (2 - passed)]
+    now = of(*(cell(n, [1.0]) for n in range(20)), cell(20, [], errors=1))
+    report = judged(now, side(before), "mean", max_error_rate=0.5)
+    assert report.verdict is (INCONCLUSIVE if silent else OK)
+
+
+def test_what_is_left_to_be_judged_at_the_end_takes_one_share_of_alpha() -> None:
+    now = side(GOOD)
+    config = GateConfig(baseline="main", rules=(parse_rule("mean"),), until_decided=True)
+    confirming = config.model_copy(update={"confirm": 5})
+    two = config.model_copy(update={"rules": (parse_rule("mean"), parse_rule("pass_rate"))})
+    (alone,), (shared,), (one, other) = (
+        looks(now, side([[1.0] * 5] * 20), asked, number=1, rounds=5) for asked in (config, confirming, two)
+    )
+    assert shared.boundary == one.boundary == other.boundary < alone.boundary
+
+
+@pytest.mark.parametrize(("size", "clusters"), [(1, 0), (2, 1)])
+def test_two_scenarios_make_a_cluster(size: int, clusters: int) -> None:
+    cells = [cell(n, [1.0], cluster="repo" if n < size else None) for n in range(20)]
+    assert len(judged(of(*cells), side(GOOD), "mean").clusters) == clusters
+
+
+def test_the_place_is_said_where_there_are_several() -> None:
+    assert judged(side([[0.0]] * 8 + GOOD[8:]), side(GOOD), "mean").why.startswith("regressed: mean 1.00")
+    two = side(GOOD, [[0.0]] * 8 + GOOD[8:])
+    assert judged(two, side(GOOD, GOOD), "mean").why.startswith("regressed: b, b:m: mean 1.00")
+    # Of several the clearest is told, and how many there are more.
+    both = side([[0.0]] * 8 + GOOD[8:], [[0.0]] * 12 + GOOD[12:])
+    why = judged(both, side(GOOD, GOOD), "mean").why
+    assert why.startswith("regressed: b, b:m: mean 1.00 -> 0.40")
+    assert why.endswith(" (and 1 more)")
+
+
+@pytest.mark.parametrize(
+    ("scale", "difference", "signed", "amount"),
+    [
+        (Scale(), 0.0, "0 pp", "0 pp"),
+        (Scale(), 0.0005, "+0.1 pp", "0.1 pp"),
+        (Scale(), 0.00049, "+0.049 pp", "0.049 pp"),
+        (Scale(), -0.071, "-7.1 pp", "-7.1 pp"),
+        (Scale(), 0.1, "+10 pp", "10 pp"),
+        (scale_of("cost", 2.0), 0.5, "+25 %", "25 %"),
+        (scale_of("cost", 0.0), 0.5, "+0.5 USD", "0.5 USD"),
+        (scale_of("duration", 0.0), 1234.0, "+1,234 s", "1,234 s"),
+    ],
+)
+def test_differences_have_as_many_digits_as_they_need(
+    scale: Scale, difference: float, signed: str, amount: str
+) -> None:
+    assert (scale.signed(difference), scale.amount(difference)) == (signed, amount)
+
+
+def test_percents_have_no_digit_they_do_not_need() -> None:
+    assert [percent(one) for one in (0.0, 0.05, 1 / 3, 1.0)] == ["0 %", "5 %", "33.3 %", "100 %"]

@@ -1,0 +1,115 @@
+"""Ways to count deals: where one ends and the next begins, and how near the expansion comes."""
+
+from __future__ import annotations
+
+import functools
+import math
+import random
+
+import numpy
+import pytest
+import scipy.signal
+import scipy.stats
+
+from pytest_benchjobs.analysis import statistics as ours
+from pytest_benchjobs.analysis.statistics import shuffling
+
+Side = list[list[float]]
+
+
+def scores(n: int, attempts: int, seed: int, low: float = 0.0, high: float = 1.0) -> Side:
+    """Scores that have no common unit."""
+    chance = random.Random(seed)
+    return [[chance.uniform(low, high) for _ in range(attempts)] for _ in range(n)]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "exact"),
+    [(299, 1, True), (300, 1, False), (23, 2, True), (24, 2, False), (3, 3, True)],
+)
+@pytest.mark.parametrize("beside", [0, 1])
+def test_up_to_300_deals_of_a_scenario_are_listed(before: int, now: int, exact: bool, beside: int) -> None:
+    sides = [[*scores(1, n, n), *scores(beside, 2, 9 + n)] for n in (before, now)]
+    found = ours.permutation(*sides)
+    assert (found.exact, found.resamples > 0) == (exact, not exact)
+
+
+@pytest.mark.parametrize(("n", "exact"), [(20, True), (21, False)])
+def test_up_to_2_to_the_20_deals_of_all_scenarios_are_counted(n: int, exact: bool) -> None:
+    found = ours.permutation(scores(n, 1, 1), scores(n, 1, 2))
+    assert (found.exact, found.resamples > 0) == (exact, not exact)
+
+
+@pytest.mark.parametrize("scale", [1e-5, 0.7, 1e9])
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_the_unit_of_amounts_makes_no_difference_to_what_is_as_low(scale: float, attempts: int) -> None:
+    """Though sums that are equal differ by rounding then."""
+    chance = random.Random(4)
+    for _ in range(20):
+        whole = [chance.randint(1, 4) * chance.choice([-1, 1]) for _ in range(9)]
+        found = []
+        for unit in (1.0, math.pi * scale):
+            before = [[max(0, -one) * unit, *[0.0] * (attempts - 1)] for one in whole]
+            now = [[max(0, one) * unit] for one in whole]
+            found.append(ours.permutation(before, now))
+        assert (found[1].p_value, found[1].rise) == pytest.approx((found[0].p_value, found[0].rise))
+
+
+def test_a_p_in_the_middle_takes_few_random_deals() -> None:
+    found = ours.permutation(scores(12, 3, 1), scores(12, 2, 7))
+    assert 0.2 < found.p_value < 0.8
+    assert (found.exact, found.resamples) == (False, 4096)
+
+
+def test_far_out_the_expansion_says_no_more_than_random_deals_could() -> None:
+    fell = ours.permutation(scores(40, 3, 1, 0.6, 1), scores(40, 2, 2, 0, 0.4))
+    assert fell == ours.Test(1 / 20_001, exact=False, resamples=0, rise=1.0)
+
+
+@pytest.mark.parametrize(("share", "smooth"), [(0.45, True), (0.55, False)])
+def test_amounts_in_clumps_may_make_half_of_the_variance(share: float, smooth: bool) -> None:
+    """Where there is no common unit."""
+    fine = [shuffling.dealt(*pair) for pair in zip(scores(60, 3, 1), scores(60, 2, 2), strict=True)]
+    fine = [part for part in fine if part is not None]
+    wanted = math.fsum(map(shuffling.variance, fine)) * share / (1 - share)
+    chance = random.Random(5)
+    signs = [chance.uniform(0.9, 1.1) for _ in range(60)]
+    factor = math.sqrt(wanted / math.fsum(one * one for one in signs))
+    clumps = [shuffling.flipped(one * factor) for one in signs]
+    found = shuffling.tails([*fine, *(part for part in clumps if part is not None)])
+    assert (found.exact, found.resamples == 0) == (False, smooth)
+
+
+@pytest.mark.parametrize("n", [16, 18])
+def test_a_sum_with_flat_tails_is_not_taken_for_nearly_normal(n: int) -> None:
+    parts = [part for _ in range(n) if (part := shuffling.flipped(1.0))]
+    assert shuffling._expanded(parts, 2.0, 20_000) is None
+
+
+_KINDS = ((600, 10), (500, 13), (500, 17))
+"""Scenarios that passed once in sixteen attempts, and what a pass of theirs is worth, in tenths."""
+
+
+@functools.cache
+def chances_of_sums() -> numpy.ndarray:
+    """Of `_KINDS`: the chance of each sum, in tenths."""
+    chances = numpy.ones(1)
+    for n, weight in _KINDS:
+        spread = numpy.zeros(n * weight + 1)
+        spread[::weight] = scipy.stats.binom(n, 1 / 16).pmf(numpy.arange(n + 1))
+        chances = scipy.signal.fftconvolve(chances, spread)
+    return chances
+
+
+@pytest.mark.parametrize("seen", [9, 25, 37, 45, 60])
+def test_the_expansion_knows_skewness_and_excess(seen: int) -> None:
+    counts = [seen, 31, 31]
+    parts = [
+        shuffling.Counted(16, 1, 1, (weight / 10,), int(place < passed))
+        for (n, weight), passed in zip(_KINDS, counts, strict=True)
+        for place in range(n)
+    ]
+    total = sum(weight * passed for (_, weight), passed in zip(_KINDS, counts, strict=True))
+    exact = chances_of_sums()
+    found = shuffling._expanded(parts, 0.1, 20_000)
+    assert found == pytest.approx((exact[: total + 1].sum(), exact[total:].sum()), abs=2e-5)
