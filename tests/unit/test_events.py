@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import docker.errors
@@ -110,6 +112,18 @@ def test_a_connection_that_breaks_is_made_again_from_where_it_was(
     assert engine.opened[1]["since"] == pytest.approx(2.000000001, abs=1e-10)
     engine.streams[1].news.put(_event("oom", at=3_000_000_000))
     assert events.wait("c", "oom", 1, 20) == 2
+
+
+def test_between_two_connections_is_a_pause_and_after_the_last_there_is_none(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(watch, "time", SimpleNamespace(sleep=pauses.append, monotonic=time.monotonic))
+    events = Events(engine, "me")  # type: ignore[arg-type]
+    engine.streams[0].news.put(None)
+    assert engine.again.wait(20)
+    events.close()
+    assert pauses == [0.01]
 
 
 # Mounts

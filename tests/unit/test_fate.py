@@ -16,7 +16,7 @@ from pytest_benchjobs.job.fate import Fates, Run, Skip, Take
 from pytest_benchjobs.job.recorder import Problems
 from pytest_benchjobs.job.trials import Supplies, Trials, next_landed
 from pytest_benchjobs.model.agent import AgentSpec
-from pytest_benchjobs.model.errors import InfrastructureError
+from pytest_benchjobs.model.errors import EngineUnavailable, InfrastructureError
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.result import Origin, Outcome, Signature, Trial, TrialResult
@@ -422,6 +422,24 @@ def test_a_question_makes_no_sandboxes_for_its_image(bundle: JobBundle) -> None:
     assert (len(results), made, supply.begun) == (1, 0, [])
     results, _, made = _flown(bundle, supply, Ticket(trial("two", "nop")), sandboxes=False)
     assert (len(results), made, supply.begun) == (1, 1, ["debian"])
+
+
+def test_without_an_engine_trials_end_in_its_error_but_for_questions(
+    bundle: JobBundle, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def breaks(_: object) -> None:
+        raise EngineUnavailable("nobody answers")
+
+    monkeypatch.setattr(FakeProvider, "check", breaks)
+    scorers = (ScorerSpec(name="right", type="answer", params={"answer": "4"}),)
+    changes = {"answer": Answer.model_validate({"reference": "4"}), "scorers": scorers}
+    one = trial("one")
+    question = Ticket(_of(one, scenario=one.scenario.model_copy(update=changes)))
+    results, lines, _ = _flown(bundle, None, question, Ticket(trial("two", "nop")))
+    found = {each.scenario: each.failure and each.failure.class_ for each in results}
+    assert found["two"] == "engine_unavailable"
+    assert found["one"] != "engine_unavailable"
+    assert lines == []
 
 
 class Flight:

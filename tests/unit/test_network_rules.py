@@ -121,3 +121,7 @@ def test_rules_go_with_their_network_unless_it_is_known_that_there_are_none(
     assert network.remove_public_network(engine, mock.Mock(), platform.machine()) == 1
     assert [(call.args[-1], call.kwargs) for call in apply.mock_calls] == [(RULES, {"remove": True})] * asked
     engine.client.remove_network.assert_called_once_with("0123456789ab")
+
+
+def test_each_rule_has_its_place_so_that_what_is_allowed_comes_before_what_is_not() -> None:
+    assert [rule.place for rule in RULES] == list(range(8))

@@ -284,6 +284,9 @@ def test_a_python_that_was_installed_has_what_is_its_own(monkeypatch: pytest.Mon
     # Where there is a root already, or none of its own version, others load from it.
     undone, _ = _judged(monkeypatch, own[1:], PYTHON)
     assert f"{root}/site-packages/x.pth" in undone
+    # The root of the image's own version is not of another one, though it is new as well.
+    loaded = ["/usr/local/lib/python3.11", LIBRARY, f"{LIBRARY}/x.pth"]
+    assert _judged(monkeypatch, loaded, PYTHON)[0] == (f"{LIBRARY}/x.pth",)
 
 
 def test_what_a_program_got_in_front_of_has_to_be_there_under_that_very_name(

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_benchjobs.job import models
+from pytest_benchjobs.job import models, running
 from pytest_benchjobs.job.begin import Begun
+from pytest_benchjobs.job.end import Ended, Ending
 from pytest_benchjobs.job.running import RunningJob
 from pytest_benchjobs.job.trials import Supplies
 from pytest_benchjobs.model.errors import EngineUnavailable, GatewayLost, InputError
@@ -121,14 +122,21 @@ NEVER_RAN = "1 trials did not run"
     ],
 )
 def test_the_status_of_a_job_follows_from_what_is_missing_and_why(
-    make: Make, said: dict[str, Any], results: list[TrialResult], found: tuple[JobStatus, str | None]
+    make: Make,
+    monkeypatch: pytest.MonkeyPatch,
+    said: dict[str, Any],
+    results: list[TrialResult],
+    found: tuple[JobStatus, str | None],
 ) -> None:
     job = make(*results)
     job.trials.spent, job.trials.full = said.get("spent"), said.get("full")
     job._heartbeat = SimpleNamespace(reason=said.get("reason"), stop=lambda: None)  # type: ignore[assignment]
+    endings: list[Ending] = []
+    monkeypatch.setattr(
+        running, "end", lambda _bundle, _history, ending, **_: endings.append(ending) or Ended()
+    )
     job.finish(2, said.get("stopped"), None)
-    assert job.ended is not None
-    assert (job.ended.status, job.ended.message) == found
+    assert [(ending.status, ending.message) for ending in endings] == [found]
     status, message = found
     told = [] if status is JobStatus.COMPLETED else [f"job {status.value}: {message}"]
     assert job.problems.lines == told
@@ -253,6 +261,17 @@ def test_an_engine_is_asked_only_where_a_trial_is_known_to_need_it(make: Make) -
     job.start({}, sandboxes=True)
     assert job.trials.engine_problem is not None
     assert job.trials.engine_problem.class_ == "engine_unavailable"
+
+
+def test_nothing_is_swept_in_an_engine_that_does_not_answer(make: Make) -> None:
+    def breaks() -> None:
+        raise EngineUnavailable("nobody answers")
+
+    job = make()
+    made = SimpleNamespace(check=breaks, sweep=breaks, close=lambda: None)
+    job._supplies = job.trials._supplies = Supplies({}, {}, lambda: made)  # type: ignore[arg-type,return-value]
+    job.start({}, sandboxes=True)
+    assert job.problems.lines == []
 
 
 def test_a_worker_has_the_gateway_and_the_problem_of_the_process_that_began(make: Make) -> None:
