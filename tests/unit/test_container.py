@@ -517,3 +517,17 @@ def test_one_that_was_killed_takes_no_further_call(bench: Bench) -> None:
             call()
     sandbox.signal(7, "TERM")
     assert bench.client.names == ["kill"]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_new_start_before_grading_is_told_unless_it_is_that_of_a_command_that_came_too_early(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    sandbox = bench.sandbox()
+    sandbox._first, sandbox._late = File("/bench/first", content=b""), late
+    asked: list[bool] = []
+    monkeypatch.setattr(sandbox._processes, "end_all", lambda: asked.append(True))
+    sandbox.end_processes()
+    assert bench.client.names == ["kill", "diff", "put_archive", "start"]
+    # One that has looked too late is not asked: it cannot tell.
+    assert (len(asked), len(sandbox.notes)) == ((0, 0) if late else (1, 1))

@@ -122,6 +122,7 @@ def test_between_two_connections_is_a_pause_and_after_the_last_there_is_none(
     events = Events(engine, "me")  # type: ignore[arg-type]
     engine.streams[0].news.put(None)
     assert engine.again.wait(20)
+    assert pauses == [0.01]
     events.close()
     assert pauses == [0.01]
 

@@ -16,10 +16,10 @@ from pytest_benchjobs.job.fate import Fates, Run, Skip, Take
 from pytest_benchjobs.job.recorder import Problems
 from pytest_benchjobs.job.trials import Supplies, Trials, next_landed
 from pytest_benchjobs.model.agent import AgentSpec
-from pytest_benchjobs.model.errors import EngineUnavailable, InfrastructureError
+from pytest_benchjobs.model.errors import InfrastructureError
 from pytest_benchjobs.model.job import JobConfig
 from pytest_benchjobs.model.known_failure import Known, KnownMode
-from pytest_benchjobs.model.result import Origin, Outcome, Signature, Trial, TrialResult
+from pytest_benchjobs.model.result import Failure, Origin, Outcome, Signature, Trial, TrialResult
 from pytest_benchjobs.model.scenario import Answer, Environment, Requires, ScorerSpec
 from pytest_benchjobs.scoring.builtin import builtin_scorers
 from pytest_benchjobs.store.bundle import JobBundle
@@ -353,7 +353,11 @@ class Reading(Ticket):
 
 
 def _flown(
-    bundle: JobBundle, supply: Supply | None, *tickets: Ticket, sandboxes: bool = True
+    bundle: JobBundle,
+    supply: Supply | None,
+    *tickets: Ticket,
+    sandboxes: bool = True,
+    problem: Failure | None = None,
 ) -> tuple[list[TrialResult], list[str], int]:
     """Results of trials, lines about problems, and how many providers were made."""
     config = JobConfig(directory=bundle.root.parents[1], concurrency=1)
@@ -370,6 +374,7 @@ def _flown(
     problems = Problems()
     supplies = Supplies(agents, builtin_scorers(), provider)
     trials: Trials[Ticket] = Trials(config, bundle, supplies, problems, resumed=False, rescore=None)
+    trials.engine_problem = problem
     trials.open(None, sandboxes=sandboxes)
     flight = trials.flight()
     for ticket in tickets:
@@ -424,22 +429,18 @@ def test_a_question_makes_no_sandboxes_for_its_image(bundle: JobBundle) -> None:
     assert (len(results), made, supply.begun) == (1, 1, ["debian"])
 
 
-def test_without_an_engine_trials_end_in_its_error_but_for_questions(
-    bundle: JobBundle, monkeypatch: pytest.MonkeyPatch
+def test_where_nothing_can_run_trials_end_in_the_error_but_for_questions_of_an_engine(
+    bundle: JobBundle,
 ) -> None:
-    def breaks(_: object) -> None:
-        raise EngineUnavailable("nobody answers")
-
-    monkeypatch.setattr(FakeProvider, "check", breaks)
     scorers = (ScorerSpec(name="right", type="answer", params={"answer": "4"}),)
     changes = {"answer": Answer.model_validate({"reference": "4"}), "scorers": scorers}
     one = trial("one")
     question = Ticket(_of(one, scenario=one.scenario.model_copy(update=changes)))
-    results, lines, _ = _flown(bundle, None, question, Ticket(trial("two", "nop")))
-    found = {each.scenario: each.failure and each.failure.class_ for each in results}
-    assert found["two"] == "engine_unavailable"
-    assert found["one"] != "engine_unavailable"
-    assert lines == []
+    for class_, hindered in (("engine_unavailable", {"two"}), ("gateway", {"one", "two"})):
+        problem = Failure(class_=class_, message="another process has found out")
+        results, lines, _ = _flown(bundle, None, question, Ticket(trial("two", "nop")), problem=problem)
+        assert {each.scenario for each in results if each.failure == problem} == hindered
+        assert lines == []
 
 
 class Flight:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pytest_benchjobs.model.errors import EngineLost
+from pytest_benchjobs.model.scenario import Environment
 from pytest_benchjobs.sandbox.docker import services as module
 from pytest_benchjobs.sandbox.docker import watch
+from pytest_benchjobs.sandbox.docker.provider import DockerProvider
 from pytest_benchjobs.sandbox.docker.services import EngineServices
+from pytest_benchjobs.sandbox.protocol import SandboxSpec
 
 from .records import OWNER
 
@@ -120,3 +124,27 @@ def test_machines_are_called_what_they_call_themselves_and_asked_once(
     services.engine = SimpleNamespace(get=lambda path: asked.append(path) or {"Arch": said})  # type: ignore[assignment]
     assert (services.machine(), services.machine()) == (machine, machine)
     assert asked == ["/version"]
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_container_whose_entrypoint_is_never_ready_is_removed(
+    done: list[str], monkeypatch: pytest.MonkeyPatch, ready: bool
+) -> None:
+    def await_entrypoint(check: Callable[[], None]) -> None:
+        check()
+        if not ready:
+            raise EngineLost("gone")
+
+    container = SimpleNamespace(await_entrypoint=await_entrypoint, remove=lambda: done.append("removed"))
+    provider = DockerProvider(OWNER)
+    monkeypatch.setattr(EngineServices, "events", None)
+    monkeypatch.setattr(provider.images, "resolve", lambda *_: None)
+    monkeypatch.setattr(provider, "_started", lambda *_: container)
+    spec = SandboxSpec(environment=Environment(image="x"), labels={}, network="none", deadline=60)
+    if ready:
+        assert provider.start(spec, done.append) is container
+    else:
+        with pytest.raises(EngineLost):
+            provider.start(spec, done.append)
+    assert done[-1] == ("start" if ready else "removed")
+    assert done[0] == "image"
