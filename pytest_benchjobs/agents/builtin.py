@@ -15,6 +15,8 @@ from ..sources.template import fill
 from .answering import write_answer
 from .protocol import Agent, AgentCall, AgentCommand
 
+RESERVED = frozenset({"oracle", "nop", "command", "baseline", "model"})
+"""Names that no agent of others can have."""
 SOLUTION_DIRECTORY = "/solution"
 _PATCH_FILE = "/bench/reference.patch"
 
@@ -107,8 +109,8 @@ class Command:
     trusted: bool = False
 
     def prepare(self, call: AgentCall) -> AgentCommand | None:
-        """The command behind the colon."""
-        return _run(call.spec.model or ":")
+        """The command behind the colon, or behind `NAME=command:`."""
+        return _run(call.spec.command or call.spec.model or ":")
 
 
 def builtin_agents() -> tuple[Agent, ...]:

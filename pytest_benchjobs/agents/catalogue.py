@@ -7,15 +7,13 @@ from importlib import metadata
 from pathlib import Path
 
 from ..model.errors import InputError
-from .builtin import builtin_agents
-from .capabilities import capabilities_of
-from .described import DescribedAgent
+from .builtin import RESERVED, builtin_agents
+from .checking import agent_fault
+from .described import SUFFIXES, DescribedAgent
 from .protocol import Agent
 
-SUFFIXES = (".agent.toml", ".agent.yaml", ".agent.yml")
 GROUP = "benchjobs.agents"
 """Entry points of this group name an agent, or something without arguments that returns one."""
-_OURS = frozenset({"oracle", "nop", "command", "baseline", "model"})
 
 
 def all_agents(directories: Iterable[Path]) -> dict[str, Agent]:
@@ -30,21 +28,12 @@ def all_agents(directories: Iterable[Path]) -> dict[str, Agent]:
     return {**built_in, **_installed(), **_described_in(directories)}
 
 
-def is_agent(found: object) -> bool:
-    """True if an object has all that an agent needs."""
-    return (
-        not isinstance(found, type)
-        and isinstance(getattr(found, "name", None), str)
-        and callable(getattr(found, "prepare", None))
-    )
-
-
 def _described_in(directories: Iterable[Path]) -> Mapping[str, Agent]:
     found: dict[str, Agent] = {}
     files: dict[str, Path] = {}
     for path in sorted({path.resolve() for directory in directories for path in _files(directory)}):
         agent = DescribedAgent.of_file(path)
-        if agent.name in _OURS:
+        if agent.name in RESERVED:
             raise InputError(f"{agent.name!r} is a name of ours; choose another", path=path)
         if agent.name in files:
             raise InputError(
@@ -64,15 +53,11 @@ def _installed() -> Mapping[str, Agent]:
         blame = f"entry point {point.name} = {point.value} of {GROUP}"
         try:
             loaded = point.load()
-            agent = loaded if is_agent(loaded) else loaded()
+            agent = loaded if agent_fault(loaded) is None or not callable(loaded) else loaded()
         except Exception as error:
             why = f"{type(error).__name__}: {str(error)[:300]}"
             raise InputError(f"{blame} cannot be loaded: {why}; mend or remove the package") from None
-        if not is_agent(agent):
-            raise InputError(f"{blame} is no agent: an agent is an object with `name` and `prepare`")
-        try:
-            capabilities_of(agent)
-        except InputError as error:
-            raise InputError(f"{blame}: {error}") from None
+        if (fault := agent_fault(agent)) is not None:
+            raise InputError(f"{blame} gives {fault}")
         found[agent.name] = agent
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -17,11 +18,14 @@ from .packages import PROGRAMS, Package, platform, trouble
 from .protocol import AgentCall, AgentCommand
 from .providers import ModelTarget, own_keys, target_of
 from .reading import reader_of
+from .snapshot import Snapshot, snapshot
 
 if TYPE_CHECKING:
     # Models that take time to build: imported where a description is used, which is seldom.
     from .description import CallSettings, Description, ProgramSource
 
+SUFFIXES = (".agent.toml", ".agent.yaml", ".agent.yml")
+"""Endings of the names of agent files."""
 STATE = "/bench/agent"
 """Directory of an agent's own files. Not in its home: that is the scenario's."""
 CA_FILE = f"{PROGRAMS}/ca.pem"
@@ -49,16 +53,18 @@ class DescribedAgent:
         self.name = name
         self._read = read
         self._directory = directory
+        self._snapshot: Snapshot | None = None
+        self._lock = threading.Lock()
 
     @classmethod
-    def of_file(cls, path: Path) -> DescribedAgent:
-        """The agent a file describes.
+    def of_file(cls, path: Path, name: str | None = None) -> DescribedAgent:
+        """The agent a file describes, under another name if one is given.
 
         Raises:
             InputErrors: every mistake in it, with file and line.
         """
         description = _read(path)
-        return cls(description.name, lambda: description, path.parent)
+        return cls(name or description.name, lambda: description, path.parent)
 
     @functools.cached_property
     def description(self) -> Description:
@@ -118,6 +124,7 @@ class DescribedAgent:
             if (why := trouble(package)) is not None:
                 version = f"@{call.spec.version}" if call.spec.version is not None else ""
                 raise AgentSetupFailed(f"{package} {why}; run: benchjobs agents fetch {self.name}{version}")
+        own = self.snapshot()
         values = self._values(call, target, packages)
         settings = _merged(
             [
@@ -132,10 +139,18 @@ class DescribedAgent:
         return AgentCommand(
             argv=argv,
             env={name: _text(value) for name, value in settings.env.items()},
-            files=(*self._program(), *_state_files(settings.files)),
-            identity=", ".join(map(str, packages)),
+            files=_state_files(settings.files),
+            identity=", ".join([*map(str, packages), *([f"files {own.digest}"] if own is not None else [])]),
             version=call.spec.version or description.version,
-            mounts=(*(package.mount for package in packages), *self._authorities()),
+            mounts=(
+                *(
+                    [Mount(own.files, f"{PROGRAMS}/{self.name}", may_be_copied=True)]
+                    if own is not None
+                    else []
+                ),
+                *(package.mount for package in packages),
+                *self._authorities(),
+            ),
             endpoints=() if target is None else (target.endpoint,),
             models=() if target is None else self._models(target),
             read=reader_of(
@@ -207,15 +222,26 @@ class DescribedAgent:
                 )
         return found
 
-    def _program(self) -> tuple[File, ...]:
-        """Files that are copied into the sandbox: a program beside the description."""
-        path = self.description.source.path
-        if path is None:
-            return ()
-        source = (self._directory or Path()) / path
-        if not source.exists():
-            raise AgentSetupFailed(f"{self.name}: there is no {source}")
-        return (File(f"{PROGRAMS}/{self.name}", source=source, mode=0o755),)
+    def snapshot(self) -> Snapshot | None:
+        """The program beside the description, as it was when this was called first; None where there is none.
+
+        All trials of a job see the same files, whatever becomes of the checkout meanwhile.
+
+        Raises:
+            AgentSetupFailed: it is not there, or cannot be read.
+        """
+        source = self.description.source
+        if source.path is None:
+            return None
+        with self._lock:
+            if self._snapshot is None:
+                try:
+                    self._snapshot = snapshot(
+                        (self._directory or Path()) / source.path, self.name, source.leave_out
+                    )
+                except InputError as error:
+                    raise AgentSetupFailed(str(error)) from None
+            return self._snapshot
 
     def _authorities(self) -> tuple[Mount, ...]:
         if "ca" not in self.description.runtimes:

@@ -105,11 +105,11 @@ class ProgramSource(_Strict):
     npm: Text | None = None
     """A package of npm, such as `my-agent-{platform}@{version}`. Its install scripts are not run."""
     path: Text | None = None
-    """A file or directory beside the description. It is copied into each sandbox."""
+    """A file or directory beside the description, `.` for the directory it is in. Sandboxes see it read-only."""
     root: str = ""
     """Directory of the package that is kept; it may hold `{arch}`: x86_64 or aarch64."""
     leave_out: tuple[Text, ...] = ()
-    """Patterns of its files that are left out."""
+    """Patterns of its files that are left out, from `root` or from the directory of `path`."""
     archives: dict[Text, Annotated[str, Field(pattern=r"^sha512-[A-Za-z0-9+/=]{88}$")]] = {}
     """Platform (`linux-x64`, `linux-arm64`) -> digest of the archive of the default version, as npm writes it."""
 
@@ -117,8 +117,12 @@ class ProgramSource(_Strict):
     def _one_place(self) -> ProgramSource:
         if self.npm is not None and self.path is not None:
             raise ValueError("has both npm and path; a program comes from one place")
-        if self.npm is None and (self.root or self.leave_out or self.archives):
-            raise ValueError("root, leave_out and archives are of packages of npm")
+        if self.npm is None and (self.root or self.archives):
+            raise ValueError("root and archives are of packages of npm")
+        if self.npm is None and self.path is None and self.leave_out:
+            raise ValueError(
+                "leave_out is of packages of npm and of directories; there is neither npm nor path"
+            )
         if self.npm is not None and "{version}" not in self.npm:
             raise ValueError("npm needs a {version}, so that everybody gets the same: my-agent@{version}")
         return self

@@ -35,6 +35,7 @@ _SECTIONS = {
         "calibrate": "Measure how far the scores of benchmarks can be trusted.",
     },
     "Set up": {
+        "init": "Write a first benchmark, an agent of this checkout and a CI file.",
         "doctor": "Check that this machine can run trials.",
         "benchmarks": "List, show, fetch and check benchmarks, and pull their images.",
         "agents": "List, show and fetch agents.",

@@ -230,13 +230,17 @@ def keys(agent: str) -> Finding:
     """Check the variables with keys that an agent needs for its model."""
     from ..agents.catalogue import all_agents
     from ..agents.described import DescribedAgent
+    from ..agents.given import given_agents
     from ..agents.readiness import key_variables
-    from ..model.agent import AgentSpec
+    from ..settings.agents import read_agent
     from ..settings.secret_store import find
 
-    spec = AgentSpec.parse(agent)
+    spec = read_agent(agent, Path.cwd())
     check = f"agent {spec.name}"
-    found = all_agents((Path.cwd(), Path("benchmarks"))).get(spec.name)
+    try:
+        found = {**all_agents((Path.cwd(), Path("benchmarks"))), **given_agents([spec])}.get(spec.name)
+    except InputError as error:
+        return problem(check, str(error), "name another path")
     if found is None:
         return skipped(check, "not known here: what it needs, whoever brings it knows")
     endpoints_of = getattr(found, "endpoints", None)

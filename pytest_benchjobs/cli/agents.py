@@ -51,7 +51,7 @@ def list_(output: str) -> None:
 @click.option("--verify", is_flag=True, help="Read all of its files, and compare them with what was fetched.")
 @output_option
 def show(name: str, verify: bool, output: str) -> int:
-    """Show what an agent needs and what was fetched for it. NAME may be NAME@VERSION.
+    """Show what an agent needs and what was fetched for it. NAME may be NAME@VERSION, or NAME=./PATH.
 
     Exit status 1 when something fetched was changed.
     """
@@ -68,11 +68,28 @@ def show(name: str, verify: bool, output: str) -> int:
             "provider": agent.description.provider,
             "parameters": tuple(sorted(agent.description.parameters)),
             "packages": tuple(_package(package, verify) for package in agent.packages(version)),
+            "argv": agent.description.argv,
+            **_files_of(agent),
         }
     capabilities = None if said is None else tuple(sorted(said))
     document = AgentDocument(agent=_item(agent, version), capabilities=capabilities, **more)
     emit(document, lambda: _lines(document), output)
     return 1 if any(package.changed for package in document.packages) else 0
+
+
+def _files_of(agent: DescribedAgent) -> dict[str, Any]:
+    """What sandboxes would see of the agent's files."""
+    from ..model.errors import AgentSetupFailed, InputError
+
+    try:
+        found = agent.snapshot()
+    except AgentSetupFailed as error:
+        raise InputError(str(error)) from None
+    return (
+        {}
+        if found is None
+        else {"files": str(found.files), "files_bytes": found.bytes, "files_sha256": found.digest}
+    )
 
 
 @agents.command()
@@ -106,6 +123,15 @@ def fetch(names: tuple[str, ...], archives: tuple[Path, ...]) -> None:
                     tell(f"{package}: is here")
 
 
+def _given(text: str) -> Agent:
+    """The agent of `NAME=./PATH` or `NAME=command:SHELL`."""
+    from ..agents.given import given_agents
+    from ..settings.agents import read_agent
+
+    spec = read_agent(text, Path.cwd())
+    return given_agents([spec])[spec.name]
+
+
 def _known() -> dict[str, Agent]:
     from ..agents.catalogue import all_agents
 
@@ -113,6 +139,8 @@ def _known() -> dict[str, Agent]:
 
 
 def _named(text: str) -> tuple[Agent, str | None]:
+    if "=" in text.partition(":")[0]:
+        return _given(text), None
     name, at, version = text.partition("@")
     known = _known()
     if name not in known:
@@ -201,6 +229,13 @@ def _lines(document: AgentDocument) -> Iterator[str]:
         yield f"parameters: {', '.join(document.parameters)}"
     if document.capabilities is not None:
         yield f"capabilities: {', '.join(document.capabilities) or 'none'}"
+    if document.argv:
+        yield one_line(f"starts: {' '.join(document.argv)}", 500)
+    if document.files is not None:
+        digest = (document.files_sha256 or "")[:16]
+        yield one_line(
+            f"files: {size(document.files_bytes or 0)}, sha256 {digest}, copied to {document.files}", 1000
+        )
     for package in document.packages:
         state = package.trouble or f"{size(package.bytes or 0)}, archive sha256 {package.archive_sha256}"
         yield one_line(f"{package.npm}: {state}", 500)

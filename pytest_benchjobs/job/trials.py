@@ -90,6 +90,8 @@ class Trials(Generic[T]):
         self._flown: set[str] = set()
         self._fates: dict[str, Run | Skip] = {}
         """Fates that are decided, of trials that wait."""
+        self._hindered: dict[str, Failure] = {}
+        """Trials that cannot run, each for a reason of its own."""
         self._prepared: dict[str, tuple[float, Prepared]] = {}
         """Trials that were prepared, and when; only so many as may start at once."""
 
@@ -193,6 +195,14 @@ class Trials(Generic[T]):
         self._submit_ahead(ticket, runs=not isinstance(fate, Skip))
         flight.submit(ticket)
 
+    def refuse(self, flight: Flight[T], ticket: T, why: Failure, *, skips: bool) -> None:
+        """Submit a trial that cannot run: its result says why, an error or that it was skipped."""
+        if skips:
+            self._fates[ticket.node_id] = Skip(why)
+        else:
+            self._hindered[ticket.node_id] = why
+        flight.submit(ticket)
+
     def _submit_ahead(self, ticket: T, *, runs: bool) -> None:
         """Have the image of a trial brought ahead, if that will run."""
         ahead = self._ahead
@@ -254,7 +264,7 @@ class Trials(Generic[T]):
                 fate = dataclasses.replace(fate, prepared=prepared)
             if isinstance(fate, Skip):
                 result = self._committed(trial, fate.why, Outcome.SKIPPED, clock)
-            elif (hindrance := self._hindrance(trial)) is not None:
+            elif (hindrance := self._hindered.pop(trial.node_id, None) or self._hindrance(trial)) is not None:
                 result = self._committed(trial, hindrance, clock=clock)
             elif (why := self._no_more()) is not None:
                 return self._draft(trial, clock).result(Outcome.CANCELLED, failure=why)

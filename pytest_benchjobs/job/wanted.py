@@ -19,7 +19,7 @@ from ..model.errors import InputError
 from ..model.gate import GateConfig
 from ..model.job import JobConfig, Overrides
 from ..model.known_failure import KNOWN_FILE
-from ..settings.agents import WITHOUT_MODEL, with_defaults
+from ..settings.agents import takes_model, with_defaults
 from ..settings.gates import KEYS as GATE_KEYS
 from ..settings.gates import gate_config
 from ..settings.layers import Layer, Merged, merge
@@ -316,7 +316,7 @@ def _agents(merged: Merged, secrets: Mapping[str, str]) -> tuple[AgentSpec, ...]
             )
     _refuse_twice(blame, agents)
     for key in ("provider", "model"):
-        if merged.origin(key) == _flag(key) and all(agent.name in WITHOUT_MODEL for agent in agents):
+        if merged.origin(key) == _flag(key) and not any(map(takes_model, agents)):
             names = ", ".join(agent.name for agent in agents)
             raise InputError(
                 f"{_flag(key)}: {names} would take no notice of it; name an agent that does with --bench-agent"

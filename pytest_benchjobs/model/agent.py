@@ -1,4 +1,4 @@
-"""Specification of an agent, its model and endpoint: `agent[@version]:model[@url]`."""
+"""Specification of an agent: `agent[@version]:model[@url]`, `name=./path[:model[@url]]` or `name=command:SHELL`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .base import Model
 from .errors import InputError
 
 _AGENT = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")
+_PATH = re.compile(r"^(?:\.{1,2}(?:/|$)|~?/)")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+:/@=,-]+")
 _LIKE_A_HOST = re.compile(r"[.:/]")
 _LABEL_LIMIT = 60
@@ -30,13 +31,17 @@ class AgentSpec(Model):
     base_url: str | None = None
     params: dict[str, Any] = {}
     """Parameters of this cell of a matrix (`--bench-matrix`), such as `{"temperature": 0}`."""
+    path: str | None = None
+    """Absolute path of the program, a file or directory of this machine (`NAME=./PATH`)."""
+    command: str | None = None
+    """Shell command that is the agent (`NAME=command:SHELL`)."""
 
     @classmethod
     def parse(cls, text: str) -> AgentSpec:
-        """Read `NAME`, `NAME:MODEL`, `NAME@VERSION:MODEL@URL` or `command:SHELL`.
+        """Read `NAME`, `NAME:MODEL`, `NAME@VERSION:MODEL@URL`, `command:SHELL`, `NAME=command:SHELL` or `NAME=./PATH`.
 
         Splits at the first colon, so models may contain colons. Whether the agent exists, and whether it needs a
-        model, is for the registry of agents to say.
+        model, is for the registry of agents to say. A relative path stays relative.
 
         Raises:
             InputError: empty, no name before the colon, an impossible name, or nothing after the colon.
@@ -46,6 +51,8 @@ class AgentSpec(Model):
         if not text:
             raise InputError("an empty agent was given. Use format: agent:model, for example codex:gpt-5.5")
         name, colon, rest = text.partition(":")
+        if "=" in name:
+            return cls._named(text)
         name, at, version = name.partition("@")
         if not name:
             raise InputError(f"invalid agent {text!r}: no name before ':'. Use format: agent:model")
@@ -59,13 +66,31 @@ class AgentSpec(Model):
             raise InputError(f"no model specified for agent {name!r}. Use format: {name}:model")
         if name == COMMAND:
             return cls(name=name, version=version or None, model=rest or None)
-        model, _, url = rest.partition("@http")
-        return cls(
-            name=name,
-            version=version or None,
-            model=model or None,
-            base_url=f"http{url}" if url else None,
-        )
+        return cls(name=name, version=version or None, **_model_of(rest))
+
+    @classmethod
+    def _named(cls, text: str) -> AgentSpec:
+        """Read `NAME=command:SHELL`, `NAME=PATH` or `NAME=PATH:MODEL@URL`."""
+        name, _, what = text.partition("=")
+        name, what = name.strip(), what.strip()
+        if not _AGENT.match(name):
+            raise InputError(f"invalid agent name {name!r}: letters, digits, '.', '_', '+' and '-' only")
+        if what.startswith(f"{COMMAND}:"):
+            command = what.removeprefix(f"{COMMAND}:").strip()
+            if not command:
+                raise InputError(
+                    f"{name} needs the shell command to run. Use format: {name}=command:SHELL COMMAND"
+                )
+            return cls(name=name, command=command)
+        path, colon, rest = what.partition(":")
+        if not _PATH.match(path):
+            raise InputError(
+                f"invalid agent {text!r}: behind '=' stands a path, which begins with './', '../', '~/' or '/', or "
+                f"command:SHELL COMMAND. Use format: {name}=./{path.lstrip('/') or 'my-agent'}"
+            )
+        if colon and not rest.strip():
+            raise InputError(f"no model specified for agent {name!r}. Use format: {name}={path}:model")
+        return cls(name=name, path=path, **_model_of(rest))
 
     @functools.cached_property
     def label(self) -> str:
@@ -97,6 +122,12 @@ class AgentSpec(Model):
 
     def __str__(self) -> str:
         return self.label
+
+
+def _model_of(rest: str) -> dict[str, str | None]:
+    """Read what is behind the colon: `MODEL` or `MODEL@URL`."""
+    model, _, url = rest.partition("@http")
+    return {"model": model or None, "base_url": f"http{url}" if url else None}
 
 
 def _plain(value: object) -> str:

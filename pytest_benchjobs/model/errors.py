@@ -10,7 +10,7 @@
         │   └── RateLimited, EndpointDown, GatewayLost
         └── (the rest)            a new try would end the same
             ├── ImageBuildFailed, ImageMissing, ImageTooLarge
-            ├── EntrypointEnded, EnvironmentFailed, AgentSetupFailed, OutOfMemory
+            ├── EntrypointEnded, EnvironmentFailed, AgentSetupFailed, FixtureFailed, OutOfMemory
             ├── ModelAuthFailed, ModelUnknown, BudgetSpent
             └── ScorerCrashed, ScorerTimeout, ScoreMissing, ScoreInvalid
 
@@ -180,6 +180,12 @@ class ImageTooLarge(InfrastructureError):
     """The image alone takes more than all images of the job may."""
 
     code = "image_too_large"
+
+
+class FixtureFailed(InfrastructureError):
+    """A fixture around the trial failed before the trial began."""
+
+    code = "fixture"
 
 
 class EnvironmentFailed(InfrastructureError):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from _pytest.outcomes import Failed  # `pytest.fail.Exception`, for type checkers
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..model.known_failure import Known
     from ..model.policy import Policy
     from ..model.result import Trial, TrialResult
+    from ..model.scenario import Scenario
     from ..sources.protocol import ScenarioRef, Source
 
 
@@ -33,6 +34,15 @@ class Unsolved(Failed):
 
 class TrialError(Failed):
     """The trial could not be run or graded, through no fault of the agent."""
+
+
+class Provided(NamedTuple):
+    """Additions of fixtures to a scenario."""
+
+    env: Mapping[str, str]
+    """Variables for the agent."""
+    files: Mapping[str, Path]
+    """Path in the sandbox -> file or directory of this machine."""
 
 
 class ItemTicket(NamedTuple):
@@ -105,6 +115,7 @@ class ItemTicket(NamedTuple):
             name=f"{base}-{number}]",
         )
         made.known = item.known
+        made.own_markers += (mark for mark in item.own_markers if mark.name == "usefixtures")
         return ItemTicket(made, number)
 
 
@@ -117,6 +128,10 @@ class TrialItem(pytest.Item):
     __slots__ = ("agent", "attempt", "attempts", "known", "landed", "properties", "ref", "result", "source")
     fresh = False
     """True if it was made while the session ran, to confirm that a scenario became worse."""
+    provided: Provided | None = None
+    """Additions of fixtures, while they are set up."""
+    teardown_error: BaseException | None = None
+    """Error of a fixture that was torn down after the trial."""
 
     def __init__(
         self,
@@ -176,10 +191,20 @@ class TrialItem(pytest.Item):
 
         return Trial(
             node_id=self.trial_id(attempt),
-            scenario=self.source.load(self.ref.id),
+            scenario=self._scenario(),
             agent=self.agent,
             attempt=attempt,
             known=self.known,
+        )
+
+    def _scenario(self) -> Scenario:
+        """Read the scenario, with what fixtures add to it."""
+        scenario = self.source.load(self.ref.id)
+        if self.provided is None:
+            return scenario
+        env, files = self.provided
+        return scenario.model_copy(
+            update={"agent_env": {**scenario.agent_env, **env}, "files": {**scenario.files, **files}}
         )
 
     def unwanted(self) -> str | None:
@@ -220,6 +245,17 @@ class TrialItem(pytest.Item):
         """Replay the verdict."""
         if self.result is not None and self.result.outcome == "failed":
             raise Unsolved(f"score {self.result.score}", pytrace=False)
+
+    def teardown(self) -> None:
+        """Raise what a fixture raised when it was torn down."""
+        error, self.teardown_error = self.teardown_error, None
+        if error is not None:
+            raise error
+
+    def getparent(self, cls: type[Any]) -> Any:
+        """The closest parent of a class. To fixtures of scope module, the file of the benchmark is the module."""
+        found = super().getparent(cls)
+        return self.parent if found is None and cls is pytest.Module and "funcargs" in vars(self) else found
 
     def reportinfo(self) -> tuple[os.PathLike[str], int, str]:
         """Location of the scenario: file, line and name."""

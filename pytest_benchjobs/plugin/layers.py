@@ -112,7 +112,8 @@ def _layer(config: pytest.Config, *, from_line: bool) -> Layer:
         written = config.getoption(setting.option) if from_line else ini(config, setting.option)
         if written is None or written is False or written == []:
             continue
-        value = _read(setting, written, _place(config, setting, from_line=from_line))
+        directory = config.invocation_params.dir if from_line else config.rootpath
+        value = _read(setting, written, _place(config, setting, from_line=from_line), directory)
         values[setting.name] = {**values.get(setting.name, {}), **value} if isinstance(value, dict) else value
     without, sandbox = BY_NAME["no_docker"], BY_NAME["sandbox"]
     says_so = config.getoption(without.option) if from_line else ini(config, without.option)
@@ -127,11 +128,11 @@ def _place(config: pytest.Config, setting: Setting, *, from_line: bool) -> str:
     return setting.flag if from_line else origin(config, setting.option)
 
 
-def _read(setting: Setting, written: Any, blame: str) -> Any:
+def _read(setting: Setting, written: Any, blame: str, directory: Path) -> Any:
     from ..settings.parse import parse  # it has types, which take time to build
 
     try:
-        return parse(setting, written, blame)
+        return parse(setting, written, blame, directory)
     except InputError as error:
         raise pytest.UsageError(str(error)) from None
 

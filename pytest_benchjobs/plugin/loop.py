@@ -6,8 +6,9 @@ every plugin keep working, and none of them ever meets concurrency. Running the 
 once (pytest has one stack of set-ups, one `PYTEST_CURRENT_TEST`, one capture), and waiting for trials in the order of
 their items delays reports by the slowest trial and makes `-x` late.
 
-Reports come in the order trials end. `nextitem=None` is right for trials: their nodes set nothing up. Ordinary tests of
-the same session run first, with their real `nextitem`, so that their fixtures live as long as always.
+Reports come in the order trials end. `nextitem=None` is right for trials: their nodes set nothing up, and fixtures
+around them are apart from pytest's stack (see `fixtures`). Ordinary tests of the same session run first, with their
+real `nextitem`, so that their fixtures live as long as always.
 """
 
 from __future__ import annotations
@@ -16,18 +17,21 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.runner import SetupState
 
 from ..agents.answering import can_answer
 from ..job.rounds import Rounds
 from ..job.trials import ending_flight, next_landed
 from ..model.policy import Policy
-from ..model.result import TrialResult
+from ..model.result import Outcome, TrialResult
 from ..scoring.needs import grades_answers
+from ..store.text import clean
 from ..trial.flight import Flight
 from . import terminal as reporting
+from .fixtures import Fixtures
 from .items import ItemTicket, TrialItem
 from .registry import agents_of, scorers_of
 from .session import begin_job
@@ -60,17 +64,30 @@ def run(session: pytest.Session) -> bool:
         )
         try:
             reporting.announce(session.config, job, trials)
-            for index, item in enumerate(ordinary):
-                following = ordinary[index + 1] if index + 1 < len(ordinary) else None
+            tickets = [ticket for item in trials for ticket in item.tickets()]
+            fixtures = Fixtures(session, tickets)
+            _announce_alone(session.config, fixtures, tickets)
+            # Where trials have fixtures, those of the session outlive the last ordinary test: they may be the same.
+            first = next((item for item in trials if fixtures.any and fixtures.needs(item)), None)
+            for item, following in zip(ordinary, [*ordinary[1:], first], strict=False):
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 stop_if_asked(session)
-            with quiet_trial_threads(session.config):
-                _fly(session, job, trials)
+            with quiet_trial_threads(session.config), around(session, fixtures):
+                _fly(session, job, tickets, fixtures)
         finally:
             job.disarm()
     finally:
         interrupts.closing()
     return True
+
+
+def _announce_alone(config: pytest.Config, fixtures: Fixtures, tickets: Iterable[ItemTicket]) -> None:
+    """Say which trials cannot run side by side with others, and why."""
+    count, names = fixtures.alone(tickets) if fixtures.any else (0, ())
+    if count:
+        several = f"{count} trials run one at a time" if count > 1 else "1 trial runs alone"
+        listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        reporting.say(config, f"bench: {several}: of fixtures with scope function, class or module: {listed}")
 
 
 def by_agent(trials: Iterable[TrialItem]) -> dict[str, int]:
@@ -114,7 +131,7 @@ def chosen(config: pytest.Config, trials: Iterable[TrialItem]) -> frozenset[str]
     return frozenset(item.trial_id(ticket.attempt) for item in trials for ticket in item.tickets())
 
 
-def _fly(session: pytest.Session, job: Job, trials: list[TrialItem]) -> None:
+def _fly(session: pytest.Session, job: Job, tickets: list[ItemTicket], fixtures: Fixtures) -> None:
     config, policy = session.config, job.config.attempt_policy
     rounds: Rounds[ItemTicket] = Rounds(
         job.bundle.id,
@@ -130,13 +147,13 @@ def _fly(session: pytest.Session, job: Job, trials: list[TrialItem]) -> None:
         rounds.saw(landed[1])
         _report(session, landed, policy)
 
-    tickets = [ticket for item in trials for ticket in item.tickets()]
     with ending_flight(job.trials, _CLEANUP_SECONDS) as flight:
         for batch in rounds.batches(tickets):
-            _fly_batch(job, flight, batch, report)
+            _fly_batch(job, flight, batch, report, fixtures)
         fresh = rounds.fresh(tickets, ItemTicket.another)
         state_of(config).planned += job.missing(fresh)
-        _fly_batch(job, flight, fresh, lambda landed: job.record(landed[1]))
+        fixtures.expect(fresh)
+        _fly_batch(job, flight, fresh, lambda landed: job.record(landed[1]), fixtures)
 
 
 def _fly_batch(
@@ -144,14 +161,61 @@ def _fly_batch(
     flight: Flight[ItemTicket],
     tickets: Iterable[ItemTicket],
     report: Callable[[tuple[ItemTicket, TrialResult]], None],
+    fixtures: Fixtures,
 ) -> None:
-    """Run trials, and report each as it lands."""
+    """Run trials, and report each as it lands. Those that have to be alone come last, one after the other."""
+
+    def landed(one: tuple[ItemTicket, TrialResult]) -> None:
+        if fixtures.any:
+            fixtures.leave(one[0], passed=one[1].outcome is Outcome.PASSED)
+        report(one)
+
     waiting = 0
+    alone: list[ItemTicket] = []
     for ticket in tickets:
-        job.trials.submit(flight, ticket)
-        waiting += 1 - _report_landed(flight, report)
+        if fixtures.any and fixtures.flies_alone(ticket):
+            alone.append(ticket)
+            continue
+        submit(job, flight, ticket, fixtures)
+        waiting += 1 - _report_landed(flight, landed)
     for _ in range(waiting):
-        report(next_landed(flight))
+        landed(next_landed(flight))
+    for ticket in alone:
+        submit(job, flight, ticket, fixtures)
+        landed(next_landed(flight))
+
+
+def submit(job: Job, flight: Flight[ItemTicket], ticket: ItemTicket, fixtures: Fixtures) -> None:
+    """Submit a trial inside its fixtures, if it has any."""
+    hindrance = fixtures.enter(ticket) if fixtures.any else None
+    if hindrance is None:
+        job.trials.submit(flight, ticket)
+    else:
+        job.trials.refuse(flight, ticket, hindrance.failure, skips=hindrance.skips)
+
+
+@contextlib.contextmanager
+def around(session: pytest.Session, fixtures: Fixtures) -> Iterator[None]:
+    """Keep fixtures of ordinary tests that trials share until the last trial has landed, and then tear all down."""
+    if not fixtures.any:
+        yield
+        return
+    inside: Any = session
+    before, inside._setupstate = inside._setupstate, SetupState()
+    try:
+        yield
+    finally:
+        inside._setupstate = before
+        failed = fixtures.close()
+        try:
+            before.teardown_exact(None)
+        except Exception as error:
+            failed.append(f"{type(error).__name__}: {error}")
+        for line in failed:
+            session.testsfailed += 1
+            state_of(session.config).notes.append(
+                clean(f"a fixture failed when it was torn down: {line}", 500)
+            )
 
 
 def _report_landed(

@@ -10,6 +10,7 @@ import pytest
 
 from .options import ini
 from .state import state_of
+from .wanted import asked
 
 if TYPE_CHECKING:
     from ..agents.protocol import Agent
@@ -19,14 +20,15 @@ if TYPE_CHECKING:
 
 
 def agents_of(config: pytest.Config) -> dict[str, Agent]:
-    """Every agent by name: built in, installed, described in files, of plugins, of conftest.py files.
+    """Every agent by name: built in, installed, described in files, of plugins, of conftest.py files, given by path.
 
     Raises:
-        pytest.UsageError: a file is wrong, or a hook returned something else.
+        pytest.UsageError: a file is wrong, a path is not there, or a hook returned something else.
     """
     state = state_of(config)
     if state.agents is None:
         from ..agents.catalogue import all_agents
+        from ..agents.given import given_agents
         from ..model.errors import InputError
 
         root, paths = config.rootpath, ini(config, "bench_paths")
@@ -35,6 +37,7 @@ def agents_of(config: pytest.Config) -> dict[str, Agent]:
             agents = all_agents(places)
             for added in config.hook.pytest_benchjobs_agents(config=config):
                 agents.update(_agents(added))
+            agents.update(given_agents(asked(config).job.agents))
         except InputError as error:
             raise pytest.UsageError(str(error)) from None
         state.agents = agents
@@ -53,7 +56,7 @@ def scorers_of(config: pytest.Config) -> dict[str, Scorer]:
 
         scorers = dict(builtin_scorers())
         for added in config.hook.pytest_benchjobs_scorers(config=config):
-            scorers.update(named("pytest_benchjobs_scorers", added, callable, "functions"))
+            scorers.update(_scorers(added))
         state.scorers = scorers
     return state.scorers
 
@@ -113,8 +116,19 @@ def is_path(value: object) -> bool:
     return isinstance(value, str | Path)
 
 
+def _scorers(added: object) -> Mapping[str, Any]:
+    from ..scoring.checking import scorer_fault
+
+    hook = "pytest_benchjobs_scorers"
+    scorers = named(hook, added, lambda _: True, "functions")
+    for name, scorer in scorers.items():
+        if (fault := scorer_fault(scorer)) is not None:
+            raise pytest.UsageError(f"hook {hook} returned a dict with {name!r}: {fault}")
+    return scorers
+
+
 def _agents(added: object) -> dict[str, Agent]:
-    from ..agents.capabilities import capabilities_of
+    from ..agents.checking import agent_fault
 
     hook = "hook pytest_benchjobs_agents"
     if added is None:
@@ -123,17 +137,9 @@ def _agents(added: object) -> dict[str, Agent]:
         raise pytest.UsageError(f"{hook} returned {_kind(added)}; return a list of agents, or None")
     agents: dict[str, Agent] = {}
     for agent in added:
-        name = getattr(agent, "name", None)
-        if (
-            isinstance(agent, type)
-            or not isinstance(name, str)
-            or not callable(getattr(agent, "prepare", None))
-        ):
-            raise pytest.UsageError(
-                f"{hook} returned a list with {_kind(agent)}; an agent is an object with `name` and `prepare`"
-            )
-        capabilities_of(agent)
-        agents[name] = agent
+        if (fault := agent_fault(agent)) is not None:
+            raise pytest.UsageError(f"{hook} returned a list with {fault}")
+        agents[agent.name] = agent
     return agents
 
 

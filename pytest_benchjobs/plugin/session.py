@@ -14,7 +14,7 @@ from ..job.begin import Begun, Request, begin
 from ..job.running import RunningJob
 from ..job.trials import Supplies, next_landed
 from ..model.errors import BenchError
-from ..model.result import Failure
+from ..model.result import Failure, Outcome
 from ..store.bundle import JobBundle
 from . import reports
 from .items import ItemTicket, TrialItem
@@ -87,16 +87,33 @@ def _enter(config: pytest.Config, bundle: JobBundle, supplies: Supplies, begun: 
 
 def run_now(item: TrialItem) -> None:
     """Run all trials of an item here and now, for another loop than ours; begins a job if there is none."""
+    from .fixtures import Fixtures
+
     job = state_of(item.config).job or begin_job(item.config, {})
+    tickets = item.tickets()
+    fixtures = Fixtures(item.session, tickets, captures=False)
     flight = job.trials.flight()
+
+    def land() -> None:
+        ticket, result = next_landed(flight)
+        fixtures.leave(ticket, passed=result.outcome is Outcome.PASSED)
+        item.land(result, job.config.attempt_policy)
+
     try:
-        for ticket in item.tickets():
-            job.trials.submit(flight, ticket)
-        while not item.land(next_landed(flight)[1], job.config.attempt_policy):
-            pass
+        for ticket in tickets:
+            hindrance = fixtures.enter(ticket)
+            if hindrance is None:
+                job.trials.submit(flight, ticket)
+            else:
+                job.trials.refuse(flight, ticket, hindrance.failure, skips=hindrance.skips)
+            if fixtures.any:
+                land()
+        while item.result is None:
+            land()
     finally:
         flight.cancel()
         flight.close()
+        fixtures.close()
 
 
 def finish_job(config: pytest.Config, job: Job, planned: int, stopped: str | None) -> None:

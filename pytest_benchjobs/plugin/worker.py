@@ -12,9 +12,11 @@ import pytest
 
 from ..job.trials import ending_flight
 from ..model.policy import EACH
+from ..model.result import Outcome
 from .distribution import INPUT, write
+from .fixtures import Fixtures
 from .items import ItemTicket, TrialItem
-from .loop import benchmarks, by_agent, chosen, need_sandboxes, quiet_trial_threads
+from .loop import around, benchmarks, by_agent, chosen, need_sandboxes, quiet_trial_threads, submit
 from .selection import is_narrowed, is_partial
 from .session import join_job
 from .state import state_of
@@ -90,6 +92,7 @@ class _Loop:
         self._index: dict[TrialItem, int] = {}
         self._wills = Path()
         self._policy = EACH
+        self._fixtures = Fixtures(session, ())
 
     def wait_for_work(self) -> bool:
         """Wait for the first index; whether there is one."""
@@ -106,7 +109,13 @@ class _Loop:
         self._wills = job.bundle.layout.worker(self._interactor.workerid)
         self._wills.mkdir(parents=True, exist_ok=True)
         job.trials.before = self._leave_will
-        with ending_flight(job.trials, _CLEANUP_SECONDS) as flight:
+        trials = (item for item in self._session.items if isinstance(item, TrialItem))
+        # Which of them come to this worker is not known: fixtures that several share last until its end.
+        self._fixtures.expect(ticket for item in trials for ticket in item.tickets())
+        with (
+            around(self._session, self._fixtures),
+            ending_flight(job.trials, _CLEANUP_SECONDS) as flight,
+        ):
             self._work(flight)
 
     def _work(self, flight: Flight[ItemTicket]) -> None:
@@ -141,11 +150,23 @@ class _Loop:
         if isinstance(item, TrialItem):
             self._index[item] = index
             for ticket in item.tickets():
-                self._job.trials.submit(flight, ticket)
+                alone = self._fixtures.any and self._fixtures.flies_alone(ticket)
+                if alone:
+                    self._drain(flight)
+                submit(self._job, flight, ticket, self._fixtures)
+                if alone:
+                    self._drain(flight)
             return
         if self._held is not None:
             self._run_held(item)
         self._held = index
+
+    def _drain(self, flight: Flight[ItemTicket]) -> None:
+        """Wait until nothing is in flight, and report what lands."""
+        while flight.outstanding and not (self._session.shouldfail or self._session.shouldstop):
+            landed = flight.next(timeout=_POLL_SECONDS)
+            if landed is not None:
+                self._report(*landed)
 
     def _run_held(self, following: pytest.Item | None) -> None:
         index, self._held = self._held, None
@@ -157,6 +178,8 @@ class _Loop:
 
     def _report(self, ticket: ItemTicket, result: TrialResult) -> None:
         item = ticket.item
+        if self._fixtures.any:
+            self._fixtures.leave(ticket, passed=result.outcome is Outcome.PASSED)
         if item.land(result, self._policy):
             self._protocol(self._index.pop(item), item, None)
         with contextlib.suppress(FileNotFoundError):

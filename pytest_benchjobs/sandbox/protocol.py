@@ -48,6 +48,8 @@ class Mount:
     """Has to stay there until the sandbox is removed: engines look for it whenever they start it or copy files."""
     target: str
     """Absolute path in the sandbox."""
+    may_be_copied: bool = False
+    """True: an engine that does not see this machine's files may get a copy. Never for sockets."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ REPORTS = {"BENCH_JUNIT": "/logs/verifier/junit.xml", "BENCH_CTRF": "/logs/verif
 SCORER_VARIABLE = "BENCH_TESTS_DIR"
 """Given to every command of a scorer, so that they are told from others."""
 _KEPT_OUTPUT = 4000
+_FRAMES = 20
+"""Innermost calls of a traceback that are kept."""
 
 
 def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], str]) -> ScorerResult:
@@ -57,6 +60,9 @@ def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], 
         if isinstance(fault, OSError) and fault.errno in DISK_ERRORS:
             raise write_error(context.directory, fault) from fault
         error = failure(ScorerCrashed(f"scorer {spec.name!r} raised {describe(fault)}"), f"score:{spec.name}")
+        trace = _traceback(fault)
+        error = error.model_copy(update={"detail": clean(redact(trace), 2 * _KEPT_OUTPUT)})
+        context.printed.append(trace)
     output = output or "\n".join(context.printed)
     if output:
         output = redact(output)
@@ -93,6 +99,15 @@ def describe(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"
     except Exception:
         return type(error).__name__
+
+
+def _traceback(error: BaseException) -> str:
+    """Return the traceback of what a scorer raised, from the scorer's own code on."""
+    frames = error.__traceback__.tb_next if error.__traceback__ is not None else None
+    try:
+        return "".join(traceback.format_exception(type(error), error, frames, limit=-_FRAMES))
+    except Exception:
+        return describe(error)
 
 
 def failure(error: InfrastructureError, phase: str | None) -> Failure:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..model.agent import COMMAND, AgentSpec
@@ -15,12 +17,20 @@ WITHOUT_MODEL = frozenset({"oracle", "nop", "baseline", COMMAND})
 """Agents for which a model means nothing."""
 
 
-def read_agent(written: str | WrittenAgent) -> AgentSpec:
-    """The agent a file or option names.
+def read_agent(written: str | WrittenAgent, directory: Path) -> AgentSpec:
+    """The agent a file or option names. A relative path is from `directory`.
 
     Raises:
         InputError: it is no such thing.
     """
+    spec = _read(written)
+    if spec.path is None:
+        return spec
+    # Not resolved: where a link leads may change, and is looked at when the agent is needed.
+    return changed(spec, path=os.path.abspath(directory / Path(spec.path).expanduser()))  # noqa: PTH100
+
+
+def _read(written: str | WrittenAgent) -> AgentSpec:
     if isinstance(written, str):
         return AgentSpec.parse(written)
     if written.agent == COMMAND and written.model:
@@ -38,13 +48,18 @@ def read_agent(written: str | WrittenAgent) -> AgentSpec:
     raise InputError(f"{parts['base_url']!r} is not a URL; write http://HOST or https://HOST")
 
 
+def takes_model(agent: AgentSpec) -> bool:
+    """True if a model means something for the agent."""
+    return agent.name not in WITHOUT_MODEL and agent.command is None
+
+
 def with_defaults(
     agents: Iterable[AgentSpec], provider: str | None, model: str | None
 ) -> tuple[AgentSpec, ...]:
     """The agents, where those that name no provider or no model have these."""
     return tuple(
         agent
-        if agent.name in WITHOUT_MODEL
+        if not takes_model(agent)
         else changed(agent, provider=agent.provider or provider, model=agent.model or model)
         for agent in agents
     )

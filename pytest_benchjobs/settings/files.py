@@ -158,7 +158,7 @@ def _values(
         if key == "benchmarks":
             values[setting.name] = [_from(directory, text) for text in value]
         elif key == "agents":
-            values[setting.name] = list(_agents(complaints, value, (*place, written[key])))
+            values[setting.name] = list(_agents(complaints, value, (*place, written[key]), directory))
         elif key == "filter":
             values[setting.name] = list(value.items())
         elif key == "matrix":
@@ -169,11 +169,11 @@ def _values(
 
 
 def _agents(
-    complaints: Complaints, agents: Iterable[str | WrittenAgent], place: Place
+    complaints: Complaints, agents: Iterable[str | WrittenAgent], place: Place, directory: Path
 ) -> Iterator[AgentSpec]:
     for index, agent in enumerate(agents):
         try:
-            yield read_agent(agent)
+            yield read_agent(agent, directory)
         except InputError as error:
             complaints.wrong((*place, index), error.message)
 

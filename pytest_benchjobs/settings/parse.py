@@ -30,6 +30,8 @@ def parse(setting: Setting, written: Any, blame: str, directory: Path | None = N
 
         return [extra_layer(text, directory or Path(), blame) for text in written]
     try:
+        if setting.kind == "agents":
+            return [read_agent(text, directory or Path()) for text in written]
         return _value(setting, written)
     except (InputError, ValueError) as error:
         raise InputError(f"{blame}: {error}") from None
@@ -41,8 +43,6 @@ def _value(setting: Setting, written: Any) -> Any:
             return parse_parameters(written)
         case "values":
             return {key: read_value(value) for key, value in _pairs(setting, written)}
-        case "agents":
-            return [read_agent(text) for text in written]
         case "pairs":
             return _pairs(setting, written)
         case "most" if written == ALL:

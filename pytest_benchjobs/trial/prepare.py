@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..agents.answering import can_answer
 from ..agents.capabilities import incompatibility
+from ..agents.checking import checked_command
 from ..agents.given_keys import with_given_keys
 from ..agents.protocol import Agent, AgentCall, AgentCommand
 from ..model.environ import HOST
@@ -132,7 +133,7 @@ def _command(
         attempt=trial.attempt,
         params={**config.params, **trial.agent.params},
     )
-    command = agent.prepare(call)
+    command = checked_command(agent.prepare(call), agent)
     if command is None or command.endpoints or agent.trusted:
         return command
     given = {*services.secrets, *(keys if services.models is not None else ())}

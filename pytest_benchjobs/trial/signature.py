@@ -76,7 +76,7 @@ def parts_of(
         "scenario": _scenario(scenario, secrets),
         "environment": [_environment(scenario, secrets) | {"grading": limits.grading}],
         "scorers": [_VERSION, *graded, *_where_graded(scenario, secrets)],
-        "agent": [spec.model_dump(mode="json", exclude={"params"}), called],
+        "agent": [_agent(spec), called],
         "parameters": [{**config.params, **spec.params}, _from_host(config.env, secrets), sorted(given)],
         "limits": _limits(limits),
     }
@@ -156,6 +156,14 @@ def _file(path: Path) -> str:
     with _lock:
         _known[path] = (key, found)
     return found
+
+
+def _agent(spec: AgentSpec) -> dict[str, Any]:
+    """Return who the agent is. Where its files are decides nothing: what is in them does, and `prepare` says that."""
+    written = spec.model_dump(mode="json", exclude={"params", "path"})
+    if spec.command is None:
+        del written["command"]  # so that results of before stay what they are
+    return written
 
 
 def _scenario(scenario: Scenario, secrets: Mapping[str, str]) -> list[Any]:

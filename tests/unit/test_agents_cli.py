@@ -238,8 +238,11 @@ def _fails() -> None:
             _fails,
             r"somebodys_agents:agent of benchjobs\.agents cannot be loaded: RuntimeError: no such luck; mend",
         ),
-        (dict, r"somebodys_agents:agent of benchjobs\.agents is no agent: an agent is an object with"),
-        (3, r"cannot be loaded: TypeError: "),
+        (
+            dict,
+            r"somebodys_agents:agent of benchjobs\.agents gives a value of type dict, which has no method `prepare`",
+        ),
+        (3, r"gives a value of type int, which has no method `prepare`"),
     ],
 )
 def test_what_an_installed_package_brings_may_be_wrong(

@@ -184,21 +184,28 @@ def test_a_missing_key_is_named_before_anything_is_spent(mini: DescribedAgent) -
     assert missing_keys(mini, spec, {}.get, {"openai_base_url": "http://127.0.0.1:1"}) is None
 
 
-def test_a_program_beside_the_description_is_copied_in(tmp_path: Path) -> None:
-    (tmp_path / "run.sh").write_text("#!/bin/sh\n")
-    agent = _described(
-        tmp_path,
-        'name: mini\nargv: ["{agent}", "{problem}"]\nstdin: false\nsource: {path: run.sh}\n',
-        "mini.agent.yaml",
-    )
+def test_a_program_beside_the_description_is_mounted_as_it_was_when_the_job_began(
+    tmp_path: Path, cache: Path
+) -> None:
+    program = tmp_path / "run.sh"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o700)
+    text = 'name: mini\nargv: ["{agent}", "{problem}"]\nstdin: false\nsource: {path: run.sh}\n'
+    agent = _described(tmp_path, text, "mini.agent.yaml")
     assert agent.needs_model is False
     command = _command(agent, "mini")
     assert command.argv == ("/opt/benchjobs/mini", "/bench/problem.md")
-    assert command.files[0] == File("/opt/benchjobs/mini", source=tmp_path / "run.sh", mode=0o755)
-    assert (command.endpoints, command.mounts) == ((), ())
-    (tmp_path / "run.sh").unlink()
-    with pytest.raises(AgentSetupFailed, match=r"mini: there is no .*run\.sh"):
-        _command(agent, "mini")
+    (mount,) = command.mounts
+    assert (mount.target, mount.may_be_copied) == ("/opt/benchjobs/mini", True)
+    assert mount.source.is_relative_to(cache)
+    assert mount.source.stat().st_mode & 0o777 == 0o755
+    program.write_text("#!/bin/sh\necho changed\n")
+    assert _command(agent, "mini") == command
+    changed = _command(_described(tmp_path, text, "mini.agent.yaml"), "mini")
+    assert changed.identity != command.identity
+    program.unlink()
+    with pytest.raises(AgentSetupFailed, match=r"run\.sh: agent mini: cannot be read: No such file"):
+        _command(_described(tmp_path, text, "mini.agent.yaml"), "mini")
 
 
 def test_what_is_in_the_image_has_no_version(tmp_path: Path) -> None:

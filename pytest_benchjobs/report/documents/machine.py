@@ -61,6 +61,12 @@ class AgentDocument(Document):
     capabilities: tuple[str, ...] | None = None
     """All it can do of what scenarios may require; None: nothing is known."""
     packages: tuple[PackageItem, ...] = ()
+    argv: tuple[str, ...] = ()
+    """The program and its arguments, with placeholders, as its description has them."""
+    files: str | None = None
+    """Copy of its own files that sandboxes see; None: it has none."""
+    files_bytes: int | None = None
+    files_sha256: str | None = None
 
 
 class SecretItem(Model):

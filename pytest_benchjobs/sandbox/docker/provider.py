@@ -5,6 +5,7 @@ A trivial trial costs create, put, start, three calls per command, top and remov
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from ...model.image import ImageSize
 from ...model.job import JobConfig, Owner
 from ...model.scenario import Environment, Scenario
 from ...system.keeping import taken
-from ..protocol import Kept, Mount, Sandbox, SandboxSpec
+from ..protocol import File, Kept, Sandbox, SandboxSpec
 from .engine import Engine
 from .images import ResolvedImage
 from .room import Urgency
@@ -94,7 +95,7 @@ class DockerProvider:
             raise ContainerStartFailed(
                 f"network {spec.network!r} is not supported by the Docker sandbox; use `public` or `none`"
             )
-        _check_mounts(spec.mounts, self.engine)
+        spec = _mountable(spec, self.engine)
         on_phase("image")
         with self.engine.guard(running=False):
             events = self.services.events
@@ -184,12 +185,21 @@ class DockerProvider:
         self.services.close()
 
 
-def _check_mounts(mounts: tuple[Mount, ...], engine: Engine) -> None:
-    if mounts and not engine.local:
+def _mountable(spec: SandboxSpec, engine: Engine) -> SandboxSpec:
+    """Return the specification with mounts that the engine can make: what an engine elsewhere may get is copied.
+
+    Raises:
+        AgentSetupFailed: the engine does not see what has to be mounted, or that is not there.
+    """
+    for mount in spec.mounts:
+        if not mount.source.exists():
+            raise AgentSetupFailed(f"{mount.source} is not there, which agents see as {mount.target}")
+    if not spec.mounts or engine.local:
+        return spec
+    if not all(mount.may_be_copied for mount in spec.mounts):
         raise AgentSetupFailed(
             f"this agent needs files of this machine in its container, and the Docker Engine at {engine.host} is "
             "another's: unset DOCKER_HOST, or set it to the unix:// address of an engine on this machine"
         )
-    for mount in mounts:
-        if not mount.source.exists():
-            raise AgentSetupFailed(f"{mount.source} is not there, which agents see as {mount.target}")
+    copies = [File(mount.target, source=mount.source, readable=True) for mount in spec.mounts]
+    return dataclasses.replace(spec, mounts=(), files=(*spec.files, *copies))

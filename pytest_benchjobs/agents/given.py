@@ -1,0 +1,153 @@
+"""Agents that are given by a path or by a shell command under a name: `mybot=./my-agent`, `mybot=command:SHELL`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..model.agent import AgentSpec
+from ..model.errors import InputError
+from .builtin import RESERVED, Command
+from .described import SUFFIXES, DescribedAgent
+from .protocol import Agent
+
+if TYPE_CHECKING:
+    from .description import Description
+
+_INTERPRETERS = {
+    ".sh": "/bin/sh",
+    ".bash": "bash",
+    ".py": "python3",
+    ".js": "node",
+    ".mjs": "node",
+    ".cjs": "node",
+}
+"""Ending of a file -> the program of the image that runs it, where it cannot be executed itself."""
+_NAMES = ("run", "run.sh", "{name}", "{name}.sh", "agent", "agent.sh", "main.sh", "{name}.py", "agent.py", "main.py",
+          "run.py", "__main__.py", "agent.js", "main.js", "index.js", "agent.mjs", "index.mjs")  # fmt: skip
+"""Files that are looked for in a directory, the first of which starts the agent."""
+
+
+def given_agents(specs: Iterable[AgentSpec]) -> dict[str, Agent]:
+    """The agents that specifications bring with them, by name.
+
+    Raises:
+        InputError: a path is not there, nothing says how to start what is there, or a name has two meanings.
+    """
+    found: dict[str, Agent] = {}
+    brought: dict[str, AgentSpec] = {}
+    for spec in specs:
+        if spec.path is None and spec.command is None:
+            continue
+        before = brought.setdefault(spec.name, spec)
+        if (before.path, before.command) != (spec.path, spec.command):
+            raise InputError(
+                f"agent {spec.name} is given twice, with different programs; give one another name"
+            )
+        if spec.name in RESERVED:
+            raise InputError(
+                f"{spec.name!r} is the name of a built-in agent; choose another: my-{spec.name}=..."
+            )
+        if spec.command is not None:
+            found[spec.name] = Command(name=spec.name, needs_model=False)
+        elif spec.name not in found or spec.model is not None:
+            found[spec.name] = _of_path(spec.name, Path(spec.path or ""), has_model=spec.model is not None)
+    return found
+
+
+def _of_path(name: str, path: Path, *, has_model: bool) -> DescribedAgent:
+    """The agent that a file or directory of a checkout is."""
+    if not path.exists():
+        raise InputError(f"agent {name}: there is no {path}; give the path of a program or of its directory")
+    if path.is_file():
+        if path.name.endswith(SUFFIXES):
+            return DescribedAgent.of_file(path, name=name)
+        argv = _starting(path, "{agent}")
+        if argv is None:
+            raise InputError(
+                f"agent {name}: nothing says how to start it; run `chmod +x {path.name}`, or write an agent file "
+                f"{name}.agent.toml beside it:\n" + _example(name, path.name, "{agent}"),
+                path=path,
+            )
+        return _described(name, path, argv, has_model=has_model)
+    if (file := _agent_file(name, path)) is not None:
+        return DescribedAgent.of_file(file, name=name)
+    argv = starting_file(name, path)
+    if argv is not None:
+        return _described(name, path, argv, has_model=has_model)
+    raise InputError(
+        f"agent {name}: nothing says how to start it: there is none of {', '.join(_NAMES[:2])}, {name}, agent.py, "
+        f"main.py and so on. Write an agent file {name}.agent.toml into it:\n"
+        + _example(name, ".", "{agent}/my_program.py"),
+        path=path,
+    )
+
+
+def starting_file(name: str, directory: Path) -> list[str] | None:
+    """The arguments that start a directory without an agent file, by a file of a known name; None: there is none."""
+    for candidate in _NAMES:
+        file_name = candidate.format(name=name)
+        argv = _starting(directory / file_name, f"{{agent}}/{file_name}")
+        if argv is not None:
+            return argv
+    return None
+
+
+def _agent_file(name: str, directory: Path) -> Path | None:
+    """The agent file in a directory, which describes it.
+
+    Raises:
+        InputError: there are several, and none has the agent's name.
+    """
+    found = sorted(path for suffix in SUFFIXES for path in directory.glob(f"*{suffix}") if path.is_file())
+    named = [path for path in found if path.name.partition(".agent.")[0] == name]
+    if len(found) > 1 and len(named) != 1:
+        names = ", ".join(path.name for path in found[:5])
+        raise InputError(
+            f"agent {name}: several agent files, {names}; give one of them: {name}={directory}/{found[0].name}",
+            path=directory,
+        )
+    return next(iter(named or found), None)
+
+
+def _starting(file: Path, place: str) -> list[str] | None:
+    """The arguments that start a file which sandboxes see at `place`; None where it cannot be started."""
+    if not file.is_file():
+        return None
+    if os.access(file, os.X_OK):
+        return [place]
+    interpreter = _INTERPRETERS.get(file.suffix)
+    return None if interpreter is None else [interpreter, place]
+
+
+def _described(name: str, path: Path, argv: Sequence[str], *, has_model: bool) -> DescribedAgent:
+    """The agent of a path without an agent file. With a model it gets the usual variables of its provider."""
+
+    def describe() -> Description:
+        from .description import Case, Description, ProgramSource
+
+        cases = (
+            Case(wires=("openai",), env={"OPENAI_BASE_URL": "{url}", "OPENAI_API_KEY": "{key}"}),
+            Case(wires=("anthropic",), env={"ANTHROPIC_BASE_URL": "{url}", "ANTHROPIC_API_KEY": "{key}"}),
+            Case(
+                wires=("google",),
+                env={"GOOGLE_GEMINI_BASE_URL": "{url}", "GEMINI_API_KEY": "{key}", "GOOGLE_API_KEY": "{key}"},
+            ),
+        )
+        return Description(
+            name=name,
+            about=f"{path}, started with {' '.join(argv)}",
+            source=ProgramSource(path=str(path)),
+            argv=tuple(argv),
+            wires=("openai", "anthropic", "google") if has_model else (),
+            env={"BENCH_MODEL": "{model}"} if has_model else {},
+            cases=cases if has_model else (),
+        )
+
+    return DescribedAgent(name, describe)
+
+
+def _example(name: str, path: str, program: str) -> str:
+    return f'  name = "{name}"\n  source = {{ path = "{path}" }}\n  argv = ["python3", "{program}"]'

@@ -1,0 +1,193 @@
+"""Facts of a checkout that `init` needs: project, agent, CI system, main branch."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..agents.builtin import RESERVED
+from ..agents.described import SUFFIXES
+from ..agents.given import starting_file
+from ..model.errors import InputError
+from ..settings.agents import read_agent
+
+_AGENT_DIRECTORY = re.compile(r"(?:.*[-_])?(?:agent|bot)", re.IGNORECASE)
+_IMAGES = {"python3": "python:3.12-slim", "node": "node:22-slim"}
+_PLAIN_IMAGE = "debian:bookworm-slim"
+_NEW = "my-agent"
+_GIT_SECONDS = 10.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Checkout:
+    """A checkout, as far as `init` needs to know it."""
+
+    project: str
+    agent: str
+    """Name of its agent."""
+    path: str | None
+    """Directory or program of the agent, from `benchmarks/`; None: an agent file names it already."""
+    argv: tuple[str, ...]
+    is_new: bool
+    """True if the agent is to be written as well."""
+    image: str
+    branch: str
+    ci: str | None
+    ci_file: str | None
+    ci_include: str | None
+    """Advice how to have the CI file used, where the system would not find it by itself."""
+    agent_file: str | None = None
+    """Agent file that is there already."""
+
+    def lines(self) -> Iterator[str]:
+        """What was found."""
+        yield f"found  project {self.project}, main branch {self.branch}" + (
+            f", CI of {self.ci}" if self.ci else ""
+        )
+        if self.agent_file is not None:
+            yield f"found  agent {self.agent}, described by {self.agent_file}"
+        elif not self.is_new:
+            yield f"found  agent {self.agent}, started with {' '.join(self.argv)}; {{agent}} is benchmarks/{self.path}"
+
+
+def look_at(root: Path, agent: str | None, ci: str) -> Checkout:
+    """Look at the checkout in a directory. `agent` is `NAME=./PATH`, if one was named; `ci` may be `auto` or `none`.
+
+    Raises:
+        InputError: the named agent is not there, or cannot be started.
+    """
+    project = _slug(_project(root))
+    system = _system(root) if ci == "auto" else None if ci == "none" else ci
+    file, include = _ci_file(root, system)
+    name, path, argv, described = _agent(root, project, agent)
+    is_new = path is None and described is None
+    program = (root / path).joinpath(argv[-1].removeprefix("{agent}").lstrip("/")) if path and argv else None
+    return Checkout(
+        project=project,
+        agent=name,
+        path=f"../{_NEW}"
+        if is_new
+        else None
+        if path is None
+        else os.path.relpath(root / path, root / "benchmarks"),
+        argv=("{agent}/run.sh",) if is_new else argv,
+        is_new=is_new,
+        image=_image(argv, program),
+        branch=_branch(root),
+        ci=system,
+        ci_file=file,
+        ci_include=include,
+        agent_file=described,
+    )
+
+
+def _agent(
+    root: Path, project: str, named: str | None
+) -> tuple[str, str | None, tuple[str, ...], str | None]:
+    """Name, path from the root, arguments and agent file of the agent; without path and file it is to be written."""
+    if named is not None:
+        return _named(root, named)
+    files = [
+        path
+        for below in (root, root / "benchmarks")
+        for suffix in SUFFIXES
+        for path in below.glob(f"*{suffix}")
+    ]
+    for file in sorted(files):
+        from ..agents.described import DescribedAgent
+
+        return DescribedAgent.of_file(file).name, None, (), file.relative_to(root).as_posix()
+    below = [
+        path for path in sorted(root.iterdir()) if path.is_dir() and _AGENT_DIRECTORY.fullmatch(path.name)
+    ]
+    for directory in (*below, root):
+        name = project if directory == root else _slug(directory.name)
+        name = f"{project}-{name}" if name in RESERVED else name
+        if (argv := starting_file(name, directory)) is not None:
+            return name, directory.relative_to(root).as_posix(), tuple(argv), None
+    return _NEW, None, (), None
+
+
+def _named(root: Path, written: str) -> tuple[str, str | None, tuple[str, ...], str | None]:
+    spec = read_agent(written, Path.cwd())
+    if spec.path is None or spec.model is not None:
+        raise InputError(f"--agent: {written!r} is not of the form NAME=./PATH")
+    from ..agents.described import DescribedAgent
+    from ..agents.given import given_agents
+
+    agent = given_agents([spec])[spec.name]
+    assert isinstance(agent, DescribedAgent)  # noqa: S101  a path gives one
+    return spec.name, os.path.relpath(spec.path, root), tuple(agent.description.argv), None
+
+
+def _image(argv: tuple[str, ...], program: Path | None) -> str:
+    """An image that has what the agent is started with."""
+    words = set(argv[:1])
+    if program is not None and program.is_file():
+        with program.open("rb") as file:
+            first = file.readline(200).decode("utf-8", "replace")
+        words |= set(re.findall(r"[a-z0-9]+", first.partition("#!")[2]))
+    return next((image for word, image in _IMAGES.items() if word in words), _PLAIN_IMAGE)
+
+
+def _project(root: Path) -> str:
+    try:
+        name = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return root.name
+    return name if isinstance(name, str) else root.name
+
+
+def _slug(text: str) -> str:
+    """A text as a name of a benchmark or agent."""
+    return re.sub(r"[^a-z0-9._]+", "-", text.lower()).strip("-._")[:60] or "project"
+
+
+def _system(root: Path) -> str:
+    """The CI system of a checkout, by its files, else by its remote; GitHub, if nothing tells."""
+    for name, system in ((".github", "github"), (".gitlab-ci.yml", "gitlab"), ("Jenkinsfile", "jenkins")):
+        if (root / name).exists():
+            return system
+    return "gitlab" if "gitlab" in _git(root, "remote", "get-url", "origin").lower() else "github"
+
+
+def _ci_file(root: Path, system: str | None) -> tuple[str | None, str | None]:
+    """Name of the file to write, and how to have it used if the system does not find it there."""
+    if system == "github":
+        return ".github/workflows/benchmark.yml", None
+    if system == "gitlab":
+        if not (root / ".gitlab-ci.yml").exists():
+            return ".gitlab-ci.yml", None
+        name = ".gitlab/benchmark.yml"
+        return name, f"add to .gitlab-ci.yml: include: [{{local: {name}}}]"
+    if system == "jenkins":
+        if not (root / "Jenkinsfile").exists():
+            return "Jenkinsfile", None
+        return (
+            "benchmarks/Jenkinsfile",
+            "make a pipeline in Jenkins with the script path benchmarks/Jenkinsfile",
+        )
+    return None, None
+
+
+def _branch(root: Path) -> str:
+    head = _git(root, "symbolic-ref", "--short", "refs/remotes/origin/HEAD").removeprefix("origin/")
+    branch = head or _git(root, "symbolic-ref", "--short", "HEAD")
+    return branch if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]*", branch) else "main"
+
+
+def _git(root: Path, *arguments: str) -> str:
+    """What git says of a checkout; empty where it says nothing."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(root), *arguments],
+            capture_output=True, text=True, errors="replace", timeout=_GIT_SECONDS, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -1,0 +1,43 @@
+"""The files that `init` writes, from the templates in `starter/`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._checkout import Checkout
+
+_TEMPLATES = Path(__file__).with_name("starter")
+_CI = {"github": "github.yml", "gitlab": "gitlab.yml", "jenkins": "Jenkinsfile"}
+
+
+def files(found: Checkout) -> Iterator[tuple[str, str, bool]]:
+    """Name, content and whether it can be executed, of each file for a checkout."""
+    words = {
+        "PROJECT": found.project,
+        "AGENT": found.agent,
+        "IMAGE": found.image,
+        "BRANCH": found.branch,
+        "PATH": found.path or "",
+        "ARGV": ", ".join(map(json.dumps, found.argv)),
+        "FILE": found.ci_file or "",
+    }
+    yield f"benchmarks/{found.project}.bench.yaml", _filled("benchmark.yaml", words), False
+    yield "benchmarks/data/in.txt", _filled("in.txt", words), False
+    if found.is_new:
+        yield "my-agent/run.sh", _filled("run.sh", words), True
+    if found.path is not None:
+        yield f"benchmarks/{found.agent}.agent.toml", _filled("agent.toml", words), False
+    if found.ci is not None and found.ci_file is not None:
+        yield found.ci_file, _filled(_CI[found.ci], words), False
+
+
+def _filled(template: str, words: dict[str, str]) -> str:
+    """The text of a template. A word in it stands between two signs `@`."""
+    text = (_TEMPLATES / template).read_text("utf-8")
+    for word, value in words.items():
+        text = text.replace(f"@{word}@", value)
+    return text

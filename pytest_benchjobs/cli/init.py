@@ -1,0 +1,68 @@
+"""`init`: a first benchmark, an agent of this checkout and a CI file, each of which runs at once."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from ..store.text import one_line
+from ._output import say
+
+BENCHMARKS = "benchmarks"
+
+
+@click.command()
+@click.argument("directory", type=click.Path(file_okay=False, path_type=Path), default=".")
+@click.option(
+    "--agent",
+    metavar="NAME=./PATH",
+    help="The agent of this checkout; by default what is found, else a new one.",
+)
+@click.option(
+    "--ci",
+    type=click.Choice(["auto", "github", "gitlab", "jenkins", "none"]),
+    default="auto",
+    show_default=True,
+    help="For which CI system; `auto` looks at files and at the remote of git.",
+)
+def init(directory: Path, agent: str | None, ci: str) -> None:
+    """Write a first benchmark, an agent of this checkout and a CI file into DIRECTORY; each runs at once.
+
+    Asks nothing: the name of the project, its agent, the CI system and the main branch are found. A file that is there
+    already is kept as it is.
+    """
+    from ._checkout import look_at
+    from ._starter import files
+
+    directory.mkdir(parents=True, exist_ok=True)
+    found = look_at(directory.absolute(), agent, ci)
+    for line in found.lines():
+        say(one_line(line, 500))
+    for name, text, executable in files(found):
+        path = directory / name
+        if path.exists():
+            say(f"kept   {name}: it is there already")
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+        if executable:
+            path.chmod(0o755)
+        say(f"wrote  {name}")
+    if found.ci_file is not None and found.ci_include is not None:
+        say(f"next   {found.ci_include}")
+    for line in _next_steps(directory, found.agent):
+        say(line)
+
+
+def _next_steps(directory: Path, agent: str) -> Iterator[str]:
+    yield ""
+    yield "Try:"
+    if directory.absolute() != Path.cwd():
+        yield f"  cd {shlex.quote(str(directory))}"
+    yield f"  pytest {BENCHMARKS}                          # the reference solutions: all have to pass"
+    yield f"  pytest {BENCHMARKS} --bench-agent nop        # an agent that does nothing: none may pass"
+    yield f"  pytest {BENCHMARKS} --bench-agent {agent}"
+    yield "  benchjobs doctor                           # if anything of that ends in an error"

@@ -1,0 +1,324 @@
+"""Fixtures around trials: autouse fixtures of conftest.py files, `usefixtures`, `bench_env` and `bench_files`.
+
+pytest sets fixtures up in one stack, for one test at a time. Many trials are in flight at once, so fixtures of trials
+have finalizers of their own, kept for each node and counted: a node's are run when the last trial below it has landed.
+A fixture of scope session or package is set up before the first trial it covers flies. A trial with a narrower one
+flies alone, for such fixtures change things of the process: its environment, its working directory.
+
+Autouse fixtures of installed plugins are for tests in Python, and are left alone; `usefixtures` takes any.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import inspect
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from _pytest.fixtures import FuncFixtureInfo, TopRequest
+from _pytest.runner import SetupState
+from _pytest.scope import Scope
+from _pytest.tmpdir import tmppath_result_key
+
+from ..model.environ import HOST, Variable
+from ..model.errors import FixtureFailed
+from ..model.result import Failure
+from ..store.redact import looks_secret
+from ..store.text import clean
+from ..system.temporary import temporary_directory
+from .items import Provided
+
+if TYPE_CHECKING:
+    from .items import ItemTicket, TrialItem
+
+ENV, FILES = "bench_env", "bench_files"
+"""Fixtures that give variables and files to trials, where a project has such."""
+_GIVING = (ENV, FILES)
+_LIMIT = 8000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Needs:
+    """Fixtures of some trials."""
+
+    info: FuncFixtureInfo
+    alone: tuple[str, ...]
+    """Those because of which a trial flies alone."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hindrance:
+    """Reason why a trial does not run: a fixture failed, or skips it."""
+
+    failure: Failure
+    skips: bool
+
+
+class Fixtures:
+    """Fixtures around the trials of one process. Everything happens in the main thread.
+
+    Args:
+        session: The session.
+        tickets: Trials that are to run.
+        captures: What fixtures print becomes a section of the report. False: pytest captures it already.
+    """
+
+    def __init__(
+        self, session: pytest.Session, tickets: Iterable[ItemTicket], *, captures: bool = True
+    ) -> None:
+        self._session: Any = session
+        self._captures = captures
+        self._known: dict[tuple[pytest.Collector | None, tuple[str, ...]], Needs | None] = {}
+        self._left: Counter[Any] = Counter()
+        """Trials below a node that have not landed."""
+        self._holder = _Holder()
+        self._stack = contextlib.ExitStack()
+        self._directory: Path | None = None
+        self._number = 0
+        self.any = False
+        """True if any trial has fixtures."""
+        self.expect(tickets)
+
+    def expect(self, tickets: Iterable[ItemTicket]) -> None:
+        """Take note of trials that are to run."""
+        for ticket in tickets:
+            if self.needs(ticket.item) is not None:
+                self.any = True
+                self._left.update(ticket.item.listchain())
+
+    def needs(self, item: TrialItem) -> Needs | None:
+        """Return the fixtures of an item; None: it has none."""
+        # Looked up once for each file: there may be 100,000 items, and nearly none has fixtures.
+        marked = tuple(
+            name for mark in item.own_markers if mark.name == "usefixtures" for name in map(str, mark.args)
+        )
+        key = (item.parent, marked)
+        if key not in self._known:
+            self._known[key] = _needs_of(item)
+        return self._known[key]
+
+    def alone(self, tickets: Iterable[ItemTicket]) -> tuple[int, tuple[str, ...]]:
+        """Return how many of these trials fly alone, and the fixtures because of which they do."""
+        found = [
+            needs.alone
+            for ticket in tickets
+            if (needs := self.needs(ticket.item)) is not None and needs.alone
+        ]
+        return len(found), tuple(dict.fromkeys(name for names in found for name in names))
+
+    def flies_alone(self, ticket: ItemTicket) -> bool:
+        """Tell whether a trial has to wait until no other is in flight."""
+        needs = self.needs(ticket.item)
+        return needs is not None and bool(needs.alone)
+
+    def enter(self, ticket: ItemTicket) -> Hindrance | None:
+        """Set up the fixtures of a trial that is to fly; returns why it cannot, if one failed."""
+        item = ticket.item
+        needs = self.needs(item)
+        if needs is None or item.unwanted() is not None:
+            return None
+        try:
+            with self._in_turn(item, "setup"):
+                values = _filled(item, needs.info)
+            item.provided = self._provided(values)
+        except pytest.skip.Exception as skip:
+            return Hindrance(Failure(class_="marked", message=clean(str(skip.msg), 2000)), skips=True)
+        except (Exception, pytest.fail.Exception) as error:
+            return Hindrance(_failure(error), skips=False)
+        return None
+
+    def leave(self, ticket: ItemTicket, *, passed: bool) -> None:
+        """Tear down the fixtures that no other trial needs, when a trial has landed. Its item reports what fails."""
+        item = ticket.item
+        if self.needs(item) is None:
+            return
+        item.provided = None
+        # As `tmp_path` expects it, which keeps the directories of tests that failed.
+        item.stash.setdefault(tmppath_result_key, {})["call"] = passed
+        ended = []
+        for node in reversed(item.listchain()):
+            self._left[node] -= 1
+            if self._left[node] <= 0:
+                del self._left[node]
+                ended.append(node)
+        with self._in_turn(item, "teardown"):
+            errors = [error for node in ended for error in self._holder.finish(node)]
+        if errors:
+            item.teardown_error = errors[0] if len(errors) == 1 else _group(errors)
+
+    def close(self) -> list[str]:
+        """Tear down whatever is left, when nothing flies any more; returns what failed, in a line each."""
+        with self._swapped():
+            errors = [error for node in self._holder.nodes() for error in self._holder.finish(node)]
+        self._stack.close()
+        return [clean(f"{type(error).__name__}: {error}", 500) for error in errors]
+
+    @contextlib.contextmanager
+    def _in_turn(self, item: TrialItem, when: str) -> Iterator[None]:
+        """Have what fixtures print among the sections of an item's report."""
+        capture = item.config.pluginmanager.get_plugin("capturemanager") if self._captures else None
+        with self._swapped(), capture.item_capture(when, item) if capture else contextlib.nullcontext():
+            yield
+
+    @contextlib.contextmanager
+    def _swapped(self) -> Iterator[None]:
+        """Have pytest hand finalizers to us."""
+        before, self._session._setupstate = self._session._setupstate, self._holder
+        try:
+            yield
+        finally:
+            self._session._setupstate = before
+
+    def _provided(self, values: Mapping[str, object]) -> Provided | None:
+        if not any(name in values for name in _GIVING):
+            return None
+        env = _table(ENV, values.get(ENV))
+        files = _table(FILES, values.get(FILES))
+        for name, value in env.items():
+            if not isinstance(value, str | int | float) or isinstance(value, bool):
+                raise TypeError(f"fixture {ENV}: the value of {name} is not a text; give str")
+        return Provided(
+            {name: self._variable(name, str(value)) for name, value in env.items()},
+            {path: self._file(path, content) for path, content in files.items()},
+        )
+
+    def _variable(self, name: str, value: str) -> str:
+        """The value as a manifest has it. A secret is looked up when it is needed, and so redacted everywhere."""
+        if not looks_secret(name, value):
+            return value
+        self._number += 1
+        hidden = f"BENCH_FIXTURE_{self._number}_{name}"
+        self._stack.callback(HOST.lay_below({**HOST.below, hidden: Variable(value, f"fixture {ENV}")}))
+        return f"${{{hidden}}}"
+
+    def _file(self, path: str, content: object) -> Path:
+        if isinstance(content, Path):
+            if not content.exists():
+                raise FileNotFoundError(
+                    f"fixture {FILES}: there is no {content}, which trials are to see as {path}"
+                )
+            return content.absolute()
+        if not isinstance(content, str | bytes):
+            raise TypeError(
+                f"fixture {FILES}: the value of {path} is neither a Path, nor content as str or bytes"
+            )
+        if self._directory is None:
+            self._directory = self._stack.enter_context(temporary_directory("fixtures"))
+        self._number += 1
+        file = self._directory / str(self._number)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        return file
+
+
+class _Holder(SetupState):
+    """Takes finalizers for any node, at any time: pytest's own wants its nodes in one stack."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._finalizers: dict[Any, list[Callable[[], object]]] = {}
+
+    def is_node_active(self, node: Any) -> bool:  # noqa: ARG002
+        """True: finalizers of all nodes are kept."""
+        return True
+
+    def addfinalizer(self, finalizer: Callable[[], object], node: Any) -> None:
+        """Keep a finalizer until the node is finished."""
+        self._finalizers.setdefault(node, []).append(finalizer)
+
+    def nodes(self) -> list[Any]:
+        """The nodes with finalizers, the innermost first."""
+        return sorted(self._finalizers, key=lambda node: len(node.listchain()), reverse=True)
+
+    def finish(self, node: Any) -> list[BaseException]:
+        """Run the finalizers of a node, the last first; returns what they raised."""
+        errors: list[BaseException] = []
+        finalizers = self._finalizers.pop(node, [])
+        while finalizers:
+            try:
+                finalizers.pop()()
+            except (Exception, pytest.fail.Exception, pytest.skip.Exception) as error:
+                errors.append(error)
+        return errors
+
+
+def _needs_of(item: TrialItem) -> Needs | None:
+    session: Any = item.session
+    manager = session._fixturemanager
+    usual = item.config.getini("usefixtures")
+    names = [
+        *(name for name in manager._getautousenames(item) if name in usual or _is_of_project(item, name)),
+        *manager._getusefixturesnames(item),
+        *(name for name in _GIVING if manager.getfixturedefs(name, item)),
+    ]
+    if not names:
+        return None
+    initial = tuple(dict.fromkeys(names))
+    closure, definitions = manager.getfixtureclosure(
+        parentnode=item, initialnames=initial, ignore_args=frozenset()
+    )
+    alone = tuple(
+        name
+        for name in closure
+        if any(found._scope < Scope.Package for found in definitions.get(name, ())[-1:])
+    )
+    return Needs(FuncFixtureInfo((), initial, closure, definitions), alone)
+
+
+def _is_of_project(item: TrialItem, name: str) -> bool:
+    """Tell whether a fixture is of a conftest.py or of a plugin in the project, and not of an installed one."""
+    session: Any = item.session
+    root = item.config.rootpath
+    for definition in session._fixturemanager.getfixturedefs(name, item) or ():
+        function = inspect.unwrap(definition.func)
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        path = Path(code.co_filename) if code is not None else Path()
+        if path.name == "conftest.py" or (path.is_relative_to(root) and "site-packages" not in path.parts):
+            return True
+    return False
+
+
+def _filled(item: Any, info: FuncFixtureInfo) -> Mapping[str, object]:
+    """Set up fixtures for an item; returns their values."""
+    item._fixtureinfo, item.fixturenames, item.funcargs = info, info.names_closure, {}
+    try:
+        TopRequest(item, _ispytest=True)._fillfixtures()
+        values: Mapping[str, object] = item.funcargs
+        return values
+    finally:
+        del item._fixtureinfo, item.fixturenames, item.funcargs
+
+
+def _table(name: str, value: object) -> Mapping[str, object]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) and key for key in value):
+        raise TypeError(
+            f"fixture {name} gave a value of type {type(value).__name__}; return a dict with texts as keys"
+        )
+    return value
+
+
+def _failure(error: BaseException) -> Failure:
+    """A failed fixture as a result has it."""
+    name = type(error).__name__
+    frames = traceback.extract_tb(error.__traceback__)
+    own = next((place for place in range(len(frames)) if "_pytest" not in frames[place].filename
+                and "pluggy" not in frames[place].filename and frames[place].filename != __file__), None)  # fmt: skip
+    listed = [] if own is None else traceback.format_list(frames[own:])
+    said = str(error) if name == "Failed" else f"{name}: {error}"
+    detail = "".join([*listed, *traceback.format_exception_only(error)])
+    return Failure(
+        class_=FixtureFailed.code,
+        message=clean(f"a fixture failed: {said}", 2000),
+        phase="setup",
+        detail=clean(detail, _LIMIT),
+    )
+
+
+def _group(errors: list[BaseException]) -> BaseException:
+    return BaseExceptionGroup("errors while tearing down fixtures", errors)

@@ -1,0 +1,268 @@
+"""Fixtures of conftest.py around trials."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Bench
+
+NOTING = """
+import os
+from pathlib import Path
+
+import pytest
+
+NOTES = Path(__file__).parent / "notes.txt"
+
+def note(line):
+    with NOTES.open("a") as file:
+        file.write(line + "\n")
+"""
+
+TWO = """
+benchmark: two
+defaults: {image: none, workdir: /app}
+scenarios:
+  - id: a
+    problem_statement: Try.
+    reference: echo flying a >> NOTES
+    scorers: [{name: score, type: bash, script: echo 1}]
+  - id: b
+    problem_statement: Try.
+    reference: echo flying b >> NOTES
+    scorers: [{name: score, type: bash, script: echo 1}]
+"""
+
+
+@pytest.fixture
+def two(bench: Bench) -> Bench:
+    bench.write("two.bench.yaml", TWO.replace("NOTES", f"'{bench.path}/notes.txt'"))
+    return bench
+
+
+def _notes(bench: Bench) -> list[str]:
+    return (bench.path / "notes.txt").read_text().splitlines()
+
+
+@pytest.mark.parametrize("scope", ["session", "package"])
+def test_wide_fixtures_are_set_up_before_the_first_trial_and_torn_down_after_the_last(
+    two: Bench, scope: str
+) -> None:
+    two.conftest(
+        NOTING
+        + f"""
+@pytest.fixture(autouse=True, scope="{scope}")
+def service():
+    note("up")
+    yield
+    note("down")
+"""
+    )
+    assert two.run().ret == pytest.ExitCode.OK
+    notes = _notes(two)
+    assert (notes[0], sorted(notes[1:-1]), notes[-1]) == ("up", ["flying a", "flying b"], "down")
+
+
+def test_trials_with_narrower_fixtures_run_one_at_a_time_inside_them(two: Bench) -> None:
+    two.conftest(
+        NOTING
+        + """
+@pytest.fixture(autouse=True)
+def around(request, tmp_path, monkeypatch):
+    monkeypatch.setenv("HERE", "1")
+    note(f"up {request.node.name} {tmp_path.is_dir()}")
+    print("printed by the fixture")
+    yield
+    note("down")
+
+@pytest.fixture(autouse=True, scope="module")
+def module():
+    note("module up")
+    yield
+    note("module down")
+"""
+    )
+    result = two.run("--bench-attempts", "1")
+    assert result.ret == pytest.ExitCode.OK
+    assert _notes(two) == [
+        "module up", "up a[oracle] True", "flying a", "down", "up b[oracle] True", "flying b", "down", "module down",
+    ]  # fmt: skip
+    result.stdout.fnmatch_lines(["bench: 2 trials run one at a time: of fixtures with scope *"])
+
+
+def test_what_fixtures_give_is_seen_by_the_trial(bench: Bench) -> None:
+    bench.write(
+        "sees.bench.yaml",
+        "benchmark: sees\ndefaults: {image: none, workdir: /app}\nscenarios:\n"
+        "  - id: sees\n    problem_statement: Try.\n"
+        "    scorers: [{name: score, type: bash, script: 'cat out.txt; grep -q db:5432-hello-there out.txt && echo 1'}]\n",
+    )
+    (bench.path / "given").mkdir()
+    bench.write("given/there.txt", "there")
+    bench.conftest(
+        NOTING
+        + """
+@pytest.fixture(scope="session")
+def database():
+    yield "db:5432"
+    note("down")
+
+@pytest.fixture(scope="session")
+def bench_env(database):
+    return {"URL": database, "DB_PASSWORD": "correct-horse-battery"}
+
+@pytest.fixture(scope="session")
+def bench_files():
+    return {"hello.txt": "hello", "/app/given": Path(__file__).parent / "given"}
+"""
+    )
+    agent = 'command:echo $DB_PASSWORD; echo "$URL-$(cat hello.txt)-$(cat given/there.txt)" > out.txt'
+    assert bench.run("--bench-agent", agent).ret == pytest.ExitCode.OK
+    assert _notes(bench) == ["down"]
+    for path in bench.path.glob("reports/**/*"):
+        assert path.is_dir() or b"correct-horse-battery" not in path.read_bytes(), path
+
+
+def test_a_fixture_that_fails_is_an_error_of_its_trials_which_never_fly(two: Bench) -> None:
+    two.conftest(
+        NOTING
+        + """
+@pytest.fixture(autouse=True, scope="session")
+def service():
+    raise ConnectionError("no database")
+"""
+    )
+    result = two.run()
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    failures = [one["failure"] for one in two.results()]
+    assert [(one["class"], one["message"]) for one in failures] == 2 * [
+        ("fixture", "a fixture failed: ConnectionError: no database")
+    ]
+    assert 'raise ConnectionError("no database")' in failures[0]["detail"]
+    assert "_pytest" not in failures[0]["detail"]
+    assert not (two.path / "notes.txt").exists()
+
+
+def test_a_fixture_that_skips_skips_its_trials(two: Bench) -> None:
+    two.conftest(
+        NOTING + "@pytest.fixture(autouse=True)\ndef service():\n    pytest.skip('not on this machine')\n"
+    )
+    two.run("-rs").stdout.fnmatch_lines(["SKIPPED*not on this machine"])
+    assert [one["outcome"] for one in two.results()] == ["skipped", "skipped"]
+
+
+def test_a_fixture_that_fails_when_it_is_torn_down_is_reported(two: Bench) -> None:
+    two.conftest(
+        NOTING
+        + """
+@pytest.fixture(autouse=True)
+def service():
+    yield
+    raise ConnectionError("gone already")
+"""
+    )
+    result = two.run()
+    result.assert_outcomes(passed=2, errors=2)
+    result.stdout.fnmatch_lines(["*ERROR at teardown of a[[]oracle[]]*", "*ConnectionError: gone already*"])
+
+
+def test_a_mark_on_one_trial_is_for_that_one(two: Bench) -> None:
+    two.conftest(
+        NOTING
+        + """
+@pytest.fixture
+def special():
+    note("up")
+    yield
+    note("down")
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.name.startswith("b["):
+            item.add_marker(pytest.mark.usefixtures("special"))
+"""
+    )
+    assert two.run().ret == pytest.ExitCode.OK
+    assert _notes(two) == ["flying a", "up", "flying b", "down"]
+
+
+def test_an_unknown_fixture_is_named(two: Bench) -> None:
+    two.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nusefixtures = nowhere\n")
+    two.run()
+    assert {one["failure"]["class"] for one in two.results()} == {"fixture"}
+    assert "fixture 'nowhere' not found" in two.results()[0]["failure"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("returned", "message"),
+    [
+        ("'URL=x'", "fixture bench_env gave a value of type str; return a dict with texts as keys"),
+        ("{'URL': ['x']}", "fixture bench_env: the value of URL is not a text; give str"),
+    ],
+)
+def test_what_fixtures_give_is_validated(two: Bench, returned: str, message: str) -> None:
+    two.conftest(f"{NOTING}\n@pytest.fixture\ndef bench_env():\n    return {returned}\n")
+    two.run()
+    assert message in two.results()[0]["failure"]["message"]
+
+
+def test_ordinary_tests_and_trials_share_what_the_session_has(two: Bench) -> None:
+    two.conftest(
+        NOTING
+        + """
+@pytest.fixture(autouse=True, scope="session")
+def service():
+    note("up")
+    yield
+    note("down")
+"""
+    )
+    two.write("test_ordinary.py", "def test_one(): pass\ndef test_two(): pass\n")
+    two.run().assert_outcomes(passed=4)
+    notes = _notes(two)
+    assert (notes[0], notes[-1], len(notes)) == ("up", "down", 4)
+
+
+def test_autouse_fixtures_of_installed_plugins_are_for_python(two: Bench) -> None:
+    two.write(
+        "site-packages/theirs.py",
+        "import pytest\n@pytest.fixture(autouse=True)\ndef theirs():\n    raise ValueError\n",
+    )
+    two.write("pytest.ini", "[pytest]\nbench_sandbox = fake\npythonpath = site-packages\n")
+    assert two.run("-p", "theirs").ret == pytest.ExitCode.OK
+
+
+def test_fixtures_in_workers_of_xdist(two: Bench) -> None:
+    two.conftest(
+        NOTING
+        + """
+@pytest.fixture(autouse=True, scope="session")
+def service(worker_id):
+    note(f"up {worker_id}")
+    yield
+    note(f"down {worker_id}")
+
+@pytest.fixture(autouse=True)
+def narrow():
+    yield
+"""
+    )
+    assert two.run("-n", "1").ret == pytest.ExitCode.OK
+    assert _notes(two) == ["up gw0", "flying a", "flying b", "down gw0"]
+
+
+def test_stopping_early_tears_down(two: Bench) -> None:
+    two.write("two.bench.yaml", (two.path / "two.bench.yaml").read_text().replace("echo 1", "echo 0"))
+    two.conftest(
+        NOTING
+        + """
+@pytest.fixture(autouse=True, scope="session")
+def service():
+    note("up")
+    yield
+    note("down")
+"""
+    )
+    two.run("-x", "--bench-concurrency", "1")
+    assert _notes(two)[0] == "up"
+    assert _notes(two)[-1] == "down"

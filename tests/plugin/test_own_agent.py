@@ -1,0 +1,80 @@
+"""Agents of a checkout: `mybot=./my-agent`, `mybot=command:SHELL`."""
+
+from __future__ import annotations
+
+import pytest
+
+from .conftest import Bench
+
+AGENT = """#!/bin/sh
+cd "$(dirname "$0")" && cat number > "$OLDPWD/out.txt"
+grep -q Write && echo read the problem
+"""
+
+
+@pytest.fixture
+def mine(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    monkeypatch.setenv("BENCHJOBS_CACHE", str(bench.path / "cache"))
+    bench.toy()
+    bench.write("bot/run.sh", AGENT)
+    (bench.path / "bot" / "run.sh").chmod(0o700)
+    bench.write("bot/number", "1\n")
+    return bench
+
+
+def test_an_agent_of_the_checkout_runs_with_the_files_beside_it(mine: Bench) -> None:
+    result = mine.run("--bench-agent", "mybot=./bot", "--bench-scenario", "solved")
+    assert result.ret == pytest.ExitCode.OK
+    (trial,) = mine.results()
+    assert trial["outcome"] == "passed"
+    assert trial["agent"]["name"] == "mybot"
+    assert trial["node_id"].endswith("::solved[mybot]")
+    (log,) = mine.path.glob("reports/jobs/*/trials/*/solved/1/agent.log")
+    assert "read the problem" in log.read_text()
+
+
+def test_a_result_is_reused_until_a_file_of_the_agent_changes(mine: Bench) -> None:
+    arguments = ("--bench-agent", "mybot=./bot", "--bench-scenario", "solved", "--bench-reuse")
+    mine.run(*arguments)
+    mine.write("bot/.git/HEAD", "elsewhere")
+    again = mine.run(*arguments)
+    again.stdout.fnmatch_lines(["*1 result reused*"])
+    mine.write("bot/number", "7\n")
+    changed = mine.run(*arguments)
+    changed.stdout.no_fnmatch_line("*reused*")
+    assert changed.ret == pytest.ExitCode.TESTS_FAILED
+
+
+def test_commands_are_told_apart_by_their_names(mine: Bench) -> None:
+    result = mine.run(
+        "--bench-agent", "one=command:echo 1 > out.txt", "--bench-agent", "two=command:echo 2 > out.txt",
+        "--bench-scenario", "solved", "-v",
+    )  # fmt: skip
+    assert {trial["agent"]["name"]: trial["outcome"] for trial in mine.results()} == {
+        "one": "passed",
+        "two": "failed",
+    }
+    result.stdout.fnmatch_lines(["*solved[[]one[]]*"])
+
+
+def test_a_path_in_the_ini_file_is_from_the_rootdir(mine: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    mine.write("pytest.ini", "[pytest]\nbench_sandbox = fake\nbench_agent = mybot=./bot\n")
+    (mine.path / "below").mkdir()
+    monkeypatch.chdir(mine.path / "below")
+    result = mine.run("--rootdir", "..", "-c", "../pytest.ini", "..", "--bench-scenario", "solved")
+    assert result.ret == pytest.ExitCode.OK
+
+
+@pytest.mark.parametrize(
+    ("agent", "message"),
+    [
+        ("mybot=./nowhere", "ERROR: agent mybot: there is no */nowhere; give the path of a program*"),
+        ("mybot=bot", "ERROR: --bench-agent: invalid agent 'mybot=bot': behind '=' stands a path*"),
+        ("nop=./bot", "ERROR: 'nop' is the name of a built-in agent; choose another: my-nop=..."),
+    ],
+)
+def test_a_mistake_is_told_before_anything_runs(mine: Bench, agent: str, message: str) -> None:
+    result = mine.run("--bench-agent", agent)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+    assert not (mine.path / "reports").exists()

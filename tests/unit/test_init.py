@@ -1,0 +1,178 @@
+"""`benchjobs init`: what it finds, and what it writes."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from check_jsonschema.builtin_schemas import get_builtin_schema
+
+from pytest_benchjobs.agents.described import DescribedAgent
+from pytest_benchjobs.agents.given import given_agents
+from pytest_benchjobs.settings.agents import read_agent
+from pytest_benchjobs.sources import open_source
+
+from .jobs import run
+
+WRITTEN = [
+    "wrote  benchmarks/acme.bench.yaml",
+    "wrote  benchmarks/data/in.txt",
+    "wrote  my-agent/run.sh",
+    "wrote  benchmarks/my-agent.agent.toml",
+    "wrote  .github/workflows/benchmark.yml",
+]
+
+
+@pytest.fixture
+def acme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BENCHJOBS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
+    root = tmp_path / "acme"
+    root.mkdir()
+    monkeypatch.chdir(root)
+    return root
+
+
+def _init(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> list[str]:
+    assert run("init", *arguments) == status
+    said = capsys.readouterr()
+    return (said.err if status else said.out).splitlines()
+
+
+def _program(path: Path, first: str = "#!/bin/sh") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{first}\n")
+    path.chmod(0o755)
+
+
+def _described(root: Path, name: str) -> DescribedAgent:
+    return DescribedAgent.of_file(root / "benchmarks" / f"{name}.agent.toml")
+
+
+def test_an_empty_directory_gets_a_benchmark_an_agent_and_a_pipeline(
+    acme: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = _init(capsys)
+    assert said[0] == "found  project acme, main branch main, CI of github"
+    assert said[1:6] == WRITTEN
+    assert "  pytest benchmarks --bench-agent my-agent" in said
+    source = open_source(acme / "benchmarks" / "acme.bench.yaml")
+    assert source is not None
+    (ref,) = source.refs()
+    assert source.warnings == []
+    assert source.load(ref.id).environment.image == "debian:bookworm-slim"
+    snapshot = _described(acme, "my-agent").snapshot()
+    assert snapshot is not None
+    assert [path.name for path in snapshot.files.iterdir()] == ["run.sh"]
+
+
+def test_what_is_there_is_kept(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _init(capsys)
+    (acme / "benchmarks" / "acme.bench.yaml").write_text("mine")
+    said = _init(capsys)
+    assert "found  agent my-agent, described by benchmarks/my-agent.agent.toml" in said
+    assert "kept   benchmarks/acme.bench.yaml: it is there already" in said
+    assert (acme / "benchmarks" / "acme.bench.yaml").read_text() == "mine"
+    assert not [line for line in said if line.startswith("wrote")]
+
+
+@pytest.mark.parametrize(
+    ("program", "first", "name", "image"),
+    [
+        ("my-bot/run.sh", "#!/bin/sh", "my-bot", "debian:bookworm-slim"),
+        ("agent/main.py", "#!/usr/bin/env python3", "agent", "python:3.12-slim"),
+        ("main.py", "import sys", "acme", "python:3.12-slim"),
+        ("index.js", "#!/usr/bin/env node", "acme", "node:22-slim"),
+    ],
+)
+def test_the_agent_of_a_checkout_is_found(
+    acme: Path, capsys: pytest.CaptureFixture[str], program: str, first: str, name: str, image: str
+) -> None:
+    _program(acme / program, first)
+    said = _init(capsys)
+    assert said[1].startswith(f"found  agent {name}, started with {{agent}}/{Path(program).name}")
+    assert f"image: {image}\n" in (acme / "benchmarks" / "acme.bench.yaml").read_text()
+    snapshot = _described(acme, name).snapshot()
+    assert snapshot is not None
+    # No benchmark is among the files of the agent: it has the answers.
+    assert [path.name for path in snapshot.files.iterdir()] == [Path(program).name]
+    assert not (acme / "my-agent").exists()
+
+
+def test_an_agent_may_be_named(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _program(acme / "src" / "go")
+    _init(capsys, "--agent", "mine=./src/go")
+    assert _described(acme, "mine").snapshot() is not None
+    assert "there is no" in _init(capsys, "--agent", "mine=./nowhere", status=2)[0]
+    assert "is not of the form NAME=./PATH" in _init(capsys, "--agent", "mine=command:x", status=2)[0]
+
+
+@pytest.mark.parametrize(
+    ("there", "written", "said"),
+    [
+        (".github/dependabot.yml", ".github/workflows/benchmark.yml", ""),
+        (
+            ".gitlab-ci.yml",
+            ".gitlab/benchmark.yml",
+            "add to .gitlab-ci.yml: include: [{local: .gitlab/benchmark.yml}]",
+        ),
+        ("Jenkinsfile", "benchmarks/Jenkinsfile", "make a pipeline in Jenkins"),
+    ],
+)
+def test_the_ci_system_is_seen(
+    acme: Path, capsys: pytest.CaptureFixture[str], there: str, written: str, said: str
+) -> None:
+    (acme / there).parent.mkdir(exist_ok=True)
+    (acme / there).write_text("")
+    assert said in "\n".join(_init(capsys))
+    assert (acme / written).is_file()
+
+
+def test_git_tells_branch_and_remote(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (acme / "pyproject.toml").write_text('[project]\nname = "Acme Bot"\n')
+    for command in ("init -q -b trunk", "remote add origin git@gitlab.example.org:acme/bot.git"):
+        subprocess.run(["git", "-C", str(acme), *command.split()], check=True)
+    assert _init(capsys)[0] == "found  project acme-bot, main branch trunk, CI of gitlab"
+    assert (acme / ".gitlab-ci.yml").is_file()
+
+
+def _scripts(system: str, text: str) -> list[str]:
+    if system == "jenkins":
+        return [long or short for long, short in re.findall(r"'''(.*?)'''|\bsh '([^'\n]+)'", text, re.DOTALL)]
+    data: dict[str, Any] = yaml.safe_load(text)
+    if system == "gitlab":
+        return [str(line) for line in data["benchmark"]["script"]]
+    return [step["run"] for step in data["jobs"]["benchmark"]["steps"] if "run" in step]
+
+
+@pytest.mark.parametrize(
+    ("system", "file"),
+    [("github", ".github/workflows/benchmark.yml"), ("gitlab", ".gitlab-ci.yml"), ("jenkins", "Jenkinsfile")],
+)
+def test_each_pipeline_is_one_that_its_system_understands(
+    acme: Path, capsys: pytest.CaptureFixture[str], system: str, file: str
+) -> None:
+    _init(capsys, "--ci", system)
+    text = (acme / file).read_text()
+    assert not re.search(r"@[A-Z]+@", text)
+    if system != "jenkins":
+        data = {("on" if key is True else key): value for key, value in yaml.safe_load(text).items()}
+        name = {"github": "github-workflows", "gitlab": "gitlab-ci"}[system]
+        jsonschema.Draft7Validator(get_builtin_schema(f"vendor.{name}")).validate(data)
+    scripts = _scripts(system, text)
+    assert any("pytest benchmarks -q --bench-agent my-agent" in script for script in scripts)
+    assert any("benchjobs gate last" in script for script in scripts)
+    for script in scripts:
+        done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), script
+
+
+def test_none_is_written_where_none_is_wanted(acme: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _init(capsys, "elsewhere", "--ci", "none")[0] == "found  project elsewhere, main branch main"
+    assert sorted(path.name for path in (acme / "elsewhere").iterdir()) == ["benchmarks", "my-agent"]
+    assert given_agents([read_agent("x=./elsewhere/my-agent", acme)])["x"].needs_model is False
