@@ -53,7 +53,14 @@ def given_agents(specs: Iterable[AgentSpec]) -> dict[str, Agent]:
         if spec.command is not None:
             found[spec.name] = Command(name=spec.name, needs_model=False)
         elif spec.name not in found or spec.model is not None:
-            found[spec.name] = _of_path(spec.name, Path(spec.path or ""), has_model=spec.model is not None)
+            try:
+                found[spec.name] = _of_path(
+                    spec.name, Path(spec.path or ""), has_model=spec.model is not None
+                )
+            except OSError as error:
+                raise InputError(
+                    f"agent {spec.name}: cannot be read: {error.strerror}", path=error.filename or spec.path
+                ) from None
     return found
 
 
@@ -116,9 +123,12 @@ def _starting(file: Path, place: str) -> list[str] | None:
     """The arguments that start a file which sandboxes see at `place`; None where it cannot be started."""
     if not file.is_file():
         return None
-    if os.access(file, os.X_OK):
-        return [place]
     interpreter = _INTERPRETERS.get(file.suffix)
+    if os.access(file, os.X_OK):
+        with file.open("rb") as content:
+            begins = content.read(2)
+        if interpreter is None or begins == b"#!":
+            return [place]
     return None if interpreter is None else [interpreter, place]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ..store.text import one_line
+from ..store.text import clean
 from ._output import say
 
 BENCHMARKS = "benchmarks"
@@ -40,7 +40,7 @@ def init(directory: Path, agent: str | None, ci: str) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     found = look_at(directory.absolute(), agent, ci)
     for line in found.lines():
-        say(one_line(line, 500))
+        say(clean(line, 500))
     for name, text, executable in files(found):
         path = directory / name
         if path.exists():

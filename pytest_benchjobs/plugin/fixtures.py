@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from _pytest.fixtures import FuncFixtureInfo, TopRequest
+from _pytest.fixtures import FixtureLookupError, FuncFixtureInfo, TopRequest
 from _pytest.runner import SetupState
 from _pytest.scope import Scope
 from _pytest.tmpdir import tmppath_result_key
@@ -311,6 +311,8 @@ def _failure(error: BaseException) -> Failure:
                 and "pluggy" not in frames[place].filename and frames[place].filename != __file__), None)  # fmt: skip
     listed = [] if own is None else traceback.format_list(frames[own:])
     said = str(error) if name == "Failed" else f"{name}: {error}"
+    if isinstance(error, FixtureLookupError):
+        said = error.msg or f"fixture {error.argname!r} not found"
     detail = "".join([*listed, *traceback.format_exception_only(error)])
     return Failure(
         class_=FixtureFailed.code,

@@ -54,7 +54,7 @@ _SELECTION = (
 )
 _AGENTS = (
     Setting("agents", "agents", "AGENT[:MODEL]",
-        "agent under test, repeatable; also oracle (default), nop and command:SHELL",
+        "agent under test, repeatable; NAME=./PATH is one of yours; also oracle (default), nop and command:SHELL",
         option="bench_agent", aliases=("agent",), signed="agent", usual=True),
     Setting("provider", "text", "NAME", "who serves the models of agents that name no provider",
         per_benchmark=True, signed="agent"),

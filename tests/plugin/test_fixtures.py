@@ -16,7 +16,7 @@ NOTES = Path(__file__).parent / "notes.txt"
 
 def note(line):
     with NOTES.open("a") as file:
-        file.write(line + "\n")
+        print(line, file=file)
 """
 
 TWO = """

@@ -41,7 +41,7 @@ def test_a_result_is_reused_until_a_file_of_the_agent_changes(mine: Bench) -> No
     again.stdout.fnmatch_lines(["*1 result reused*"])
     mine.write("bot/number", "7\n")
     changed = mine.run(*arguments)
-    changed.stdout.no_fnmatch_line("*reused*")
+    changed.stdout.no_fnmatch_line("*result reused*")
     assert changed.ret == pytest.ExitCode.TESTS_FAILED
 
 
