@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_benchjobs.scoring.bigcodebench.program.probes import draw, must_fail
 from pytest_benchjobs.scoring.bigcodebench.program.runner import judge, planned_tests
+
+from .gateways import wait_until
 
 GRADE = """\
 import json, os, sys
@@ -129,10 +132,15 @@ class TestCases(IsolatedAsyncioTestCase):
     ), verdict  # fmt: skip
 
 
-def test_a_solution_that_never_stops_writing_is_out_of_time() -> None:
-    solution = "import os\nwhile True:\n    for fd in range(3, 20):\n        try: os.write(fd, b'}')\n        except OSError: pass\n"
+def test_a_solution_that_never_stops_writing_is_out_of_time_and_ended(tmp_path: Path) -> None:
+    solution = (
+        f"import os\nopen({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))\nwhile True:\n"
+        "    for fd in range(3, 20):\n        try: os.write(fd, b'}')\n        except OSError: pass\n"
+    )
     verdict = graded(solution, seconds=2.0)
     assert verdict["status"] in ("timeout", "fail")
+    status = Path(f"/proc/{(tmp_path / 'pid').read_text()}/status")
+    wait_until(lambda: not status.exists() or "State:\tZ" in status.read_text())
 
 
 def test_the_program_of_a_reply_is_graded() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_benchjobs.agents import conversation
 from pytest_benchjobs.agents.completion import CALL_LIMIT
 from pytest_benchjobs.agents.conversation import HISTORY_LIMIT, OUTPUT_LIMIT
 from pytest_benchjobs.agents.model_agent import ModelAgent
@@ -210,6 +211,36 @@ def test_the_oldest_turns_are_left_out_when_there_is_no_room(tmp_path: Path) -> 
     assert len(shell.roles()) == 2 + 2 * 3
 
 
+@pytest.mark.parametrize(("room", "turns"), [(42, 2), (41, 1), (21, 1), (20, 1), (0, 1)])
+def test_turns_that_just_fit_are_kept_and_the_last_one_in_any_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int, turns: int
+) -> None:
+    size = len(conversation.SYSTEM) + len("Count the lines.")
+    # A turn: 16 characters of arguments, 5 of output.
+    monkeypatch.setattr(conversation, "HISTORY_LIMIT", size + room)
+    shell = FakeShell([calls("x")])
+    worked(tmp_path, shell, max_turns=3)
+    assert [len(shell.roles(number)) for number in range(3)] == [2, 4, 2 + 2 * turns]
+
+
+@pytest.mark.parametrize(
+    ("fields", "thought"),
+    [
+        ({"reasoning_content": "hm"}, "hm"),
+        ({"reasoning": "so"}, "so"),
+        ({"reasoning_content": "hm", "reasoning": "so"}, "hm"),
+        ({}, None),
+    ],
+)
+def test_reasoning_is_in_the_trajectory_whatever_a_server_calls_it(
+    tmp_path: Path, fields: dict[str, str], thought: str | None
+) -> None:
+    shell = FakeShell([answer({"role": "assistant", "content": "ok", **fields}, "stop")])
+    _, _, trajectory = worked(tmp_path, shell)
+    assert trajectory[-2].get("reasoning_content") == thought
+    assert trajectory[-2]["message"] == "ok"
+
+
 @pytest.mark.parametrize(
     ("status", "said", "ending", "message"),
     [
@@ -218,6 +249,9 @@ def test_the_oldest_turns_are_left_out_when_there_is_no_room(tmp_path: Path) -> 
         (400, {"error": {"message": "too long"}}, Ending.REFUSED, "answered 400: too long"),
         (429, {"error": {"message": "slower"}}, Ending.RATE_LIMITED, "answered 429: slower"),
         (429, {"error": {"code": "insufficient_quota"}}, Ending.QUOTA, "insufficient_quota"),
+        (400, {"message": "flat", "error": "short"}, Ending.REFUSED, "answered 400: flat"),
+        (400, {"error": "short"}, Ending.REFUSED, "answered 400: short"),
+        (400, {"x": "y" * 400}, Ending.REFUSED, f"answered 400: {json.dumps({'x': 'y' * 400})[:300]}"),
         (503, "<html>down</html>", Ending.ENDPOINT_DOWN, "answered 503: <html>down</html>"),
         (200, {"choices": []}, Ending.ENDPOINT_DOWN, "no chat completion"),
         (200, "hello", Ending.ENDPOINT_DOWN, "no chat completion: hello"),

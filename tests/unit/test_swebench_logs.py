@@ -126,6 +126,27 @@ def test_django_lists_tests_with_output_in_between() -> None:
     assert found["test_d (m.C)"] == "SKIPPED"
 
 
+@pytest.mark.parametrize(
+    ("printed", "passes"),
+    [
+        ("Testing against Django installed in '/django'\nwith 2 processes (1 silenced).\nok", True),
+        ("Testing against Django installed in '/django'\nwith 2 processes (1 silenced).\nno", False),
+        ("Internal Server Error: /login/\nok", True),
+        ("Internal Server Error: /login\nok", False),
+        ("Internal Server Error: /login/\nbroken\nok", False),
+        ("System check identified no issues (0 silenced)\nok", True),
+        ("System check identified no issues (0 silenced).\nok", False),
+        ("System check identified no issues (1 silenced)\nok", False),
+    ],
+)
+def test_a_test_of_django_passes_behind_its_own_output_alone(printed: str, passes: bool) -> None:
+    name = "a ... test_x (m.C)"  # of which `ok` alone would pass only the beginning
+    assert (PARSERS["django"](f"{name} ... {printed}\n").get(name) == "PASSED") is passes
+    if not printed.startswith("Testing"):  # a test that never ended changes nothing
+        lost = "test_lost (m.C) ... Testing against Django installed in '/django'\n"
+        assert (PARSERS["django"](f"{lost}{name} ... {printed}\n").get(name) == "PASSED") is passes
+
+
 def test_what_counts_is_between_the_markers() -> None:
     text = "PASSED before\n" + log("PASSED t::a", exit_status=0) + "PASSED after\n"
     assert read_log(text, PARSERS["flask"]).statuses == {"t::a": "PASSED"}

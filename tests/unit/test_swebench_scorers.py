@@ -54,8 +54,11 @@ class Scripted:
     limit: int = 1 << 40
     workdir: str = "/app"
     events: list[Any] = dataclasses.field(default_factory=list)
+    cleaned: list[str] = dataclasses.field(default_factory=list)
 
     def put(self, files: Iterable[File]) -> None:
+        files = list(files)
+        self.cleaned += [file.path for file in files if file.clean]
         self.events += [
             (file.path, None if file.content is None else file.content.decode()) for file in files
         ]
@@ -106,6 +109,7 @@ def test_a_row_is_resolved_or_not(tmp_path: Path) -> None:
     assert "\x1b" not in graded.output
     (path, script), command = sandbox.events
     assert path == "/eval.sh"
+    assert sandbox.cleaned == ["/eval.sh"]
     assert script.startswith("echo before\n")
     assert "2>&1" in command
     graded = grade(Scripted(log("PASSED t::a", "FAILED t::b")), tmp_path)
@@ -175,6 +179,7 @@ def test_an_instance_is_resolved_if_all_have_passed(tmp_path: Path) -> None:
 def test_the_parser_comes_when_the_tests_have_ended(tmp_path: Path) -> None:
     sandbox = Scripted(output=statuses_of(a="PASSED", b="PASSED"))
     grade_instance(sandbox, tmp_path)
+    assert sandbox.cleaned == ["/workspace", "/workspace/parsed"]  # nothing in them is the agent's
     assert sandbox.events[:9] == [
         ("/workspace", None),
         ("/workspace/run_script.sh", "echo ran"),

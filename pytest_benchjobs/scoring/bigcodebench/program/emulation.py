@@ -87,12 +87,11 @@ def _kills(command: Any) -> bool:
 
 def _signals(started: set[int]) -> tuple[Callable[[int, int], None], dict[str, Any]]:
     """Return a `kill` for this process and those it started, and the functions of `os` that send signals."""
-    kill, killpg, getpgid = os.kill, os.killpg, os.getpgid
+    kill, killpg = os.kill, os.killpg
     own, group = os.getpid(), os.getpgid(0)
 
     def safe_kill(pid: int, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
-            getpgid(pid)
             if pid == own or pid in started:
                 kill(pid, number)
 
