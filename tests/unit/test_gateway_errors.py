@@ -222,6 +222,23 @@ def test_a_stream_that_breaks_off_breaks_off_for_the_agent_too(gateway: Gateway,
     assert "broke off" in (report.message or "")
 
 
+def test_an_endpoint_that_breaks_off_was_not_given_up_by_the_agent(gateway: Gateway, model: Model) -> None:
+    never = threading.Event()
+
+    def halting(handler: Any) -> None:
+        handler.wfile.write(
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 999\r\n\r\n" + START[0]
+        )
+        never.wait(0.15)
+        _reset(handler)
+
+    model.says(halting)
+    with agent(gateway, model) as one:
+        _broken(one, {"model": "m-1", "stream": True})
+        report = one.route.close()
+    assert (report.ending, report.waited) == (Ending.ENDPOINT_DOWN, 0)
+
+
 def test_the_end_of_a_connection_is_not_the_end_of_an_answer(gateway: Gateway, model: Model) -> None:
     def without_a_length(handler: Any) -> None:
         handler.wfile.write(b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + START[0])

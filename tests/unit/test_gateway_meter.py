@@ -173,6 +173,71 @@ def test_numbers_that_are_none_are_not_counted(usage: Any) -> None:
     assert _read(Kind.CHAT, [body], streamed=False).tokens(Kind.CHAT) == Tokens()
 
 
+MOST = 2**53
+
+
+@pytest.mark.parametrize(
+    ("kind", "usage", "tokens"),
+    [
+        (Kind.CHAT, {"prompt_tokens": 0, "completion_tokens": 0}, Tokens(input=0, output=0)),
+        (Kind.CHAT, {"prompt_tokens": MOST - 1, "completion_tokens": MOST}, Tokens(input=MOST - 1)),
+        (Kind.CHAT, {"input_tokens": 1, "output_tokens": 2}, Tokens(input=1, output=2)),
+        (Kind.CHAT, {"prompt_tokens": 1, "input_tokens": 2}, Tokens(input=1)),
+        (Kind.CHAT, {"prompt_tokens": "1", "input_tokens": 2}, Tokens(input=2)),
+        (
+            Kind.CHAT,
+            {
+                "prompt_tokens": 9,
+                "prompt_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 3},
+                "completion_tokens": 5,
+                "completion_tokens_details": {"reasoning_tokens": 2},
+            },
+            Tokens(input=9, output=5, cached=4, cache_write=3, reasoning=2),
+        ),
+        (Kind.CHAT, {"prompt_tokens": 9, "prompt_cache_hit_tokens": 4}, Tokens(input=9, cached=4)),
+        (
+            Kind.RESPONSES,
+            {
+                "input_tokens": 9,
+                "input_tokens_details": {"cached_tokens": 4},
+                "output_tokens": 5,
+                "output_tokens_details": {"reasoning_tokens": 0},
+            },
+            Tokens(input=9, output=5, cached=4, reasoning=0),
+        ),
+        (Kind.MESSAGES, {"input_tokens": 0, "output_tokens": 0}, Tokens(input=0, output=0)),
+        (
+            Kind.MESSAGES,
+            {
+                "input_tokens": 1,
+                "cache_read_input_tokens": 20,
+                "cache_creation_input_tokens": 300,
+                "cache_creation": {"ephemeral_1h_input_tokens": 100},
+                "output_tokens": 5,
+                "output_tokens_details": {"thinking_tokens": 3},
+            },
+            Tokens(input=321, output=5, cached=20, cache_write=300, cache_write_1h=100, reasoning=3),
+        ),
+        (Kind.MESSAGES, {"cache_read_input_tokens": 20}, Tokens(input=20, cached=20)),
+        (
+            Kind.GENERATE,
+            {
+                "promptTokenCount": 1,
+                "toolUsePromptTokenCount": 20,
+                "candidatesTokenCount": 300,
+                "thoughtsTokenCount": 4000,
+                "cachedContentTokenCount": 1,
+            },
+            Tokens(input=21, output=4300, cached=1, reasoning=4000),
+        ),
+        (Kind.GENERATE, {"thoughtsTokenCount": 0}, Tokens(output=0, reasoning=0)),
+    ],
+)
+def test_each_wires_figures_are_ours(kind: Kind, usage: dict[str, Any], tokens: Tokens) -> None:
+    name = "usageMetadata" if kind is Kind.GENERATE else "usage"
+    assert _read(kind, [json.dumps({name: usage}).encode()], streamed=False).tokens(kind) == tokens
+
+
 def test_an_answer_without_usage_has_none() -> None:
     tokens = _read(Kind.CHAT, [b'{"model": "m", "choices": []}'], streamed=False).tokens(Kind.CHAT)
     assert tokens == Tokens()

@@ -324,3 +324,19 @@ def test_what_is_too_deep_to_be_written_in_lines_is_written_as_a_text(
     written = json.loads((tmp_path / "t" / "0001.json").read_text())
     assert written["request"]["body"] == "[[[redacted:KEY]]]"
     assert written["response"]["chunks"] == ["ok"]
+
+
+def test_each_turn_of_a_trial_has_a_place_of_its_own(tmp_path: Path, model: Model) -> None:
+    records = tmp_path / "records"
+    model.otherwise = chat_answer()
+    with running(tmp_path, record=records) as gateway, agent(gateway, model, "a/s/1") as one:
+        one.chat()
+        for turn in (2, 3):
+            one.route.close()
+            one.route.again()
+            again = Agent(one.route, pid=turn)
+            wait_until(lambda pid=turn: one.route.pid() == pid)
+            again.chat()
+        one.route.close()
+    files = sorted(path.relative_to(records).as_posix() for path in records.rglob("*.json"))
+    assert files == ["a/s/1/0001.json", "a/s/1/turn-2/0001.json", "a/s/1/turn-3/0001.json"]
