@@ -32,7 +32,8 @@ def agents_of(config: pytest.Config) -> dict[str, Agent]:
         from ..model.errors import InputError
 
         root, paths = config.rootpath, ini(config, "bench_paths")
-        places = (root, config.invocation_params.dir, *(root / path for path in paths))
+        here = config.invocation_params.dir
+        places = (root, here, *(place / path for place in dict.fromkeys((root, here)) for path in paths))
         try:
             agents = all_agents(places)
             for added in config.hook.pytest_benchjobs_agents(config=config):

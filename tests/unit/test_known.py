@@ -121,7 +121,8 @@ def test_an_entry_is_about_scenarios_benchmarks_and_agents(path: Path) -> None:
     assert known.unmatched() == []
     first = known.entries[0]
     fitting = {
-        text: first.fits(read_agent(text)) for text in ("aider:gpt-5.5", "aider", "oracle", "codex:aider:x")
+        text: first.fits(read_agent(text, Path()))
+        for text in ("aider:gpt-5.5", "aider", "oracle", "codex:aider:x")
     }
     assert fitting == {"aider:gpt-5.5": True, "aider": False, "oracle": False, "codex:aider:x": False}
 
@@ -139,7 +140,7 @@ def test_an_entry_is_about_scenarios_benchmarks_and_agents(path: Path) -> None:
 )
 def test_an_agent_is_named_by_label_pattern_or_name(pattern: str, label: str, fits: bool) -> None:
     known = Known(mode=KnownMode.SKIP, reason="r")
-    assert Entry(None, "s", pattern, known).fits(read_agent(label)) is fits
+    assert Entry(None, "s", pattern, known).fits(read_agent(label, Path())) is fits
 
 
 def test_a_pattern_of_ids_says_nothing_of_benchmarks(path: Path) -> None:

@@ -564,7 +564,7 @@ def test_a_sample_is_the_same_in_another_process() -> None:
 
 
 def test_defaults_are_for_agents_without() -> None:
-    agents = [read_agent(text) for text in ("codex", "codex:own", "oracle", "command:ls")]
+    agents = [read_agent(text, Path()) for text in ("codex", "codex:own", "oracle", "command:ls")]
     assert [agent.label for agent in with_defaults(agents, "groq", "m")] == [
         "codex:groq/m",
         "codex:groq/own",
@@ -652,6 +652,6 @@ def test_every_alias_means_a_key() -> None:
 
 
 def test_a_command_may_be_written_as_its_model() -> None:
-    assert read_agent(WrittenAgent(agent="command", model="sort in.txt")).model == "sort in.txt"
+    assert read_agent(WrittenAgent(agent="command", model="sort in.txt"), Path()).model == "sort in.txt"
     with pytest.raises(InputError, match="has a model already"):
-        read_agent(WrittenAgent(agent="command:true", model="false"))
+        read_agent(WrittenAgent(agent="command:true", model="false"), Path())

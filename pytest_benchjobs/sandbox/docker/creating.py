@@ -29,6 +29,10 @@ _DROPPED_CAPABILITIES = ["MKNOD", "NET_RAW", "SETPCAP"]
 _NO_SUCH_SOURCE = "bind source path does not exist"
 
 
+class FilesNotSeen(AgentSetupFailed):
+    """The engine does not see files of this machine: this process is in a container that has only its socket."""
+
+
 def create(
     services: EngineServices, spec: SandboxSpec, image: ResolvedImage, events: Events
 ) -> DockerSandbox:
@@ -72,7 +76,7 @@ def create(
         raise ImageMissing(f"image {image.record.reference} was removed meanwhile") from error
     except docker.errors.APIError as error:
         if _NO_SUCH_SOURCE in str(error.explanation):
-            raise AgentSetupFailed(
+            raise FilesNotSeen(
                 f"the Docker Engine at {services.engine.host} does not see this machine's files, which agents need: "
                 f"{error.explanation}"
             ) from error

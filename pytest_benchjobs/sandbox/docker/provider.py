@@ -46,6 +46,8 @@ class DockerProvider:
         self.engine = self.services.engine
         self.images = self.services.images
         self._weighing: Weighing | None = None
+        self._sees_files = True
+        """False once the engine was found not to see files of this machine."""
 
     def check(self) -> None:
         """Make sure the engine answers."""
@@ -95,7 +97,7 @@ class DockerProvider:
             raise ContainerStartFailed(
                 f"network {spec.network!r} is not supported by the Docker sandbox; use `public` or `none`"
             )
-        spec = _mountable(spec, self.engine)
+        spec = _mountable(spec, self.engine, sees_files=self._sees_files)
         on_phase("image")
         with self.engine.guard(running=False):
             events = self.services.events
@@ -126,9 +128,15 @@ class DockerProvider:
         return sandbox
 
     def _started(self, spec: SandboxSpec, image: ResolvedImage, events: Events) -> DockerSandbox:
-        from .creating import create
+        from .creating import FilesNotSeen, create
 
-        sandbox = create(self.services, spec, image, events)
+        try:
+            sandbox = create(self.services, spec, image, events)
+        except FilesNotSeen:
+            if not _may_be_copied(spec):
+                raise
+            self._sees_files = False
+            sandbox = create(self.services, _copied(spec), image, events)
         self.services.remember(sandbox)
         try:
             sandbox.begin()
@@ -185,7 +193,7 @@ class DockerProvider:
         self.services.close()
 
 
-def _mountable(spec: SandboxSpec, engine: Engine) -> SandboxSpec:
+def _mountable(spec: SandboxSpec, engine: Engine, *, sees_files: bool) -> SandboxSpec:
     """Return the specification with mounts that the engine can make: what an engine elsewhere may get is copied.
 
     Raises:
@@ -194,12 +202,21 @@ def _mountable(spec: SandboxSpec, engine: Engine) -> SandboxSpec:
     for mount in spec.mounts:
         if not mount.source.exists():
             raise AgentSetupFailed(f"{mount.source} is not there, which agents see as {mount.target}")
-    if not spec.mounts or engine.local:
+    if not spec.mounts or (engine.local and (sees_files or not _may_be_copied(spec))):
         return spec
-    if not all(mount.may_be_copied for mount in spec.mounts):
+    if not _may_be_copied(spec):
         raise AgentSetupFailed(
             f"this agent needs files of this machine in its container, and the Docker Engine at {engine.host} is "
             "another's: unset DOCKER_HOST, or set it to the unix:// address of an engine on this machine"
         )
+    return _copied(spec)
+
+
+def _may_be_copied(spec: SandboxSpec) -> bool:
+    return all(mount.may_be_copied for mount in spec.mounts)
+
+
+def _copied(spec: SandboxSpec) -> SandboxSpec:
+    """Return the specification with copies in place of mounts."""
     copies = [File(mount.target, source=mount.source, readable=True) for mount in spec.mounts]
     return dataclasses.replace(spec, mounts=(), files=(*spec.files, *copies))
