@@ -20,7 +20,7 @@ import pytest
 
 from pytest_benchjobs.gateway import client
 from pytest_benchjobs.gateway.client import Gateway, GatewaySettings, Terms, Upstream, open_route
-from pytest_benchjobs.model.errors import GatewayLost
+from pytest_benchjobs.model.errors import GatewayLost, InputError
 from tests.unit.gateways import (
     KEY,
     Agent,
@@ -384,6 +384,16 @@ def test_who_waits_for_a_model_can_be_told_to_stop(gateway: Gateway, model: Mode
                 one.route.post(url, {"model": "m-1"}, 5, lambda: next(told, True))
         finally:
             done.set()
+
+
+def test_a_wrong_table_of_prices_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+    (tmp_path / "prices.toml").write_text("nonsense = 1\n")
+    with (
+        mock.patch.object(client, "_process") as started,
+        pytest.raises(InputError, match=r"prices\.toml:1: `nonsense` is not known"),
+    ):
+        Gateway.start(GatewaySettings(prices=tmp_path / "prices.toml"))
+    started.assert_not_called()
 
 
 def test_traffic_is_recorded_below_a_directory_that_is_not_there_yet(tmp_path: Path) -> None:

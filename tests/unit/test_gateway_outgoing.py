@@ -160,6 +160,8 @@ def test_usage_is_asked_for_where_a_stream_would_not_say_it(
 ) -> None:
     call = _outgoing(**body)
     assert (None if call.with_usage is None else json.loads(call.with_usage)["stream_options"]) == options
+    # Each key once: whoever reads it sees the same.
+    assert call.with_usage is None or call.with_usage.count(b"stream_options") == 1
     assert json.loads(call.content) == {"model": "plain", "messages": [], **body}
     assert _outgoing(MESSAGES, **body).with_usage is None
 
