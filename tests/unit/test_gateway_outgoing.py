@@ -189,6 +189,23 @@ def test_as_many_models_may_be_named_as_anybody_needs_and_no_more() -> None:
         _outgoing(fallbacks=[f"m{number}" for number in range(100)])
 
 
+@pytest.mark.parametrize(
+    ("body", "models"),
+    [
+        ({"messages": [{"model": "said"}], "model": "a"}, {"a"}),
+        ({"tools": [{"parameters": {"model": "said"}, "model": "b"}], "model": "a"}, {"a", "b"}),
+        ({"model": "a", "x": [1, {"y": {"router_model": "b"}}]}, {"a", "b"}),
+        ({"model": "a", "models": ["b", 1, "c"]}, {"a", "b", "c"}),
+        ({"model": "a", "fallbacks": ["b"], "FallBack": "c", "my_fallback": "d"}, {"a", "b", "c"}),
+        ({"model": "a", "preset": "p"}, {"a", "@preset/p"}),
+        ({"model": "a", "preset": None}, {"a"}),
+        ({"model": "a", "a": {"a_model": 1}, "b": {"a_model": "b"}}, {"a", "b"}),
+    ],
+)
+def test_a_call_names_models_wherever_that_can_mean_one(body: dict[str, Any], models: set[str]) -> None:
+    assert set(Outgoing(CHAT, json.dumps(body).encode(), Allowed(["a"])).models) == models  # type: ignore[arg-type]
+
+
 def test_a_body_of_many_values_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_VALUES", 7)
     assert _outgoing(max_tokens=1, a=[1, 2]).model == "plain"  # a brace, two brackets, four commas

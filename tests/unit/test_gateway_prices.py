@@ -14,7 +14,7 @@ import pytest
 from pytest_benchjobs.gateway import prices as prices_module
 from pytest_benchjobs.gateway import public_prices
 from pytest_benchjobs.gateway.prices import load_prices
-from pytest_benchjobs.gateway.tokens import Tokens
+from pytest_benchjobs.gateway.tokens import Price, Tokens
 from pytest_benchjobs.model.errors import InputError
 
 TABLE = """\
@@ -62,6 +62,40 @@ def test_long_calls_have_a_price_of_their_own(table: Path) -> None:
         (1001 * 4 + 150) / 1e6
     )
     assert prices.cost("openai", "m-1-20260101", Tokens(input=1001, output=10)) is None
+
+
+def test_a_price_holds_up_to_its_last_token(table: Path) -> None:
+    assert load_prices(table).cost("openai", "m-1", Tokens(input=1000)) == pytest.approx(1000 * 2 / 1e6)
+    assert load_prices(table).cost("openai", "m-1", Tokens(output=10)) == pytest.approx(105 / 1e6)
+    table.write_text(TABLE.replace("up_to = 1000", "up_to = 1"))
+    assert load_prices(table).cost("openai", "m-1", Tokens(input=1)) == pytest.approx(2 / 1e6)
+    assert load_prices(table).cost("openai", "m-1", Tokens(input=2)) == pytest.approx(8 / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "total"),
+    [(Tokens(), None), (Tokens(input=0), 0), (Tokens(output=5), 5), (Tokens(input=1, output=2, cached=9), 3)],
+)
+def test_what_was_reported_of_a_call_is_its_total(tokens: Tokens, total: int | None) -> None:
+    assert tokens.total == total
+
+
+@pytest.mark.parametrize(
+    ("tokens", "millionths"),
+    [
+        (Tokens(), 0),
+        (Tokens(input=10, output=1), 10 * 2 + 3),
+        (Tokens(input=10, cached=4), 6 * 2 + 4 * 5),
+        (Tokens(input=10, cached=20), 20 * 5),
+        (Tokens(input=10, cached=4, cache_write=3), 3 * 2 + 4 * 5 + 3 * 7),
+        (Tokens(input=10, cache_write=3, cache_write_1h=1), 7 * 2 + 2 * 7 + 11),
+        (Tokens(input=10, cache_write=3, cache_write_1h=4), 7 * 2 + 4 * 11),
+    ],
+)
+def test_no_token_is_paid_twice_or_gets_money_back(tokens: Tokens, millionths: int) -> None:
+    assert Price(2, 3, 5, 7, 11).cost(tokens) == pytest.approx(millionths / 1e6)
+    without = Price(2, 3).cost(tokens)
+    assert (without is None) is bool(tokens.cached or tokens.cache_write)
 
 
 def test_what_has_no_price_costs_nobody_knows_what(table: Path) -> None:
@@ -189,6 +223,11 @@ def test_only_the_gateways_process_loads_the_table() -> None:
         ("input = 2\n", "input = true\n", 7, "`input` is a number"),
         ("output = 10.5", 'output = "10"', 8, "`output` is a number"),
         ("cached = 0.2", "cashed = 0.2", 9, "`cashed` is not known"),
+        ("up_to = 1000", "up_to = 0", 6, "`up_to` is a number of input tokens"),
+        ("up_to = 1000", "up_to = true", 6, "`up_to` is a number of input tokens"),
+        ("input = 2\n", "input = inf\n", 7, "`input` cannot be inf"),
+        ('providers = ["openai"]', 'providers = [""]', 5, "`providers` is a list"),
+        ('providers = ["openai"]', 'providers = "openai"', 5, "`providers` is a list"),
         ("up_to = 1000", "up_to = 1.5", 6, "`up_to` is a number of input tokens"),
         ('names = ["m-1", "m-1-20*"]', "names = []", 3, "`names` lists"),
         ('names = ["m-1", "m-1-20*"]', "names = [1]", 4, "`names` is a list"),
