@@ -8,7 +8,7 @@ DAILY := -m "not extended"
 # Tests that start processes wait for them now and then, so there are more workers than processors.
 WORKERS := -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)))
 # What waits for processes and containers, in one go: while some wait others work, and there is one end to wait for.
-TOGETHER := tests/plugin tests/local tests/agents tests/docker
+TOGETHER := tests/plugin tests/local tests/agents tests/docker tests/release
 # A file stays together, for what its tests share; those with what takes long come first.
 BY_FILE := --dist loadfile --no-loadscope-reorder
 
@@ -16,7 +16,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format unit plugin docs docker local agents extended bench mutants test-matrix terminal-bench venv engine bubblewrap clean
+.PHONY: help demo test lint format unit plugin docs docker local agents extended bench mutants test-matrix terminal-bench site dist venv engine bubblewrap clean
 
 help:  ## Show this
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
@@ -24,7 +24,7 @@ help:  ## Show this
 demo: venv engine  ## Run the quickstart benchmark with two agents in real containers
 	$(PY) scripts/demo.py
 
-test: lint unit docs engine bubblewrap  ## Everything CI runs, except the matrix
+test: lint unit site docs engine bubblewrap  ## Everything CI runs, except the matrix
 	$(PYTEST) $(TOGETHER) -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) * 2))) $(BY_FILE) -m "not extended and not alone"
 	$(PYTEST) tests/docker -m "not extended and alone"
 
@@ -74,6 +74,12 @@ test-matrix: venv  ## Plugin tests on every supported pytest and pytest-xdist, a
 terminal-bench: venv engine  ## Stand-in images for Terminal-Bench 2.0 tasks where no registry answers
 	scripts/standins.sh
 
+site: venv  ## Build the documentation as a site in .site/; any broken link fails
+	$(PY) -m mkdocs build --strict
+
+dist: venv  ## Build the wheel and the sdist in dist/, and check them
+	scripts/dist.sh
+
 venv:
 	@scripts/venv.sh
 
@@ -85,4 +91,4 @@ engine:
 	@scripts/images.sh
 
 clean:  ## Remove .venv, caches and what the demo left in reports/
-	rm -rf .venv .matrix .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis reports/jobs reports/history.sqlite*
+	rm -rf .venv .matrix .site dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis reports/jobs reports/history.sqlite*

@@ -1,9 +1,11 @@
-"""Makes the pictures in docs/watching.md anew: a job of 50 trials in real containers, watched in terminals of tmux.
+"""Makes the pictures in docs/watching.md and README.md anew, from jobs in real containers, seen in terminals of tmux.
 
-    scripts/capture.py
+    scripts/capture.py [DOCS]
 
-Needs tmux and a Docker Engine; takes about a minute. From run to run the id, the times, the order in which trials end
-and thus who runs at that moment differ; the totals at the end do not.
+DOCS, by default docs/, has `watching.md`, and gets `images/watch.svg` and `images/gate.svg`: a job of 50 trials that is
+watched, and an agent that does not count words any more, beside its baseline. Needs tmux and a Docker Engine; takes two
+minutes. From run to run ids, times, the order in which trials end and thus who runs at that moment differ; totals and
+the verdict do not.
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from pictures import picture
+
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "watching.md"
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 _BLOCK = r"(<!-- capture: {name} -->\n```text\n).*?(```\n)"
 _PATIENCE = 300.0
+GATE_COLUMNS = 130
 
 TEXTS = ("ledger", "letter", "minutes", "poem", "recipe")
 TASKS = {
@@ -34,6 +38,7 @@ TASKS = {
 }
 AGENT = '''
 from dataclasses import dataclass
+from pathlib import Path
 
 from pytest_benchjobs import AgentCommand, File
 
@@ -57,40 +62,71 @@ class Guesser:
         return AgentCommand(argv=("sh", "/bench/guess.sh"), files=(File("/bench/guess.sh", content=SCRIPT),))
 
 
+@dataclass(frozen=True)
+class Bot:
+    name: str = "bot"
+    needs_model: bool = False
+    trusted: bool = False
+
+    def prepare(self, call):
+        script = Path(__file__).with_name("bot.sh").read_bytes()
+        return AgentCommand(argv=("sh", "/bench/bot.sh"), files=(File("/bench/bot.sh", content=script),))
+
+
 def pytest_benchjobs_agents():
-    return [Guesser()]
+    return [Guesser(), Bot()]
 '''
+# On the main branch the bot solves all; on another it counts lines for words.
+BOT = 'case $(cut -d : -f 1 < "$BENCH_PROBLEM_FILE") in\n{}\nesac\n'
 
 
-def main() -> int:
-    """Run the job, watch it, and put what was seen into the page."""
+def main(docs: Path) -> int:
+    """Run the jobs, look at them, and put what was seen into the page and the pictures."""
     if shutil.which("tmux") is None:
         print("capture: tmux is needed", file=sys.stderr)
         return 1
+    sys.path.insert(0, str(ROOT))
     with tempfile.TemporaryDirectory(prefix="benchjobs-capture-") as directory:
-        captures = watch(Path(directory))
-    page = PAGE.read_text("utf-8")
+        prepare(Path(directory))
+        captures, watched = watch(Path(directory))
+        judged = gate(Path(directory))
+    path = docs / "watching.md"
+    page = path.read_text("utf-8")
     for name, text in captures.items():
         block = re.compile(_BLOCK.format(name=re.escape(name)), re.DOTALL)
         page, count = block.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
         if count != 1:
-            print(f"capture: {PAGE} has no block for {name}", file=sys.stderr)
+            print(f"capture: {path} has no block for {name}", file=sys.stderr)
             return 1
-    PAGE.write_text(page, "utf-8")
-    print(f"capture: {len(captures)} blocks of {PAGE.relative_to(ROOT)} are new")
+    images = {
+        "watch": picture("watch", "benchjobs watch", clean(watched), 80),
+        "gate": picture("gate", "benchjobs gate", clean(judged), GATE_COLUMNS),
+    }
+    if any(directory in text for text in (page, *images.values())):
+        print("capture: a picture shows a path of this machine", file=sys.stderr)
+        return 1
+    path.write_text(page, "utf-8")
+    for name, drawn in images.items():
+        (docs / "images" / f"{name}.svg").write_text(drawn, "utf-8")
+    print(f"capture: {len(captures)} blocks of {path.name} and {len(images)} images are new")
     return 0
 
 
-def watch(directory: Path) -> dict[str, str]:
-    """What the terminals showed, by name of the block."""
-    sys.path.insert(0, str(ROOT))
-    from tests.terminal import Terminal
-
+def prepare(directory: Path) -> None:
+    """Write a project with an agent, texts and no benchmark."""
     (directory / "conftest.py").write_text(AGENT, "utf-8")
-    (directory / "text-tasks.bench.yaml").write_text(json.dumps(manifest()), "utf-8")
     (directory / "pytest.ini").write_text("[pytest]\n", "utf-8")
     for text in TEXTS:
         (directory / f"{text}.txt").write_text(f"a {text}\nthat has only\nthree lines\n", "utf-8")
+
+
+def watch(directory: Path) -> tuple[dict[str, str], str]:
+    """Return what the terminals showed, by name of the block, and what the narrow one showed with its colours."""
+    from tests.terminal import Terminal
+
+    (directory / "text-tasks.bench.yaml").write_text(
+        json.dumps(manifest(broken="sort-lines-of-ledger")), "utf-8"
+    )
     command = ["text-tasks.bench.yaml", "--bench-agent", "oracle", "--bench-agent", "guesser:small-1"]
     command += ["--bench-job-name", "text-tasks", "--bench-concurrency", "10"]
     captures = {}
@@ -119,6 +155,7 @@ def watch(directory: Path) -> dict[str, str]:
                 terminal.type("clear; benchjobs watch")
             narrow.until(lambda text: re.search(r"^(19|2\d)/50 trials", text, re.MULTILINE))
             captures["80 columns"], captures["200 columns"] = narrow.text(), wide.text()
+            watched = narrow.styled()
             narrow.resize(60, 12)
             captures["resized to 60 columns and 12 rows"] = narrow.until(
                 lambda text: len(text.splitlines()[0]) == 60 and "Running" in text
@@ -131,16 +168,53 @@ def watch(directory: Path) -> dict[str, str]:
         output, _ = job.communicate()
     if job.returncode != 1:
         raise SystemExit(f"capture: pytest ended with status {job.returncode}:\n{output}")
-    return {name: clean(text) for name, text in captures.items()}
+    return {name: clean(text) for name, text in captures.items()}, watched
 
 
-def manifest() -> dict[str, object]:
-    """25 scenarios; one has a scorer that does not work."""
+def gate(directory: Path) -> str:
+    """Return what a terminal showed of the gate on an agent that became worse."""
+    from tests.terminal import Terminal
+
+    (directory / "text-tasks.bench.yaml").write_text(json.dumps(manifest()), "utf-8")
+    bot = directory / "bot.sh"
+    cases = [f"{task}) {solve} > out.txt ;;" for task, solve in TASKS.items()]
+    bot.write_text(BOT.format("\n".join(cases)), "utf-8")
+    run = ["benchjobs", "run", "--benchmarks", "text-tasks.bench.yaml", "--agent", "bot", "--force"]
+    call(directory, *run, "-n", "main")
+    call(directory, "benchjobs", "baseline", "set", "main", "--name", "main", "--reason", "the first")
+    bot.write_text(BOT.format("\n".join(cases).replace("wc -w", "wc -l")), "utf-8")
+    call(directory, *run, "-n", "branch", status=1)
+    with Terminal(directory, GATE_COLUMNS, 40, PATH=PATH) as terminal:
+        terminal.type(
+            "clear; benchjobs gate branch --baseline main --fail-on-regression mean:5pp; echo exit status $?"
+        )
+        terminal.until(lambda text: re.search(r"^exit status 10$", text, re.MULTILINE))
+        return "$ benchjobs gate branch --baseline main --fail-on-regression mean:5pp\n" + terminal.styled()
+
+
+def call(directory: Path, *command: str, status: int = 0) -> None:
+    """Run a command that must end with a status."""
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env={**os.environ, "PATH": PATH, "GITHUB_ACTOR": "ada"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != status:
+        raise SystemExit(f"capture: {' '.join(command)} ended with status {done.returncode}:\n{done.stdout}")
+
+
+def manifest(broken: str = "") -> dict[str, object]:
+    """Make 25 scenarios; the one that is named has a scorer which does not work."""
     scenarios = []
     for number, (text, task) in enumerate((text, task) for text in TEXTS for task in TASKS):
         solve = TASKS[task]
         script = f"({solve}) | cmp -s - out.txt && echo score=1 || echo score=0"
-        if (task, text) == ("sort-lines", "ledger"):
+        if f"{task}-of-{text}" == broken:
             script = "no-such-program"
         scenarios.append(
             {
@@ -171,4 +245,4 @@ def clean(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(Path(sys.argv[1]) if sys.argv[1:] else ROOT / "docs"))

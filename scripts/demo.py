@@ -20,6 +20,17 @@ BENCHMARKS = ("conftest_examples/quickstart", "conftest_examples/harbor-task")
 AGENTS = ("oracle", "nop")
 UNSOLVED = 1
 JOBS = ROOT / "reports" / "jobs"
+NEXT = """\
+Next, after `. .venv/bin/activate`:
+  benchjobs summary demo -e         every scenario of this job, and why nop did not solve it
+  pytest conftest_examples/quickstart --bench-scenario access-log --bench-agent 'command:echo 24 > server-errors.txt'
+                                    an agent of your own, here one shell command: a third is right, which is worth 0.2
+  benchjobs run --benchmarks conftest_examples/quickstart --agent oracle -n before
+                                    the job again: nothing runs, its results are reused
+  benchjobs baseline set before --name main --reason "first one"
+  pytest conftest_examples/quickstart --bench-agent nop --bench-baseline main
+                                    a red gate: nop is worse than oracle was, and the build fails with status 10
+README.md goes on from there; docs/guide.md writes a first scenario."""
 
 
 def main() -> int:
@@ -46,8 +57,9 @@ def main() -> int:
     print(
         f"\ndemo: as it must be. oracle solved all {len(results) // 2} scenarios, nop none, and nothing went wrong on\n"
         f"the way. pytest itself ended with status {UNSOLVED}, since nop's unsolved trials are failed tests.\n"
-        f"demo: the report is in {job.relative_to(ROOT)}/ (summary.md, report.json, junit.xml, trials/)"
+        f"demo: the report is in {job.relative_to(ROOT)}/ (summary.md, report.json, junit.xml, trials/)\n"
     )
+    print(NEXT)
     return 0
 
 

@@ -5,9 +5,11 @@ says how it is kept:
 
     <!-- run -->                   run where conftest_examples/ is
     <!-- run, status 1 0 -->       the first command ends with status 1, those after it with 0
+    <!-- run in a clone -->        run in a copy of the repository, where nothing is installed
     <!-- not run: needs a model -->
 
-In the README of an example no comment is needed, and commands run in a copy of the example.
+In the README of an example no comment is needed, and commands run in a copy of the example. A ```yaml block that begins
+with the name of a benchmark, `# hello.bench.yaml`, is that file for the commands of its page.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(EXA
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```console\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-_RUN = re.compile(r"^run(?:, status (?P<status>\d+(?: \d+)*))?$")
+_RUN = re.compile(r"^run(?P<clone> in a clone)?(?:, status (?P<status>\d+(?: \d+)*))?$")
+_MANIFEST = re.compile(r"^```yaml\n(# (?P<name>[\w-]+\.bench\.yaml)\n.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Block:
     page: Path
     number: int
     commands: tuple[Command, ...]
+    clone: bool
+    manifests: dict[str, str]
 
     @property
     def name(self) -> str:
@@ -60,6 +65,7 @@ def blocks() -> list[Block]:
 
 def _blocks(page: Path) -> list[Block]:
     text = page.read_text("utf-8")
+    manifests = {match["name"]: match[1] for match in _MANIFEST.finditer(text)}
     found = []
     for match in _BLOCK.finditer(text):
         number = text.count("\n", 0, match.start("body")) + 1
@@ -72,7 +78,8 @@ def _blocks(page: Path) -> list[Block]:
                 f"{page}:{number}: a console block needs `<!-- run -->` or `<!-- not run: WHY -->` before it"
             )
         statuses = [int(part) for part in (run["status"] or "0").split()]
-        found.append(Block(page, number, _commands(match["body"], statuses)))
+        commands = _commands(match["body"], statuses)
+        found.append(Block(page, number, commands, run["clone"] is not None, manifests))
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -26,11 +27,40 @@ _VOLATILE = re.compile(
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("block", [pytest.param(block, id=block.name) for block in blocks()])
+@pytest.mark.parametrize(
+    "block", [pytest.param(block, id=block.name) for block in blocks() if not block.clone]
+)
 def test_commands_do_what_the_page_shows(block: Block, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLES, tmp_path / EXAMPLES.name)
     (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    for name, manifest in block.manifests.items():
+        (tmp_path / name).write_text(manifest, "utf-8")
     directory = tmp_path / EXAMPLES.name / block.example if block.example else tmp_path
+    for command in block.commands:
+        done = shell(command.line, directory)
+        assert done.returncode == command.status, f"$ {command.line}\n{done.stdout}"
+        printed = iter([steady(line) for line in done.stdout.splitlines()])
+        for line in command.output:
+            assert steady(line) in printed, (
+                f"{block.name} shows the line\n{line}\nbut:\n$ {command.line}\n{done.stdout}"
+            )
+
+
+@pytest.mark.docker
+def test_what_the_demo_says_to_try_next_works(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES, tmp_path / EXAMPLES.name)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", "utf-8")
+    demo = runpy.run_path(str(ROOT / "scripts" / "demo.py"))
+    agents = " ".join(f"--bench-agent={agent}" for agent in demo["AGENTS"])
+    assert shell(f"pytest {demo['BENCHMARKS'][0]} {agents} --bench-job-name=demo", tmp_path).returncode == 1
+    commands = re.findall(r"^  ((?:benchjobs|pytest) .*?)(?:   .*)?$", demo["NEXT"], re.MULTILINE)
+    for line, status in zip(commands, (0, 1, 0, 0, 10), strict=True):
+        done = shell(line, tmp_path)
+        assert done.returncode == status, f"$ {line}\n{done.stdout}"
+
+
+def shell(line: str, directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line where a page has it run."""
     environment = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
@@ -38,23 +68,16 @@ def test_commands_do_what_the_page_shows(block: Block, tmp_path: Path) -> None:
     }
     for variable in ("PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER"):
         environment.pop(variable, None)
-    for command in block.commands:
-        done = subprocess.run(
-            ["bash", "-c", command.line],
-            cwd=directory,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == command.status, f"$ {command.line}\n{done.stdout}"
-        printed = iter([steady(line) for line in done.stdout.splitlines()])
-        for line in command.output:
-            assert steady(line) in printed, (
-                f"{block.name} shows the line\n{line}\nbut:\n$ {command.line}\n{done.stdout}"
-            )
+    return subprocess.run(
+        ["bash", "-c", line],
+        cwd=directory,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
 
 
 def steady(line: str) -> str:
@@ -66,6 +89,11 @@ def test_every_example_is_run() -> None:
     assert {path.name for path in EXAMPLES.iterdir()} == {
         block.example for block in blocks() if block.example
     }
+
+
+def test_every_example_is_listed() -> None:
+    listed = re.findall(r"^\| \[([\w-]+)\]", (DOCS / "examples.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(listed) == sorted(path.name for path in EXAMPLES.iterdir())
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
