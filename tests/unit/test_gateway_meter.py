@@ -302,6 +302,27 @@ def test_an_unfinished_event_is_passed_on_at_the_end() -> None:
     assert remover.feed(b"data: {") + remover.finish() == b"data: {"
 
 
+@pytest.mark.parametrize(("room", "found"), [(0, Tokens(input=9)), (-1, Tokens())])
+def test_an_answer_in_pieces_is_held_up_to_a_size_only(
+    monkeypatch: pytest.MonkeyPatch, room: int, found: Tokens
+) -> None:
+    body = b'{"choices": [{}], "usage": {"prompt_tokens": 9}}'
+    monkeypatch.setattr(meter, "LONGEST_ANSWER", len(body) + room)
+    for pieces in ([body], [body[:30], body[30:]], [body[:1], body[1:30], body[30:]]):
+        reading = _read(Kind.CHAT, pieces, streamed=False)
+        assert (reading.tokens(Kind.CHAT), reading.finished) == (found, found.input == 9)
+
+
+@pytest.mark.parametrize(("room", "found"), [(0, Tokens(input=9, output=2)), (-1, Tokens(output=2))])
+def test_a_line_in_pieces_is_held_up_to_a_size_only(
+    monkeypatch: pytest.MonkeyPatch, room: int, found: Tokens
+) -> None:
+    line = b'data: {"usage": {"prompt_tokens": 9}}'
+    monkeypatch.setattr(meter, "LONGEST_ANSWER", len(line) + room)
+    more = b'data: {"usage": {"completion_tokens": 2}}\n'
+    assert _read(Kind.CHAT, [line[:20], line[20:], b"\n", more]).tokens(Kind.CHAT) == found
+
+
 def test_an_event_without_an_end_is_held_up_to_a_size_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(meter, "LONGEST_ANSWER", 1000)
     remover = UsageRemover()
