@@ -6,6 +6,7 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 
+from ..model.errors import ReferenceFailed
 from ..model.result import Outcome, TrialResult
 from ..model.scenario import Validation
 
@@ -102,6 +103,8 @@ def _broken(agent: str, result: TrialResult) -> Problem:
     why = result.outcome.value
     if result.failure is not None:
         why += f" ({result.failure.class_}): {result.failure.message}"
+    if result.failure is not None and result.failure.class_ == ReferenceFailed.code:
+        return Problem(Verdict.UNSOLVABLE, agent, result.attempt, "passed", why, result.path or None)
     return Problem(Verdict.ERROR, agent, result.attempt, "a score", why, result.path or None)
 
 

@@ -40,6 +40,11 @@ def by_scenario(trials: Iterable[_Trial], config: JobConfig) -> Iterator[tuple[s
         yield node_id, attempts(benchmark), group
 
 
+def explaining(result: TrialResult, attempts: Iterable[TrialResult]) -> TrialResult:
+    """The trial whose logs explain a result: for the verdict of several attempts, the first that ended like it."""
+    return next((attempt for attempt in attempts if attempt.outcome is result.outcome), result)
+
+
 def group_id(node_id: str, attempt: int) -> str:
     """The node id of the test that an attempt is part of: without the number of the attempt."""
     ending = f"-{attempt}]"

@@ -64,7 +64,7 @@ class Job:
     @classmethod
     def of(cls, row: JobRow, results: Path) -> Job:
         """Make one of a row."""
-        values = (getattr(row, name) for name in names_of(row))
+        values = (getattr(row, name) for name in names_of(row) if name != "scores")
         return cls(**dict(zip(names_of(cls), values, strict=True)), _results=results)
 
     @property

@@ -75,6 +75,20 @@ def find_earlier(directory: Path, text: str) -> EarlierJob:
         return EarlierJob(directory, record, history.trials(record.id))
 
 
+def find_earlier_or_trial(directory: Path, text: str) -> tuple[EarlierJob, tuple[str, ...]]:
+    """Return the job that a text names; or that of the trial that it names, and the node ids of what it names.
+
+    Raises:
+        InputError: it names neither; or the job runs.
+    """
+    from ..store.reader import HistoryReader
+    from ..store.trial_ids import job_or_trials
+
+    with HistoryReader.of(directory) as history:
+        job_id, rows = job_or_trials(history, text)
+    return find_earlier(directory, job_id), tuple(row.node_id for row in rows)
+
+
 def trials_of(job: EarlierJob, scenarios: Iterable[str]) -> list[TrialRow]:
     """Return the job's trials of these scenarios; all, if none is named.
 

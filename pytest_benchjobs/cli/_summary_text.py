@@ -101,6 +101,9 @@ def _results(document: SummaryDocument, room: int) -> Iterator[str]:
             yield one_line(benchmark, 200)
             of_benchmark = [run for run in document.runs if run.benchmark == benchmark]
             yield from _tables([(run.agent, run) for run in of_benchmark], room)
+    if document.rescored is not None:
+        yield ""
+        yield one_line(document.rescored, 1000)
     if any(figures.verdicts is not None and figures.error for figures in document.agents):
         yield "Scenarios without a verdict are not in the mean."
     flaky = [figures for figures in document.agents if figures.flaky]
@@ -233,7 +236,13 @@ def _scenario_lines(run: RunFigures, room: int) -> Iterator[str]:
             count = sum(1 for trial in of_scenario if getattr(trial, remark) is not None)
             if count:
                 remarks.append(remark if count == len(of_scenario) else f"{count} {remark}")
-        mark = Cell(signs[scenario.outcome], _COLOURS.get(scenario.outcome))
+        missing = scenario.attempts - len(of_scenario)
+        if missing > 0:
+            remarks.append(f"{len(of_scenario)} of {counted(scenario.attempts, 'attempt')} ended")
+        # Without an error, a verdict is open only for the attempts that are missing.
+        is_open = scenario.outcome == "error" and not scenario.error and missing > 0
+        sign = "cancelled" if is_open else scenario.outcome
+        mark = Cell(signs[sign], _COLOURS.get(sign))
         rows.append([mark, scenario.scenario, _scores(scenario, of_scenario), ", ".join(remarks)])
     columns = [Column(""), Column("", least=16), Column("", least=12), Column("", least=12)]
     for line in render(columns, rows, room - 2):

@@ -29,9 +29,12 @@ _WIDE = 90
 """Columns of a list from which on it also has the age of the phase."""
 _NARROW = 70
 """Columns of a list below which it does not say why a trial did not pass."""
+_MEANS = 3
+"""Agents whose means are in a line of progress."""
 _GAP = "  "
 _COLOURS = {Outcome.PASSED: "green", Outcome.FAILED: "red", Outcome.ERROR: "yellow"}
-_FOOT = "q or Ctrl-C: stop watching; the job goes on"
+_FOOT = "arrows, Enter: follow one trial; q or Ctrl-C: stop watching; the job goes on"
+_TRIAL_FOOT = "Enter or Esc: back to the job; q or Ctrl-C: stop watching; the job goes on"
 _WAITING = "Waiting for the first trial"
 
 
@@ -45,12 +48,24 @@ class View:
     silence: float = 0.0
     """Seconds since it gave a sign of life."""
     log: tuple[str, ...] = ()
-    """Before the first trial: the last lines of what pytest printed."""
+    """Before the first trial: the last lines of what pytest printed. Of an opened trial: those of its logs."""
+    chosen: str | None = None
+    """Node id of the trial that the arrow keys have chosen."""
+    opened: Flying | Ended | None = None
+    """The trial that fills the screen; None: the job does."""
+
+    @property
+    def rows(self) -> list[Flying | Ended]:
+        """Trials in the order in which they are shown."""
+        return [*self.live.flying.values(), *reversed(self.live.lately)]
 
 
 def picture(view: View, width: int, height: int, *, ascii_only: bool = False) -> list[Text]:
     """`height` lines of at most `width` columns."""
-    lines = _lines(view, width, height, ascii_only)[:height]
+    if view.opened is not None:
+        lines = _trial(view, view.opened, width, height)[:height]
+    else:
+        lines = _lines(view, width, height, ascii_only)[:height]
     for line in lines:
         line.truncate(width)
     return [*lines, *[Text()] * (height - len(lines))]
@@ -68,7 +83,7 @@ def progress(view: View) -> str:
     parts = (
         f"{_done(tally)} trials ({', '.join(counts)})",
         f"{len(live.flying)} running",
-        f"mean {_mean(tally)}",
+        f"mean {_means(live)}",
         f"spend {cost(tally.cost_usd)}",
         f"elapsed {_clock(elapsed(view.record, view.now))}",
         f"ETA {_eta(view)}",
@@ -97,7 +112,11 @@ def agents(live: Live, room: int) -> list[str]:
         (Column("Done", number=True), lambda row: _done(row[1])),
         *((Column(word.capitalize(), number=True), functools.partial(_count, one)) for one, word in outcomes),
         (Column("Reused", number=True, spare=True), lambda row: str(row[1].reused)),
-        (Column("Mean", number=True), lambda row: _mean(row[1])),
+        # Over several agents a mean is of no use: one may be the reference.
+        (
+            Column("Mean", number=True),
+            lambda row: "-" if len(rows) > 1 and row is rows[-1] else _mean(row[1]),
+        ),
         (Column("Spend", number=True, spare=True), lambda row: cost(row[1].cost_usd)),
         (Column("Tokens", number=True, spare=True), lambda row: _tokens(row[1])),
     ]
@@ -111,6 +130,15 @@ def _count(outcome: Outcome, row: tuple[str, Tally]) -> Cell:
 
 def _mean(tally: Tally) -> str:
     return "-" if tally.mean_score is None else f"{tally.mean_score:.3f}"
+
+
+def _means(live: Live) -> str:
+    """The mean of each agent."""
+    scored = [(label, tally) for label, tally in live.agents.items() if tally.mean_score is not None]
+    if len(scored) < 2:
+        return _mean(live.all)
+    shown = [f"{_mean(tally)} {one_line(label, 40)}" for label, tally in scored[:_MEANS]]
+    return " ".join(shown) + (" ..." if len(scored) > _MEANS else "")
 
 
 def _lines(view: View, width: int, height: int, ascii_only: bool) -> list[Text]:
@@ -135,6 +163,30 @@ def _lines(view: View, width: int, height: int, ascii_only: bool) -> list[Text]:
         lines += [*above, *blank, *_lately(view, width, below, attempts)]
     missing = height - len(lines) - len(foot)
     return [*lines, *[Text()] * max(0, missing), *foot]
+
+
+def _trial(view: View, trial: Flying | Ended, width: int, height: int) -> list[Text]:
+    """One trial: where it is, and the last lines of its logs."""
+    now = view.now.timestamp()
+    if isinstance(trial, Flying):
+        status = _Part(f"{trial.phase} {_clock(now - trial.since)}, {_clock(now - trial.started)} in all")
+    else:
+        score = "" if trial.score is None else f", score {number(trial.score)}"
+        why = f" ({one_line(trial.class_, 60)})" if trial.class_ else ""
+        status = _Part(f"{trial.outcome.value}{why}{score}", style=_COLOURS.get(trial.outcome, "dim"))
+    number_of = f" a{trial.attempt}" if _attempts(view.record) else ""
+    lines = [
+        _apart(
+            _Part(f"{one_line(trial.scenario, 200)} {trial.agent}{number_of}", style="bold"), status, width
+        ),
+        Text(_cut(trial.node_id, width), style="dim"),
+    ]
+    blank = [Text()] if height >= _ROOMY else []
+    foot = [*blank, Text(_TRIAL_FOOT[:width], style="dim")] if height > len(lines) + 2 else []
+    room = max(0, height - len(lines) - len(blank) - len(foot))
+    shown = view.log[-room:] if room else ()
+    body = [Text(_cut(line, width)) for line in shown] or [Text("No output yet", style="dim")]
+    return [*lines, *blank, *body, *[Text()] * (room - len(body)), *foot]
 
 
 def _title(view: View, width: int) -> Text:
@@ -201,7 +253,7 @@ def _flying(view: View, width: int, room: int, attempts: bool) -> list[Text]:
         parts.append(_Part(_clock(view.now.timestamp() - trial.started), 7, right=True))
         if attempts:
             parts.insert(2, _Part(str(trial.attempt), 3, right=True))
-        return _row(parts, width)
+        return _marked(_row(parts, width), view, trial.node_id)
 
     fit = room - 1 if len(trials) < room else max(0, room - 2)
     lines = [_row(titles, width, "dim"), *(line(trial) for trial in trials[:fit])]
@@ -232,10 +284,17 @@ def _lately(view: View, width: int, room: int, attempts: bool) -> list[Text]:
         parts += [_Part(why, 15, colour)] if width >= _NARROW else []
         if attempts:
             parts.insert(3, _Part(str(event.attempt), 3, right=True))
-        return _row(parts, width)
+        return _marked(_row(parts, width), view, event.node_id)
 
     last = list(view.live.lately)[-max(1, room - 1) :]
     return [_row(titles, width, "dim"), *map(line, reversed(last))][: max(0, room)]
+
+
+def _marked(line: Text, view: View, node_id: str) -> Text:
+    """Highlight the line of the chosen trial."""
+    if view.chosen == node_id:
+        line.stylize("reverse")
+    return line
 
 
 def _beside(left: Sequence[Text], right: Sequence[Text], half: int, room: int) -> list[Text]:

@@ -24,11 +24,14 @@ from ._pytest_call import Call, call_pytest
 from ._run_options import VariadicCommand, scenarios_option
 
 if TYPE_CHECKING:
+    from ..analysis.soundness import Problem
     from ..report.documents.benchmarks import CheckDocument, CheckedScenario
     from ..report.documents.plan import PlannedTrial
 
 _INTERRUPTED, _INTERNAL, _USAGE_ERROR = 2, 3, 4
 _MESSAGE = 300
+_LOG_LINES, _LOG_SIZE = 10, 1000
+"""Lines and characters of each log that are quoted."""
 
 
 @click.command(cls=VariadicCommand)
@@ -172,6 +175,7 @@ def _verdicts(
             results=of_scenario,
             refused=about.problem,
         )
+        logs = _logs(found, of_scenario, root)
         yield mirror(
             CheckedScenario,
             about,
@@ -179,11 +183,30 @@ def _verdicts(
             advice=advice(found, of_scenario),
             problems=tuple(
                 mirror(
-                    CheckProblem, problem, files=None if problem.path is None else str(root / problem.path)
+                    CheckProblem,
+                    problem,
+                    files=None if problem.path is None else str(root / problem.path),
+                    logs=logs.get(number, ()),
                 )
-                for problem in found
+                for number, problem in enumerate(found)
             ),
         )
+
+
+def _logs(found: Sequence[Problem], results: Sequence[TrialResult], root: Path) -> dict[int, tuple[str, ...]]:
+    """Last lines of the logs behind the first problem of each agent, by its number."""
+    from ..report.excerpts import excerpts
+
+    by_path = {result.path: result for result in results}
+    logs: dict[int, tuple[str, ...]] = {}
+    agents: set[str] = set()
+    for number, problem in enumerate(found):
+        if problem.path is None or problem.agent in agents or problem.path not in by_path:
+            continue
+        agents.add(problem.agent)
+        shown = excerpts(by_path[problem.path], root, lines=_LOG_LINES, size=_LOG_SIZE)
+        logs[number] = tuple(line for one in shown for line in one.text.split("\n"))
+    return logs
 
 
 def check_lines(document: CheckDocument) -> Iterator[str]:
@@ -195,6 +218,7 @@ def check_lines(document: CheckDocument) -> Iterator[str]:
             attempt = "" if problem.attempt is None else f", attempt {problem.attempt}"
             line = f"  {problem.agent}{attempt}: expected {problem.expected}, found {one_line(problem.found, _MESSAGE)}"
             yield line if problem.files is None else f"{line}; see {one_line(problem.files)}"
+            yield from (f"    {line}" for line in problem.logs)
     # Most scenarios of a benchmark are alike: said once, not below each.
     for text, count in Counter(one.advice for one in document.scenarios if one.advice is not None).items():
         yield f"advice for {counted(count, 'scenario')}: {text}"

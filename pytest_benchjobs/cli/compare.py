@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..store.reader import HistoryReader
 
 _TESTS_FAILED = 1
+_NOTHING_IN_COMMON = 1
 _AGENT = "model"
 """Agent of a side that names a model alone."""
 
@@ -77,7 +78,7 @@ def compare(
 
     A side is a job (an id, the beginning of one, a name, last), a baseline as --bench-baseline takes it, or
     PROVIDER:MODEL[@URL]: that one is run, by the agent `model` unless --agent names another. Of one JOB, its two agents
-    are compared. Exit status: 0 when there is a comparison, whoever wins.
+    are compared. Exit status: 0 when there is a comparison, whoever wins; 1 when the sides have nothing in common.
     """
     from ..report.comparison import comparison_lines
     from ..store.comparisons import new_comparison_id
@@ -114,7 +115,7 @@ def compare(
     path = _write(comparison, out or Layout(directory).comparisons)
     emit(comparison, lambda: comparison_lines(comparison, width()), output)
     say(f"Wrote {os.path.relpath(path)}", err=output != "text")
-    return 0
+    return 0 if comparison.rows else _NOTHING_IN_COMMON
 
 
 def _specs(jobs: Sequence[str], a: str | None, b: str | None) -> list[str]:

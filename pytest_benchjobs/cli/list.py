@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _NAME = 60
 """Characters shown of the name of a job; JSON and YAML have all of it."""
+_SHOWN = 3
+"""Agents and benchmarks of a job that are named."""
 _EVER_DAYS = 36_500
 
 
@@ -61,20 +63,35 @@ def _job_lines(jobs: tuple[JobItem, ...], now: datetime.datetime) -> Iterator[st
         return
     shown = [
         (Column("ID"), lambda job: job.id),
-        (Column("NAME", least=8, most=_NAME), lambda job: job.name or "-"),
-        (Column("STARTED"), lambda job: ago(job.created_at, now)),
+        (Column("NAME", least=6, most=_NAME), lambda job: job.name or "-"),
+        (Column("STARTED", spare=True), lambda job: ago(job.created_at, now)),
         (Column("STATUS"), status_cell),
+        (Column("BENCHMARK", least=9, most=_NAME, spare=True), lambda job: _several(job.benchmarks)),
+        (Column("AGENT", least=12, most=_NAME), lambda job: _several(job.agents)),
         (
             Column("DONE", number=True),
             lambda job: f"{job.trials}/{'?' if job.planned is None else job.planned}",
         ),
         (Column("REUSED", number=True, spare=True, rare=True), lambda job: str(job.reused)),
         (Column("ERRORS", number=True), errors_cell),
-        (Column("SCORE", number=True), lambda job: _score(job.mean_score)),
+        (Column("SCORE", number=True), _score),
     ]
     yield from tabulate(jobs, width(), shown)
     yield counted(len(jobs), "job")
 
 
-def _score(mean: float | None) -> str | Cell:
-    return "N/A" if mean is None else Cell(percent(mean), "green" if mean >= 0.5 else None)
+def _several(names: tuple[str, ...]) -> str:
+    more = f" +{len(names) - _SHOWN}" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more if names else "-"
+
+
+def _score(job: JobItem) -> str | Cell:
+    """Mean score of each agent, in their order: the mean over agents is of no use."""
+    if len(job.agents) < 2:
+        if job.mean_score is None:
+            return "N/A"
+        # A mean without the trials that were skipped is not that of the whole job.
+        scored = f" of {job.passed + job.failed}" if job.skipped else ""
+        return Cell(f"{percent(job.mean_score)}{scored}", "green" if job.mean_score >= 0.5 else None)
+    shown = [job.scores.get(agent) for agent in job.agents[:_SHOWN]]
+    return " / ".join("N/A" if mean is None else percent(mean) for mean in shown)

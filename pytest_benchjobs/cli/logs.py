@@ -30,7 +30,7 @@ _OURS = frozenset({RESULTS, RESULT})
 
 
 @click.command()
-@click.argument("job", default="last")
+@click.argument("job", default="last", metavar="[JOB|TRIAL]")
 @click.option("--output-dir", "target", type=DIRECTORY, show_default="./logs/JOB", help="Where to.")
 @click.option("--run", help="Only this run: its id, as `benchjobs runs` has it, or its number in the job.")
 @click.option("--scenario", help="Only this scenario, or the trial with this node id.")
@@ -53,8 +53,9 @@ def logs(
     outputs: tuple[str, ...],
     directory: Path,
 ) -> None:
-    """Copy the logs, scores and artifacts of JOB: an id, the beginning of one, a name, or last.
+    """Copy the logs, scores and artifacts of JOB (an id, the beginning of one, a name, or last), or of one TRIAL.
 
+    TRIAL is an id as pytest and other commands print it, or that of a scenario: of the newest job that has it.
     A directory for each trial, DIR/AGENT_MODEL/SCENARIO, with results.json and what the trial left. Several attempts
     end in -1, -2, ... Exit status 1: something could not be copied.
     """
@@ -65,13 +66,14 @@ def logs(
     target = target or next(iter(places), None)
     from ..report.documents.jobs import LogsDocument
     from ..store.reader import HistoryReader
-    from ..store.results import find_job
 
     with HistoryReader.of(directory) as history:
-        job_id = find_job(history, job)
+        job_id, named = _named(history, job)
         rows = history.trials(job_id)
         record = history.job(job_id)
         chosen = _chosen(history, job_id, rows, run, scenario)
+        if named:
+            chosen = [row for row in chosen if row.node_id in named]
     assert record is not None  # noqa: S101  it was just found
     target = target or Path("logs") / job_id
     if not rows:
@@ -95,6 +97,18 @@ def logs(
     emit(document, lambda: [f"Copied logs of {whole}/{counted(len(copied), 'trial')} to {target}"], output)
     if whole < len(copied):
         ctx.exit(1)
+
+
+def _named(history: HistoryReader, text: str) -> tuple[str, frozenset[str]]:
+    """Return the job that a text names; or that of the trial that it names, and the node ids of what it names.
+
+    Raises:
+        InputError: it names neither.
+    """
+    from ..store.trial_ids import job_or_trials
+
+    job_id, rows = job_or_trials(history, text)
+    return job_id, frozenset(row.node_id for row in rows)
 
 
 def _chosen(

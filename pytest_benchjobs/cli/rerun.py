@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ..settings.call import Written
-from ._earlier_job import REUSE, begin, call_options, find_earlier, trials_of
+from ._earlier_job import REUSE, begin, call_options, find_earlier_or_trial, trials_of
 from ._run_options import VariadicCommand, scenarios_option
 
 
@@ -27,11 +27,18 @@ def rerun(
     rest: tuple[str, ...],
     **how: Any,
 ) -> int:
-    """Run the trials of JOB again, as a job of its own, whatever their results were.
+    """Run the trials of JOB again, as a job of its own, whatever their results were; or one TRIAL.
 
-    With --failed and --errors only those. Nothing is reused. Exit status: that of pytest.
+    With --failed and --errors only those. TRIAL is an id as pytest and other commands print it, or that of a scenario:
+    it runs as in the newest job that has it. Nothing is reused. Exit status: that of pytest.
     """
-    found = find_earlier(directory, job)
+    found, named = find_earlier_or_trial(directory, job)
+    if named:
+        changes: dict[str, Written] = {
+            "from": found.record.id, "trial": named, "force": True, "parent": found.record.id,
+        }  # fmt: skip
+        scenario = next(row.scenario for row in found.trials if row.node_id in named)
+        return begin(found, changes, (scenario,), rest, how, without=REUSE)
     states = [state for state, wanted in (("failed", failed), ("error", errors)) if wanted]
     trials = trials_of(found, scenarios)
     if states and not any(row.outcome in states for row in trials):
@@ -39,5 +46,5 @@ def rerun(
         click.echo(f"no trial of job {found.record.id} {what}: there is nothing to do", err=True)
         return 0
     which = f"{found.record.id}:{','.join(states)}" if states else found.record.id
-    changes: dict[str, Written] = {"from": which, "force": True, "parent": found.record.id}
+    changes = {"from": which, "force": True, "parent": found.record.id}
     return begin(found, changes, scenarios, rest, how, without=REUSE)

@@ -19,11 +19,9 @@ from ._kept import GONE, gone
 
 if TYPE_CHECKING:
     from ..sandbox.docker.provider import DockerProvider
-    from ..store.reader import HistoryReader
     from ..store.rows import TrialRow
 
 _SHOWN = 5
-_JOBS = 1000
 # A shell that nobody comes back to ends by itself.
 _LIFETIME = 24 * 3600.0
 _START_SHELL = "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh; fi"
@@ -60,9 +58,9 @@ def shell(
 ) -> int:
     """Open a shell in what a trial left, as it was before it was graded.
 
-    TRIAL is a pytest node id, or the id of a scenario; of JOB, one trial is kept or the options say which. Each shell
-    begins with what was kept: what it changes is gone when it ends. Without a terminal the shell reads commands from
-    standard input. A COMMAND runs instead of the shell; the exit status is its own.
+    TRIAL is an id as it is printed, or that of a scenario; of JOB, one trial is kept or the options say which. Each
+    shell begins with what was kept: what it changes is gone when it ends. Without a terminal the shell reads commands
+    from standard input. A COMMAND runs instead of the shell; the exit status is its own.
     """
     env = parse(BY_NAME["env"], given, "--env")
     row = _kept_trial(directory, what, scenario, agent, attempt)
@@ -131,7 +129,7 @@ def _kept_trial(
         InputError: there is none, nothing of it was kept, or there are several.
     """
     from ..store.reader import HistoryReader
-    from ..store.results import find_job
+    from ..store.trial_ids import job_or_trials
 
     def fits(row: TrialRow) -> bool:
         return (
@@ -141,17 +139,11 @@ def _kept_trial(
         )
 
     with HistoryReader.of(directory) as history:
-        try:
-            job = find_job(history, what)
-            rows = history.trials(job, scenario=scenario)
-        except InputError:
-            # No job is called so: then it is a trial.
-            rows = _of_newest_job(history, what)
-            if not rows:
-                raise
+        job, rows = job_or_trials(history, what, kept=True)
+        rows = rows or history.trials(job, scenario=scenario)
     found = [row for row in rows if fits(row)]
     if not found:
-        raise InputError(f"no trial of job {rows[0].job if rows else job} fits; see `benchjobs summary -e`")
+        raise InputError(f"no trial of job {job} fits; see `benchjobs summary -e {job}`")
     return _only_kept(found)
 
 
@@ -163,7 +155,8 @@ def _only_kept(found: Sequence[TrialRow]) -> TrialRow:
         missing = gone(row.kept for row in kept)
         if not (left := [row for row in kept if row.kept not in missing]):
             raise InputError(
-                f"what was kept of job {kept[0].job} is not here any more ({GONE}); run it again with --keep"
+                f"what was kept of job {kept[0].job} is not here any more ({GONE}); "
+                "run it again with --keep always --force"
             )
         kept = left
     if len(kept) == 1:
@@ -175,23 +168,10 @@ def _only_kept(found: Sequence[TrialRow]) -> TrialRow:
     if not kept:
         raise InputError(
             f"nothing was kept of {found[0].node_id if len(found) == 1 else f'job {found[0].job}'}; "
-            "run it again with --keep failed or --keep always (pytest: --bench-keep)"
+            "run it again with --keep failed or --keep always (pytest: --bench-keep), which reuses no result that was "
+            "not kept"
         )
     names = ", ".join(row.node_id for row in kept[:_SHOWN]) + (", ..." if len(kept) > _SHOWN else "")
     raise InputError(
         f"{len(kept)} trials of job {kept[0].job} were kept; say which, by --scenario, --agent and --attempt: {names}"
     )
-
-
-def _of_newest_job(history: HistoryReader, trial: str) -> list[TrialRow]:
-    """The trials of a scenario id or node id in the newest job where any of them was kept, else in the newest."""
-    newest: list[TrialRow] = []
-    kept = history.was_kept(trial)
-    for job in history.job_page(limit=_JOBS):
-        rows = history.trials(job.id, scenario=trial)
-        if any(row.kept is not None for row in rows):
-            return rows
-        newest = newest or rows
-        if newest and not kept:
-            break  # older ones have nothing either
-    return newest

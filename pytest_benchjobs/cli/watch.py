@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
+import re
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +28,10 @@ _LOOK_SECONDS = 0.25
 _INTERVAL = 30.0
 _LOG_LINES = 100
 _QUIT = frozenset("qQ")
+_KEYS = re.compile(r"\x1b[\[O][A-D]|.", re.DOTALL)
+_ENTER = frozenset("\r\n")
+_BACK = frozenset({"\x1b", "\x7f", "\b", "\x1b[D", "\x1bOD"})
+_MOVES = {"\x1b[A": -1, "\x1bOA": -1, "k": -1, "\x1b[B": 1, "\x1bOB": 1, "j": 1}
 _INTERRUPTED = 130
 
 
@@ -45,8 +51,9 @@ _INTERRUPTED = 130
 def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsolved: bool) -> int:
     """Watch JOB until it has ended: an id, the beginning of one, a name, or last. It does not matter who runs it.
 
-    On a terminal it fills the screen; elsewhere it prints a line for each trial that has ended, and one of progress now
-    and then. With -o json it prints a document on each line, and a last one at the end.
+    On a terminal it fills the screen: arrows choose a trial, and Enter follows that one alone. Elsewhere it prints a
+    line for each trial that has ended, and one of progress now and then. With -o json it prints a document on each
+    line, and a last one at the end.
 
     Exit status 0: the job completed, whatever its scores; 1: it failed, was cancelled, timed out or died; 130: you
     stopped watching. The job goes on then.
@@ -94,14 +101,42 @@ def _on_screen(following: Following) -> bool:
     from ._screen import full_screen
     from ._watch_view import picture
 
+    choice = _Choice()
     with full_screen() as screen:
-        while not following.over:
+        while not following.over or choice.is_open:
             width, height = screen.size
-            screen.show(picture(_view(following), width, height, ascii_only=not screen.can_draw))
-            if _QUIT.intersection(screen.wait(_LOOK_SECONDS)):
-                return False
-            following.look()
+            view = _view(following, choice)
+            screen.show(picture(view, width, height, ascii_only=not screen.can_draw))
+            keys = screen.wait(_LOOK_SECONDS)
+            if _QUIT.intersection(keys):
+                return following.over
+            choice.press(keys, [one.node_id for one in view.rows])
+            if not following.over:
+                following.look()
     return True
+
+
+@dataclasses.dataclass(slots=True)
+class _Choice:
+    """The trial that the keys have chosen."""
+
+    node_id: str | None = None
+    is_open: bool = False
+    """It fills the screen."""
+
+    def press(self, keys: str, listed: Sequence[str]) -> None:
+        """Take keys that were typed; `listed` are the trials in the order in which they are shown."""
+        for key in _KEYS.findall(keys):
+            if key in _ENTER:
+                self.is_open = not self.is_open and bool(listed)
+                if self.is_open and self.node_id not in listed:
+                    self.node_id = listed[0]
+            elif key in _BACK:
+                self.is_open = False
+            elif key in _MOVES and listed:
+                step = _MOVES[key]
+                at = listed.index(self.node_id) + step if self.node_id in listed else 0
+                self.node_id = listed[max(0, min(at, len(listed) - 1))]
 
 
 def _as_lines(following: Following, interval: float, landed: list[Landed]) -> None:
@@ -202,16 +237,23 @@ def _status(directory: Path, following: Following, fail_on_unsolved: bool) -> in
     return 1
 
 
-def _view(following: Following) -> View:
+def _view(following: Following, choice: _Choice | None = None) -> View:
     from ._watch_view import View
 
-    return View(
+    view = View(
         following.record,
         following.live,
         datetime.datetime.now(datetime.UTC),
         silence=following.silence(),
         log=() if following.began else following.log(_LOG_LINES),
+        chosen=None if choice is None else choice.node_id,
     )
+    if choice is None or not choice.is_open:
+        return view
+    row = next((one for one in view.rows if one.node_id == choice.node_id), None)
+    if row is None:
+        return view
+    return dataclasses.replace(view, opened=row, log=following.trial_log(row, _LOG_LINES))
 
 
 def _command(verb: str, record: JobRecord, directory: Path) -> str:

@@ -8,18 +8,22 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from ..analysis.live import Live
+from ..analysis.live import Flying, Live
 from ..analysis.scenarios import judged
+from ..model.errors import InputError
 from ..model.event import Ended
 from ..model.job import JobStatus
-from ..model.result import Outcome
+from ..model.result import Outcome, TrialResult
+from ..report.excerpts import excerpts, last_lines
 from ..store.bundle import JobBundle
 from ..store.events import EventReader
-from ..store.layout import Layout
+from ..store.layout import Layout, namesakes
 from ..store.liveness import is_dead, last_beat
+from ..store.log import log_end
 from ..store.reader import HistoryReader
 from ..store.rows import TrialRow
-from ..store.text import one_line
+from ..store.text import clean, one_line
+from ..store.trials import read_result
 
 # Who starts a job in the background closes it when pytest has died of a wrong option; that takes a moment.
 _GRACE_SECONDS = 1.0
@@ -34,6 +38,15 @@ class Landed(NamedTuple):
 
     event: Ended
     number: int
+
+
+def _quoted(result: TrialResult, root: Path, lines: int) -> tuple[str, ...]:
+    """Why a result is what it is, and the last lines of its logs."""
+    if result.confidential:
+        return ("Its benchmark is confidential: nothing is quoted",)
+    why = [] if result.failure is None else [*clean(result.failure.message, 1000).split("\n"), ""]
+    shown = [line for one in excerpts(result, root, lines=lines, size=_TAIL) for line in one.text.split("\n")]
+    return tuple(one_line(line, _LINE_LIMIT) if line.strip() else "" for line in (*why, *shown))
 
 
 class Following:
@@ -104,6 +117,30 @@ class Following:
             return ()
         cleaned = (one_line(line, _LINE_LIMIT) for line in text.splitlines())
         return tuple(line for line in cleaned if line)[-lines:]
+
+    def trial_log(self, trial: Flying | Ended, lines: int) -> tuple[str, ...]:
+        """The last lines of what a trial printed: its agent while it runs, and scorers as well once it has ended."""
+        final = self.bundle.layout.trial(trial.agent, trial.scenario, trial.attempt)
+        if isinstance(trial, Ended):
+            for place in namesakes(final, trial.node_id):
+                with contextlib.suppress(InputError):
+                    result = read_result(place)
+                    if clean(result.node_id) == clean(trial.node_id):
+                        return _quoted(result, self.bundle.root, lines)
+            return ()
+        newest = max(
+            (
+                path
+                for path in final.parent.glob(f".tmp-*-{trial.attempt}/agent.log")
+                if not path.is_symlink()
+            ),
+            key=lambda path: path.lstat().st_mtime_ns,
+            default=None,
+        )
+        if newest is None:
+            return ()
+        text = log_end(newest, _TAIL).decode("utf-8", "replace")
+        return tuple(one_line(line, _LINE_LIMIT) for line in last_lines(text, lines, _TAIL))
 
     def unsolved(self) -> int:
         """Scenarios, each with an agent, that were not passed; after the job has ended."""

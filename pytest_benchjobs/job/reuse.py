@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ..model.errors import BenchError, InputError
-from ..model.job import JobConfig
+from ..model.job import JobConfig, Keep
 from ..model.result import Origin, Outcome, Signature, Trial, TrialResult
 from ..store.bundle import JobBundle
 from ..store.reader import HistoryReader
@@ -64,11 +64,23 @@ class Reuse:
             return None, self._why_none(trial, own, rows)
         if self._config.rerun_failed and real[0].outcome == Outcome.FAILED:
             return None, f"it failed in job {real[0].job} ({real[0].class_})"
-        for row in real:
-            result = self._take_over(trial, row, own)
-            if result is not None:
-                return result, f"{row.outcome} in job {row.job}"
-        return None, f"its files of job {real[0].job} are gone"
+        if kept := [row for row in real if not self._lacks_kept(row)]:
+            for row in kept:
+                result = self._take_over(trial, row, own)
+                if result is not None:
+                    return result, f"{row.outcome} in job {row.job}"
+            return None, f"its files of job {kept[0].job} are gone"
+        return (
+            None,
+            f"nothing of it was kept in job {real[0].job}, and --bench-keep {self._config.keep} asks for it",
+        )
+
+    def _lacks_kept(self, row: TrialRow) -> bool:
+        """Tell whether the file system of a trial is to be kept, and was not."""
+        wanted = self._config.keep is Keep.ALWAYS or (
+            self._config.keep is Keep.FAILED and row.outcome == Outcome.FAILED
+        )
+        return wanted and row.kept is None
 
     def _take_over(self, trial: Trial, row: TrialRow, own: Signature) -> TrialResult | None:
         try:

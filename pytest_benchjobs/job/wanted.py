@@ -110,6 +110,8 @@ class Wanted:
     explain_reuse: bool = False
     plan: bool = False
     from_job: FromJob | None = None
+    trials: frozenset[str] = frozenset()
+    """Node ids of the only trials of `from_job` to run; empty: all."""
     job_id: str | None = None
     """Id that a detached start announced."""
     resume: str | None = None
@@ -185,6 +187,7 @@ def wanted(said: Said) -> Wanted:
         explain_reuse="explain_reuse" in said.line,
         plan="plan" in said.line,
         from_job=_from_job(jobs["from"]),
+        trials=frozenset(said.line.get("trial") or ()),
         job_id=jobs["job_id"],
         resume=jobs["resume"],
         rescore=jobs["rescore"],

@@ -10,7 +10,7 @@
         │   └── RateLimited, EndpointDown, GatewayLost
         └── (the rest)            a new try would end the same
             ├── ImageBuildFailed, ImageMissing, ImageTooLarge
-            ├── EntrypointEnded, EnvironmentFailed, AgentSetupFailed, FixtureFailed, OutOfMemory
+            ├── EntrypointEnded, EnvironmentFailed, AgentSetupFailed, ReferenceFailed, FixtureFailed, OutOfMemory
             ├── ModelAuthFailed, ModelUnknown, BudgetSpent
             └── ScorerCrashed, ScorerTimeout, ScoreMissing, ScoreInvalid
 
@@ -204,6 +204,12 @@ class AgentSetupFailed(InfrastructureError):
     """The agent could not be made ready: a missing variable, secret or file."""
 
     code = "agent_setup"
+
+
+class ReferenceFailed(InfrastructureError):
+    """The reference solution of a scenario ended with an error, and does not pass."""
+
+    code = "reference_failed"
 
 
 class OutOfMemory(InfrastructureError):

@@ -126,10 +126,11 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
         if prepare(session):
             _activate(session.config)
-    if any("::" in argument for argument in session.config.args):
-        from .collect import take_node_ids
+    if _has_ids(session.config):
+        from .pasted import take_node_ids
 
-        take_node_ids(session.config)
+        if take_node_ids(session.config):
+            _activate(session.config)
     return (yield)
 
 
@@ -192,11 +193,22 @@ def pytest_configure_node(node: Node) -> None:
         from .wanted import asked
 
         fetch_named(node.config, asked(node.config).benchmarks)
+    elif _has_ids(node.config):
+        from .catalogue import fetch_named
+        from .pasted import benchmarks_of
+
+        if names := benchmarks_of(node.config):
+            fetch_named(node.config, names)
     prepare_node(node)
 
 
 def _names_benchmarks(config: pytest.Config) -> bool:
     return any(config.getoption(name) or options.ini(config, name) for name in _NAMING)
+
+
+def _has_ids(config: pytest.Config) -> bool:
+    """Tell whether an argument may be the id of a trial: it has a `::`, and is no test of Python."""
+    return any("::" in argument and ".py::" not in argument for argument in config.args)
 
 
 def _activate(config: pytest.Config) -> None:

@@ -137,6 +137,20 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
     raise pytest.UsageError(f"--bench: there is no benchmark {name!r}; {hint}{_unread(config, broken)}")
 
 
+def is_known(config: pytest.Config, name: str) -> bool:
+    """Tell whether a benchmark has this name, without opening it.
+
+    Raises:
+        pytest.UsageError: a line of the ini file is wrong.
+    """
+    if name in registered(config)[0]:
+        return True
+    try:
+        return _lookup(config).find(name) is not None
+    except InputError:
+        return False
+
+
 class _NoSuch(Exception):
     def __init__(self, lookup: Lookup) -> None:
         super().__init__()

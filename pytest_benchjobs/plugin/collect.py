@@ -171,29 +171,6 @@ def prepare(session: pytest.Session) -> bool:
     return True
 
 
-def take_node_ids(config: pytest.Config) -> None:
-    """Take node ids of task directories, and of what `--bench` names, out of the paths pytest looks up.
-
-    pytest itself knows no `::` behind a directory, nor behind what is no path at all.
-    """
-    named = {name for name, _ in state_of(config).named if name is not None}
-    arguments: list[str] = []
-    chosen = state_of(config).chosen
-    for argument in config.args:
-        place, found, name = argument.partition("::")
-        path = config.invocation_params.dir / place
-        if found and place in named:
-            chosen.setdefault(place, set()).add(name)
-            continue
-        if found and path.is_dir() and is_task(path):
-            node_id = node_path(config, path)
-            chosen.setdefault(node_id, set()).add(name)
-            argument = place
-        if argument not in arguments:
-            arguments.append(argument)
-    config.args = arguments
-
-
 def named_collectors(session: pytest.Session) -> list[pytest.Collector]:
     """A collector for each thing that `--bench` names."""
     collectors: dict[str, pytest.Collector] = {}

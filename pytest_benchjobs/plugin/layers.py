@@ -68,6 +68,11 @@ def _layers(config: pytest.Config) -> list[Layer]:
             between += (read_profile(name, root, place) for name, place in profiles)
             between += (read_job_file(path) for path in files)
             between.append(as_one([extra_layer(text, here) for text in extra]))
+        if any("::" in argument and ".py::" not in argument for argument in config.args):
+            from .implied import layer_of
+
+            if (implied := layer_of(config)) is not None:
+                between.append(implied)
         return [_layer(config, from_line=False), *between, _layer(config, from_line=True)]
     except InputError as error:
         raise pytest.UsageError(str(error).replace(f"{root}/", "")) from None

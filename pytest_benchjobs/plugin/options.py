@@ -69,7 +69,7 @@ def show_help(config: pytest.Config) -> bool:
 def how(setting: Setting) -> dict[str, Any]:
     """Return the keyword arguments of argparse's `add_argument`."""
     if setting.hidden:
-        return {"help": argparse.SUPPRESS}
+        return {"help": argparse.SUPPRESS, **({"action": "append"} if setting.many else {})}
     if setting.kind == "flag":
         # Not False: that would be a value.
         return {"action": "store_true", "default": None, "help": setting.help}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ..analysis.known_failures import is_xfail, surprising, waived
+from ..analysis.verdict import explaining
 from ..model.escape import escaped
 from ..report.console import failure_text
+from ..report.excerpts import Excerpt, excerpts
 from ..report.properties import properties
 from ..report.units import number
 from ..store.text import clean, harmless, one_line
@@ -20,6 +24,8 @@ if TYPE_CHECKING:
     from ..model.result import TrialResult
     from .state import Job
 
+_EXPLAINED = 1000
+"""Failures in a process that quote logs: what all 10,000 quote nobody reads, and it would be kept in memory."""
 _Status = tuple[str, str, str | tuple[str, dict[str, bool]]]
 
 
@@ -56,7 +62,7 @@ def _dress(item: TrialItem, report: pytest.TestReport) -> None:
                     path, line = escaped(str(item.source.path)), item.ref.line
                 report.longrepr = (path, line, harmless(clean(reason)))
             elif report.longrepr is not None and not (hasattr(report, "wasxfail") or _is_surprise(report)):
-                report.longrepr = harmless(failure_text(result))
+                report.longrepr = harmless(_explained(item, result))
             item.properties = properties(result)
             _remember(item)
         if tells or report.when == "teardown":
@@ -66,6 +72,25 @@ def _dress(item: TrialItem, report: pytest.TestReport) -> None:
             item.result = None
             item.landed = ()
             item.properties = ()
+
+
+def _explained(item: TrialItem, result: TrialResult) -> str:
+    """Explain a failure, with the last lines of its logs: read now, and for so many trials as anybody looks at."""
+    state = state_of(item.config)
+    assert state.job is not None  # noqa: S101  a result is there, so a job has begun
+    root = state.job.bundle.root
+    shown: list[Excerpt] | None = None
+    if state.explained < _EXPLAINED:
+        state.explained += 1
+        shown = excerpts(explaining(result, item.landed), root)
+    return failure_text(result, shown_root(item.config, root), shown)
+
+
+def shown_root(config: pytest.Config, root: Path) -> Path:
+    """Return the directory of a job as it can be typed where pytest was started."""
+    with contextlib.suppress(ValueError):
+        return root.relative_to(config.invocation_params.dir)
+    return root
 
 
 def reports_of(

@@ -113,6 +113,8 @@ def _from_job(asked: Wanted, items: list[pytest.Item]) -> _Split:
         rows = history.trials(job_id)
     states = asked.from_job.states
     wanted = {row.node_id for row in rows if not states or row.outcome in states}
+    if asked.trials:
+        wanted &= asked.trials
     kept, rest = _parted(
         items,
         lambda item: any(item.trial_id(ticket.attempt) in wanted for ticket in item.tickets()),

@@ -62,6 +62,8 @@ class State:
     """Names of the benchmarks of which trials are going to run."""
     planned: int = 0
     """Number of trials that are to run."""
+    explained: int = 0
+    """Failures reported so far with the last lines of their logs."""
 
     job: Job | None = None
     """The running job; None: no job has begun."""

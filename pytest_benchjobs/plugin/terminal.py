@@ -10,14 +10,17 @@ import pytest
 
 from ..analysis.known_failures import waived
 from ..analysis.verdict import verdicts
+from ..model.errors import InputError
 from ..model.escape import escaped
 from ..report.console import describe, render_table
+from ..report.rescored import NOT_KEPT, rescored_line
 from ..report.summary import by_agent, by_turn
 from ..report.units import counted
 from ..store.text import clean, harmless, one_line
 from . import known
 from .items import TrialItem
 from .state import state_of
+from .unsolved import explain
 from .wanted import asked as read
 
 if TYPE_CHECKING:
@@ -87,15 +90,17 @@ def why_stopped(session: pytest.Session, exitstatus: int) -> str | None:
 def summarise(job: Job, terminal: TerminalReporter) -> None:
     """The part of the terminal summary that is about trials."""
     results = verdicts(job.results, job.config)
+    unsolved = [result for result in results if result.outcome == "failed" and not waived(result)]
+    explain(job, terminal, unsolved)
     terminal.section("benchmark", sep="=")
     if results:
         for line in render_table(by_agent(results), terminal._tw.fullwidth):
             terminal.write_line(line)
+    if (again := _graded_again(job, terminal.config)) is not None:
+        terminal.write_line(again, yellow=True)
     for label, passed in by_turn(job.results):
         terminal.write_line(f"{escaped(label)}, {passed}")
-    _list_unsolved(
-        terminal, [result for result in results if result.outcome == "failed" and not waived(result)]
-    )
+    _list_unsolved(terminal, unsolved)
     _list_errors(job, terminal, [result for result in results if result.outcome == "error"])
     known.summarise(terminal, terminal.config, results)
     _list_reused(job, terminal)
@@ -107,6 +112,23 @@ def summarise(job: Job, terminal: TerminalReporter) -> None:
     for trouble in job.problems.lines:
         terminal.write_line(one_line(trouble, 1000), yellow=True)
     terminal.write_line(f"results: {escaped(str(job.bundle.root))}")
+
+
+def _graded_again(job: Job, config: pytest.Config) -> str | None:
+    """Return the means of the same trials then and now, where only a part of a job could be graded again."""
+    parent = read(config).rescore
+    if parent is None or not any(
+        result.failure is not None and result.failure.class_ == NOT_KEPT for result in job.results
+    ):
+        return None
+    from ..store.reader import HistoryReader
+    from ..store.results import find_job
+
+    try:
+        with HistoryReader.of(job.config.directory) as history:
+            return rescored_line(history, job.bundle.id, find_job(history, parent))
+    except InputError:
+        return None  # the results are there, and that is a remark about them
 
 
 def _list_reused(job: Job, terminal: TerminalReporter) -> None:

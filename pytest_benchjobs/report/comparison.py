@@ -17,6 +17,9 @@ def comparison_lines(comparison: Comparison, room: int) -> Iterator[str]:
     """Lines of a comparison, for a terminal of `room` columns."""
     yield from _head(comparison)
     yield ""
+    if not comparison.rows:
+        yield from _nothing(comparison)
+        return
     yield from _scores(comparison, room)
     yield ""
     yield from _spent(comparison, room)
@@ -29,6 +32,18 @@ def _head(comparison: Comparison) -> Iterator[str]:
         yield f"{letter}: {one_line(side.spec, 300)}{_jobs(side)}"
     benchmarks = dict.fromkeys(row.benchmark for row in comparison.rows)
     yield "Benchmarks: " + (", ".join(one_line(name, 100) for name in benchmarks) or "-")
+
+
+def _nothing(comparison: Comparison) -> Iterator[str]:
+    """Why nothing can be compared, instead of tables without rows."""
+    yield "Nothing to compare: no scenario has a score on both sides."
+    yield from _refs("on B only", comparison.added)
+    yield from _refs("on A only", comparison.removed)
+    yield from _refs("not the same task on both sides", comparison.changed)
+    yield from _refs("without a score on a side", comparison.unscored)
+    for note in comparison.notes:
+        yield f"note: {one_line(note, 500)}"
+    yield "Choose jobs of the same benchmark: `benchjobs list --all` shows benchmarks and agents."
 
 
 def _scores(comparison: Comparison, room: int) -> Iterator[str]:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 from ..model.result import Outcome, ScorerResult, TrialResult
 from ..store.text import clean, one_line
+from .excerpts import Excerpt, last_lines, of_scorers
 from .summary import AgentRow
 from .table import Column, render
 from .units import duration, number
 
 _DETAIL_LIMIT = 4000
 _DETAIL_LINES = 30
-_OUTPUT_LINES = 10
 _MESSAGE_LIMIT = 1000
 _LABEL_MINIMUM = 12
 
@@ -52,20 +52,23 @@ def headline(result: TrialResult, root: Path | None = None) -> str:
     return ", ".join(parts)
 
 
-def failure_text(result: TrialResult, root: Path | None = None) -> str:
+def failure_text(
+    result: TrialResult, root: Path | None = None, shown: Iterable[Excerpt] | None = None
+) -> str:
     """Explain why a trial did not pass: verdict, paths of logs, scorers, the last lines of output.
 
-    `root` is the job's directory. The text has no control characters, and at most some 10,000 characters.
+    `root` is the job's directory, as it is to be shown. `shown` are the last lines of its logs; by default what the
+    result itself has of them. The text has no control characters, and at most some 20,000 characters.
     """
     parts = [headline(result, root)]
     if result.failure is not None:
         parts.append(clean(result.failure.message, _MESSAGE_LIMIT))
     if result.scorers:
         parts.append("\n".join(_scorer_lines(result.scorers)))
-    for title, text in _outputs(result):
-        lines = clean(text, _DETAIL_LIMIT).strip("\n").splitlines()
-        if lines:
-            parts.append("\n".join([f"{title}:", *(f"  {line}" for line in lines)]))
+    detail = result.failure.detail if result.failure else None
+    if detail and (lines := last_lines(detail, _DETAIL_LINES, _DETAIL_LIMIT)):
+        parts.append(Excerpt("last output", lines).text)
+    parts += [one.text for one in (of_scorers(result) if shown is None else shown)]
     notes = [f"note: {one_line(note, 200)}" for note in result.notes[:10]]
     if notes:
         parts.append("\n".join(notes))
@@ -107,21 +110,6 @@ def _scorer_lines(scorers: Iterable[ScorerResult]) -> list[str]:
     ]
     columns = [Column(""), Column("", number=True), Column(""), Column("")]
     return [f"  {line}" for line in render(columns, cells, _DETAIL_LIMIT)]
-
-
-def _outputs(result: TrialResult) -> Iterable[tuple[str, str]]:
-    detail = result.failure.detail if result.failure else None
-    if detail:
-        yield "last output", _last_lines(detail, _DETAIL_LINES)
-    for scorer in result.scorers[:5]:
-        imperfect = scorer.error is not None or scorer.score is None or scorer.score < 1
-        if imperfect and scorer.output and scorer.output != detail:
-            yield f"output of {one_line(scorer.name, 40)}", _last_lines(scorer.output, _OUTPUT_LINES)
-
-
-def _last_lines(text: str, count: int) -> str:
-    # Escapes go first: a line ends differently for a terminal than for us.
-    return "\n".join(clean(text[-64_000:]).rstrip("\n").split("\n")[-count:])
 
 
 def _ascii(text: str, limit: int) -> str:

@@ -26,6 +26,7 @@ from ..model.job import JobRecord
 from ..model.result import FailureClass, Outcome, TrialResult
 from ..store.text import one_line
 from .console import describe, failure_text, headline
+from .excerpts import Evidence
 from .properties import DECLARATION, Property, properties
 from .units import number
 
@@ -36,6 +37,10 @@ FULL_CASES = 1000
 """Files of more cases are short: CI systems keep and draw every byte, and `report.json` has everything."""
 _KINDS: dict[type[FinalResult], str] = {Failure: "failure", Error: "error", Skipped: "skipped"}
 _ATTACHED = 500
+_EXCERPTS = 2 << 20
+"""Characters of logs that all cases together quote."""
+_SHORT_LINES, _SHORT_SIZE = 5, 400
+"""Lines and characters of each log that a case of a short file quotes, while there is room."""
 _Key = tuple[str, str, str]
 
 
@@ -50,8 +55,9 @@ def junit_xml(
     *,
     attachment: Callable[[TrialResult], str | None] = lambda _: None,
     file: Callable[[str], str] = str,
+    evidence: Evidence | None = None,
 ) -> bytes:
-    """The whole file, UTF-8. Times are in seconds.
+    """The whole file, UTF-8. Times are in seconds. `evidence` has the last lines of logs, for as many as there is room.
 
     `attachment` gives the path of a trial's log as the CI system wants it, if it wants one; `file` makes of the path
     in a node id the one a CI system has.
@@ -64,12 +70,13 @@ def junit_xml(
 
         return short_junit(
             record,
-            list(_short_cases(told, attached)),
+            list(_short_cases(told, attached, evidence)),
             lambda benchmark: _of_suite(record, by_benchmark[benchmark], gate),
         )
     marks = {} if gate is None else _marks(gate)
     suites: dict[str, TestSuite] = {}
     names: set[tuple[str, str]] = set()
+    explain = _Explain(evidence)
     for result in told:
         suite = suites.get(result.benchmark)
         if suite is None:
@@ -80,7 +87,7 @@ def junit_xml(
             told_of.append(("bench_attempts", record.config.of(result.benchmark).attempts))
         mark = marks.get((result.benchmark, result.scenario, result.agent.label))
         told_of += [("bench_gate", mark)] if mark else []
-        case = _case(result, names, told_of)
+        case = _case(result, names, told_of, explain)
         if result.outcome in (Outcome.FAILED, Outcome.ERROR):
             case.file = one_line(file(result.node_id.partition("::")[0]), 500)
         if result.node_id in attached:
@@ -121,9 +128,12 @@ def _attachments(
     return {node_id: one_line(path) for node_id, path in itertools.islice(found, _ATTACHED)}
 
 
-def _short_cases(told: Iterable[TrialResult], attached: Mapping[str, str]) -> Iterator[Case]:
-    from .junit_short import Case
+def _short_cases(
+    told: Iterable[TrialResult], attached: Mapping[str, str], evidence: Evidence | None
+) -> Iterator[Case]:
+    from .junit_short import SHARE, Case
 
+    room, left = SHARE, _ATTACHED
     for result in told:
         classname, name = case_names(result.node_id)
         case = Case(result.benchmark, classname, name, 0.0 if result.reused else max(0.0, result.seconds))
@@ -133,6 +143,11 @@ def _short_cases(told: Iterable[TrialResult], attached: Mapping[str, str]) -> It
         outcome = _outcome(result, short=True)
         if outcome is not None:
             case.kind, case.message, case.type = _KINDS[type(outcome)], outcome.message or "", outcome.type
+            if evidence is not None and room > 0 and left > 0 and case.failed:
+                left -= 1
+                shown = evidence.of(result, lines=_SHORT_LINES, size=_SHORT_SIZE)
+                case.text = "\n".join(one.text for one in shown)
+                room -= len(case.text.encode())
         yield case
 
 
@@ -179,7 +194,27 @@ def _marks(gate: GateReport) -> dict[_Key, str]:
     }
 
 
-def _case(result: TrialResult, names: set[tuple[str, str]], values: Sequence[Property]) -> _Case:
+class _Explain:
+    """Makes the text of a failure, with the last lines of its logs while there is room for them."""
+
+    def __init__(self, evidence: Evidence | None) -> None:
+        self._evidence = evidence
+        self._room = _EXCERPTS
+
+    def __call__(self, result: TrialResult) -> str:
+        shown = None
+        if self._evidence is not None and self._room > 0:
+            shown = self._evidence.of(result)
+            self._room -= sum(len(one.text) for one in shown)
+        return failure_text(result, shown=shown)
+
+
+def _case(
+    result: TrialResult,
+    names: set[tuple[str, str]],
+    values: Sequence[Property],
+    explain: Callable[[TrialResult], str],
+) -> _Case:
     classname, name = (one_line(part, 500) for part in case_names(result.node_id))
     # GitLab overlooks all but the first of a name, and long ones are cut.
     unique, count = name, 1
@@ -196,7 +231,7 @@ def _case(result: TrialResult, names: set[tuple[str, str]], values: Sequence[Pro
         case.append(Properties.fromelem(listed))
     outcome = _outcome(result, short=False)
     if outcome is not None:
-        outcome.text = failure_text(result)
+        outcome.text = explain(result)
         case.result = [outcome]
     return case
 

@@ -2,8 +2,8 @@
 
 The room is shared out before anything is written. What failed comes first, with all that a short file says of it. If
 not even that has room, names and messages are cut, and then what is too much is left out. What did not fail gets what
-remains, in the order of the job. Attachments and the properties of suites have shares of their own. What is left out
-is counted, and the file says where the whole is.
+remains, in the order of the job. Attachments, quoted logs and the properties of suites have shares of their own. What
+is left out is counted, and the file says where the whole is.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from .properties import DECLARATION, Property
 
 LIMIT = 1024 * 1024
 """Bytes. A file has fewer."""
-_SHARE = LIMIT // 8
-"""Of all attachments, and of the properties of all suites."""
+SHARE = LIMIT // 8
+"""Of all attachments, of all quoted logs, and of the properties of all suites."""
 _CUT = 100
 """Characters of a name or message where not all that failed has room otherwise."""
 _QUOTED = {'"': "&quot;"}
@@ -41,6 +41,8 @@ class Case:
     type: str | None = None
     score: str | None = None
     attachment: str | None = None
+    text: str = ""
+    """The last lines of its logs."""
     xml: bytes = b""
 
     @property
@@ -55,6 +57,7 @@ def short_junit(
     """The whole file. `properties` are those of a suite."""
     _name(cases, 500)
     _fit_attachments(cases)
+    _fit_texts(cases)
     for one in cases:
         one.xml = _case(one)
     file = _File(record, cases, properties)
@@ -62,7 +65,7 @@ def short_junit(
     if sum(len(one.xml) for one in failed) + file.around(failed) > file.room:
         _name(cases, _CUT)
         for one in cases:
-            one.message, one.attachment = one_line(one.message, _CUT), None
+            one.message, one.attachment, one.text = one_line(one.message, _CUT), None, ""
             one.xml = _case(one)
     taken = [file.take(one) for one in failed]
     # Nothing else while something that failed is left out.
@@ -84,7 +87,7 @@ class _File:
         self._there: dict[str, list[Case]] = {}
         for one in cases:
             self._there.setdefault(one.suite, []).append(one)
-        share = _SHARE // max(1, len(self._there))
+        share = SHARE // max(1, len(self._there))
         self._properties = {suite: _fitting(properties(suite), share) for suite in self._there}
         self._taken: dict[str, list[Case]] = {}
         # No number in the file will be larger than it is where everything is there, and everything left out as well.
@@ -162,12 +165,21 @@ def _name(cases: Sequence[Case], limit: int) -> None:
 
 
 def _fit_attachments(cases: Sequence[Case]) -> None:
-    room = _SHARE
+    room = SHARE
     for one in cases:
         if one.attachment is not None:
             room -= len(_attachment(one.attachment))
             if room < 0:
                 one.attachment = None
+
+
+def _fit_texts(cases: Sequence[Case]) -> None:
+    room = SHARE
+    for one in cases:
+        if one.text:
+            room -= len(escape(one.text).encode())
+            if room < 0:
+                one.text = ""
 
 
 def _fitting(properties: Iterable[Property], share: int) -> tuple[bytes, int]:
@@ -210,7 +222,11 @@ def _case(case: Case) -> bytes:
         inside += b"<properties>" + _property("bench_score", case.score) + b"</properties>"
     if case.kind != "passed":
         type_ = {} if case.type is None else {"type": case.type}
-        inside += _start(case.kind, {"message": case.message, **type_}, "/>")
+        start_of_kind = {"message": case.message, **type_}
+        if case.text:
+            inside += _start(case.kind, start_of_kind) + f"{escape(case.text)}</{case.kind}>".encode()
+        else:
+            inside += _start(case.kind, start_of_kind, "/>")
     if case.attachment is not None:
         inside += _attachment(case.attachment)
     if not inside:

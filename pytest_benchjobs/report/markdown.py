@@ -11,6 +11,7 @@ from ..model.job import JobRecord
 from ..model.result import Outcome, TrialResult
 from .code_span import code
 from .console import describe
+from .excerpts import Evidence
 from .gate_markdown import gate_markdown
 from .known_failures import known_line
 from .summary import AgentRow, by_agent, by_turn, totals
@@ -21,18 +22,24 @@ SIZE_LIMIT = 900 * 1024
 _FAILURES = 50
 _ERRORS = 200
 _KNOWN = 50
+_QUOTED = 10
+"""Errors, and failures, whose logs are quoted."""
+_QUOTED_LINES = 10
 
 
 def summary_markdown(
-    record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None = None
+    record: JobRecord,
+    results: Sequence[TrialResult],
+    gate: GateReport | None = None,
+    evidence: Evidence | None = None,
 ) -> str:
-    """The whole file, with what the gates say at the top.
+    """The whole file, with what the gates say at the top; `evidence` has the last lines of logs.
 
-    Whatever came from outside is a code span, so it cannot be links, mentions or HTML.
+    Whatever came from outside is a code span or block, so it cannot be links, mentions or HTML.
     """
     lines: list[str] = []
     size = 0
-    for line in _lines(record, results, gate):
+    for line in _lines(record, results, gate, evidence):
         size += len(line.encode()) + 1
         if size > SIZE_LIMIT - 200:
             lines += ["", "The rest is left out: see `report.json`."]
@@ -41,7 +48,9 @@ def summary_markdown(
     return "\n".join(lines) + "\n"
 
 
-def _lines(record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None) -> Iterator[str]:
+def _lines(
+    record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None, evidence: Evidence | None
+) -> Iterator[str]:
     if gate is not None:
         yield from gate_markdown(gate)
     trials, turns = totals(results), list(by_turn(results))
@@ -81,6 +90,8 @@ def _lines(record: JobRecord, results: Sequence[TrialResult], gate: GateReport |
     )
     yield from _section("Errors (not the agents' doing; no score)", errors, _ERRORS)
     yield from _section("Failed, lowest scores first", failures, _FAILURES)
+    if evidence is not None:
+        yield from _logs([*errors[:_QUOTED], *failures[:_QUOTED]], evidence)
     yield from _known(results)
     yield f"Job {code(record.id)}, {record.created_at:%Y-%m-%d %H:%M} UTC" + _took(record) + "."
 
@@ -115,6 +126,26 @@ def _section(title: str, results: Sequence[TrialResult], limit: int) -> Iterator
         yield ""
         yield f"... and {len(results) - limit} more."
     yield ""
+
+
+def _logs(results: Sequence[TrialResult], evidence: Evidence) -> Iterator[str]:
+    """The last lines of logs, in blocks that are indented: nothing in them is markup."""
+    quoted = [(result, shown) for result in results if (shown := evidence.of(result, lines=_QUOTED_LINES))]
+    if not quoted:
+        return
+    yield "## Last lines of their logs"
+    yield ""
+    for result, shown in quoted:
+        yield (
+            f"{code(result.node_id)}, files in {code(result.path)}:"
+            if result.path
+            else f"{code(result.node_id)}:"
+        )
+        yield ""
+        for one in shown:
+            for line in one.text.split("\n"):
+                yield f"    {line}"
+            yield ""
 
 
 def _known(results: Sequence[TrialResult]) -> Iterator[str]:

@@ -30,6 +30,7 @@ from .documents.summary import (
     SummaryTrial,
     VerdictFigures,
 )
+from .rescored import NOT_KEPT, rescored_line
 
 
 def summary_document(
@@ -78,6 +79,8 @@ def summary_document(
         room -= len(listed or ())
         shown.append(_run(run, figures([run], of_run), by_run.get(run.id, []), listed))
     row = history.job_row(job_id)
+    # Only a job that grades another one anew has trials of which nothing was kept.
+    partly = record.parent is not None and any(NOT_KEPT in figures.classes for figures in agents)
     return mirror(
         SummaryDocument,
         record,
@@ -94,6 +97,9 @@ def summary_document(
         dead=died(directory, job_id),
         in_flight=tuple(map(InFlight.of, live.flying.values())),
         config=config,
+        rescored=rescored_line(history, job_id, record.parent)
+        if partly and record.parent is not None
+        else None,
     )
 
 

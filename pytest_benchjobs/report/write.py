@@ -29,12 +29,14 @@ def write_reports(
         DiskFull, ResultsUnwritable: the directory refuses.
     """
     from ..store.files import write_atomically
+    from .excerpts import Evidence
     from .json import report_json
     from .markdown import summary_markdown
 
     content = report_json(record, results, gate, bundle.root)
     write_atomically(bundle.layout.report, content, durable=False)
-    summary = summary_markdown(record, results, gate).encode()
+    evidence = Evidence(bundle.root, results, record.config)
+    summary = summary_markdown(record, results, gate, evidence).encode()
     write_atomically(bundle.layout.summary, summary, durable=False)
     # Last: where it is, all are, even of a job whose process was killed here.
     write_atomically(bundle.layout.junit, junit_of(bundle, record, results, gate, host), durable=False)
@@ -49,6 +51,7 @@ def junit_of(
 ) -> bytes:
     """The whole of `junit.xml`, with paths as the CI system has them."""
     from ..store.layout import TrialLayout
+    from .excerpts import Evidence
     from .junit import junit_xml
 
     def attachment(result: TrialResult) -> str | None:
@@ -62,4 +65,5 @@ def junit_of(
             return name
         return host.relative(record.invocation.rootdir / name) or name
 
-    return junit_xml(record, results, gate, attachment=attachment, file=file)
+    evidence = Evidence(bundle.root, results, record.config)
+    return junit_xml(record, results, gate, attachment=attachment, file=file, evidence=evidence)

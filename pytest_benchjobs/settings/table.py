@@ -220,6 +220,7 @@ _OF_COMMANDS = (
         Setting(name, "text", once=True, hidden=True, forgotten=True, in_files=False, apart=True)
         for name in ("job_id", "resume", "rescore", "parent")
     ),
+    Setting("trial", "texts", once=True, hidden=True, in_files=False, apart=True),
 )
 """Options that the `benchjobs` commands give to pytest."""
 # fmt: on

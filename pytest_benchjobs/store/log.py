@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 from pathlib import Path
 from typing import BinaryIO, Self
 
@@ -12,6 +13,24 @@ from .redact import Redactor
 
 LIMIT = 8 << 20
 _CHUNK = 64 << 10
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def log_end(path: Path, limit: int) -> bytes:
+    """Return the last `limit` bytes of a log; none if it is gone, or no regular file."""
+    try:
+        descriptor = os.open(path, _READ)
+        try:
+            about = os.fstat(descriptor)
+            return (
+                os.pread(descriptor, limit, max(0, about.st_size - limit))
+                if stat.S_ISREG(about.st_mode)
+                else b""
+            )
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return b""
 
 
 class CappedLog:

@@ -244,6 +244,14 @@ class HistoryReader:
         """Look a trial of a job up by its node id."""
         return next(iter(self._trial_rows("WHERE job = ? AND node_id = ?", job_id, node_id)), None)
 
+    def knows_scenario(self, scenario: str) -> bool:
+        """Tell whether any benchmark has had a scenario with this id."""
+        query = (
+            "SELECT EXISTS (SELECT 1 FROM scenarios WHERE benchmark IN (SELECT benchmark FROM runs) "
+            "AND scenario = ?)"
+        )
+        return bool(self._value(query, scenario))
+
     def was_kept(self, trial: str) -> bool:
         """Tell whether anything was kept of a scenario, or of the trials with a node id, in any job."""
         # A reused trial has what was kept of the trial that ran: that is looked for, by its index. CROSS: each job
@@ -338,6 +346,11 @@ class HistoryReader:
         query = f"SELECT {BASELINE_COLUMNS} FROM baselines WHERE name = ? ORDER BY set_at DESC, id DESC"  # noqa: S608
         return [baseline_entry(row) for row in self.select(query, name)]
 
+    def users_of(self, job_id: str) -> list[str]:
+        """Ids of other jobs with results that were reused from a job, or graded anew."""
+        query = "SELECT DISTINCT job FROM trials WHERE ? IN (reused, rescored) AND job <> ? ORDER BY job"
+        return [user for (user,) in self.select(query, job_id, job_id)]
+
     def completed(self, branch: str | None = None) -> Iterator[JobRecord]:
         """Completed jobs, the newest first, read as they are asked for; those of one branch of git alone if given.
 
@@ -415,16 +428,23 @@ class HistoryReader:
     def _job_row(
         self, job_id: str, status: str, created_at: str, finished_at: str | None, *plain: Any
     ) -> JobRow:
-        query = "SELECT agent, benchmark FROM runs WHERE job = ? ORDER BY position"
+        query = "SELECT agent, benchmark, scored, mean_score FROM runs WHERE job = ? ORDER BY position"
         runs = self.select(query, job_id)
+        scored: dict[str, list[float]] = {}
+        for agent, _, count, mean in runs:
+            if mean is not None and count:
+                sums = scored.setdefault(agent, [0.0, 0.0])
+                sums[0] += mean * count
+                sums[1] += count
         return JobRow(
             **dict(zip(_PLAIN, plain, strict=True)),
             id=job_id,
             status=status,
             created_at=datetime.datetime.fromisoformat(created_at),
             finished_at=as_time(finished_at),
-            agents=self._agents(job_id, status, [agent for agent, _ in runs]),
-            benchmarks=tuple(dict.fromkeys(benchmark for _, benchmark in runs)),
+            agents=self._agents(job_id, status, [agent for agent, *_ in runs]),
+            scores={agent: total / count for agent, (total, count) in scored.items()},
+            benchmarks=tuple(dict.fromkeys(benchmark for _, benchmark, *_ in runs)),
         )
 
     def _agents(self, job_id: str, status: str, ran: list[str]) -> tuple[str, ...]:

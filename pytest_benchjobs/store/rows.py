@@ -39,6 +39,8 @@ class JobRow:
     """Of what ran in this job; None when it is unknown of all trials."""
     agents: tuple[str, ...]
     """Labels, in order of their runs."""
+    scores: dict[str, float]
+    """Label -> mean score of its trials; without the agents that have none."""
     benchmarks: tuple[str, ...]
     parent: str | None
 

@@ -14,11 +14,14 @@ from ..model.errors import (
     ModelAuthFailed,
     ModelUnknown,
     RateLimited,
+    ReferenceFailed,
     ScorerCrashed,
 )
 from ..model.result import AgentEnd, Failure, FailureClass, Outcome
 from ..sandbox.protocol import ExecResult
 from ..scoring.grade import failure
+from ..store.log import log_end
+from ..store.text import clean
 from .context import TrialContext
 
 _KILLED = 137
@@ -46,6 +49,8 @@ _FAILURES: dict[Ending, tuple[FailureClass, str]] = {
 }
 
 
+_STATUSES = {126: "not executable", 127: "a command was not found", _KILLED: "it was killed"}
+_TAIL = 500
 _UNLESS_PASSED = frozenset({Ending.NO_LAST_WORD, Ending.REFUSED})
 """Endings with which a full score passes, when the exit status is 0."""
 
@@ -127,6 +132,23 @@ def failing(
     return None if found is None else (found[0], end.message or found[1])
 
 
+def _reference_failed(context: TrialContext) -> Failure | None:
+    """Return the error that a reference solution ended with; None: it ended in order, and is merely wrong."""
+    end = context.findings.agent_end
+    if end is None or not end.exit_status:
+        return None
+    why = _STATUSES.get(end.exit_status)
+    printed = log_end(context.layout.agent_log, _TAIL).decode("utf-8", "replace")
+    said = clean(printed, _TAIL).strip()
+    return failure(
+        ReferenceFailed(
+            f"the reference solution exited with status {end.exit_status}{f' ({why})' if why else ''}, and what it "
+            f"left does not pass{f'; it printed: {said}' if said else ''}"
+        ),
+        "agent",
+    )
+
+
 def decide(context: TrialContext, agent: Agent) -> Outcome:
     """Return the outcome that follows from score and ending; why it is no pass is in the findings."""
     findings, limits = context.findings, context.limits
@@ -145,6 +167,11 @@ def decide(context: TrialContext, agent: Agent) -> Outcome:
         silent_timeout=limits.silent_timeout,
         memory=context.scenario.environment.memory,
     )
+    if verdict is None and agent.trusted and score < threshold:
+        broken = _reference_failed(context)
+        if broken is not None:
+            findings.score, findings.failure = None, broken
+            return Outcome.ERROR
     if verdict is None and context.spoiled is not None:
         verdict = FailureClass.UNGRADABLE, context.spoiled
     if verdict is None and score < threshold:

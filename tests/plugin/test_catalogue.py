@@ -276,6 +276,8 @@ def test_nothing_of_a_confidential_scenario_is_in_what_is_made_of_results(bench:
     assert {"junit.xml", "report.json", "summary.md"} <= made.keys()
     made["terminal"] = result.stdout.str()
     made["export"] = console(bench, "export", "last", "--format", "jsonl").stdout
+    made["show"] = console(bench, "show", "secret::said").stdout
+    assert "(confidential: nothing is quoted; the files are below)" in made["show"]
     made |= {str(path): path.read_text("utf-8") for path in job.rglob("result.json")}
     assert not [name for name, text in made.items() if "XYZZY" in text]
     assert "a scorer ended without a score; its output.log is in the trial's directory" in made["report.json"]

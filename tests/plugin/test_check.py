@@ -101,6 +101,7 @@ def test_every_kind_of_scenario_gets_its_verdict(bench: Bench) -> None:
             "expected": "a reference that passes",
             "found": "it has no reference solution",
             "files": None,
+            "logs": [],
         }
     ]
     (passes,) = by_name["given-away"]

@@ -427,8 +427,12 @@ def test_what_was_kept_and_is_gone_is_skipped_like_what_never_was(project: Proje
     for about in (project.path / "kept").glob("*/kept.json"):
         if "right" in json.loads(about.read_text())["labels"]["trial"]:
             shutil.rmtree(about.parent)
-    project.benchjobs("rescore", first)
+    again = project.benchjobs("rescore", first)
     assert project.outcomes() == {"right": "skipped", "wrong": "failed"}
+    assert (
+        f"Of 2 trials of job {first}, 1 were graded again and 1 were not kept; those are in no figure here. Mean of the "
+        f"same 1 trial: 0.000 then, 0.000 now (all of job {first}: 0.500)"
+    ) in again.stdout
     (path,) = (project.path / "reports/jobs" / project.job()["id"]).glob("trials/*/right/1/result.json")
     result = json.loads(path.read_text())
     assert (result["failure"]["class"], result["kept"], result["rescored"]) == ("not_kept", None, None)

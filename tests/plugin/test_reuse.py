@@ -442,3 +442,20 @@ def test_where_an_earlier_result_is_gone_nobody_knows_what_decided_it(counted: B
     done = counted.run(*changed, "--bench-reuse", "--bench-explain-reuse")
     assert ran(counted) == ["good"]
     done.stdout.fnmatch_lines(["*good*: nobody knows what decided its result in job *"])
+
+
+def test_what_is_to_be_kept_and_was_not_runs_again(counted: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCHJOBS_FAKE_KEPT", str(counted.path / "kept"))
+    only = ("many.bench.yaml", "--bench-scenario", "good", "--bench-scenario", "bad", "--bench-reuse")
+    counted.run(*only)
+    assert ran(counted) == ["bad", "good"]
+    result = counted.run(*only, "--bench-keep", "failed", "--bench-explain-reuse")
+    assert ran(counted) == ["bad"]
+    result.stdout.fnmatch_lines(
+        ["*ran: *bad*: nothing of it was kept in job *, and --bench-keep failed asks for it"]
+    )
+    assert last(counted)["bad"]["kept"] is not None
+    counted.run(*only, "--bench-keep", "failed")
+    assert ran(counted) == []
+    counted.run(*only, "--bench-keep", "always")
+    assert ran(counted) == ["good"]

@@ -887,7 +887,7 @@ def test_a_short_junit_file_has_fewer_bytes_than_its_limit(results: list[TrialRe
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(junit, "FULL_CASES", 0)
         patch.setattr(junit_short, "LIMIT", limit)
-        patch.setattr(junit_short, "_SHARE", limit // 8)
+        patch.setattr(junit_short, "SHARE", limit // 8)
         gate = gate_report(why="&" * 999, baseline="<" * 999)
         content = junit_xml(record(Path()), results, gate, attachment=lambda one: f"{one.path}/agent.log")
     assert len(content) < limit

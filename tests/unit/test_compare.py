@@ -24,7 +24,7 @@ from pytest_benchjobs.store.comparisons import find_comparison, new_comparison_i
 from pytest_benchjobs.store.reader import HistoryReader
 
 from .examples import at_most
-from .jobs import documents, make_job, run
+from .jobs import documents, ended, make_job, run
 
 AT = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 ID = "cmp_20261121T120000Z_a1b2c3d4"
@@ -354,3 +354,16 @@ def test_ids_are_in_order_of_time() -> None:
 def test_mistakes(jobs: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str) -> None:
     assert run("compare", *arguments, "--dir", jobs) == 2
     assert says in " ".join(capsys.readouterr().err.split())
+
+
+def test_sides_with_nothing_in_common_are_no_empty_tables(
+    jobs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = [ended("P", "elsewhere", file="b.bench.yaml", benchmark="others")]
+    make_job(jobs, "20261123-000000-cccccc", other, hours_ago=0.5)
+    assert run("compare", "nightly", "last", "--dir", jobs, "--a-agent", "oracle") == 1
+    out = capsys.readouterr().out.splitlines()
+    at = out.index("Nothing to compare: no scenario has a score on both sides.")
+    assert out[at + 1 : at + 3] == ["1 on B only: others elsewhere", "2 on A only: texts count, texts sums"]
+    assert "note: the sides have no scenario in common" in out
+    assert not any("delta" in line or "per attempt" in line for line in out)

@@ -19,7 +19,7 @@ from pytest_benchjobs.model.event import Ended, PhaseBegan, Planned
 from pytest_benchjobs.model.job import JobStatus, Overrides
 from pytest_benchjobs.model.known_failure import Known, KnownMode
 from pytest_benchjobs.model.owner import current_owner
-from pytest_benchjobs.model.result import Origin, Outcome
+from pytest_benchjobs.model.result import Failure, Origin, Outcome
 from pytest_benchjobs.model.usage import Usage
 from pytest_benchjobs.report.markdown import summary_markdown
 from pytest_benchjobs.report.units import ago, cost
@@ -80,12 +80,66 @@ def test_jobs_of_the_last_day_are_listed_the_oldest_first(
     assert run("list", "--dir", jobs) == 0
     out, err = capsys.readouterr()
     assert out.splitlines() == [
-        "ID                      NAME     STARTED  STATUS     DONE  ERRORS  SCORE",
-        "20261121-064712-aaaaaa  -        3h ago   failed      4/4       1  66.7%",
-        "20261122-000000-bbbbbb  nightly  30m ago  cancelled   1/4       0    N/A",
+        "ID                      NAME     STARTED  STATUS     AGENT               DONE  ERRORS          SCORE",
+        "20261121-064712-aaaaaa  -        3h ago   failed     oracle, ...gpt-5.5   4/4       1  100.0% / 0.0%",
+        "20261122-000000-bbbbbb  nightly  30m ago  cancelled  nop                  1/4       0            N/A",
         "2 jobs",
     ]
     assert err == ""
+
+
+def test_a_list_says_of_what_and_of_whom_each_job_is_and_has_no_mean_over_agents(
+    capsys: pytest.CaptureFixture[str], jobs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS")
+    make_job(jobs, "20261123-000000-cccccc", {"oracle": {"count": "P", "sums": "H", "skipped": "S"}})
+    assert run("list", "--all", "--dir", jobs) == 0
+    rows = [line.split("  ") for line in lines(capsys)[1:-1]]
+    cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    assert [(row[4], row[5], row[-1]) for row in cells] == [
+        ("texts", "oracle", "62.5%"),
+        ("texts", f"oracle, {CODEX}", "100.0% / 0.0%"),
+        ("texts", "oracle", "62.5% of 2"),
+        ("texts", "nop", "N/A"),
+    ]
+    found = documents(capsys, "list", "list", "--all", "--dir", jobs)["jobs"]
+    assert [job["scores"] for job in found] == [
+        {"oracle": 0.625},
+        {"oracle": 1.0, CODEX: 0.0},
+        {"oracle": 0.625},
+        {},
+    ]
+
+
+def test_a_scenario_whose_attempts_have_not_all_ended_is_no_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_job(tmp_path, FIRST, {"oracle": {"count": "P.", "sums": "PP", "lost": "F."}}, planned=6)
+    assert run("summary", "-e", "--dir", tmp_path) == 0
+    shown = [line.split() for line in lines(capsys)]
+    assert [words for words in shown if words[1:2] in (["count"], ["lost"], ["sums"])] == [
+        ["-", "count", "score=1.0", "1", "of", "2", "attempts", "ended"],
+        ["✗", "lost", "score=0.0", "below_threshold,", "1", "of", "2", "attempts", "ended"],
+        ["✓", "sums", "score=1.0", "(1.0", "1.0)"],
+    ]
+
+
+def test_a_job_that_was_graded_again_in_part_compares_like_with_like(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    make_job(tmp_path, FIRST, {"oracle": {"count": "F", "sums": "P", "more": "P"}}, hours_ago=3)
+    origin = Origin(job=FIRST, path="trials/oracle/count/1", finished_at=NOW)
+    lost = {"failure": Failure(class_="not_kept", message="nothing was kept")}
+    again = [ended("P", rescored=origin), ended("S", "sums", **lost), ended("S", "more", **lost)]
+    make_job(tmp_path, SECOND, again, parent=FIRST)
+    assert run("summary", "--dir", tmp_path) == 0
+    line = (
+        f"Of 3 trials of job {FIRST}, 1 were graded again and 2 were not kept; those are in no figure here. Mean of the "
+        f"same 1 trial: 0.000 then, 1.000 now (all of job {FIRST}: 0.667)"
+    )
+    assert line in lines(capsys)
+    assert documents(capsys, "summary", "summary", "--dir", tmp_path)["rescored"] == line
+    assert documents(capsys, "summary", "summary", FIRST, "--dir", tmp_path)["rescored"] is None
 
 
 def test_whoever_reads_is_told_that_a_job_goes_on_no_more(
@@ -583,7 +637,7 @@ def test_several_attempts_have_pass_at_k_and_flaky_scenarios(
         "",
         f"oracle ({FIRST}.1)",
         "  ✓  count  score=1.0 (1.0 1.0 1.0)",
-        "  !  lost   score=1.0 (1.0 !)           engine_lost",
+        "  !  lost   score=1.0 (1.0 !)           engine_lost, 2 of 3 attempts ended",
         "  ✗  sums   score=0.3333 (1.0 0.0 0.0)  below_threshold, flaky",
     ]
     (figures,) = documents(capsys, "summary", "summary", "last", "--dir", tmp_path)["agents"]
@@ -834,7 +888,7 @@ def test_a_terminal_gets_lines_that_fit_and_colours_unless_told_otherwise(
     assert ("\x1b[32m" in text) is (not no_color)
     plain = click.unstyle(text).splitlines()
     assert len(plain) == 3
-    assert max(map(len, plain)) == min(columns, 125)  # as wide as with a name of 60
+    assert max(map(len, plain)) == min(columns, 194)  # as wide as with a name of 60
 
 
 def _read(reader: Any) -> bytes:

@@ -138,7 +138,7 @@ def test_a_failure_tells_verdict_scorers_output_and_place() -> None:
         "  line 1",
         "  line 2",
         "",
-        "output of right:",
+        "last lines of scorer right (scorers/right/output.log):",
         "  expected 3",
         "  got 4",
         "",

@@ -78,7 +78,7 @@ def test_it_draws_on_a_screen_of_its_own(terminal: Terminal) -> None:
     assert len(lines) == 24
     assert lines[0].startswith(f"nightly ({JOB})")
     assert len(lines[0]) == 80
-    assert lines[-1] == "q or Ctrl-C: stop watching; the job goes on"
+    assert lines[-1] == "arrows, Enter: follow one trial; q or Ctrl-C: stop watching; the job goes on"
 
 
 def test_it_follows_the_job_and_ends_with_its_results(job: WatchedJob, terminal: Terminal) -> None:
@@ -116,7 +116,7 @@ def test_a_damaged_job_leaves_the_screen_and_is_a_line(job: WatchedJob, terminal
 
 def test_what_is_typed_does_not_show(terminal: Terminal) -> None:
     before = timeless(terminal.text())
-    for key in ("x", "y", "Enter", "z"):
+    for key in ("x", "y", "Space", "z"):
         terminal.press(key)
     terminal.press("C-l")
     assert timeless(drawn(terminal)) == before
@@ -201,3 +201,15 @@ def test_only_lines_that_changed_are_drawn(monkeypatch: pytest.MonkeyPatch) -> N
     assert "\x1b[2J" in again
     assert f"\x1b[1;1H{'one':<10}\x1b[2;1H{'two':<10}" in again
     screen.leave()
+
+
+def test_enter_follows_one_trial(job: WatchedJob, terminal: Terminal) -> None:
+    terminal.press("Down")
+    terminal.press("Enter")
+    text = terminal.until(lambda text: "Enter or Esc: back to the job" in text)
+    assert "[oracle-1]" in text.splitlines()[1]
+    terminal.press("Escape")
+    drawn(terminal)
+    terminal.until(lambda text: "arrows, Enter: follow one trial" in text)
+    terminal.press("q")
+    left(terminal, 130)

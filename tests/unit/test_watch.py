@@ -20,10 +20,12 @@ import pytest
 import yaml
 
 from pytest_benchjobs.cli import main
+from pytest_benchjobs.cli.watch import _Choice
+from pytest_benchjobs.job.follow import Following
 from pytest_benchjobs.model.job import JobStatus, Owner
 from pytest_benchjobs.model.owner import current_owner
 from pytest_benchjobs.model.policy import parse_policy
-from pytest_benchjobs.model.result import Failure, Outcome
+from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult
 from pytest_benchjobs.report.documents import schema_of
 
 from .records import NOW
@@ -404,3 +406,45 @@ def test_silence_counts_only_while_somebody_should_speak(tmp_path: Path) -> None
     assert Following(tmp_path, JOB).silence() >= 100
     (job.bundle.root / ".heartbeat").touch()
     assert Following(tmp_path, JOB).silence() < 100
+
+
+def test_keys_choose_a_trial_and_enter_opens_it() -> None:
+    choice = _Choice()
+    listed = ["a", "b", "c"]
+    choice.press("\x1b[B", listed)
+    assert (choice.node_id, choice.is_open) == ("a", False)
+    choice.press("\x1b[Bjjj", listed)
+    assert choice.node_id == "c"
+    choice.press("\x1bOAk\x1b[A", listed)
+    assert choice.node_id == "a"
+    choice.press("\r", listed)
+    assert choice.is_open
+    choice.press("\x1b", listed)
+    assert not choice.is_open
+    choice.press("\r", ["d"])
+    assert (choice.node_id, choice.is_open) == ("d", True)
+    empty = _Choice()
+    empty.press("\r\x1b[B", [])
+    assert (empty.node_id, empty.is_open) == (None, False)
+
+
+def test_the_log_of_a_trial_is_that_of_its_agent_and_then_of_its_scorers(tmp_path: Path) -> None:
+    job = WatchedJob(tmp_path)
+    trial = job.fly("slow")
+    files = job.bundle.begin(trial)
+    following = Following(tmp_path, JOB)
+    following.look()
+    (flying,) = following.live.flying.values()
+    assert following.trial_log(flying, 10) == ()
+    files.layout.agent_log.write_text("".join(f"line {number}\n" for number in range(50)) + "\x1b[31mred")
+    assert following.trial_log(flying, 3) == ("line 48", "line 49", "red")
+    scorer = ScorerResult(name="right", type="bash", weight=1, score=0.0, output="wrong\n")
+    job.land("sudden", outcome=Outcome.FAILED, scorers=(scorer,))
+    following.look()
+    (landed,) = following.live.lately
+    assert following.trial_log(landed, 10) == (
+        "so it was",
+        "",
+        "last lines of scorer right (scorers/right/output.log):",
+        "wrong",
+    )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from pathlib import Path
 from typing import Any
@@ -67,7 +68,7 @@ def test_eighty_columns() -> None:
         "Agent          Done  Passed  Failed  Errors  Reused   Mean  Spend  Tokens",
         "codex:gpt-5.5   2/5       1       0       1       0  1.000  $0.25     91k",
         "nop             2/5       1       1       0       1  0.750      -       -",
-        "all            4/10       2       1       1       1  0.833  $0.25     91k",
+        "all            4/10       2       1       1       1      -  $0.25     91k",
         "",
         "Running 3                                   Agent          Phase             Age",
         "warehouse                                   codex:gpt-5.5  agent           1m39s",
@@ -83,7 +84,7 @@ def test_eighty_columns() -> None:
         "",
         "",
         "",
-        "q or Ctrl-C: stop watching; the job goes on",
+        "arrows, Enter: follow one trial; q or Ctrl-C: stop watching; the job goes on",
     ]
 
 
@@ -270,9 +271,34 @@ def test_no_screen_is_too_small_or_too_large(
 
 def test_progress_in_a_line() -> None:
     assert progress(view(running())) == (
-        "4/10 trials (2 passed, 1 failed, 1 errors, 1 reused), 3 running, mean 0.833, spend $0.25, "
-        "elapsed 1m40s, ETA 1m46s"
+        "4/10 trials (2 passed, 1 failed, 1 errors, 1 reused), 3 running, mean 1.000 codex:gpt-5.5 0.750 nop, "
+        "spend $0.25, elapsed 1m40s, ETA 1m46s"
     )
     assert progress(view(Live(), log=("collecting", "still collecting"))) == (
         "Waiting for the first trial: still collecting"
     )
+
+
+def test_a_chosen_trial_is_marked_and_an_opened_one_fills_the_screen() -> None:
+    of = view(running())
+    flying, *_, first = of.rows
+    chosen = dataclasses.replace(of, chosen=flying.node_id)
+    marked = [
+        line for line in picture(chosen, 80, 24) if any("reverse" in str(span.style) for span in line.spans)
+    ]
+    assert [line.plain.split()[0] for line in marked] == [flying.scenario]
+    log = tuple(f"line {number}" for number in range(100))
+    lines = shown(dataclasses.replace(of, opened=flying, log=log), 80, 24)
+    assert len(lines) == 24
+    assert lines[0] == "warehouse codex:gpt-5.5" + "agent 1m36s, 1m39s in all".rjust(57)
+    assert lines[1] == flying.node_id
+    assert lines[3] == "line 81"
+    assert lines[-3:] == [
+        "line 99",
+        "",
+        "Enter or Esc: back to the job; q or Ctrl-C: stop watching; the job goes on",
+    ]
+    ended_one = shown(dataclasses.replace(of, opened=of.rows[3], log=()), 80, 10)
+    assert ended_one[0].endswith("passed, score 1.0")
+    assert ended_one[2] == "No output yet"
+    assert len(shown(dataclasses.replace(of, opened=first, log=log), 20, 3)) == 3

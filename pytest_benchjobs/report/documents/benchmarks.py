@@ -47,6 +47,8 @@ class CheckProblem(Model):
     found: str
     files: str | None
     """The trial's directory, with its log and what its scorers said."""
+    logs: tuple[str, ...] = ()
+    """Last lines of these, of the first problem of an agent."""
 
 
 class CheckedScenario(Model):

@@ -48,8 +48,10 @@ class JobHead(Model):
 
 
 class JobItem(Counts, JobHead):
-    """A job."""
+    """A job. Its `mean_score` is over all agents, of which one may be a reference: see `scores`."""
 
+    scores: dict[str, float] = {}
+    """Agent -> mean score of its trials; without agents that have none."""
     dead: bool = False
     """Its process died: it has the status of a job that goes on until `recover`, or the next job, closes it."""
 
@@ -175,6 +177,23 @@ class MergeDocument(Document):
     problems: tuple[str, ...]
     """Files that were left out, and why."""
     junit: MergedJUnit | None
+
+
+class RemovedJob(Model):
+    """A job that was removed."""
+
+    job: str
+    trials: int
+    bytes: int
+    """Of its files."""
+
+
+class RemovedDocument(Document):
+    """`benchjobs rm`."""
+
+    jobs: tuple[RemovedJob, ...]
+    kept: int
+    """File systems of their trials that were removed from the engine."""
 
 
 class Reason(Model):

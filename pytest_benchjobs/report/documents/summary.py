@@ -131,7 +131,9 @@ class SummaryScenario(Model):
     """Of the attempts, without their number."""
     scenario: str
     outcome: str
-    """The verdict of the attempt policy; with `each`, passed only if every attempt did."""
+    """The verdict of the attempt policy; with `each`, passed only if every attempt did; `error` while it is open."""
+    attempts: int
+    """That were meant to run; `trials` are those that ended."""
     passed: int
     failed: int
     error: int
@@ -199,6 +201,8 @@ class SummaryDocument(Document):
     dead: bool = False
     """Its process died: it has the status of a job that goes on until `recover`, or the next job, closes it."""
     in_flight: tuple[InFlight, ...]
+    rescored: str | None = None
+    """Of a job that graded a part of another one anew: the means of the same trials, then and now."""
     config: JobConfig
     reproducibility: dict[str, Any]
     """argv, git commit and state, versions, platform."""

@@ -1,0 +1,169 @@
+"""The text of `show`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from ..report.console import describe
+from ..report.table import Column, render
+from ..report.units import cost, counted, duration, number
+from ..store.text import clean, one_line
+from ..system.units import size
+
+if TYPE_CHECKING:
+    from ..model.result import TrialResult
+    from ..report.documents.trial import ShowDocument
+
+_STATEMENT_LINES = 20
+_COMMANDS = 30
+_FILES = 20
+
+
+def trial_lines(document: ShowDocument, following: Sequence[str]) -> Iterator[str]:
+    """Everything about a trial, for a terminal; `following` are commands to type next. Names are cleaned."""
+    result = document.result
+    yield clean(result.node_id, 500)
+    yield from _head(document)
+    if document.statement is not None:
+        yield from _titled("Statement", _first(document.statement.rstrip().split("\n"), _STATEMENT_LINES))
+    elif result.confidential:
+        yield from _titled("Statement", ["(confidential: nothing is quoted; the files are below)"])
+    if result.phases:
+        yield from _titled("Steps", _steps(result))
+    if document.commands:
+        yield from _titled("Commands of the agent", _commands(document))
+    if result.scorers:
+        yield from _titled("Scorers", _scorers(result))
+    for log in document.logs:
+        yield from _titled(f"{log.title[0].upper()}{log.title[1:]}", log.lines)
+    if usage := list(_usage(result)):
+        yield from _titled("Usage", usage)
+    if result.notes:
+        yield from _titled("Notes", [one_line(note, 500) for note in result.notes[:20]])
+    if document.directory is not None:
+        yield from _titled(f"Files in {clean(document.directory)}", _files(document))
+    yield from _titled("Next", following)
+
+
+def _titled(title: str, lines: Sequence[str] | Iterator[str]) -> Iterator[str]:
+    yield ""
+    yield title
+    yield from (f"  {line}" for line in lines)
+
+
+def _head(document: ShowDocument) -> Iterator[str]:
+    result = document.result
+    failure = result.failure
+    tries = f", {counted(result.tries, 'try', 'tries')}" if result.tries > 1 else ""
+    name = f" ({document.job_name})" if document.job_name else ""
+    version = f", version {result.agent_version}" if result.agent_version else ""
+    origin = result.reused or result.rescored
+    how = "reused from" if result.reused else "graded anew, its agent ran in"
+    rows = [
+        ("Result", describe(result)),
+        ("Why", clean(failure.message, 2000) if failure is not None else None),
+        (
+            "Job",
+            f"{result.job}{name}, {result.started_at:%Y-%m-%d %H:%M} UTC, attempt {result.attempt}{tries}",
+        ),
+        ("Origin", None if origin is None else f"{how} job {origin.job}"),
+        ("Agent", f"{result.agent.label}{version}"),
+        ("Command", result.agent.model if result.agent.name == "command" else None),
+        ("Ended", _ended(result)),
+        ("Image", None if result.image is None else result.image.reference),
+        ("Kept", result.kept),
+    ]
+    for title, text in rows:
+        if text:
+            first, *rest = clean(text).split("\n")
+            yield f"{title + ':':<9}{first}"
+            yield from (f"{'':<9}{line}" for line in rest)
+
+
+def _ended(result: TrialResult) -> str | None:
+    end = result.agent_end
+    if end is None:
+        return None
+    parts = [
+        "timed out" if end.timed_out else None,
+        None if end.exit_status is None else f"exit status {end.exit_status}",
+        None if end.ending is None else str(end.ending),
+        None if end.limit is None else f"over its {end.limit} limit",
+        None if end.message is None else one_line(end.message, 300),
+    ]
+    return ", ".join(part for part in parts if part) or None
+
+
+def _steps(result: TrialResult) -> Iterator[str]:
+    cells = [[one_line(phase.name, 60), duration(phase.seconds)] for phase in result.phases]
+    yield from render([Column(""), Column("", number=True)], cells, 100)
+
+
+def _commands(document: ShowDocument) -> Iterator[str]:
+    shown = document.commands[-_COMMANDS:]
+    before = document.commands_left_out + len(document.commands) - len(shown)
+    if before:
+        yield f"... {counted(before, 'command')} before these; trajectory.jsonl has all"
+    for command in shown:
+        yield f"{command.step:>4}  {command.tool}  {command.command}"
+        if command.output:
+            yield f"      -> {command.output}"
+
+
+def _scorers(result: TrialResult) -> Iterator[str]:
+    cells = [
+        [
+            one_line(scorer.name, 40),
+            one_line(scorer.type, 40),
+            "-" if scorer.score is None else number(scorer.score),
+            f"weight {scorer.weight:g}",
+            duration(scorer.seconds),
+            one_line(f"{scorer.error.class_}: {scorer.error.message}", 300)
+            if scorer.error
+            else one_line(", ".join(f"{key}={value}" for key, value in scorer.details.items()), 300),
+        ]
+        for scorer in result.scorers
+    ]
+    columns = [
+        Column(""),
+        Column(""),
+        Column("", number=True),
+        Column(""),
+        Column("", number=True),
+        Column(""),
+    ]
+    yield from render(columns, cells, 500)
+
+
+def _usage(result: TrialResult) -> Iterator[str]:
+    usage = result.usage
+    figures = [
+        ("calls of models", usage.calls),
+        ("input tokens", usage.input_tokens),
+        ("of them cached", usage.cached_tokens),
+        ("output tokens", usage.output_tokens),
+    ]
+    known = [f"{value:,} {what}" for what, value in figures if value is not None]
+    if usage.cost_usd is not None:
+        known.append(cost(usage.cost_usd))
+    if known:
+        yield ", ".join(known)
+    for name, calls in list(result.models.items())[:20]:
+        yield f"{one_line(name, 100)}: {counted(calls, 'call')}"
+
+
+def _files(document: ShowDocument) -> Iterator[str]:
+    shown = document.files[:_FILES]
+    yield from render(
+        [Column(""), Column("", number=True)], [[one.path, size(one.bytes)] for one in shown], 200
+    )
+    left = len(document.files) - len(shown) + document.files_left_out
+    if left:
+        yield f"... and {left} more"
+
+
+def _first(lines: Sequence[str], most: int) -> Iterator[str]:
+    yield from lines[:most]
+    if len(lines) > most:
+        yield f"... {len(lines) - most} more lines"

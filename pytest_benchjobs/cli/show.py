@@ -1,0 +1,89 @@
+"""`show`: one trial whole."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..model.errors import InputError
+from ..store.text import clean
+from ._directory import default_directory, directory_option
+from ._output import emit, output_option
+
+if TYPE_CHECKING:
+    from ..model.result import TrialResult
+    from ..report.documents.trial import ShowDocument
+    from ..store.reader import HistoryReader
+
+_LISTED = 10
+
+
+@click.command()
+@click.argument("trial")
+@click.option("--job", metavar="JOB", help="Of this job.  [default: the newest that has the trial]")
+@directory_option
+@output_option
+def show(trial: str, job: str | None, directory: Path, output: str) -> None:
+    """Show one TRIAL whole: the task, what the agent did, what scorers said, its files, and what to type next.
+
+    TRIAL is an id as pytest and other commands print it (`ops.bench.yaml::fix[codex]`), one with the name of the
+    benchmark (`ops::fix[codex]`), the id of a scenario, or the path of a trial's files.
+    """
+    from ..report.trial import show_document
+    from ..store.reader import HistoryReader
+    from ..store.trial_ids import trial_named
+
+    with HistoryReader.of(directory) as history:
+        try:
+            row = trial_named(history, trial, job)
+        except InputError:
+            if job is None:
+                _refuse_job(history, trial)
+            raise
+        record = history.job(row.job)
+    if record is None:
+        raise AssertionError("unreachable")
+    document = show_document(directory, row, record)
+    emit(document, lambda: _lines(document, directory), output)
+
+
+def _lines(document: ShowDocument, directory: Path) -> Iterator[str]:
+    from ._trial_text import trial_lines
+
+    return trial_lines(document, list(next_commands(document.result, directory)))
+
+
+def next_commands(result: TrialResult, directory: Path) -> Iterator[str]:
+    """Commands about this trial, as they are typed here."""
+    where = "" if directory == default_directory() else f" --dir {shlex.quote(str(directory))}"
+    trial = shlex.quote(clean(result.node_id))
+    yield f"benchjobs logs {result.job} --scenario {trial}{where}"
+    if result.kept is not None:
+        yield f"benchjobs shell {trial}{where}"
+        yield f"benchjobs rescore {result.job} --scenario {shlex.quote(result.scenario)}{where}"
+        yield f"benchjobs rerun {trial}{where}"
+    else:
+        yield f"benchjobs rerun {trial}{where} -- --bench-keep always    # then: benchjobs shell {trial}{where}"
+    yield f"pytest {trial}"
+
+
+def _refuse_job(history: HistoryReader, text: str) -> None:
+    """Say which trials a job has, if a job was named.
+
+    Raises:
+        InputError: one was.
+    """
+    from ..store.results import find_job
+
+    try:
+        job = find_job(history, text)
+    except InputError:
+        return
+    rows = list(history.each_trial(job, outcomes=("failed", "error"))) or history.trials(job)
+    listed = "".join(f"\n  {row.node_id}  {row.outcome}" for row in rows[:_LISTED])
+    more = f"\n  ... and {len(rows) - _LISTED} more" if len(rows) > _LISTED else ""
+    raise InputError(f"{job} is a job; show one of its trials:{listed or ' it has none yet'}{more}")

@@ -1,0 +1,97 @@
+"""Settings that ids of trials imply: whoever pastes an id need not name its agent, and how many attempts there were."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..model.errors import InputError
+from ..settings.layers import Layer
+from ..settings.table import BY_NAME
+from ..store.layout import Layout
+from . import options
+
+if TYPE_CHECKING:
+    from ..model.agent import AgentSpec
+    from ..model.job import JobConfig
+
+
+def layer_of(config: pytest.Config) -> Layer | None:
+    """Settings that ids among the arguments imply: their agents, and how many attempts there were.
+
+    None: there are no such ids, or places beside them, whose agents are for the options to say.
+    """
+    ids = [argument for argument in config.args if "::" in argument and argument.endswith("]")]
+    if not ids or not all(argument in ids or _is_ordinary(argument) for argument in config.args):
+        return None
+    ids = [argument for argument in ids if not _is_ordinary(argument)]
+    found = [_remembered(config, argument) or _guessed(argument) for argument in ids]
+    known = [one for one in found if one is not None]
+    if not known or len(known) < len(ids):
+        return None
+    values: dict[str, Any] = {
+        "agents": tuple({agent.label: agent for agent, _, _ in known}.values()),
+        "attempts": max(attempts for _, attempts, _ in known),
+    }
+    if len(policies := {str(policy): policy for _, _, policy in known if policy is not None}) == 1:
+        values["attempt_policy"] = next(iter(policies.values()))
+    return Layer(values, origin=lambda _: "the id of a trial")
+
+
+def _is_ordinary(argument: str) -> bool:
+    """Tell whether an argument is a test of Python, or a file of them."""
+    return argument.partition("::")[0].endswith(".py")
+
+
+_Implied = tuple["AgentSpec", int, Any]
+"""Agent, number of attempts, and their policy if it is known."""
+
+
+def _remembered(config: pytest.Config, argument: str) -> _Implied | None:
+    """What the newest job that has a trial says of it."""
+    text = config.getoption(BY_NAME["dir"].option) or options.ini(config, BY_NAME["dir"].option)
+    base = config.invocation_params.dir if config.getoption(BY_NAME["dir"].option) else config.rootpath
+    directory = base / (text or "reports")
+    if not Layout(directory).history.is_file():
+        return None
+    from ..store.reader import HistoryReader
+    from ..store.trial_ids import trials_named
+
+    try:
+        with HistoryReader.of(directory) as history:
+            rows = trials_named(history, argument)
+            record = history.job(rows[0].job)
+    except InputError:
+        try:
+            # All attempts have one verdict, whose id has no number.
+            with HistoryReader.of(directory) as history:
+                rows = trials_named(history, f"{argument[:-1]}-1]")
+                record = history.job(rows[0].job)
+        except InputError:
+            return None
+    if record is None or len({row.agent for row in rows}) > 1:
+        return None
+    agent = next((one for one in record.config.agents if one.label == rows[0].agent), None)
+    if agent is None:
+        return None
+    here: JobConfig = record.config.of(rows[0].benchmark)
+    return agent, here.attempts, here.attempt_policy
+
+
+def _guessed(argument: str) -> _Implied | None:
+    """What an id says by itself."""
+    from ..model.agent import AgentSpec
+
+    label = argument[:-1].rpartition("[")[2]
+    name, dash, number = label.rpartition("-")
+    attempt = int(number) if dash and number.isdecimal() and len(number) < 4 and ":" not in label else 0
+    try:
+        agent = AgentSpec.parse(name if attempt else label)
+    except InputError:
+        return None
+    return (
+        (agent, max(2, attempt) if attempt else 1, None)
+        if agent.label == (name if attempt else label)
+        else None
+    )

@@ -1,0 +1,104 @@
+"""Last lines of the logs of a trial: of its agent, and of scorers that gave less than everything.
+
+Agents and their code wrote them. They are bounded, without control characters, and none is of a confidential scenario.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from ..analysis.verdict import by_scenario, explaining
+from ..model.errors import InputError
+from ..model.job import JobConfig
+from ..model.result import TrialResult
+from ..store.layout import TrialLayout
+from ..store.log import log_end
+from ..store.outline import whole
+from ..store.text import clean, one_line
+
+LINES = 20
+SIZE = 2048
+"""Characters of each excerpt."""
+_SCORERS = 3
+
+
+class Excerpt(NamedTuple):
+    """The end of a log."""
+
+    title: str
+    lines: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """Title and lines, which are indented."""
+        return "\n".join((f"{self.title}:", *(f"  {line}" for line in self.lines)))
+
+
+class Evidence:
+    """Last lines of the trials of the job at `root`, also of those behind the verdict of several attempts."""
+
+    def __init__(
+        self, root: Path, results: Iterable[TrialResult] = (), config: JobConfig | None = None
+    ) -> None:
+        self._root = root
+        self._attempts: dict[str, list[TrialResult]] = {}
+        if config is not None and config.attempt_policy.aggregates:
+            self._attempts = {node_id: group for node_id, _, group in by_scenario(results, config)}
+
+    def of(self, result: TrialResult, *, lines: int = LINES, size: int = SIZE) -> list[Excerpt]:
+        """Read the last lines of what explains a result."""
+        trial = explaining(result, self._attempts.get(result.node_id, ()))
+        return excerpts(trial, self._root, lines=lines, size=size)
+
+
+def excerpts(result: TrialResult, root: Path, *, lines: int = LINES, size: int = SIZE) -> list[Excerpt]:
+    """Read the last lines of a trial of the job at `root`; none where the logs are gone."""
+    if result.confidential:
+        return []
+    result = whole(root, result)
+    return [*_of_agent(result, root, lines, size), *of_scorers(result, lines=lines, size=size)]
+
+
+def of_scorers(result: TrialResult, *, lines: int = LINES, size: int = SIZE) -> Iterator[Excerpt]:
+    """Last lines of the scorers that gave less than everything. The result has them: no file is read."""
+    imperfect = (one for one in result.scorers if one.error is not None or one.score is None or one.score < 1)
+    shown = 0
+    for scorer in imperfect:
+        if shown < _SCORERS and (ended := last_lines(scorer.output, lines, size)):
+            shown += 1
+            name = one_line(scorer.name, 40)
+            yield Excerpt(f"last lines of scorer {name} (scorers/{name}/output.log)", ended)
+
+
+def last_lines(text: str, lines: int, size: int) -> tuple[str, ...]:
+    """Return the last lines of a text, safe to show; a line that begins before the last `size` characters is cut."""
+    # Escapes go first: a line ends differently for a terminal than for us.
+    cleaned = clean(text[-2 * size :]).rstrip()
+    if not cleaned.strip():
+        return ()
+    ended = cleaned[-size:].split("\n")
+    if len(cleaned) > size or len(text) > 2 * size:
+        # The first line lacks its beginning.
+        ended = ended[1:] if len(ended) > 1 else [f"...{ended[0][3:]}"]
+    return tuple(line.rstrip() for line in ended[-lines:])
+
+
+def _of_agent(result: TrialResult, root: Path, lines: int, size: int) -> Iterator[Excerpt]:
+    if not result.path:
+        return
+    where = ""
+    content = log_end(TrialLayout(root / result.path).agent_log, 2 * size + 1)
+    if not content and (result.reused or result.rescored):
+        from ..store.results import origins
+
+        # The directory of the results is that of jobs/.
+        with contextlib.suppress(InputError):
+            for place, _ in origins(root.parents[1], result):
+                if content := log_end(TrialLayout(place).agent_log, 2 * size + 1):
+                    where = f" of job {place.relative_to(root.parent).parts[0]}"
+                    break
+    if ended := last_lines(content.decode("utf-8", "replace"), lines, size):
+        yield Excerpt(f"last lines of the agent (agent.log{where})", ended)

@@ -1,0 +1,31 @@
+"""Means of a job that graded the trials of another one anew, when only a part of them was kept."""
+
+from __future__ import annotations
+
+from ..store.reader import HistoryReader
+from .units import counted
+
+NOT_KEPT = "not_kept"
+"""Class of a trial that was skipped, since nothing of it was kept."""
+
+
+def rescored_line(history: HistoryReader, job_id: str, parent: str) -> str | None:
+    """Compare like with like: the same trials then and now. None: all trials were graded anew."""
+    now = history.trials(job_id)
+    missing = sum(1 for row in now if row.class_ == NOT_KEPT)
+    if not missing:
+        return None
+    before = {row.node_id: row.score for row in history.trials(parent)}
+    graded = [row for row in now if row.score is not None and row.rescored is not None]
+    line = (
+        f"Of {counted(len(now), 'trial')} of job {parent}, {len(graded)} were graded again and {missing} were not "
+        "kept; those are in no figure here"
+    )
+    known = [score for row in graded if (score := before.get(row.node_id)) is not None]
+    if known and len(known) == len(graded):
+        then, mean = sum(known) / len(known), sum(row.score or 0.0 for row in graded) / len(graded)
+        line += f". Mean of the same {counted(len(graded), 'trial')}: {then:.3f} then, {mean:.3f} now"
+    whole = [score for score in before.values() if score is not None]
+    if whole:
+        line += f" (all of job {parent}: {sum(whole) / len(whole):.3f})"
+    return line

@@ -1,0 +1,177 @@
+"""One trial whole: its task, what its agent did, what its scorers said, and its files.
+
+What agents wrote is cleaned and bounded. Of a confidential scenario nothing is quoted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..model.errors import BenchError, InputError
+from ..model.job import JobRecord
+from ..model.result import TrialResult
+from ..sources import find_sources, open_source
+from ..store.bundle import JobBundle
+from ..store.layout import TrialLayout
+from ..store.results import origins
+from ..store.rows import TrialRow
+from ..store.text import clean, one_line
+from ..store.trials import read_result
+from .documents.trial import AgentCommand, LogEnd, ShowDocument, TrialFile
+from .excerpts import LINES, Excerpt, excerpts, last_lines
+
+_STATEMENT = 20_000
+_COMMANDS, _COMMAND, _OUTPUT = 100, 500, 300
+_LINE_LIMIT = 1 << 20
+_FILES = 200
+_SHELL_KEYS = ("command", "cmd", "script", "input")
+"""Names of the argument that is a shell command, in the tools of agents."""
+
+
+def show_document(directory: Path, row: TrialRow, record: JobRecord) -> ShowDocument:
+    """Read everything about a trial in the results at `directory`.
+
+    Raises:
+        InputError: its files are not there, or damaged.
+    """
+    root = JobBundle.open(directory, row.job).root
+    if not row.path:
+        raise InputError(
+            f"{one_line(row.node_id, 200)} has no files: its job could not write them. "
+            f"`benchjobs summary -e {row.job}` has what is known of it"
+        )
+    result = read_result(root / row.path)
+    # Read from where it is: whatever the file says of that may be edited.
+    result = result.model_copy(update={"path": row.path})
+    places = [root / row.path, *_origins(directory, result)]
+    commands, left_out = ((), 0) if result.confidential else _commands(places)
+    files, more = _files(places[0])
+    return ShowDocument(
+        result=result,
+        job_name=record.name,
+        statement=None if result.confidential else _statement(result, record),
+        commands=commands,
+        commands_left_out=left_out,
+        logs=tuple(LogEnd(title=one.title, lines=one.lines) for one in _logs(result, root)),
+        directory=str(places[0]),
+        files=files,
+        files_left_out=more,
+    )
+
+
+def _origins(directory: Path, result: TrialResult) -> Iterator[Path]:
+    with contextlib.suppress(InputError):
+        for place, _ in origins(directory, result):
+            yield place
+
+
+def _logs(result: TrialResult, root: Path) -> Iterator[Excerpt]:
+    """Last lines of the agent, and of every scorer."""
+    if result.confidential:
+        return
+    yield from (one for one in excerpts(result, root) if one.title.startswith("last lines of the agent"))
+    for scorer in result.scorers:
+        if lines := last_lines(scorer.output, LINES, 4096):
+            name = one_line(scorer.name, 40)
+            yield Excerpt(f"last lines of scorer {name} (scorers/{name}/output.log)", lines)
+
+
+def _statement(result: TrialResult, record: JobRecord) -> str | None:
+    """The task, if the benchmark is still where it was."""
+    if record.invocation is None:
+        return None
+    root = record.invocation.rootdir
+    place = result.node_id.rpartition("::")[0]
+    with contextlib.suppress(BenchError, OSError, ValueError):
+        for source in _sources(root, place, result.benchmark):
+            with contextlib.suppress(KeyError, LookupError):
+                if any(ref.id == result.scenario for ref in source.refs(result.scenario.__eq__)):
+                    return clean(source.load(result.scenario).problem_statement, _STATEMENT)
+    return None
+
+
+def _sources(root: Path, place: str, benchmark: str) -> Iterator[Any]:
+    """Sources that may have the scenario: what the node id names, else what is called like the benchmark."""
+    if (source := open_source(root / place)) is not None:
+        yield source
+        return
+    for directory in (root, root / "benchmarks"):
+        if directory.is_dir():
+            yield from (one for one in find_sources(directory) if one.benchmark == benchmark)
+    from ..sources.catalogue.entry import Entry
+    from ..sources.catalogue.kept import opened
+    from ..sources.catalogue.lookup import Lookup
+
+    found = Lookup([root]).find(benchmark)
+    if isinstance(found, Entry):
+        yield from found.sources(opened(found, None))
+    elif found is not None:
+        yield from found
+
+
+def _commands(places: Iterable[Path]) -> tuple[tuple[AgentCommand, ...], int]:
+    """The last commands of the agent, from the first trajectory there is, and the number of those before them."""
+    for place in places:
+        path = TrialLayout(place).trajectory
+        if path.is_file() and not path.is_symlink():
+            kept: deque[AgentCommand] = deque(maxlen=_COMMANDS)
+            count = 0
+            for count, command in enumerate(_calls(path), 1):  # noqa: B007  the last one counts
+                kept.append(command)
+            return tuple(kept), count - len(kept)
+    return (), 0
+
+
+def _calls(path: Path) -> Iterator[AgentCommand]:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        while line := file.readline(_LINE_LIMIT):
+            try:
+                step = json.loads(line)
+                results = {
+                    one.get("source_call_id"): str(one.get("content", ""))
+                    for one in (step.get("observation") or {}).get("results") or ()
+                }
+                for call in step.get("tool_calls") or ():
+                    output = results.get(call.get("tool_call_id"))
+                    yield AgentCommand(
+                        step=int(step.get("step_id", 0)),
+                        tool=one_line(str(call.get("function_name", "")), 60),
+                        command=one_line(_command(call.get("arguments")), _COMMAND),
+                        output=None if output is None else one_line(output[-_OUTPUT:], _OUTPUT),
+                    )
+            except (ValueError, AttributeError, TypeError, RecursionError):
+                continue  # a line that was cut, or that somebody edited
+
+
+def _command(arguments: Any) -> str:
+    if isinstance(arguments, dict):
+        for key in _SHELL_KEYS:
+            value = arguments.get(key)
+            if isinstance(value, str):
+                return value
+            if isinstance(value, list) and all(isinstance(word, str) for word in value):
+                return " ".join(value)
+    return json.dumps(arguments, ensure_ascii=False)
+
+
+def _files(directory: Path) -> tuple[tuple[TrialFile, ...], int]:
+    """Files below a directory, and the number of those beyond the limit. Links are not followed."""
+    listed = _walk(directory)
+    found = tuple(itertools.islice(listed, _FILES))
+    return tuple(sorted(found, key=lambda one: one.path)), sum(1 for _ in itertools.islice(listed, 100_000))
+
+
+def _walk(directory: Path) -> Iterator[TrialFile]:
+    for place, _, names in os.walk(directory):
+        for name in sorted(names):
+            path = Path(place) / name
+            with contextlib.suppress(OSError):
+                size = path.lstat().st_size
+                yield TrialFile(path=clean(path.relative_to(directory).as_posix(), 300), bytes=size)

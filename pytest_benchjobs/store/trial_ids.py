@@ -1,0 +1,170 @@
+"""Trials by the ids that are printed, pasted back whole.
+
+Such an id is a node id (`ops.bench.yaml::fix[codex-2]`), one that begins with the name of a benchmark (`ops::fix`,
+`ops::fix[codex]`), a part of one (`fix[codex]`, `fix`), or the path of a trial's files. Names may have `::` in them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+from typing import NamedTuple
+
+from ..model.errors import InputError
+from .reader import HistoryReader
+from .results import find_job
+from .rows import TrialRow
+from .text import one_line
+
+_JOBS = 1000
+"""Newest jobs that are searched for a trial."""
+_SHOWN = 10
+
+
+class _Reading(NamedTuple):
+    """One way to read an id."""
+
+    place: str | None
+    """Benchmark, or path of its file."""
+    scenario: str
+    label: str | None
+    """Agent, and attempt if there are several."""
+
+    def fits(self, row: TrialRow) -> bool:
+        """Tell whether it may mean this trial."""
+        if row.scenario != self.scenario:
+            return False
+        if self.label is not None and self.label not in (row.agent, f"{row.agent}-{row.attempt}"):
+            return False
+        return self.place is None or self.place == row.benchmark or _same_path(_place_of(row), self.place)
+
+
+def trials_named(
+    history: HistoryReader, text: str, job: str | None = None, *, kept: bool = False
+) -> list[TrialRow]:
+    """Trials that `text` names, in the newest job that has any, or in `job`; `kept`: where one was kept, if any was.
+
+    Several attempts or agents may have the id of a scenario.
+
+    Raises:
+        InputError: there is no such job, or no job has such a trial.
+    """
+    text = text.strip()
+    if job is not None:
+        job_id = find_job(history, job)
+        found = _in_job(history, job_id, text)
+        if not found:
+            raise InputError(f"job {job_id} has no trial {_quoted(text)}{_near(history, text, job_id)}")
+        return found
+    if (by_path := _by_path(history, text)) is not None:
+        return [by_path]
+    found = []
+    scenarios = [one.scenario for one in _readings(text) if history.knows_scenario(one.scenario)]
+    if scenarios:
+        # Where nothing was kept in any job, older ones have nothing either.
+        kept = kept and any(map(history.was_kept, scenarios))
+        for row in history.job_page(limit=_JOBS):
+            here = _in_job(history, row.id, text)
+            if here and (not kept or any(one.kept is not None for one in here)):
+                return here
+            found = found or here
+    if not found:
+        raise InputError(f"there is no trial {_quoted(text)}{_near(history, text, history.newest())}")
+    return found
+
+
+def job_or_trials(history: HistoryReader, text: str, *, kept: bool = False) -> tuple[str, list[TrialRow]]:
+    """Return the job that `text` names, and no trials; or the trials that it names, and their job.
+
+    Raises:
+        InputError: it names neither.
+    """
+    try:
+        return find_job(history, text), []
+    except InputError as no_job:
+        try:
+            rows = trials_named(history, text, kept=kept)
+        except InputError as no_trial:
+            meant = "::" in text or text.endswith("]") or "/" in text
+            raise (no_trial if meant else no_job) from None
+    return rows[0].job, rows
+
+
+def trial_named(history: HistoryReader, text: str, job: str | None = None) -> TrialRow:
+    """Return the only trial that `text` names.
+
+    Raises:
+        InputError: as `trials_named`; or there are several.
+    """
+    found = trials_named(history, text, job)
+    if len(found) == 1:
+        return found[0]
+    listed = "".join(f"\n  {row.node_id}  {row.outcome}" for row in found[:_SHOWN])
+    more = f"\n  ... and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    raise InputError(
+        f"{_quoted(text)} names {len(found)} trials of job {found[0].job}; give the id of one:{listed}{more}"
+    )
+
+
+def _in_job(history: HistoryReader, job_id: str, text: str) -> list[TrialRow]:
+    if (exact := history.trial(job_id, text)) is not None:
+        return [exact]
+    for reading in _readings(text):
+        rows = [row for row in history.trials(job_id, scenario=reading.scenario) if reading.fits(row)]
+        if rows:
+            return rows
+    return []
+
+
+def _readings(text: str) -> Iterator[_Reading]:
+    """Ways to read an id, the longest name of a place first. Labels and scenarios have no bracket."""
+    head, label = text, None
+    if text.endswith("]") and "[" in text:
+        head, _, label = text[:-1].rpartition("[")
+    parts = head.split("::")
+    for split in range(len(parts) - 1, 0, -1):
+        yield _Reading("::".join(parts[:split]), "::".join(parts[split:]), label)
+    yield _Reading(None, head, label)
+
+
+def _by_path(history: HistoryReader, text: str) -> TrialRow | None:
+    """Return the trial whose files are at a path, or have it among them."""
+    parts = PurePath(text).parts
+    if "trials" not in parts:
+        return None
+    at = parts.index("trials")
+    if not at or len(parts) < at + 4 or history.job_row(parts[at - 1]) is None:
+        return None
+    wanted = "/".join(parts[at : at + 4])
+    return next((row for row in history.each_trial(parts[at - 1]) if row.path == wanted), None)
+
+
+def _place_of(row: TrialRow) -> str:
+    return row.node_id.rpartition("::")[0]
+
+
+def _same_path(place: str, typed: str) -> bool:
+    """Tell whether two paths may be of one file, seen from different directories."""
+    typed = typed.removeprefix("./")
+    while typed.startswith("../"):
+        typed = typed[3:]
+    return place == typed or place.endswith(f"/{typed}") or typed.endswith(f"/{place}")
+
+
+def _near(history: HistoryReader, text: str, job_id: str | None) -> str:
+    if job_id is None:
+        return f": there are no jobs in {history.directory} yet"
+    ids: Sequence[str] = list(dict.fromkeys(row.node_id for row in history.trials(job_id)))
+    scenario = next(_readings(text)).scenario
+    by_scenario = {node_id.rpartition("::")[2].partition("[")[0]: node_id for node_id in reversed(ids)}
+    close = difflib.get_close_matches(text, ids, n=3) or [
+        by_scenario[name] for name in difflib.get_close_matches(scenario, by_scenario, n=3)
+    ]
+    if close:
+        return f". Did you mean {', '.join(map(_quoted, close))}?"
+    return f"; `benchjobs summary -e {job_id}` lists those of the newest job"
+
+
+def _quoted(text: str) -> str:
+    return repr(one_line(text, 200))

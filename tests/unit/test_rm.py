@@ -1,0 +1,107 @@
+"""`benchjobs rm`: jobs are removed, unless something needs them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.model.baseline import BaselineEntry
+from pytest_benchjobs.model.job import JobStatus
+from pytest_benchjobs.model.owner import current_owner
+from pytest_benchjobs.model.result import Origin
+from pytest_benchjobs.store.baselines import set_baseline
+from pytest_benchjobs.store.history import History
+from pytest_benchjobs.store.liveness import hold
+
+from .jobs import ended, make_job, run
+from .records import NOW
+
+OLD, NEW = "20260101-000000-aaaaaa", "20260102-000000-bbbbbb"
+
+
+def _jobs(directory: Path) -> list[str]:
+    """Jobs that the history knows, and those with files."""
+    with History.of(directory) as history:
+        known = {row.id for row in history.job_page()}
+        assert not history.select("SELECT 1 FROM trials WHERE job NOT IN (SELECT id FROM jobs)")
+    files = {path.name for path in (directory / "jobs").iterdir() if path.is_dir()}
+    assert known == files
+    return sorted(known)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    make_job(tmp_path, OLD, [ended("P"), ended("F", "sort")], hours_ago=3, name="try")
+    make_job(tmp_path, NEW, [ended("P")], hours_ago=1)
+    return tmp_path
+
+
+def test_a_job_goes_with_all_that_is_known_of_it(capsys: pytest.CaptureFixture[str], directory: Path) -> None:
+    assert run("rm", "try", "--dir", directory) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"removed job {OLD}: 2 trials, ")
+    assert _jobs(directory) == [NEW]
+    assert run("rm", "last", "--dir", directory) == 0
+    assert _jobs(directory) == []
+    assert run("rm", "last", "--dir", directory) == 2
+
+
+def test_several_jobs_are_removed_or_none(capsys: pytest.CaptureFixture[str], directory: Path) -> None:
+    assert run("rm", "try", "nothing", "--dir", directory) == 2
+    assert "there is no job 'nothing'" in capsys.readouterr().err
+    assert _jobs(directory) == [OLD, NEW]
+    assert run("rm", "last", "last~1", OLD, "--dir", directory, "-o", "json") == 0
+    assert _jobs(directory) == []
+
+
+def test_the_document_obeys_its_schema(capsys: pytest.CaptureFixture[str], directory: Path) -> None:
+    make_job(directory, "20260103-000000-cccccc", [ended("P")])
+    assert run("rm", "try", "--dir", directory, "-o", "json") == 0
+    assert f'"job": "{OLD}"' in capsys.readouterr().out
+
+
+def test_what_a_baseline_is_made_of_stays_unless_forced(
+    capsys: pytest.CaptureFixture[str], directory: Path
+) -> None:
+    with History.of(directory) as history:
+        set_baseline(history, BaselineEntry(name="main", jobs=(OLD,), set_at=NOW))
+    assert run("rm", OLD, "--dir", directory) == 2
+    error = capsys.readouterr().err
+    assert error == (
+        f"benchjobs: job {OLD} is needed: baseline main is made of it. --force removes it all the same\n"
+    )
+    assert run("rm", OLD, "--force", "--dir", directory) == 0
+    assert _jobs(directory) == [NEW]
+
+
+def test_what_other_jobs_reused_stays_unless_they_go_too(
+    capsys: pytest.CaptureFixture[str], directory: Path
+) -> None:
+    origin = Origin(job=OLD, path="trials/oracle/count/1", finished_at=NOW)
+    last = "20260103-000000-cccccc"
+    make_job(directory, last, [ended("P", reused=origin)], hours_ago=0.5)
+    assert run("rm", OLD, "--dir", directory) == 2
+    assert f"results of job {last} are those of its trials" in capsys.readouterr().err
+    assert run("rm", OLD, last, "--dir", directory) == 0
+    assert _jobs(directory) == [NEW]
+
+
+def test_a_job_that_runs_is_left_alone(capsys: pytest.CaptureFixture[str], directory: Path) -> None:
+    running, held = "20260103-000000-cccccc", "20260104-000000-dddddd"
+    make_job(directory, running, [], status=JobStatus.RUNNING, owner=current_owner())
+    assert run("rm", running, "--force", "--dir", directory) == 2
+    assert f"job {running} is running; `benchjobs cancel {running}` stops it" in capsys.readouterr().err
+    make_job(directory, held, [])
+    assert hold(directory / "jobs" / held) is not None
+    assert run("rm", held, "--dir", directory) == 2
+    assert f"another process writes job {held}" in capsys.readouterr().err
+    assert _jobs(directory) == [OLD, NEW, running, held]
+
+
+def test_a_removal_that_was_killed_is_finished(directory: Path) -> None:
+    root = directory / "jobs" / OLD
+    root.rename(root.with_name(f".old-0badcafe-{OLD}"))
+    assert run("rm", OLD, "--dir", directory) == 0
+    assert [path.name for path in (directory / "jobs").iterdir() if path.is_dir()] == [NEW]
+    assert _jobs(directory) == [NEW]

@@ -1,0 +1,141 @@
+"""`benchjobs show`: one trial whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pytest_benchjobs.model.job import Invocation
+from pytest_benchjobs.model.result import AgentEnd, Phase, Usage
+
+from .jobs import documents, ended, make_job, run
+
+JOB = "20260101-000000-aaaaaa"
+ID = "a.bench.yaml::count[oracle-1]"
+
+MANIFEST = """
+benchmark: texts
+defaults: {image: debian}
+scenarios:
+  - {id: count, problem_statement: Count the letters., scorers: [{name: right, type: bash, script: echo 1}]}
+"""
+
+
+def _job(tmp_path: Path, **changes: object) -> Path:
+    """A results directory with one trial; returns the directory of its files."""
+    (tmp_path / "a.bench.yaml").write_text(MANIFEST)
+    values = {
+        "phases": (Phase(name="prepare", start=0, end=1), Phase(name="agent", start=1, end=62.5)),
+        "usage": Usage(input_tokens=1200, output_tokens=34, cost_usd=0.25, calls=3, source="gateway"),
+        "models": {"gpt-5.5": 3},
+        "agent_end": AgentEnd(exit_status=3),
+        "notes": ("an artifact was missing",),
+        **changes,
+    }
+    invocation = Invocation(arguments=(), directory=tmp_path, rootdir=tmp_path)
+    make_job(tmp_path / "reports", JOB, [ended("F", **values)], invocation=invocation, name="nightly")
+    return tmp_path / "reports" / "jobs" / JOB / "trials" / "oracle" / "count" / "1"
+
+
+def _shown(capsys: pytest.CaptureFixture[str], tmp_path: Path, *arguments: str) -> str:
+    assert run("show", *(arguments or (ID,)), "--dir", tmp_path / "reports") == 0
+    return capsys.readouterr().out
+
+
+def test_a_trial_is_shown_whole(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    place = _job(tmp_path)
+    text = _shown(capsys, tmp_path)
+    lines = text.splitlines()
+    assert lines[0] == ID
+    for part in (
+        "Result:  score 0.0 < 1.0 (below_threshold) oracle a1 2.0s",
+        "Why:     below_threshold of count",
+        f"Job:     {JOB} (nightly), 2026-11-21 05:47 UTC, attempt 1",
+        "Ended:   exit status 3",
+        "Statement\n  Count the letters.",
+        "  prepare   1.0s\n  agent    1m02s",
+        "  right  bash  0.0  weight 1",
+        f"Last lines of the agent (agent.log)\n  log of {ID} in {JOB}",
+        "Last lines of scorer right (scorers/right/output.log)\n  said so",
+        "Usage\n  3 calls of models, 1,200 input tokens, 34 output tokens, $0.25\n  gpt-5.5: 3 calls",
+        "Notes\n  an artifact was missing",
+        f"Files in {place}\n",
+        "  artifacts/out.txt",
+        f"  benchjobs logs {JOB} --scenario '{ID}' --dir {tmp_path}/reports",
+        f"  benchjobs rerun '{ID}' --dir {tmp_path}/reports -- --bench-keep always",
+        f"  pytest '{ID}'",
+    ):
+        assert part in text, part
+
+
+def test_what_was_kept_can_be_looked_into(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    _job(tmp_path, kept="benchjobs-kept:x")
+    text = _shown(capsys, tmp_path)
+    assert f"  benchjobs shell '{ID}' --dir" in text
+    assert f"  benchjobs rescore {JOB} --scenario count --dir" in text
+
+
+def test_commands_of_the_agent_come_from_its_trajectory(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    place = _job(tmp_path)
+    steps = [{"schema_version": "ATIF-v1.7", "agent": {"name": "codex"}}]
+    for number in range(150):
+        call = {
+            "tool_call_id": f"call-{number}",
+            "function_name": "shell",
+            "arguments": {"command": ["ls", f"-{number}", "\x1b[2J"]},
+        }
+        result = {"source_call_id": f"call-{number}", "content": f"first\nfile {number}"}
+        steps.append(
+            {"step_id": number, "source": "agent", "message": "", "tool_calls": [call]}
+            | {"observation": {"results": [result]}}
+        )
+    lines = [*map(json.dumps, steps), "{", "[]", '{"tool_calls": 3}']
+    (place / "trajectory.jsonl").write_text("\n".join(lines))
+    text = _shown(capsys, tmp_path)
+    assert "  ... 120 commands before these; trajectory.jsonl has all" in text
+    assert "   149  shell  ls -149\n        -> first file 149" in text
+    (found,) = (documents(capsys, "show", "show", ID, "--dir", tmp_path / "reports"),)
+    assert (len(found["commands"]), found["commands_left_out"]) == (100, 50)
+    assert found["commands"][-1] == {
+        "step": 149,
+        "tool": "shell",
+        "command": "ls -149",
+        "output": "first file 149",
+    }
+    assert found["statement"] == "Count the letters."
+    assert found["result"]["node_id"] == ID
+    assert {"path": "agent.log", "bytes": len(f"log of {ID} in {JOB}\n")} in found["files"]
+
+
+def test_nothing_confidential_is_quoted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    _job(tmp_path, confidential=True)
+    text = _shown(capsys, tmp_path)
+    assert "Count the letters" not in text
+    assert "log of" not in text
+    assert "said so" not in text
+    assert "agent.log" in text
+
+
+def test_without_the_benchmark_the_rest_is_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    _job(tmp_path)
+    (tmp_path / "a.bench.yaml").unlink()
+    text = _shown(capsys, tmp_path)
+    assert "Statement" not in text
+    assert "Last lines of the agent" in text
+
+
+def test_a_job_is_answered_with_its_trials(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    _job(tmp_path)
+    assert run("show", "last", "--dir", tmp_path / "reports") == 2
+    error = capsys.readouterr().err
+    assert error == f"benchjobs: {JOB} is a job; show one of its trials:\n  {ID}  failed\n"
+
+
+def test_what_is_no_trial_is_one_clear_message(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    _job(tmp_path)
+    assert run("show", "cuont", "--dir", tmp_path / "reports") == 2
+    assert f"there is no trial 'cuont'. Did you mean '{ID}'?" in capsys.readouterr().err
