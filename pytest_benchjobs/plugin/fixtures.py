@@ -31,10 +31,10 @@ from ..model.result import Failure
 from ..store.redact import looks_secret
 from ..store.text import clean
 from ..system.temporary import temporary_directory
-from .items import Provided
+from .items import Provided, TrialItem
 
 if TYPE_CHECKING:
-    from .items import ItemTicket, TrialItem
+    from .items import ItemTicket
 
 ENV, FILES = "bench_env", "bench_files"
 """Fixtures that give variables and files to trials, where a project has such."""
@@ -80,6 +80,8 @@ class Fixtures:
         self._stack = contextlib.ExitStack()
         self._directory: Path | None = None
         self._number = 0
+        self.last: TrialItem | None = None
+        """Item of the trial that landed last."""
         self.any = False
         """True if any trial has fixtures."""
         self.expect(tickets)
@@ -101,6 +103,14 @@ class Fixtures:
         if key not in self._known:
             self._known[key] = _needs_of(item)
         return self._known[key]
+
+    def first(self, items: Iterable[pytest.Item]) -> TrialItem | None:
+        """Return the first of these that is a trial with fixtures; None: no trial has any."""
+        if not self.any:
+            return None
+        return next(
+            (item for item in items if isinstance(item, TrialItem) and self.needs(item) is not None), None
+        )
 
     def alone(self, tickets: Iterable[ItemTicket]) -> tuple[int, tuple[str, ...]]:
         """Return how many of these trials fly alone, and the fixtures because of which they do."""
@@ -134,7 +144,7 @@ class Fixtures:
 
     def leave(self, ticket: ItemTicket, *, passed: bool) -> None:
         """Tear down the fixtures that no other trial needs, when a trial has landed. Its item reports what fails."""
-        item = ticket.item
+        item = self.last = ticket.item
         if self.needs(item) is None:
             return
         item.provided = None

@@ -28,7 +28,7 @@ from ..job.trials import ending_flight, next_landed
 from ..model.policy import Policy
 from ..model.result import Outcome, TrialResult
 from ..scoring.needs import grades_answers
-from ..store.text import clean
+from ..store.text import clean, harmless
 from ..trial.flight import Flight
 from . import terminal as reporting
 from .fixtures import Fixtures
@@ -68,11 +68,11 @@ def run(session: pytest.Session) -> bool:
             fixtures = Fixtures(session, tickets)
             _announce_alone(session.config, fixtures, tickets)
             # Where trials have fixtures, those of the session outlive the last ordinary test: they may be the same.
-            first = next((item for item in trials if fixtures.any and fixtures.needs(item)), None)
+            first = fixtures.first(trials)
             for item, following in zip(ordinary, [*ordinary[1:], first], strict=False):
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 stop_if_asked(session)
-            with quiet_trial_threads(session.config), around(session, fixtures):
+            with quiet_trial_threads(session.config), around(session, fixtures), apart(session, fixtures):
                 _fly(session, job, tickets, fixtures)
         finally:
             job.disarm()
@@ -196,7 +196,26 @@ def submit(job: Job, flight: Flight[ItemTicket], ticket: ItemTicket, fixtures: F
 
 @contextlib.contextmanager
 def around(session: pytest.Session, fixtures: Fixtures) -> Iterator[None]:
-    """Keep fixtures of ordinary tests that trials share until the last trial has landed, and then tear all down."""
+    """Tear down all fixtures at the end, those of ordinary tests that trials share included."""
+    if not fixtures.any:
+        yield
+        return
+    try:
+        yield
+    finally:
+        failed = fixtures.close()
+        inside: Any = session
+        try:
+            inside._setupstate.teardown_exact(None)
+        except Exception as error:
+            failed.append(f"{type(error).__name__}: {error}")
+        for line in failed:
+            _report_teardown(session, fixtures.last, f"a fixture failed when it was torn down: {line}")
+
+
+@contextlib.contextmanager
+def apart(session: pytest.Session, fixtures: Fixtures) -> Iterator[None]:
+    """Have pytest report trials without tearing down what ordinary tests set up, which trials in flight may share."""
     if not fixtures.any:
         yield
         return
@@ -206,16 +225,23 @@ def around(session: pytest.Session, fixtures: Fixtures) -> Iterator[None]:
         yield
     finally:
         inside._setupstate = before
-        failed = fixtures.close()
-        try:
-            before.teardown_exact(None)
-        except Exception as error:
-            failed.append(f"{type(error).__name__}: {error}")
-        for line in failed:
-            session.testsfailed += 1
-            state_of(session.config).notes.append(
-                clean(f"a fixture failed when it was torn down: {line}", 500)
-            )
+
+
+def _report_teardown(session: pytest.Session, last: pytest.Item | None, why: str) -> None:
+    """Report what failed after the last trial as pytest does: as an error of the test that ended last."""
+    if last is None:
+        session.testsfailed += 1
+        state_of(session.config).notes.append(clean(why, 500))
+        return
+    report = pytest.TestReport(
+        nodeid=last.nodeid,
+        location=last.location,
+        keywords={},
+        outcome="failed",
+        longrepr=harmless(clean(why, 2000)),
+        when="teardown",
+    )
+    session.config.hook.pytest_runtest_logreport(report=report)
 
 
 def _report_landed(

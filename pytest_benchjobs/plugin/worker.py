@@ -16,7 +16,7 @@ from ..model.result import Outcome
 from .distribution import INPUT, write
 from .fixtures import Fixtures
 from .items import ItemTicket, TrialItem
-from .loop import around, benchmarks, by_agent, chosen, need_sandboxes, quiet_trial_threads, submit
+from .loop import apart, around, benchmarks, by_agent, chosen, need_sandboxes, quiet_trial_threads, submit
 from .selection import is_narrowed, is_partial
 from .session import join_job
 from .state import state_of
@@ -129,7 +129,7 @@ class _Loop:
                 self._accept(taken, flight)
             elif self._held is not None:
                 # The window is empty, so nothing follows it here.
-                self._run_held(None)
+                self._run_held(self._fixtures.first(self._session.items))
             elif flight.outstanding:
                 landed = flight.next(timeout=_POLL_SECONDS)
                 if landed is not None:
@@ -181,7 +181,8 @@ class _Loop:
         if self._fixtures.any:
             self._fixtures.leave(ticket, passed=result.outcome is Outcome.PASSED)
         if item.land(result, self._policy):
-            self._protocol(self._index.pop(item), item, None)
+            with apart(self._session, self._fixtures):
+                self._protocol(self._index.pop(item), item, None)
         with contextlib.suppress(FileNotFoundError):
             self._will(result.node_id).unlink()
 

@@ -166,6 +166,31 @@ def service():
     result.stdout.fnmatch_lines(["*ERROR at teardown of a[[]oracle[]]*", "*ConnectionError: gone already*"])
 
 
+@pytest.mark.parametrize("arguments", [(), ("-n", "1")], ids=["here", "worker"])
+def test_what_fails_after_the_last_trial_is_reported_as_its_error(
+    two: Bench, arguments: tuple[str, ...]
+) -> None:
+    two.conftest(
+        NOTING
+        + """
+@pytest.fixture(autouse=True, scope="session")
+def service():
+    yield
+    raise ConnectionError("gone already")
+
+@pytest.fixture(autouse=True, scope="session")
+def another():
+    yield
+    note("down")
+"""
+    )
+    two.write("test_ordinary.py", "def test_one(): pass\n")
+    result = two.run(*arguments)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*ERROR at teardown of *[[]oracle[]]*", "*ConnectionError: gone already*"])
+    assert _notes(two)[-1] == "down"
+
+
 def test_a_mark_on_one_trial_is_for_that_one(two: Bench) -> None:
     two.conftest(
         NOTING
