@@ -102,7 +102,7 @@ def test_no_solution_plants_a_pass(cheat: str) -> None:
     assert graded(CHEATS[cheat])["status"] == "fail"
 
 
-@pytest.mark.parametrize("change", ["another unittest", "another import", "tests that are not called"])
+@pytest.mark.parametrize("change", ["another unittest", "another import"])
 def test_what_a_right_solution_changes_is_put_back_before_its_tests(change: str) -> None:
     assert graded(CHEATS[change].replace(WRONG, RIGHT))["status"] == "pass"
 

@@ -82,22 +82,17 @@ assert found == [(30 << 30,) * 2] * 2 + [(10 << 20,) * 2], found
 assert not faulthandler.is_enabled()
 """,
 }
-TESTS = """\
-import unittest
-class TestCases(unittest.TestCase):
-    def test_a(self):
-        self.assertIsNone(task_func(1))
-"""
 
 
-@pytest.mark.parametrize("seen", SEEN)
-def test_a_solution_sees_what_the_official_harness_shows_it(
-    seen: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_solution_sees_what_the_official_harness_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "America/New_York")
     monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
-    lines = "".join(f"    {line}\n" for line in SEEN[seen].strip().splitlines())
-    imports = "import builtins, faulthandler, os, resource, signal, subprocess, sys, time\n"
-    verdict = graded(f"{imports}def task_func(x):\n{lines}", TESTS)
-    assert verdict["tests"] == {"test_a": None}, verdict
+    solution = "import builtins, faulthandler, os, resource, signal, subprocess, sys, time\n"
+    tests = "import unittest\nclass TestCases(unittest.TestCase):\n"
+    for name, lines in SEEN.items():
+        method = name.replace(" ", "_")
+        solution += f"def {method}():\n" + "".join(f"    {line}\n" for line in lines.strip().splitlines())
+        tests += f"    def test_{method}(self):\n        self.assertIsNone({method}())\n"
+    verdict = graded(solution, tests)
+    assert verdict["tests"] == {f"test_{name.replace(' ', '_')}": None for name in SEEN}, verdict
     assert verdict["status"] == "pass"

@@ -286,6 +286,14 @@ def test_a_request_was_taken_unless_it_was_refused(clock: Clock, status: int, re
     assert sent.closed == 1
 
 
+@pytest.mark.parametrize(("status", "unanswered"), [(200, 1), (299, 1), (300, 0), (500, 0)])
+def test_what_was_refused_costs_nothing_although_its_reason_breaks_off(
+    clock: Clock, status: int, unanswered: int
+) -> None:
+    _, one, _ = answer_to(clock, Sent(status, broken=TimeoutError("slow")))
+    assert (one.unanswered, one.sent) == (unanswered, False)
+
+
 def test_rubbish_is_a_failure_and_its_connection_ends(clock: Clock) -> None:
     sent = Sent(200, b"{}")
     answer, one, _ = answer_to(clock, sent)
