@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 _BLOCK = r"(<!-- capture: {name} -->\n```text\n).*?(```\n)"
 _PATIENCE = 300.0
-GATE_COLUMNS = 130
+GATE_COLUMNS = 140
 
 TEXTS = ("ledger", "letter", "minutes", "poem", "recipe")
 TASKS = {

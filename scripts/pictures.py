@@ -8,9 +8,9 @@ from __future__ import annotations
 import io
 import re
 
+from rich.ansi import AnsiDecoder
 from rich.console import Console
 from rich.style import Style
-from rich.text import Text
 
 # Rich's own format loads its font from another host, which nobody who reads a README has agreed to.
 _FORMAT = """\
@@ -44,11 +44,12 @@ def picture(name: str, title: str, written: str, columns: int) -> str:
     console = Console(
         record=True, file=io.StringIO(), width=columns, force_terminal=True, legacy_windows=False
     )
-    for line in written.splitlines():
-        text = Text.from_ansi(_CONTROL.sub(lambda control: control[1] or "", line))
+    for text in AnsiDecoder().decode(_CONTROL.sub(lambda control: control[1] or "", written)):
         # Each column of a table is drawn at a place of its own, so it stays there in any font.
         for number, words in enumerate(re.finditer(r"\S+(?: \S+)*", text.plain)):
             text.stylize(Style(meta={"words": number}), *words.span())
         console.print(text, no_wrap=True, overflow="crop")
     drawn = console.export_svg(title=title, code_format=_FORMAT, unique_id=name)
+    # Of each end of a line rich makes a text, too.
+    drawn = re.sub(r"<text[^>]*>\n</text>", "", drawn)
     return "\n".join(line.strip() for line in drawn.splitlines() if line.strip()) + "\n"
