@@ -189,6 +189,15 @@ def test_with_a_model_it_gets_the_usual_variables(tmp_path: Path) -> None:
 # Snapshots
 
 
+def test_benchmarks_and_results_are_left_out_for_they_hold_answers(tmp_path: Path) -> None:
+    bot = tmp_path / "bot"
+    for name in ("run.sh", "top.bench.yaml", "benchmarks/a.bench.toml", "benchmarks/tests/answers.py",
+                 "tasks/one/task.toml", "tasks/one/instruction.md", "tasks/one/solution/solve.sh",
+                 "reports/history.sqlite", "reports/jobs/x/job.json", "other/task.toml"):  # fmt: skip
+        _program(bot / name)
+    assert _names(snapshot(bot, "mybot").files) == ["other/task.toml", "run.sh"]
+
+
 def _names(directory: Path) -> list[str]:
     return sorted(str(path.relative_to(directory)) for path in directory.rglob("*") if not path.is_dir())
 
