@@ -49,6 +49,7 @@ _SAID = {
     "environment": "a set-up step or health check of the scenario failed; run it in the scenario's image to see why",
     "entrypoint": "the ENTRYPOINT of the scenario's image ended before the agent began; run the image to see why",
     "agent_setup": "the agent could not be made ready; see `benchjobs doctor`, and what the scenario requires",
+    "fixture": "a fixture around the trial failed before it began; run pytest again to see why",
     "reference_failed": "the reference solution ended with an error; its agent.log is in the trial's directory",
     "scorer_crashed": "a scorer ended without a result; its output.log is in the trial's directory",
     "scorer_timeout": "a scorer did not end in time; its output.log is in the trial's directory",
