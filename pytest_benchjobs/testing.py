@@ -351,7 +351,7 @@ class FakeSandbox(HostSandbox):
         """Links do: nothing here is read-only, either."""
         for mount in self.spec.mounts:
             if not mount.source.exists():
-                raise AgentSetupFailed(f"{mount.source} is not there, which agents see as {mount.target}")
+                raise AgentSetupFailed(f"{mount.source} does not exist; agents need it as {mount.target}")
             target = self._host(mount.target)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.symlink_to(mount.source.absolute())

@@ -29,8 +29,8 @@ def capabilities_of(agent: Agent) -> frozenset[str] | None:
     except (ValidationError, TypeError):
         pass
     raise InputError(
-        f"agent {agent.name!r}: `capabilities` is no set of lower-case texts such as 'vision'; mend it, or leave it "
-        "out: then everything is assumed"
+        f"agent {agent.name!r}: `capabilities` must be a set of lower-case strings such as 'vision'; without it, every "
+        "capability is assumed"
     )
 
 

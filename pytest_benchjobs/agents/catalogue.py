@@ -34,7 +34,7 @@ def _described_in(directories: Iterable[Path]) -> Mapping[str, Agent]:
     for path in sorted({path.resolve() for directory in directories for path in _files(directory)}):
         agent = DescribedAgent.of_file(path)
         if agent.name in RESERVED:
-            raise InputError(f"{agent.name!r} is a name of ours; choose another", path=path)
+            raise InputError(f"{agent.name!r} is the name of a built-in agent; choose another", path=path)
         if agent.name in files:
             raise InputError(
                 f"describes {agent.name!r}, and so does {files[agent.name]}; remove one", path=path
@@ -56,7 +56,7 @@ def _installed() -> Mapping[str, Agent]:
             agent = loaded if agent_fault(loaded) is None or not callable(loaded) else loaded()
         except Exception as error:
             why = f"{type(error).__name__}: {str(error)[:300]}"
-            raise InputError(f"{blame} cannot be loaded: {why}; mend or remove the package") from None
+            raise InputError(f"{blame} cannot be loaded: {why}; fix or remove the package") from None
         if (fault := agent_fault(agent)) is not None:
             raise InputError(f"{blame} gives {fault}")
         found[agent.name] = agent

@@ -113,7 +113,7 @@ def ask(task: Task, shell: Shell, messages: list[JSON], number: int) -> Answer:
         Ended: it was told to stop, or there is no answer to go on with.
     """
     if shell.stopped:
-        raise Ended("stopped", "its time was up")
+        raise Ended("stopped", "the time limit was reached")
     body: JSON = {"model": task.model, "messages": messages, **task.options.forwarded}
     if task.options.tools:
         body["tools"] = _TOOLS
@@ -128,7 +128,7 @@ def ask(task: Task, shell: Shell, messages: list[JSON], number: int) -> Answer:
     choice = next(items_at(said, "choices"), None)
     message = at(choice, "message")
     if not isinstance(message, Mapping):
-        raise Ended("endpoint_down", f"what came is no chat completion: {str(said)[:300]}")
+        raise Ended("endpoint_down", f"the response is not a chat completion: {str(said)[:300]}")
     answer = Answer(
         text=text_of(message.get("content")),
         calls=tuple(_calls(message, number)),

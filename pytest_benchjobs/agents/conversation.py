@@ -100,7 +100,7 @@ def _run(call: Call, shell: Shell, options: Options) -> str:
     if "\0" in command or len(command.encode()) > _COMMAND_LIMIT:
         return f"error: a command is at most {_COMMAND_LIMIT} bytes of text; write large files in pieces"
     if shell.stopped:
-        raise Ended("stopped", "its time was up")
+        raise Ended("stopped", "the time limit was reached")
     status, output = shell.run(command, options.command_timeout)
     shown = clean(output, OUTPUT_LIMIT)
     if status is None:

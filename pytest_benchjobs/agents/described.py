@@ -218,7 +218,7 @@ class DescribedAgent:
             elif name in _OF_MODELS:
                 takes = ", ".join(sorted(known)) or "none"
                 raise AgentSetupFailed(
-                    f"{self.name} takes no parameter {name} (it takes: {takes}); leave it out, or give it to others"
+                    f"{self.name} takes no parameter {name} (it takes: {takes}); leave it out, or use another agent"
                 )
         return found
 

@@ -95,7 +95,7 @@ class Parameter(CallSettings):
             return f"is not one of {', '.join(self.choices)}" if wrong else None
         kinds = int if self.type == "integer" else (int, float)
         if isinstance(value, bool) or not isinstance(value, kinds):
-            return f"is no {'whole ' if self.type == 'integer' else ''}number"
+            return f"is not a {'whole ' if self.type == 'integer' else ''}number"
         return None
 
 
@@ -116,15 +116,13 @@ class ProgramSource(_Strict):
     @model_validator(mode="after")
     def _one_place(self) -> ProgramSource:
         if self.npm is not None and self.path is not None:
-            raise ValueError("has both npm and path; a program comes from one place")
+            raise ValueError("has both npm and path; give one of them")
         if self.npm is None and (self.root or self.archives):
-            raise ValueError("root and archives are of packages of npm")
+            raise ValueError("root and archives need npm")
         if self.npm is None and self.path is None and self.leave_out:
-            raise ValueError(
-                "leave_out is of packages of npm and of directories; there is neither npm nor path"
-            )
+            raise ValueError("leave_out needs npm or path")
         if self.npm is not None and "{version}" not in self.npm:
-            raise ValueError("npm needs a {version}, so that everybody gets the same: my-agent@{version}")
+            raise ValueError("npm needs a {version}, for reproducible runs: my-agent@{version}")
         return self
 
 
@@ -189,7 +187,7 @@ class Description(CallSettings):
                             else did_you_mean(name, known).strip()
                         )
                         raise ValueError(
-                            f"{where}{{{name}}} stands for nothing; {hint or 'see docs/agents.md'}"
+                            f"{where}unknown placeholder {{{name}}}; {hint or 'see docs/agents.md'}"
                         )
         return self
 

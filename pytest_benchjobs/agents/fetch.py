@@ -66,7 +66,7 @@ def fetch_from(packages: Sequence[Package], archives: Sequence[Path], on_progres
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror or error}", path=archive) from None
         if said not in wanted:
-            raise InputError(f"is {said[:200]}; wanted is {' and '.join(wanted)}", path=archive)
+            raise InputError(f"is {said[:200]}; expected {' and '.join(wanted)}", path=archive)
         found[said] = archive
     for npm, package in wanted.items():
         if npm not in found and trouble(package) is not None:

@@ -68,7 +68,7 @@ def _solves(call: AgentCall) -> bool:
         share = math.nan
     if match is None or not 0 <= share <= 1:
         raise AgentSetupFailed(
-            f"there is no baseline {kind[:100]!r}; there are perfect, wrong, half and random[:SHARE[:SEED]] with a "
+            f"unknown baseline agent {kind[:100]!r}; there are perfect, wrong, half and random[:SHARE[:SEED]] with a "
             "share from 0 to 1, such as baseline:random:0.25:7"
         )
     return _fraction("random", match["seed"] or "0", scenario, str(call.attempt)) < share

@@ -30,8 +30,8 @@ def with_given_keys(command: AgentCommand, given: Iterable[str], environ: Mappin
         wire, url = next(iter(provider.urls.items()))
         if wire in endpoints:
             raise InputError(
-                f"an agent can be given the key of {endpoints[wire].provider} or of {name}, not of both: they speak "
-                "the same, and it reaches them at the same address"
+                f"an agent can be given the key of {endpoints[wire].provider} or of {name}, not of both: they "
+                "use the same API, and the agent reaches both at one address"
             )
         base_url = environ.get(provider.url_variable) or url
         endpoints[wire] = Endpoint(

@@ -104,7 +104,7 @@ def target_of(
         name = COMPATIBLE
     if name is None:
         raise InputError(
-            f"nobody knows who serves the model {model!r} of {spec.name}; write {spec.name}:PROVIDER/{model} with one "
+            f"the provider of model {model!r} of {spec.name} is unknown; write {spec.name}:PROVIDER/{model} with one "
             f"of {', '.join(PROVIDERS)}, or {spec.name}:{model}@URL"
         )
     return ModelTarget(_endpoint(spec, name, wires, environ, params or {}), model)
@@ -133,12 +133,14 @@ def _endpoint(
     spec: AgentSpec, name: str, wires: Sequence[Wire], environ: Mapping[str, str], params: Mapping[str, Any]
 ) -> Endpoint:
     if not _NAME.match(name):
-        raise InputError(f"{name[:80]!r} is not the name of a provider; there are: {', '.join(PROVIDERS)}")
+        raise InputError(
+            f"{name[:80]!r} is not a valid provider name; known providers: {', '.join(PROVIDERS)}"
+        )
     provider = PROVIDERS.get(name) or _other(name)
     wire = next((wire for wire in provider.urls if wire in wires), None)
     if wire is None:
         raise InputError(
-            f"{spec.name} speaks {_words(wires)}, and {name} {_words(tuple(provider.urls))}; "
+            f"{spec.name} speaks {_words(wires)}, but {name} speaks {_words(tuple(provider.urls))}; "
             "choose another agent or provider"
         )
     key = f"{name.replace('-', '_')}_base_url"
@@ -150,7 +152,7 @@ def _endpoint(
     found = next(((_checked(url, wire, blame), blame) for url, blame in given if url), None)
     if found is None and not provider.urls[wire]:
         raise InputError(
-            f"nobody knows where provider {name!r} is, only {', '.join(PROVIDERS)}; "
+            f"the base URL of provider {name!r} is unknown (known are {', '.join(PROVIDERS)}); "
             f"write {spec.name}:{spec.model}@URL, or set {provider.url_variable}"
         )
     base_url, blame = found or (provider.urls[wire], "")

@@ -45,7 +45,7 @@ def unpack(archive: Path, package: Package, target: Path) -> tuple[str | None, t
                 stream = tar.extractfile(member) if member.isreg() else None
                 if stream is None or total > _MAX_BYTES or len(files) >= _MAX_FILES:
                     raise InputError(
-                        f"holds {member.name[:200]!r}, which is no plain file, or holds too much",
+                        f"holds {member.name[:200]!r}, which is not a regular file, or holds too much",
                         path=archive,
                     )
                 if str(path) == "package.json":
@@ -56,9 +56,9 @@ def unpack(archive: Path, package: Package, target: Path) -> tuple[str | None, t
                 elif (kept := _kept(path, package)) is not None:
                     files.append(_write(target, kept, member, stream))
     except _BROKEN as error:
-        raise InputError(f"is no archive of npm, or is damaged: {error}", path=archive) from None
+        raise InputError(f"is not an npm archive, or is damaged: {error}", path=archive) from None
     if not files:
-        raise InputError(f"holds nothing of {package.npm}", path=archive)
+        raise InputError(f"has no files of {package.npm}", path=archive)
     return said, tuple(files)
 
 
@@ -66,7 +66,7 @@ def identify(archive: Path) -> str:
     """Name and version of an archive, as it gives them: `PACKAGE@VERSION`.
 
     Raises:
-        InputError: it is no archive of npm.
+        InputError: it is not an npm archive.
         OSError: it cannot be read.
     """
     try:
@@ -79,8 +79,8 @@ def identify(archive: Path) -> str:
                     if said is not None:
                         return said
     except _BROKEN as error:
-        raise InputError(f"is no archive of npm, or is damaged: {error}", path=archive) from None
-    raise InputError("is no archive of npm: it has no package.json", path=archive)
+        raise InputError(f"is not an npm archive, or is damaged: {error}", path=archive) from None
+    raise InputError("is not an npm archive: it has no package.json", path=archive)
 
 
 def _inside(archive: Path, member: tarfile.TarInfo) -> PurePosixPath:

@@ -73,16 +73,16 @@ def _status(
         lacking = " and ".join(agents[0] for agents, rows in ((PERFECT, right), (WRONG, wrong)) if not rows)
         return "missing", f"no graded trial of {lacking}; run it with --agent {lacking.replace(' and ', ' ')}"
     if all(_passed(row) for row in wrong):
-        return "all-right", "it passes agents that do nothing: its scorers say yes to everything"
+        return "all-right", "it passes agents that do nothing: its scorers accept everything"
     if not any(_passed(row) for row in right):
-        return "all-wrong", "no reference solution passes: its scorers say no to everything"
+        return "all-wrong", "no reference solution passes: its scorers reject everything"
     best = max(score for agent, score in scores.items() if agent in PERFECT)
     least = min(score for agent, score in scores.items() if agent in WRONG)
     if abs(best - least) < _ROUNDING:
         return "flat", f"the reference solutions and doing nothing have the same mean score, {best:.3f}"
     if mismatches:
         many = "result is" if len(mismatches) == 1 else "results are"
-        return "mismatch", f"{len(mismatches)} {many} not what is certain"
+        return "mismatch", f"{len(mismatches)} {many} not the known one"
     return "valid", f"reference solutions pass ({best:.3f}), and doing nothing does not ({least:.3f})"
 
 

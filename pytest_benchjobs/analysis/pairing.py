@@ -212,18 +212,18 @@ def _about_agents(agents: Mapping[str, str], before: Side, now: Side) -> Iterabl
             yield f"{one_line(new, _SHOWN)} is compared with {one_line(old, _SHOWN)} of the baseline"
     if before.cells and now.cells:
         for label in sorted(set(now.agents) - agents.keys()):
-            yield f"the baseline has nothing to compare {one_line(label, _SHOWN)} with"
+            yield f"the baseline has no agent to compare {one_line(label, _SHOWN)} with"
         for label in sorted(set(before.agents) - set(agents.values())):
             yield f"{one_line(label, _SHOWN)} of the baseline is not in this job"
 
 
 def _about(counts: Mapping[str, int]) -> Iterable[str]:
     if counts["unknown"]:
-        yield f"of {_scenarios(counts['unknown'])} it is not known whether they are the same task on both sides"
+        yield f"for {_scenarios(counts['unknown'])} it is unknown whether the task is the same on both sides"
     if counts["mixed"]:
-        yield f"{_scenarios(counts['mixed'])} changed within a side; only the attempts at the newest count"
+        yield f"{_scenarios(counts['mixed'])} changed within a side; only attempts at the newest version count"
     if counts["bad"]:
-        yield f"{counts['bad']} scores are no numbers from 0 to 1, and count as not there"
+        yield f"{counts['bad']} scores are not numbers from 0 to 1, and are ignored"
 
 
 def _scenarios(number: int) -> str:

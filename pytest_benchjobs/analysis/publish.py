@@ -14,14 +14,14 @@ from .gate.job import Judged
 from .gate.judge import EXIT_INVALID
 
 CODES = {
-    "not_completed": "the job did not run to its end",
-    "partial": "only a part of the scenarios was selected",
-    "unclean_tree": "the job did not run from a commit, or something was changed since",
+    "not_completed": "the job did not complete",
+    "partial": "only part of the scenarios was selected",
+    "unclean_tree": "the job did not run from a commit, or had uncommitted changes",
     "no_version": "a benchmark has no version",
     "few_attempts": "a scenario has fewer than 3 attempts with a score",
     "errors": "an attempt ended in an infrastructure error",
     "skipped": "a trial was skipped",
-    "reused": "of a scenario nothing ran in this job",
+    "reused": "all results of a scenario were reused",
     "substituted_image": "a base image was replaced by the image map",
     "expired_known": "a known failure has expired",
 }

@@ -81,7 +81,7 @@ class Job:
         with HistoryReader.of(self._results) as history:
             record = history.job(self.id)
         if record is None:
-            raise InputError(f"there is no job {self.id} any more")
+            raise InputError(f"job {self.id} no longer exists")
         return record
 
     def events(self) -> list[EventRow]:

@@ -63,7 +63,7 @@ class Store:
         with self.history() as history:
             row = history.job_row(find_job(history, text))
         if row is None:
-            raise InputError(f"there is no job {text!r} any more")
+            raise InputError(f"job {text!r} no longer exists")
         return Job.of(row, self.directory)
 
     def runs(

@@ -51,7 +51,7 @@ def entry_named(name: str, registry: Path | None) -> Entry:
     """
     found = named(name, registry)
     if isinstance(found, tuple):
-        raise click.ClickException(f"{name} is brought by an installed package: nothing is fetched for it")
+        raise click.ClickException(f"{name} comes from an installed package: there is nothing to fetch")
     return found
 
 
@@ -66,7 +66,7 @@ def named(name: str, registry: Path | None) -> Entry | tuple[Source, ...]:
     if (found := there.find(name)) is not None:
         return found
     names = sorted({*installed(), *(entry.name for entry in there.entries())})
-    hint = there.near(name) or f"there are: {', '.join(names)}"
+    hint = there.near(name) or f"available: {', '.join(names)}"
     raise click.ClickException(f"there is no benchmark {name!r}; {hint}")
 
 

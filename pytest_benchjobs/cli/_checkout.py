@@ -170,7 +170,7 @@ def _ci_file(root: Path, system: str | None) -> tuple[str | None, str | None]:
             return "Jenkinsfile", None
         return (
             "benchmarks/Jenkinsfile",
-            "make a pipeline in Jenkins with the script path benchmarks/Jenkinsfile",
+            "create a pipeline in Jenkins with the script path benchmarks/Jenkinsfile",
         )
     return None, None
 

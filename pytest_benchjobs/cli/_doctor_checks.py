@@ -109,7 +109,7 @@ def engine(facts: EngineFacts) -> Iterator[Finding]:
     if facts.abandoned:
         yield problem(
             "left-overs",
-            f"{counted(facts.abandoned, 'thing')} of dead processes in the engine",
+            f"{counted(facts.abandoned, 'object')} of dead processes in the engine",
             "benchjobs gc",
         )
     else:
@@ -122,12 +122,12 @@ def limits(unsupported: Sequence[str], missing: Sequence[str] | None) -> Finding
     if not_there:
         return problem(
             "limits",
-            f"no effect: {', '.join(not_there)}; agents are not held to what scenarios say",
+            f"not enforced: {', '.join(not_there)}; agents can exceed the limits of scenarios",
             "run the engine as root with cgroup controllers (see `docker info` for its warnings)",
         )
     if missing is None:
         return skipped(
-            "limits", "the engine knows memory, cpus and pids; there is no image here to try them with"
+            "limits", "the engine supports memory, cpus and pids; there is no local image to test them with"
         )
     return ok("limits", "memory, cpus and pids hold in a container")
 
@@ -181,7 +181,7 @@ def history(path: Path) -> Finding:
         if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
             return problem(
                 "history",
-                f"{path} cannot be looked into: its directory, or a file of it, cannot be written",
+                f"{path} cannot be checked: its directory, or a file of it, cannot be written",
                 f"make {path.parent} and the files in it writable, or {_ELSEWHERE}",
             )
         return problem("history", f"{path}: {error}", "benchjobs db rebuild")
@@ -242,7 +242,7 @@ def keys(agent: str) -> Finding:
     except InputError as error:
         return problem(check, str(error), "name another path")
     if found is None:
-        return skipped(check, "not known here: what it needs, whoever brings it knows")
+        return skipped(check, "unknown here: only the conftest.py or plugin that adds it knows its keys")
     endpoints_of = getattr(found, "endpoints", None)
     if endpoints_of is None:
         return ok(check, "needs no key")
@@ -282,7 +282,7 @@ def agents() -> Finding:
         if isinstance(agent, DescribedAgent) and all(trouble(package) is None for package in agent.packages())
     ]
     names = ", ".join(known)
-    return ok("agents", f"{names}; fetched: {', '.join(fetched) or 'none'}; a conftest.py may bring more")
+    return ok("agents", f"{names}; fetched: {', '.join(fetched) or 'none'}; a conftest.py may add more")
 
 
 def data(paths: Sequence[Path]) -> Iterator[Finding]:
@@ -303,7 +303,7 @@ def data(paths: Sequence[Path]) -> Iterator[Finding]:
                 scenarios += len(source.refs())
             except Unsupported as error:
                 broken += 1
-                yield problem("data", str(error), "leave the task out; others run beside it")
+                yield problem("data", str(error), "leave the task out; the others run")
             except InputError as error:
                 mistakes = error.errors if isinstance(error, InputErrors) else [error]
                 broken += len(mistakes)

@@ -44,10 +44,10 @@ def call_options(command: _Command) -> _Command:
         directory_option,
         click.option(
             "--env-vars", multiple=True, metavar="KEY=value...",
-            help="Variables for agents. Their values are kept nowhere, so they have to be given again.",
+            help="Variables for agents. Their values are not stored, so give them again.",
         ),
-        click.option("--print-command", is_flag=True, help="Show the call of pytest, and run nothing."),
-        click.option("--detach", is_flag=True, help="Return at once, with the id of the job."),
+        click.option("--print-command", is_flag=True, help="Print the pytest command without running it."),
+        click.option("--detach", is_flag=True, help="Print the job id and return at once."),
         click.argument("job"),
     ):  # fmt: skip
         command = option(command)

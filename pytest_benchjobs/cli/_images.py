@@ -65,7 +65,7 @@ class _Progress:
             say(f"asking registries for the sizes of {counted(value, 'image')}", err=True)
         elif what == "bringing":
             self._all = value
-            say(f"bringing {counted(value, 'image')}", err=True)
+            say(f"pulling or building {counted(value, 'image')}", err=True)
         elif what == "ended":
             self._ended += 1
             self._say_ended(ListedImage.model_validate(value))

@@ -114,7 +114,7 @@ def _time(document: PlanDocument) -> str:
         of = "" if not time.unknown else f" for {document.runs - time.unknown} of {document.runs} trials"
         parts.append(f"{duration(time.expected)} expected from earlier runs{of}")
     else:
-        parts.append("nothing to expect from: no time is known of earlier runs")
+        parts.append("expected time unknown: no earlier run of these trials")
     return "; ".join(parts)
 
 
@@ -122,7 +122,7 @@ def _cost(document: PlanDocument) -> str:
     if not document.runs:
         return "none"
     if document.cost.expected is None:
-        return "unknown: nobody knows what these trials cost before"
+        return "unknown: no earlier cost of these trials is known"
     of = "" if not document.cost.unknown else f"; unknown for {counted(document.cost.unknown, 'trial')}"
     return f"{cost(document.cost.expected)} expected from earlier runs{of}"
 

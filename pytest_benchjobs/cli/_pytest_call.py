@@ -91,12 +91,10 @@ def repeated_call(
     invocation = record.invocation
     if invocation is None:
         raise InputError(
-            f"nobody knows how pytest was called for job {record.id}; call it with --bench-resume {record.id}"
+            f"the pytest command of job {record.id} was not recorded; call pytest with --bench-resume {record.id}"
         )
     if not invocation.directory.is_dir():
-        raise InputError(
-            f"job {record.id} was started in {invocation.directory}, which is not there any more"
-        )
+        raise InputError(f"job {record.id} was started in {invocation.directory}, which no longer exists")
     said = said_of(record)
     rest, needed = _without_values(said.rest)
     needed += (text.partition("=")[0] for text in texts_of(said.settings.get("env", ())))
@@ -105,7 +103,7 @@ def repeated_call(
     if missing:
         values = " ".join(f"{name}=..." for name in missing)
         raise InputError(
-            f"values of --bench-env are kept nowhere; give those of job {record.id} again: --env-vars {values}"
+            f"values of --bench-env are not stored; give those of job {record.id} again: --env-vars {values}"
         )
     settings = {
         name: written

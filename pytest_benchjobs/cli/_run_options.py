@@ -115,7 +115,7 @@ _AFTERWARDS = tuple(setting for setting in _SETTINGS if setting.afterwards)
 _OPTIONS = (
     click.option("--benchmark", multiple=True, metavar="NAME|PATH", help="Benchmark to run."),
     click.option(
-        "--benchmarks", multiple=True, metavar="NAME...", help="Benchmarks to run, with spaces or commas between."
+        "--benchmarks", multiple=True, metavar="NAME...", help="Benchmarks to run, separated by spaces or commas."
     ),
     click.option("--all", "everything", is_flag=True, help="Run every registered benchmark."),
     *map(_option, _SETTINGS),
@@ -165,8 +165,8 @@ def run_request(options: Mapping[str, Any]) -> RunRequest:
         raise click.UsageError(f"--metadata: {twice} is given twice")
     if str(options["name"]).isdigit():
         raise click.UsageError(
-            f"-n names the job, and {options['name']} is no name; for so many trials at a time use --concurrency "
-            f"{options['name']}, for workers of xdist -- -n {options['name']}"
+            f"-n is the job name, and {options['name']} is not a valid one; for {options['name']} concurrent trials "
+            f"use --concurrency {options['name']}, for {options['name']} xdist workers -- -n {options['name']}"
         )
     env = values.get("env", {})
     settings.pop("env", None)

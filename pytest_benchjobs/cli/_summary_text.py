@@ -79,7 +79,7 @@ def _head(document: SummaryDocument) -> Iterator[str]:
 
 def _status(document: SummaryDocument) -> str:
     if document.dead:
-        return f"{document.status} no more, its process died"
+        return f"{document.status} (its process died)"
     return document.status + (f": {document.message}" if document.message else "")
 
 
@@ -130,7 +130,7 @@ def _tables(rows: Sequence[_Row], room: int) -> Iterator[str]:
         yield ""
         yield from tabulate(rows, room, [label, *at_k])
     if any("*" in cell(row) for row in rows for _, cell in at_k):
-        yield "* without scenarios that have fewer attempts; an error is none"
+        yield "* without scenarios that have fewer attempts; an error does not count as one"
 
 
 def _counts(row: _Row) -> AgentFigures | RunFigures | VerdictFigures:
@@ -183,7 +183,7 @@ def _progress(document: SummaryDocument, room: int) -> Iterator[str]:
     silent = document.silent_seconds
     if silent is None or silent > _SILENT_SECONDS:
         since = "" if silent is None else f" for {duration(silent)}"
-        yield f"Nothing was heard of its process{since}: if it died, `benchjobs recover` closes the job."
+        yield f"No heartbeat from its process{since}. If it died, `benchjobs recover` closes the job."
     yield "Progress:"
     if not document.agents:
         yield "  waiting for trials to start"

@@ -33,8 +33,8 @@ _MEANS = 3
 """Agents whose means are in a line of progress."""
 _GAP = "  "
 _COLOURS = {Outcome.PASSED: "green", Outcome.FAILED: "red", Outcome.ERROR: "yellow"}
-_FOOT = "arrows, Enter: follow one trial; q or Ctrl-C: stop watching; the job goes on"
-_TRIAL_FOOT = "Enter or Esc: back to the job; q or Ctrl-C: stop watching; the job goes on"
+_FOOT = "arrows, Enter: follow one trial; q or Ctrl-C: stop watching; the job continues"
+_TRIAL_FOOT = "Enter or Esc: back to the job; q or Ctrl-C: stop watching; the job continues"
 _WAITING = "Waiting for the first trial"
 
 
@@ -193,7 +193,7 @@ def _title(view: View, width: int) -> Text:
     record = view.record
     status = _Part(f"{record.status.value} {_clock(elapsed(record, view.now))}", style="bold")
     if view.silence > _SILENT_SECONDS:
-        status = _Part(f"no sign of life for {_clock(view.silence)}", style="bold yellow")
+        status = _Part(f"no heartbeat for {_clock(view.silence)}", style="bold yellow")
     name = one_line(record.name or "", 100)
     full = f"{name} ({record.id})" if name else record.id
     fits = len(full) + len(_GAP) + len(status.text) <= width
@@ -202,7 +202,7 @@ def _title(view: View, width: int) -> Text:
 
 def _counts(view: View, width: int) -> Text:
     live = view.live
-    before = f", {live.all.before} had ended before" if live.all.before else ""
+    before = f", {live.all.before} ended earlier" if live.all.before else ""
     left = f"{_done(live.all)} trials{before}, {len(live.flying)} running of at most {view.record.config.concurrency}"
     return _apart(_Part(left), _Part(f"ETA {_eta(view)}"), width)
 

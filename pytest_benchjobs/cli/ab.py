@@ -26,10 +26,10 @@ _RAN = (0, 1, 10, 11, 12)
 
 
 @click.command(cls=VariadicCommand)
-@click.option("--a", required=True, metavar="AGENT:MODEL", help="What to judge by.")
-@click.option("--b", required=True, metavar="AGENT:MODEL", help="What is judged.")
+@click.option("--a", required=True, metavar="AGENT:MODEL", help="The side to compare with, as the baseline.")
+@click.option("--b", required=True, metavar="AGENT:MODEL", help="The side that is judged.")
 @run_options
-@click.option("--print-command", is_flag=True, help="Show the call of pytest, and run nothing.")
+@click.option("--print-command", is_flag=True, help="Print the pytest command without running it.")
 @output_option
 def ab(*, a: str, b: str, print_command: bool, output: str, **options: Any) -> int:
     """Run two agents, versions, models or endpoints in one job in which they take turns, and judge B by A.
@@ -69,10 +69,10 @@ def _config(options: Mapping[str, Any]) -> GateConfig:
     if options["agents"]:
         raise click.UsageError("--agent: --a and --b name the agents")
     if options["baseline"] is not None or options["require_baseline"] or options["first_run"]:
-        raise click.UsageError("--baseline: A is what B is judged by")
+        raise click.UsageError("--baseline: side A is the baseline of side B")
     if options["until_decided"] or options["confirm"] is not None:
         raise click.UsageError(
-            "--until-decided and --confirm are for jobs that have a baseline when they begin"
+            "--until-decided and --confirm need a baseline that exists when the job begins"
         )
     return gate_config({**gate_settings(options), "baseline": "A"}, flag_of)
 
@@ -88,7 +88,7 @@ def _judged(history: Any, job: str, specs: Sequence[str], config: GateConfig) ->
     rows = history.paired_rows(job)
     labels = [agent.label for agent in record.config.agents]
     if len(labels) != 2:
-        raise InputError(f"job {job} is of {len(labels)} agents, and not of two: {', '.join(labels)}")
+        raise InputError(f"job {job} has {len(labels)} agents instead of two: {', '.join(labels)}")
     both = side(job, [(job, rows)])
     first, second = (
         dataclasses.replace(

@@ -48,7 +48,9 @@ def list_(output: str) -> None:
 
 @agents.command()
 @click.argument("name")
-@click.option("--verify", is_flag=True, help="Read all of its files, and compare them with what was fetched.")
+@click.option(
+    "--verify", is_flag=True, help="Read all its files, and compare them with those that were fetched."
+)
 @output_option
 def show(name: str, verify: bool, output: str) -> int:
     """Show what an agent needs and what was fetched for it. NAME may be NAME@VERSION, or NAME=./PATH.
@@ -100,7 +102,7 @@ def _files_of(agent: DescribedAgent) -> dict[str, Any]:
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Archive made elsewhere with `npm pack`, instead of the network; repeatable.",
+    help="Use an archive made elsewhere with `npm pack` instead of the network; repeatable.",
 )
 def fetch(names: tuple[str, ...], archives: tuple[Path, ...]) -> None:
     """Fetch agents: once for this machine, checked. What is here already is not fetched again."""
@@ -144,7 +146,7 @@ def _named(text: str) -> tuple[Agent, str | None]:
     name, at, version = text.partition("@")
     known = _known()
     if name not in known:
-        hint = did_you_mean(name, known).strip() or f"there are: {', '.join(sorted(known))}"
+        hint = did_you_mean(name, known).strip() or f"available: {', '.join(sorted(known))}"
         raise click.ClickException(f"there is no agent {name!r} here; {hint}")
     if at and not version:
         raise click.ClickException(f"no version after '@' in {text!r}")
@@ -156,7 +158,7 @@ def _described(text: str) -> tuple[DescribedAgent, str | None]:
 
     agent, version = _named(text)
     if not isinstance(agent, DescribedAgent):
-        raise click.ClickException(f"{agent.name} is not fetched: it is here")
+        raise click.ClickException(f"{agent.name} needs no fetching")
     if version is not None and not agent.description.version:
         raise click.ClickException(f"{agent.name} has no versions to choose from")
     return agent, version

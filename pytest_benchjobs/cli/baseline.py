@@ -36,7 +36,7 @@ _SCENARIOS = (
 )
 
 _name_option = click.option(
-    "--name", default=DEFAULT_NAME, show_default=True, metavar="NAME", help="Of the baseline."
+    "--name", default=DEFAULT_NAME, show_default=True, metavar="NAME", help="Name of the baseline."
 )
 _pool_option = click.option(
     "--pool",
@@ -44,10 +44,10 @@ _pool_option = click.option(
     default=1,
     show_default=True,
     metavar="M",
-    help="JOB and the M-1 completed ones before it, of the same benchmarks and agents.",
+    help="Pool JOB with the M-1 completed jobs before it that have the same benchmarks and agents.",
 )
 _force_option = click.option(
-    "--force", is_flag=True, help="Also a job that did not complete, or is full of errors."
+    "--force", is_flag=True, help="Accept a job that did not complete, or has too many errors."
 )
 
 
@@ -59,7 +59,7 @@ def baseline() -> None:
 @baseline.command("set")
 @click.argument("job")
 @_name_option
-@click.option("--reason", metavar="TEXT", help="Why, for those who look at its past.")
+@click.option("--reason", metavar="TEXT", help="Reason, kept in the baseline's history.")
 @_pool_option
 @_force_option
 @directory_option
@@ -70,7 +70,7 @@ def set_(job: str, name: str, reason: str | None, pool: int, force: bool, direct
 
 @baseline.command()
 @click.argument("job")
-@click.option("--reason", required=True, metavar="TEXT", help="Why what the gate saw is right.")
+@click.option("--reason", required=True, metavar="TEXT", help="Reason for accepting the change.")
 @_name_option
 @_pool_option
 @_force_option
@@ -100,7 +100,7 @@ def list_(directory: Path, output: str) -> None:
 
 @baseline.command()
 @click.argument("name", default=DEFAULT_NAME, metavar="NAME|SPEC")
-@click.option("-e", "--extended", is_flag=True, help="Every scenario as well.")
+@click.option("-e", "--extended", is_flag=True, help="Also list every scenario.")
 @directory_option
 @output_option
 def show(name: str, extended: bool, directory: Path, output: str) -> None:
@@ -114,7 +114,7 @@ def show(name: str, extended: bool, directory: Path, output: str) -> None:
 
 @baseline.command()
 @click.argument("name")
-@click.option("--reason", metavar="TEXT", help="Why, for those who look at its past.")
+@click.option("--reason", metavar="TEXT", help="Reason, kept in the baseline's history.")
 @directory_option
 def delete(name: str, reason: str | None, directory: Path) -> None:
     """Delete the baseline NAME. Its jobs stay, and so does its past."""
@@ -124,7 +124,7 @@ def delete(name: str, reason: str | None, directory: Path) -> None:
     checked_name(name)
     with _history(directory) as history:
         set_baseline(history, _entry(name, (), reason))
-    click.echo(f"there is no baseline {name} any more")
+    click.echo(f"deleted baseline {name}")
 
 
 @baseline.command()
@@ -135,7 +135,7 @@ def delete(name: str, reason: str | None, directory: Path) -> None:
     default=Path("baseline.json"),
     show_default=True,
     metavar="FILE",
-    help="Where to write it.",
+    help="File to write.",
 )
 @directory_option
 def export(name: str, to: Path, directory: Path) -> None:
@@ -177,7 +177,7 @@ def _set(
         if problem is not None and not force:
             raise click.ClickException(
                 death_of(directory, job_id)
-                or f"job {job_id} would make a bad baseline: {problem}. Use --force to take it all the same"
+                or f"job {job_id} would make a bad baseline: {problem}. Use --force to set it anyway"
             )
         record = history.job(job_id)
         chosen = with_earlier(history, record, pool) if record is not None and pool > 1 else None
@@ -189,7 +189,7 @@ def _set(
     for note in () if chosen is None else chosen.notes:
         say(note, err=True)
     if moving and verdict != "regressed":
-        said = "no gate has judged it" if verdict is None else f"the gate says {verdict} of it"
+        said = "no gate has judged it" if verdict is None else f"the verdict of its gate is {verdict}"
         say(f"job {job_id} was not regressed: {said}", err=True)
     was = "" if before is None or before.jobs == jobs else f", was {_jobs(before.jobs)}"
     click.echo(f"baseline {name} is {_jobs(jobs)}{was}")

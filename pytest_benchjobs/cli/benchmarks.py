@@ -52,7 +52,7 @@ _registry_option = click.option(
     "--registry",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="A registry file of Harbor, whose datasets are known as well.",
+    help="Registry file of Harbor, whose datasets are added to the known ones.",
 )
 
 
@@ -100,9 +100,9 @@ def show(name: str, registry: Path | None, output: str) -> None:
     "given",
     type=click.Path(exists=True, path_type=Path),
     metavar="PATH",
-    help="Directory, archive or file with it, instead of the network.",
+    help="Directory, archive or file to take it from instead of the network.",
 )
-@click.option("--force", is_flag=True, help="Fetch it again, also if it is here.")
+@click.option("--force", is_flag=True, help="Fetch it again even if it is present.")
 @_registry_option
 def fetch(name: str, given: Path | None, force: bool, registry: Path | None) -> None:
     """Fetch a benchmark: once for this machine, checked. What was interrupted goes on where it stopped.
@@ -111,7 +111,7 @@ def fetch(name: str, given: Path | None, force: bool, registry: Path | None) -> 
     """
     entry = entry_named(name, None) if registry is None else entry_to_keep(name, registry)
     if not fetch_entry(entry, _say, given=given, force=force, keep_entry=registry is not None):
-        _say(f"{entry}: is here, in {entry.directory}")
+        _say(f"{entry}: already present in {entry.directory}")
 
 
 @benchmarks.command(cls=VariadicCommand)
@@ -122,20 +122,20 @@ def fetch(name: str, given: Path | None, force: bool, registry: Path | None) -> 
     type=click.IntRange(1, 1000),
     default=1,
     show_default=True,
-    help="How often the same is tried.",
+    help="Attempts of each scenario and agent.",
 )
 @click.option(
     "--exceptions",
     type=click.Choice(["skip", "include"]),
     default="skip",
     show_default=True,
-    help="Scenarios known to be broken: left out, or checked with no effect on the exit status.",
+    help="Scenarios known to be broken: skip them, or check them without effect on the exit status.",
 )
 @click.option(
     "--dir",
     "directory",
     type=DIRECTORY,
-    help="Where results go.  [default: a temporary directory, which stays when something is wrong]",
+    help="Where results go.  [default: a temporary directory, kept only if there are problems]",
 )
 @output_option
 def check(
@@ -186,7 +186,7 @@ def check(
 @click.option(
     "--until",
     type=click.DateTime(["%Y-%m-%d"]),
-    help="The last day it holds.  [default: a year from today]",
+    help="Last day the entries are valid.  [default: a year from today]",
 )
 def exceptions(name: str, mode: str, until: datetime.datetime | None) -> None:
     """Print scenarios known to be broken as known failures, for bench-known.toml: so a run skips or marks them."""
@@ -203,7 +203,7 @@ def exceptions(name: str, mode: str, until: datetime.datetime | None) -> None:
 @benchmarks.command(cls=VariadicCommand)
 @click.argument("name", metavar="NAME[@VERSION]|PATH")
 @scenarios_option
-@click.option("--pull", is_flag=True, help="Bring what is missing: pull and build, a few at a time.")
+@click.option("--pull", is_flag=True, help="Pull and build the missing images, a few at a time.")
 @output_option
 def images(*, name: str, scenarios: tuple[str, ...], pull: bool, rest: tuple[str, ...], output: str) -> int:
     """List the images that a run of a benchmark would need, with their sizes, and bring them with --pull.
@@ -229,7 +229,7 @@ def _say(line: str) -> None:
 
 @benchmarks.command()
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
-@click.option("--strict", is_flag=True, help="Exit with status 2 when there are gaps.")
+@click.option("--strict", is_flag=True, help="Exit with status 2 if there are gaps.")
 @output_option
 def files(paths: tuple[Path, ...], strict: bool, output: str) -> int:
     """List the benchmarks in PATHS, by default those in `benchmarks/`, and the gaps in them.

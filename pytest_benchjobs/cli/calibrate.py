@@ -24,7 +24,11 @@ _SHOWN = 10
 
 @click.command()
 @click.argument("benchmarks", nargs=-1, metavar="[BENCHMARK...]")
-@click.option("--fail-on-suspicious", is_flag=True, help="Exit status 1 when anything is wrong with one.")
+@click.option(
+    "--fail-on-suspicious",
+    is_flag=True,
+    help="Exit with status 1 unless every benchmark is valid or missing.",
+)
 @directory_option
 @output_option
 def calibrate(benchmarks: tuple[str, ...], fail_on_suspicious: bool, directory: Path, output: str) -> int:
@@ -62,7 +66,7 @@ def _latest(history: HistoryReader, wanted: tuple[str, ...]) -> dict[str, list[P
     if missing := [name for name in wanted if name not in found]:
         there = sorted({run.benchmark for run in history.each_run()})
         raise InputError(
-            f"there is no result of {', '.join(missing)} in {history.directory}; there are results of "
+            f"there are no results of {', '.join(missing)} in {history.directory}; there are results of "
             f"{', '.join(there) or 'nothing'}"
         )
     return found

@@ -59,7 +59,7 @@ def cancel(job: str, no_wait: bool, timeout: float, directory: Path, output: str
     if after.status.ended or no_wait:
         return 0
     click.echo(
-        f"it has not ended within {timeout:g} s: process {after.owner.pid} of {after.owner.host} still has it; "
+        f"it has not ended within {timeout:g} s: process {after.owner.pid} of {after.owner.host} still owns the job; "
         f"see `benchjobs watch {after.id}`",
         err=True,
     )
@@ -70,7 +70,7 @@ def _cancel_lines(document: CancelDocument) -> Iterator[str]:
     totals = document.totals
     name = f" ({one_line(document.name, 60)})" if document.name else ""
     if not document.changed:
-        yield f"job {document.job}{name} had ended before: {document.status.value}"
+        yield f"job {document.job}{name} had already ended: {document.status.value}"
     else:
         yield f"job {document.job}{name}: {document.status.value}"
     planned = "" if document.planned is None else f" of {document.planned}"

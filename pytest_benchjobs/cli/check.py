@@ -50,13 +50,13 @@ _LOG_LINES, _LOG_SIZE = 10, 1000
     type=click.IntRange(1, 1000),
     default=2,
     show_default=True,
-    help="How often the same is tried.",
+    help="Attempts of each scenario and agent.",
 )
 @click.option(
     "--dir",
     "directory",
     type=DIRECTORY,
-    help="Where results go.  [default: a temporary directory, which stays when something is wrong]",
+    help="Where results go.  [default: a temporary directory, kept only if there are problems]",
 )
 @output_option
 def check(
@@ -145,7 +145,7 @@ def _checked(call: Call, place: Path, attempts: int) -> CheckDocument:
     # Everything pytest has to say is talk: the verdicts are what was asked for.
     status = call_pytest(call._replace(arguments=arguments), stdout=sys.stderr.fileno())
     if status in (_INTERRUPTED, _INTERNAL, _USAGE_ERROR) or status > 5:
-        raise InputError(f"the check did not come to its end: pytest exited with status {status}")
+        raise InputError(f"the check did not finish: pytest exited with status {status}")
     bundle = JobBundle.open(place, job)
     checked = list(_verdicts(trials, list(bundle.results()), attempts, bundle.root))
     return CheckDocument(

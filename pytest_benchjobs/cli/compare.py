@@ -42,23 +42,25 @@ class _Model(NamedTuple):
 
 @click.command(cls=VariadicCommand)
 @click.argument("jobs", nargs=-1, metavar="[JOB_A JOB_B]")
-@click.option("--a", metavar="SPEC", help="PROVIDER:MODEL[@URL] to run, or a job or baseline that is there.")
-@click.option("--b", metavar="SPEC", help="What to compare it with.")
-@click.option("--a-agent", metavar="PATTERN", help="Of side A, only agents with such a label.")
-@click.option("--b-agent", metavar="PATTERN", help="Of side B, only agents with such a label.")
+@click.option(
+    "--a", metavar="SPEC", help="Side A: PROVIDER:MODEL[@URL] to run, or an existing job or baseline."
+)
+@click.option("--b", metavar="SPEC", help="Side B, in the same form.")
+@click.option("--a-agent", metavar="PATTERN", help="Only agents of side A whose label matches.")
+@click.option("--b-agent", metavar="PATTERN", help="Only agents of side B whose label matches.")
 @click.option(
     "--level", type=click.FloatRange(50, 100, True, True), default=95, show_default=True, help="In percent."
 )
 @click.option(
     "--high-scores",
     type=FILE,
-    help="File with the best that is known of each benchmark.  [default: bench_high_scores_file of the ini file]",
+    help="File with high scores of benchmarks.  [default: bench_high_scores_file of the ini file]",
 )
 @click.option(
     "--out", type=DIRECTORY, help="Directory for compare-ID.json.  [default: comparisons/ beside the jobs]"
 )
 @run_options
-@click.option("--print-command", is_flag=True, help="Show the calls of pytest, and run nothing.")
+@click.option("--print-command", is_flag=True, help="Print the pytest commands without running them.")
 @output_option
 def compare(
     *,
@@ -150,7 +152,7 @@ def _model(spec: str, directory: Path) -> _Model | None:
             else:
                 return None  # a job may have such a name
     if not model.strip():
-        raise click.UsageError(f"{spec!r} names no model; write PROVIDER:MODEL, such as {provider}:NAME")
+        raise click.UsageError(f"{spec!r} has no model; write PROVIDER:MODEL, such as {provider}:NAME")
     return _Model(spec, provider, model)
 
 
@@ -177,7 +179,7 @@ def _call(side: _Model, options: Mapping[str, Any], comparison_id: str) -> RunRe
 
 def _print_calls(calls: Sequence[RunRequest | None]) -> None:
     if not any(calls):
-        raise click.UsageError("--print-command: both sides are there already, nothing would be run")
+        raise click.UsageError("--print-command: both sides exist already; nothing would be run")
     for request in calls:
         if request is not None:
             click.echo(request.call.shown())

@@ -26,7 +26,7 @@ _STEP = 1.0
 @click.command()
 @click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option(
-    "--agent", "agents", multiple=True, metavar="AGENT", help="Look for its keys as well; repeatable."
+    "--agent", "agents", multiple=True, metavar="AGENT", help="Also check the keys of this agent; repeatable."
 )
 @directory_option
 @output_option
@@ -66,7 +66,7 @@ def _findings(paths: tuple[Path, ...], agents: tuple[str, ...], directory: Path)
         yield checks.problem(
             "clock",
             f"it jumped by {stepped:+.0f} s just now",
-            "let one program set the clock, in small steps",
+            "let only one program set the clock, in small steps",
         )
     else:
         yield checks.clock(_newest_job(directory))

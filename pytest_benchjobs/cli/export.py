@@ -18,9 +18,9 @@ from ._directory import FILE, directory_option
     "--format",
     "kind",
     type=click.Choice(["csv", "jsonl"]),
-    help="A table, or a JSON object a line.  [default: as --out ends, else csv]",
+    help="A table, or one JSON object per line.  [default: by the suffix of --out, else csv]",
 )
-@click.option("--out", type=FILE, help="Into this file.  [default: stdout]")
+@click.option("--out", type=FILE, help="File to write.  [default: stdout]")
 @directory_option
 def export(jobs: tuple[str, ...], kind: str | None, out: Path | None, directory: Path) -> None:
     """Write the trials of each JOB as CSV or JSON lines, a row each.

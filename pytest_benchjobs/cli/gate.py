@@ -33,16 +33,22 @@ if TYPE_CHECKING:
 @click.argument("job", default="last")
 @gate_options
 @click.option(
-    "--profile", type=click.Choice(["publish"]), help="Also ask whether the results can be published."
+    "--profile", type=click.Choice(["publish"]), help="Also check whether the results can be published."
 )
 @click.option(
-    "--markdown", type=FILE, metavar="FILE", help="Write it there as well, for a comment on a merge request."
+    "--markdown",
+    type=FILE,
+    metavar="FILE",
+    help="Also write the verdict to FILE, for a comment on a merge request.",
 )
 @click.option(
-    "--junit", type=FILE, metavar="FILE", help="Write the JUnit file of the job there, with the verdict."
+    "--junit", type=FILE, metavar="FILE", help="Also write a JUnit file of the job to FILE, with the verdict."
 )
 @click.option(
-    "--metrics", type=FILE, metavar="FILE", help="Write figures of each agent there, as OpenMetrics text."
+    "--metrics",
+    type=FILE,
+    metavar="FILE",
+    help="Also write figures of each agent to FILE, as OpenMetrics text.",
 )
 @click.option(
     "--ci",
@@ -87,7 +93,7 @@ def gate(
         judged = _judged(record, config, baseline, history, directory, profile)
     if judged.shown is None and not values and profile is None:
         raise click.UsageError(
-            f"job {record.id} was asked to be judged by nothing; give --baseline, --fail-on-regression or --min-score"
+            f"job {record.id} has no gate configured; give --baseline, --fail-on-regression or --min-score"
         )
     judged = judged._replace(report=_after(judged.report, directory))
     report = judged.report
@@ -107,7 +113,7 @@ def _after(report: GateReport, directory: Path) -> GateReport:
         return report  # what is damaged tells nobody anything
     if not earlier or earlier[-1].verdict is report.verdict:
         return report
-    note = f"this takes the place of an earlier verdict on the job, by other gates: {earlier[-1].verdict}"
+    note = f"this replaces an earlier verdict on the job, by other gates: {earlier[-1].verdict}"
     return report.model_copy(update={"notes": (note, *report.notes)})
 
 
@@ -149,7 +155,7 @@ def _judged(
     bundle = JobBundle(directory, record.id)
     if not bundle.root.is_dir():
         raise click.ClickException(
-            f"job {record.id} was merged without its files, and --profile publish looks at them"
+            f"job {record.id} was merged without its files, which --profile publish needs"
         )
     results = bundle.outlines(record.config)
     return with_publishing(judged, record, results, at.date())
@@ -166,7 +172,7 @@ def keep_verdict(report: GateReport, directory: Path, comparison: Comparison | N
                 history.save_comparison(comparison)
             keep(JobBundle(directory, report.job), history, report)
     except (BenchError, OSError) as error:
-        say(f"warning: this verdict is not kept: {error}", err=True)
+        say(f"warning: this verdict could not be stored: {error}", err=True)
 
 
 def _tell(

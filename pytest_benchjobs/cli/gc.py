@@ -28,12 +28,12 @@ _DETACHED_LOGS = "pytest*.log"
 
 
 @click.command()
-@click.option("--kept", "all_kept", is_flag=True, help="File systems kept of trials as well (--keep).")
+@click.option("--kept", "all_kept", is_flag=True, help="Also remove kept file systems of trials (--keep).")
 @click.option(
     "--older-than",
     type=click.FloatRange(min=0),
     metavar="DAYS",
-    help="Of kept file systems only those; and logs of detached jobs that ended so long ago.",
+    help="Only kept file systems older than DAYS; also logs of detached jobs that ended before then.",
 )
 @directory_option
 def gc(all_kept: bool, older_than: float | None, directory: Path) -> None:
@@ -69,7 +69,7 @@ def _in_engine(unneeded: Callable[[list[Kept]], list[Kept]]) -> None:
         wanted = unneeded(provider.kept())
         removed = [one for one in wanted if provider.forget_kept(one.reference)]
     except EngineUnavailable as error:
-        say(f"containers were not looked at: {error}", err=True)
+        say(f"containers were not checked: {error}", err=True)
         return
     finally:
         provider.close()

@@ -19,14 +19,14 @@ BENCHMARKS = "benchmarks"
 @click.option(
     "--agent",
     metavar="NAME=./PATH",
-    help="The agent of this checkout; by default what is found, else a new one.",
+    help="Agent of this checkout.  [default: the one found, else a new one]",
 )
 @click.option(
     "--ci",
     type=click.Choice(["auto", "github", "gitlab", "jenkins", "none"]),
     default="auto",
     show_default=True,
-    help="For which CI system; `auto` looks at files and at the remote of git.",
+    help="CI system to write for; `auto` looks at files and at the git remote.",
 )
 def init(directory: Path, agent: str | None, ci: str) -> None:
     """Write a first benchmark, an agent of this checkout and a CI file into DIRECTORY; each runs at once.
@@ -44,7 +44,7 @@ def init(directory: Path, agent: str | None, ci: str) -> None:
     for name, text, executable in files(found):
         path = directory / name
         if path.exists():
-            say(f"kept   {name}: it is there already")
+            say(f"kept   {name}: exists already")
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
@@ -65,4 +65,4 @@ def _next_steps(directory: Path, agent: str) -> Iterator[str]:
     yield f"  pytest {BENCHMARKS}                          # the reference solutions: all have to pass"
     yield f"  pytest {BENCHMARKS} --bench-agent nop        # an agent that does nothing: none may pass"
     yield f"  pytest {BENCHMARKS} --bench-agent {agent}"
-    yield "  benchjobs doctor                           # if anything of that ends in an error"
+    yield "  benchjobs doctor                           # if any of these ends in an error"

@@ -32,7 +32,7 @@ _EVER_DAYS = 36_500
 )
 @click.option("--all", "everything", is_flag=True, help="Jobs of all time.")
 @click.option("--status", multiple=True, metavar="A,B", help="Jobs with one of these statuses.")
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many: the newest.")
+@click.option("--limit", type=click.IntRange(min=1), help="Only the newest N jobs.")
 @directory_option
 @output_option
 def list_(

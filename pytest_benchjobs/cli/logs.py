@@ -31,8 +31,10 @@ _OURS = frozenset({RESULTS, RESULT})
 
 @click.command()
 @click.argument("job", default="last", metavar="[JOB|TRIAL]")
-@click.option("--output-dir", "target", type=DIRECTORY, show_default="./logs/JOB", help="Where to.")
-@click.option("--run", help="Only this run: its id, as `benchjobs runs` has it, or its number in the job.")
+@click.option(
+    "--output-dir", "target", type=DIRECTORY, show_default="./logs/JOB", help="Directory to copy to."
+)
+@click.option("--run", help="Only this run: its id as in `benchjobs runs`, or its number in the job.")
 @click.option("--scenario", help="Only this scenario, or the trial with this node id.")
 @click.option(
     "-o",
@@ -40,7 +42,7 @@ _OURS = frozenset({RESULTS, RESULT})
     "outputs",
     multiple=True,
     metavar="[text|json|yaml]|DIRECTORY",
-    help="How to print what was copied; anything else is the same as --output-dir.  [default: text]",
+    help="Format of the report; any other value means the same as --output-dir.  [default: text]",
 )
 @directory_option
 @click.pass_context

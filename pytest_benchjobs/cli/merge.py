@@ -60,11 +60,11 @@ def merge(
     found = _sorted_out(sources, directory)
     if found.junit and junit is None:
         raise click.ClickException(
-            f"{found.junit[0]} is a JUnit file; say with --junit OUT.xml where they go"
+            f"{found.junit[0]} is a JUnit file; give the output file with --junit OUT.xml"
         )
     if as_job is not None and (found.histories or not found.bundles):
         named = found.histories or list(sources)
-        raise click.ClickException(f"--as-job needs the directories of jobs; there are none in {named[0]}")
+        raise click.ClickException(f"--as-job needs job directories; there are none in {named[0]}")
     jobs: list[MergeResult] = []
     problems: list[str] = []
     if found.bundles or found.histories:
@@ -90,7 +90,7 @@ def _sorted_out(sources: tuple[Path, ...], directory: Path) -> _Sources:
     found = _Sources()
     for source in sources:
         if source.resolve() in (directory.resolve(), Layout(directory).history.resolve()):
-            raise click.ClickException(f"{source} is where jobs are merged into; choose another --dir")
+            raise click.ClickException(f"{source} is the directory to merge into; choose another --dir")
         if source.is_dir():
             _sort_directory(source, found)
         elif source.suffix.lower() == ".xml":

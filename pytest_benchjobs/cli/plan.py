@@ -32,8 +32,8 @@ _REAL = ("passed", "failed")
 
 @click.command(cls=VariadicCommand)
 @run_options
-@click.option("-e", "--extended", is_flag=True, help="Every trial as well. JSON and YAML always have them.")
-@click.option("--print-command", is_flag=True, help="Show the call of pytest that would run it.")
+@click.option("-e", "--extended", is_flag=True, help="Also list every trial. JSON and YAML always do.")
+@click.option("--print-command", is_flag=True, help="Print the pytest command that would run it.")
 @output_option
 def plan(*, extended: bool, print_command: bool, output: str, **options: Any) -> int:
     """Show what `benchjobs run` would do with the same options: trials, reuse, images, time and cost. Runs nothing.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     default=300.0,
     show_default=True,
     metavar="SECONDS",
-    help="Jobs of other machines count as dead when they gave no sign of life for so long.",
+    help="Jobs of other machines count as dead after so long without a heartbeat.",
 )
 @directory_option
 @output_option

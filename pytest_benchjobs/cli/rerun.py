@@ -14,8 +14,8 @@ from ._run_options import VariadicCommand, scenarios_option
 
 @click.command(cls=VariadicCommand)
 @call_options
-@click.option("--failed", is_flag=True, help="Only what failed.")
-@click.option("--errors", is_flag=True, help="Only what ended in an error.")
+@click.option("--failed", is_flag=True, help="Only trials that failed.")
+@click.option("--errors", is_flag=True, help="Only trials that ended in an error.")
 @scenarios_option
 def rerun(
     *,
@@ -43,7 +43,7 @@ def rerun(
     trials = trials_of(found, scenarios)
     if states and not any(row.outcome in states for row in trials):
         what = " or ".join("failed" if state == "failed" else "ended in an error" for state in states)
-        click.echo(f"no trial of job {found.record.id} {what}: there is nothing to do", err=True)
+        click.echo(f"no trial of job {found.record.id} {what}; there is nothing to do", err=True)
         return 0
     which = f"{found.record.id}:{','.join(states)}" if states else found.record.id
     changes = {"from": which, "force": True, "parent": found.record.id}

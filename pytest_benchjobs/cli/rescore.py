@@ -31,7 +31,7 @@ def rescore(
     missing = gone(kept)
     left = sum(one not in missing for one in kept)
     if not left:
-        what = f"what was kept of job {found.record.id} is not here any more ({GONE})"
+        what = f"the kept file systems of job {found.record.id} are gone ({GONE})"
         raise InputError(
             f"{what if kept else f'nothing was kept of job {found.record.id}'}, so there is nothing to grade; "
             "run it with --keep always (pytest: --bench-keep always)"
@@ -39,8 +39,7 @@ def rescore(
     if left < len(trials):
         still = " and are still here" if missing else ""
         click.echo(
-            f"{left} of {counted(len(trials), 'trial')} were kept{still}; the others cannot be graded again and are "
-            "skipped",
+            f"{left} of {counted(len(trials), 'trial')} were kept{still}; the others are skipped",
             err=True,
         )
     changes: dict[str, Written] = {"rescore": found.record.id, "from": found.record.id}

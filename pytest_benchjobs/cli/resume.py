@@ -39,7 +39,7 @@ def resume(*, job: str, directory: Path, rest: tuple[str, ...], **how: Any) -> i
         return 0
     if "rescore" in said_of(record).settings:
         raise InputError(
-            f"job {record.id} graded trials again, which is quicker done anew: benchjobs rescore {record.parent}"
+            f"job {record.id} is a rescore, which is not resumed but started again: benchjobs rescore {record.parent}"
         )
     changes = {"resume": record.id, **_its_trials(found)}
     call = call_again(found, how["env_vars"], changes, *_to_the_end(found.record), *rest)

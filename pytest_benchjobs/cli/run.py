@@ -14,8 +14,8 @@ from ._run_options import VariadicCommand, run_options, run_request
 
 @click.command(cls=VariadicCommand)
 @run_options
-@click.option("--detach", is_flag=True, help="Return at once, with the id of the job.")
-@click.option("--print-command", is_flag=True, help="Show the call of pytest, and run nothing.")
+@click.option("--detach", is_flag=True, help="Print the job id and return at once.")
+@click.option("--print-command", is_flag=True, help="Print the pytest command without running it.")
 @output_option
 def run(*, detach: bool, print_command: bool, output: str, **options: Any) -> int:
     """Run benchmarks with agents: one call of pytest, whose output this is.

@@ -36,10 +36,14 @@ _SORT_ALIASES = {
 @click.command()
 @click.argument("of", default=None, required=False, metavar="[JOB]")
 @click.option(
-    "--sort", default="agent", show_default=True, metavar="COLUMN", help="By agent, score, cost, ..."
+    "--sort",
+    default="agent",
+    show_default=True,
+    metavar="COLUMN",
+    help="Column to sort by: agent, score, cost, ...",
 )
-@click.option("--desc", is_flag=True, help="The greatest first.")
-@click.option("--limit", type=click.IntRange(min=1), default=200, show_default=True, help="At most so many.")
+@click.option("--desc", is_flag=True, help="Sort in descending order.")
+@click.option("--limit", type=click.IntRange(min=1), default=200, show_default=True, help="At most N runs.")
 @click.option("--job", help="The same as JOB.")
 @click.option("--benchmark", help="Runs of this benchmark.")
 @click.option("--agent", help="Runs of this agent, as it is listed.")

@@ -31,11 +31,11 @@ def set_(name: str, value: tuple[str, ...]) -> None:
 
     if value or "=" in name:
         raise click.UsageError(
-            "the value is no argument, for everybody on this machine can see it there; leave it out, and it is asked "
-            "for, or read from standard input"
+            "do not give the value as an argument, which everyone on this machine can see; leave it out to be asked "
+            "for it, or give it on standard input"
         )
     if Redactor({}).redact_text(name) != name:
-        raise click.UsageError("that looks like a key itself; give it a NAME, and the value is asked for")
+        raise click.UsageError("that looks like a key itself; give a NAME; you are then asked for the value")
     check_name(name)
     asked = sys.stdin.isatty()
     text = click.prompt(f"Value of {name}", hide_input=True, err=True) if asked else _read()
@@ -82,7 +82,7 @@ def delete(name: str) -> None:
         raise click.ClickException(
             f"no secret {name!r} is kept; `benchjobs secret list` shows those that are"
         )
-    click.echo(f"{name} is not kept any more")
+    click.echo(f"deleted secret {name}")
 
 
 def _read() -> str:

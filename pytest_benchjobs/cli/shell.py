@@ -30,19 +30,17 @@ _START_SHELL = "if command -v bash >/dev/null 2>&1; then exec bash; else exec sh
 @click.command()
 @click.argument("what", metavar="TRIAL|JOB")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND...]", type=click.UNPROCESSED)
-@click.option("--scenario", metavar="ID", help="Of the job's trials, that of this scenario.")
+@click.option("--scenario", metavar="ID", help="Of the job's trials, the one of this scenario.")
 @click.option("--agent", metavar="AGENT", help="... and of this agent.")
 @click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="... and of this attempt.")
-@click.option(
-    "--user", metavar="USER", help="Who you are in there.  [default: who set-up steps of the trial were]"
-)
-@click.option("--env", "given", multiple=True, metavar="KEY=VALUE", help="A variable, repeatable.")
+@click.option("--user", metavar="USER", help="User to run as.  [default: the user of the set-up steps]")
+@click.option("--env", "given", multiple=True, metavar="KEY=VALUE", help="Variable to set, repeatable.")
 @click.option(
     "--network",
     type=click.Choice(["none", "public"]),
     default="none",
     show_default=True,
-    help="What is reached.",
+    help="Network of the shell.",
 )
 @directory_option
 def shell(
@@ -155,15 +153,13 @@ def _only_kept(found: Sequence[TrialRow]) -> TrialRow:
         missing = gone(row.kept for row in kept)
         if not (left := [row for row in kept if row.kept not in missing]):
             raise InputError(
-                f"what was kept of job {kept[0].job} is not here any more ({GONE}); "
+                f"the kept file systems of job {kept[0].job} are gone ({GONE}); "
                 "run it again with --keep always --force"
             )
         kept = left
     if len(kept) == 1:
         if not str(kept[0].kept).startswith(KEPT):
-            raise InputError(
-                f"{kept[0].node_id} ran in a sandbox that is not of Docker: there is no shell for it"
-            )
+            raise InputError(f"{kept[0].node_id} did not run in Docker; `benchjobs shell` needs Docker")
         return kept[0]
     if not kept:
         raise InputError(
@@ -173,5 +169,5 @@ def _only_kept(found: Sequence[TrialRow]) -> TrialRow:
         )
     names = ", ".join(row.node_id for row in kept[:_SHOWN]) + (", ..." if len(kept) > _SHOWN else "")
     raise InputError(
-        f"{len(kept)} trials of job {kept[0].job} were kept; say which, by --scenario, --agent and --attempt: {names}"
+        f"{len(kept)} trials of job {kept[0].job} were kept; choose one with --scenario, --agent and --attempt: {names}"
     )

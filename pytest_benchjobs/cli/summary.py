@@ -15,10 +15,10 @@ from ._summary_text import summary_lines
 
 @click.command()
 @click.argument("job", default="last")
-@click.option("-e", "--extended", is_flag=True, help="Every scenario as well.")
-@click.option("--limit", type=click.IntRange(min=1), help="With -e: at most so many scenarios.")
+@click.option("-e", "--extended", is_flag=True, help="Also list every scenario.")
+@click.option("--limit", type=click.IntRange(min=1), help="With -e: at most N scenarios.")
 @click.option(
-    "--config", is_flag=True, help="The effective configuration as well. JSON and YAML always have it."
+    "--config", is_flag=True, help="Also show the effective configuration. JSON and YAML always do."
 )
 @directory_option
 @output_option

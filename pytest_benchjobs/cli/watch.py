@@ -45,9 +45,9 @@ _INTERRUPTED = 130
     default=_INTERVAL,
     show_default=True,
     metavar="SECONDS",
-    help="Between two lines of progress, or two documents. The full screen does not wait for it.",
+    help="Between progress lines, or documents of -o json and yaml. No effect on the full-screen view.",
 )
-@click.option("--fail-on-unsolved", is_flag=True, help="Exit status 1 also when a scenario was not passed.")
+@click.option("--fail-on-unsolved", is_flag=True, help="Exit with status 1 if a scenario did not pass.")
 def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsolved: bool) -> int:
     """Watch JOB until it has ended: an id, the beginning of one, a name, or last. It does not matter who runs it.
 
@@ -76,7 +76,7 @@ def watch(job: str, directory: Path, output: str, interval: float, fail_on_unsol
         stayed = False
     if not stayed:
         command = _command("watch", following.record, directory)
-        say(f"The job goes on. `{command}` comes back to it.", err=True)
+        say(f"The job continues. `{command}` shows it again.", err=True)
         return _INTERRUPTED
     if output == "text":
         _print_results(directory, following)
@@ -227,13 +227,13 @@ def _status(directory: Path, following: Following, fail_on_unsolved: bool) -> in
     else:
         unsolved = following.unsolved() if fail_on_unsolved else 0
         if unsolved:
-            say(f"{unsolved} {'scenario was' if unsolved == 1 else 'scenarios were'} not passed", err=True)
+            say(f"{unsolved} {'scenario' if unsolved == 1 else 'scenarios'} did not pass", err=True)
         return 1 if unsolved else 0
     say(f"job {record.id} {why}", err=True)
     if record.status is not JobStatus.INITIALIZING and record.planned:
-        say(f"`{_command('resume', record, directory)}` runs what is missing", err=True)
+        say(f"`{_command('resume', record, directory)}` runs the missing trials", err=True)
     elif (log := following.log_file) is not None:
-        say(f"what pytest printed is in {log}", err=True)
+        say(f"pytest's output is in {log}", err=True)
     return 1
 
 

@@ -108,7 +108,7 @@ class TrialState:
             one.max_tokens is not None or one.max_cost_usd is not None for one in limits
         ):
             self.unmeterable = (
-                f"the endpoint does not say how many tokens {model} used, so no limit can be kept"
+                f"the endpoint does not say how many tokens {model} used, so no limit can be enforced"
             )
         elif cost is None and self.limits_cost:
             self.unmeterable = self.without_price(model)
@@ -120,7 +120,7 @@ class TrialState:
 
     def without_price(self, model: str) -> str:
         """Complaint about a model whose cost cannot be limited."""
-        return f"{model} has no (full) price, so no limit on cost can be kept; name it in a table for --bench-prices"
+        return f"{model} has no (full) price, so no cost limit can be enforced; add it to a table for --bench-prices"
 
     def gave_up(self, waited: float) -> None:
         """The agent hung up after so many seconds in which the endpoint had said nothing."""

@@ -112,7 +112,9 @@ class Spending:
     def reached(self) -> str | None:
         """The limit that leaves nothing to spend, in words."""
         limits, doubt = self.limits, self.doubtful
-        perhaps = f", as {doubt.calls} not answered to the end may have" if doubt.calls else ""
+        perhaps = (
+            f", counting the most that {doubt.calls} unfinished calls can have used" if doubt.calls else ""
+        )
         cost, tokens = self.cost + doubt.cost, self.tokens + doubt.tokens
         if limits.max_cost_usd is not None and cost >= limits.max_cost_usd:
             spent = f"{cost:.4f} USD spent{perhaps}"

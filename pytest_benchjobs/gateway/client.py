@@ -291,7 +291,7 @@ class Route:
                 self._wait_for("end", _LOST_TIMEOUT)
             if self._gone:
                 raise _lost(self._address, error) from None
-            raise ConnectionResetError("the answer broke off") from None
+            raise ConnectionResetError("the answer was cut off") from None
         finally:
             connection.close()
         try:
@@ -383,7 +383,7 @@ class _Patient(socket.socket):
             if left <= 0:
                 raise TimeoutError(f"no answer from the model within {self._limit:g} s")
             if self._given_up():
-                raise TimeoutError("it had to stop while it waited for the model")
+                raise TimeoutError("stopped while waiting for the model")
             if poll.poll(min(left, _LOOK_UP) * 1000):
                 return super().recv_into(*arguments)
 
@@ -453,4 +453,4 @@ def _lost(address: str, error: Exception | None) -> GatewayLost:
     except OSError:
         words = []
     said = f"; its last words: {' '.join(words)}" if words else ""
-    return GatewayLost(f"the gateway to the models is not there{why}{said}")
+    return GatewayLost(f"the model gateway is not running{why}{said}")

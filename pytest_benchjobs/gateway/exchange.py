@@ -141,7 +141,7 @@ class Exchange:
         if changed is not None:
             self._state.changed.append(changed)
             if self._job.replay_exact:
-                what = f"this is not what was asked when {changed} was recorded"
+                what = f"the request differs from the recorded one in {changed}"
                 return Answer(409, {}, pieces(), Failure(Ending.ENDPOINT_DOWN, what))
         self._asking.sent = recorded.status == NOBODY_WAITED and recorded.cut
         failure = None
@@ -242,16 +242,16 @@ class Exchange:
         named, asked = (name and at_rate(name, self._outgoing.rate) for name in (reading.model, self._model))
         self._state.answered(self._target.endpoint.provider, named, asked, tokens, most)
         if cut is not None:
-            message = f"the answer broke off: {one_line(cut, 200)}"
+            message = f"the answer was cut off: {one_line(cut, 200)}"
             self._state.failed(Failure(Ending.ENDPOINT_DOWN, message), for_good=False)
         elif reading.error is not None:
             failure = failures.of_event(reading.error)
             self._state.failed(failure, for_good=failure.ending is Ending.QUOTA)
         elif reading.hollow:
-            failure = failures.of_rubbish(200, "nothing is answered")
+            failure = failures.of_rubbish(200, "the answer is empty")
             self._state.failed(failure, for_good=False)
         elif reading.refused is not None and whole:
-            message = f"the model would not answer: {reading.refused}"
+            message = f"the model refused to answer: {reading.refused}"
             self._state.failed(Failure(Ending.REFUSED, message), for_good=False)
         elif whole:
             self._state.succeeded()

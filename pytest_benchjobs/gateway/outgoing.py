@@ -74,7 +74,7 @@ class Outgoing:
         if call.kind in (Kind.CHAT, Kind.MESSAGES, Kind.RESPONSES) and asked.get("model") is None:
             asked |= {"model": allowed.asked} if allowed.asked else {}
         if asked.get("background") not in (None, False):
-            raise Unsendable("what is answered in the background cannot be counted; leave `background` out")
+            raise Unsendable("usage of background answers cannot be counted; leave `background` out")
         self.models = tuple(itertools.islice(_models(call, asked), _MOST_MODELS + 1))
         """All that it names: of the path, of the body, of those to fall back to, of tools that have their own."""
         if len(self.models) > _MOST_MODELS:
@@ -186,7 +186,7 @@ def headers(given: CIMultiDictProxy[str], *, body: bool) -> CIMultiDict[str]:
 
 
 def _refuse(constant: str) -> None:
-    raise Unsendable(f"{constant} is no JSON")
+    raise Unsendable(f"{constant} is not JSON")
 
 
 # Those of `json.loads` and `json.dumps` are made for each call of them; what is ASCII is written twice as fast.
@@ -205,9 +205,9 @@ def _parsed(body: bytes) -> dict[str, Any]:
     except RecursionError:
         raise Unsendable("the body is nested too deeply") from None
     except ValueError:
-        raise Unsendable("the body is no JSON") from None
+        raise Unsendable("the body is not JSON") from None
     if not isinstance(asked, dict):
-        raise Unsendable("the body is no JSON object")
+        raise Unsendable("the body is not a JSON object")
     for part in (asked, *tables(asked, "tools")):
         for key in part:
             if key not in _LOOKED_AT and (meant := key.casefold()) in _LOOKED_AT:
@@ -221,9 +221,9 @@ def _models(call: Call, asked: Mapping[str, Any]) -> Iterator[str]:
         yield call.model
     for part in (asked, *tables(asked, "tools")):
         if not isinstance(part.get("model"), str | None):
-            raise Unsendable("a model is no text")
+            raise Unsendable("a model must be a string")
         if not isinstance(part.get("models"), list | None):
-            raise Unsendable("`models` is no list")
+            raise Unsendable("`models` must be a list")
     if asked.get("preset") is not None:
         # Of OpenRouter: settings that are kept there, models to fall back to among them.
         yield f"@preset/{asked['preset']}"

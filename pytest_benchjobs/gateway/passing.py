@@ -62,12 +62,12 @@ class Passing:
             except web.HTTPRequestEntityTooLarge:
                 return error(call.wire, 413, f"the request is larger than {LARGEST_REQUEST >> 20} MiB")
             except Unsendable as problem:
-                return self._refused(call, 400, f"this is not passed on: {problem}")
+                return self._refused(call, 400, f"request refused: {problem}")
             if others and call.metered:
                 self.state.refused(others[0])
                 name = one_line(others[0], 200)
-                allow = f"if it may be called, say --bench-allow-model {shlex.quote(name)}"
-                return self._refused(call, 403, f"this trial is not about the model {name}; {allow}")
+                allow = f"to allow it, give --bench-allow-model {shlex.quote(name)}"
+                return self._refused(call, 403, f"this trial may not call the model {name}; {allow}")
             exchange = Exchange(self.job, self.state, self.connections, target, call, outgoing, request)
             return await exchange.run(self.recording, self.replay)
 
@@ -81,7 +81,7 @@ class Passing:
 def _nothing_here(request: web.BaseRequest, call: Call | None) -> web.Response:
     if call is None or "Upgrade" in request.headers:
         what = one_line(f"{request.method} {request.path}", 200)
-        message = f"{what} is no call of a model; nothing else is reached here"
+        message = f"{what} is not a model call; the gateway serves nothing else"
     else:
         message = f"this trial has no {call.wire} endpoint"
     answer = error(wire_of(request.raw_path), 404, message)

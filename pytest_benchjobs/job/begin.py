@@ -116,7 +116,7 @@ def begin(request: Request) -> Begun:
         except InputError:
             raise
         except (BenchError, OSError) as error:
-            raise InputError(f"no job can be kept in {directory}: {error}") from None
+            raise InputError(f"no job can be stored in {directory}: {error}") from None
         undo.pop_all()
     return dataclasses.replace(begun, record=record, recovered=recovered)
 
@@ -161,9 +161,7 @@ def _new(request: Request, history: History, undo: contextlib.ExitStack) -> Begu
         undo.callback(remove_tree, bundle.root)
     else:
         if announced.status is not JobStatus.INITIALIZING:
-            raise InputError(
-                f"job {record.id} is there already; take it up again with --bench-resume {record.id}"
-            )
+            raise InputError(f"job {record.id} already exists; resume it with --bench-resume {record.id}")
         bundle = JobBundle(directory, record.id)
         record = record.model_copy(update={"created_at": announced.created_at})
     lock = _held(bundle)
@@ -193,7 +191,7 @@ def _baseline(request: Request, gate: GateConfig, history: History, job: JobReco
         return usable(found, gate)
     except InputError as error:
         said = gate.baseline == request.wanted.job.gate.baseline
-        blame = request.wanted.baseline_origin if said else f"the baseline job {job.id} was asked for"
+        blame = request.wanted.baseline_origin if said else f"the baseline of job {job.id}"
         raise InputError(f"{blame}: {error}") from None
 
 
@@ -247,7 +245,7 @@ def _resumed_record(bundle: JobBundle, now: JobConfig, gate: GateConfig) -> JobR
     if _attempts(record.config) != _attempts(now):
         # Two policies would mix two kinds of verdict in one job.
         raise InputError(
-            f"job {bundle.id} has {_attempts(record.config)}, and can only be finished so; here it is {_attempts(now)}"
+            f"job {bundle.id} has {_attempts(record.config)}; it cannot be resumed with {_attempts(now)}"
         )
     return record.model_copy(
         update={

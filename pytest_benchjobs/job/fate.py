@@ -104,7 +104,7 @@ class Fates:
             result, why = self.reuse.decide(trial, prepared.parts, key)
         except Exception as error:  # the trial reports it as an error when it runs
             problem = clean(str(error) or type(error).__name__, 2000)
-            return Run("nobody knows what decides its result", prepared, key, problem)
+            return Run("its signature cannot be computed", prepared, key, problem)
         return Run(why, prepared, key) if result is None else Take(result, why, key)
 
     def skip(self, ticket: Ticket, trial: Trial) -> Skip | None:

@@ -68,7 +68,9 @@ class Merge:
         job = self._read(root)
         whole = self._parts.get(job.record.id)
         if whole is not None:
-            return _refused(job, f"its trials are in job {whole} already, which was made of it and others")
+            return _refused(
+                job, f"its trials are already in job {whole}, which was merged from it and others"
+            )
         return self._bring_in(job)
 
     def make_one(self, name: str, roots: Sequence[Path]) -> MergeResult:
@@ -99,7 +101,7 @@ class Merge:
         if not job.record.status.ended:
             return _refused(
                 job,
-                f"it is still {job.record.status.value} where it comes from; if its process died, close it first with "
+                f"it is still {job.record.status.value} in its own directory; if its process died, close it first with "
                 "`benchjobs recover --stale-seconds 0 --dir DIR`",
             )
         bundle = JobBundle(self._directory, job.record.id)
@@ -184,7 +186,7 @@ class Merge:
     def _merged(self, bundle: JobBundle, record: JobRecord, action: Action) -> MergeResult:
         """End a job with the trials that were brought in."""
         parts = record.config.metadata.get(PARTS)
-        event = ("imported", f"made of {parts}" if parts else action)
+        event = ("imported", f"merged from {parts}" if parts else action)
         ended = end(bundle, self._history, record=record, host=self._host, event=event)
         return MergeResult(bundle.id, record.name, action, ended.trials)
 
@@ -224,7 +226,7 @@ class Merge:
             if not record.status.ended:
                 raise InputError(f"job {record.id} is still {record.status.value}; it cannot be merged yet")
             if PARTS in record.config.metadata:
-                raise InputError(f"job {record.id} was itself made of others; name those")
+                raise InputError(f"job {record.id} was itself merged from others; name those")
             if (record.config.attempts, record.config.attempt_policy) != (
                 records[0].config.attempts,
                 records[0].config.attempt_policy,
@@ -290,7 +292,7 @@ def _one_record(name: str, records: Sequence[JobRecord]) -> JobRecord:
         partial=any(record.narrowed for record in records),
         narrowed=any(record.narrowed for record in records),
         named=any(record.named for record in records),
-        message=f"made of {len(ids)} {'job' if len(ids) == 1 else 'jobs'}{lost}",
+        message=f"merged from {len(ids)} {'job' if len(ids) == 1 else 'jobs'}{lost}",
         reproducibility=first.reproducibility,
     )
 

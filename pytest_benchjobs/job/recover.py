@@ -111,7 +111,9 @@ def _recover_job(
         if not record.status.ended:
             found = _close(bundle, record, history, cancel=cancel)
             more = (
-                f"; its {bundle.layout.record.name} was gone, and is made of the history now" if lost else ""
+                f"; its {bundle.layout.record.name} was missing, and was restored from the history"
+                if lost
+                else ""
             )
             return dataclasses.replace(found, message=found.message + more)
         if dead:
@@ -137,7 +139,7 @@ def _record(bundle: JobBundle, history: History) -> JobRecord:
     here = known is not None and known.owner.host == current_owner().host
     # Refuse a bundle of an ended job, and one of another machine without a heartbeat.
     if known is None or known.status.ended or not (here or math.isfinite(last_beat(bundle.root))):
-        raise InputError(f"is missing; remove {bundle.root}, or put a copy of the file back", path=path)
+        raise InputError(f"is missing; remove {bundle.root}, or restore the file", path=path)
     return known
 
 
@@ -196,7 +198,7 @@ def _forget_gone(directory: Path, history: History) -> Iterator[Recovered]:
     for job in history.job_page(statuses=[status.value for status in JobStatus if not status.ended]):
         if not JobBundle(directory, job.id).root.exists():
             history.forget(job.id)
-            message = f"job {job.id} was removed while it ran; the history has forgotten it"
+            message = f"job {job.id} was removed while it ran; it was deleted from the history"
             yield Recovered(job.id, Kind.FORGOTTEN, message)
 
 

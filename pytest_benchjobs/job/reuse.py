@@ -53,7 +53,7 @@ class Reuse:
             InputError, InfrastructureError: the history cannot be read.
         """
         if image_key is None:
-            return None, "its image is not on this machine yet, so nobody knows whether it is the same"
+            return None, "its image is not on this machine yet, so it cannot be compared"
         own = signature(trial.scenario, parts, image_key)
         with self._lock:
             rows = [row for row in self._history.samples(own.value, trial.attempt) if row.job != self._job_id]
@@ -69,7 +69,7 @@ class Reuse:
                 result = self._take_over(trial, row, own)
                 if result is not None:
                     return result, f"{row.outcome} in job {row.job}"
-            return None, f"its files of job {kept[0].job} are gone"
+            return None, f"its files in job {kept[0].job} are gone"
         return (
             None,
             f"nothing of it was kept in job {real[0].job}, and --bench-keep {self._config.keep} asks for it",
@@ -123,7 +123,7 @@ class Reuse:
         except InputError:
             result = None
         if result is None or result.signature is None:
-            return f"nobody knows what decided its result in job {latest.job}"
+            return f"its result in job {latest.job} has no signature"
         before = result.signature.parts
         changed = [name for name, digest in own.parts.items() if before.get(name) != digest]
         return f"changed since job {latest.job}: {', '.join(changed)}"

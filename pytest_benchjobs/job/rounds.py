@@ -40,16 +40,14 @@ def check(job: JobConfig, gate: GateConfig, *, distributed: bool) -> None:
         if not wanted:
             continue
         if job.attempt_policy.aggregates:
-            raise InputError(f"{flag} is for the attempt policy `each`, not `{job.attempt_policy}`")
+            raise InputError(f"{flag} needs the attempt policy `each`, not `{job.attempt_policy}`")
         if distributed:
             raise InputError(
-                f"{flag} decides in one process what to run next; leave out -n, and say with --bench-concurrency how "
-                "many trials run at a time"
+                f"{flag} needs a single process; leave out -n, and set the number of concurrent trials with "
+                "--bench-concurrency"
             )
     if gate.confirm and gate.baseline in (None, "none"):
-        raise InputError(
-            "--bench-confirm: nothing looks worse without a baseline; name one with --bench-baseline"
-        )
+        raise InputError("--bench-confirm: it needs a baseline; name one with --bench-baseline")
     most = max((job.of(benchmark).attempts for benchmark in (*job.per_benchmark, "")), default=1)
     if gate.until_decided and (why := why_no_rounds(gate, most)) is not None:
         raise InputError(f"--bench-until-decided: {why}")

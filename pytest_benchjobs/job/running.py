@@ -194,9 +194,9 @@ class RunningJob(Generic[T]):
             )
         stopped_by = None if self._heartbeat is None else self._heartbeat.reason
         if stopped_by is JobStatus.TIMEOUT:
-            return stopped_by, f"it took longer than {self.config.job_timeout:g} s"
+            return stopped_by, f"it exceeded the job timeout of {self.config.job_timeout:g} s"
         if stopped_by is JobStatus.CANCELLED:
-            return stopped_by, "somebody asked it to stop"
+            return stopped_by, "stopped by `benchjobs cancel`"
         return JobStatus.CANCELLED, stopped or f"{missing} trials did not run"
 
     def _keep_up(self) -> None:

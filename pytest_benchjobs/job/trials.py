@@ -305,7 +305,7 @@ class Trials(Generic[T]):
             return run_trial(trial, services, cancellation, original=original)
         why = Failure(
             class_="not_kept",
-            message=f"nothing of it was kept in job {self._rescore}, so it cannot be graded anew; "
+            message=f"nothing of it was kept in job {self._rescore}, so it cannot be graded again; "
             "keep trials with --bench-keep",
         )
         return self._committed(trial, why, Outcome.SKIPPED)

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from ..settings.known import KnownFailures
 
 _CONTRADICTIONS = (
-    ("force", "reuse", "run everything, or take over what there is"),
+    ("force", "reuse", "run everything, or reuse earlier results"),
     ("force", "rerun_failed", "--bench-force runs everything anyway"),
     ("force", "rerun_errors", "--bench-force runs everything anyway"),
-    ("rescore", "resume", "finish the job, or grade it anew"),
-    ("resume", "job_id", "a job that is taken up again has its id"),
-    ("resume", "parent", "a job that is taken up again is no new one"),
+    ("rescore", "resume", "resume the job, or grade its trials again"),
+    ("resume", "job_id", "a resumed job keeps its id"),
+    ("resume", "parent", "a resumed job is not a new one"),
     ("plan", "rescore", "only trials to run can be planned"),
-    ("record", "replay", "call models and keep what they say, or answer from what was kept"),
+    ("record", "replay", "record the traffic, or replay recorded traffic"),
 )
 
 
@@ -322,7 +322,7 @@ def _agents(merged: Merged, secrets: Mapping[str, str]) -> tuple[AgentSpec, ...]
         if merged.origin(key) == _flag(key) and not any(map(takes_model, agents)):
             names = ", ".join(agent.name for agent in agents)
             raise InputError(
-                f"{_flag(key)}: {names} would take no notice of it; name an agent that does with --bench-agent"
+                f"{_flag(key)}: {names} would ignore it; name an agent that uses it with --bench-agent"
             )
     return agents
 
@@ -369,8 +369,8 @@ def _from_job(text: str | None) -> FromJob | None:
         return FromJob(text)  # the name of a job may have a colon
     for word in words:
         if word not in known:
-            hint = did_you_mean(word, known).strip() or f"there are: {', '.join(Outcome)}"
-            raise InputError(f"--bench-from: no trial is {word!r}; {hint}")
+            hint = did_you_mean(word, known).strip() or f"available: {', '.join(Outcome)}"
+            raise InputError(f"--bench-from: unknown outcome {word!r}; {hint}")
     return FromJob(job, tuple(Outcome(word) for word in words))
 
 

@@ -85,7 +85,7 @@ class AgentSpec(Model):
         path, colon, rest = what.partition(":")
         if not _PATH.match(path):
             raise InputError(
-                f"invalid agent {text!r}: behind '=' stands a path, which begins with './', '../', '~/' or '/', or "
+                f"invalid agent {text!r}: after '=' a path is expected, beginning with './', '../', '~/' or '/', or "
                 f"command:SHELL COMMAND. Use format: {name}=./{path.lstrip('/') or 'my-agent'}"
             )
         if colon and not rest.strip():

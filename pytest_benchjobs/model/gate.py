@@ -125,7 +125,7 @@ class Absence(Model):
 
 def _few(attempts: int) -> int:
     if not 0 <= attempts <= _MOST_FRESH:
-        raise ValueError(f"{attempts} is no number of attempts from 0 to {_MOST_FRESH}")
+        raise ValueError(f"{attempts} is not a number of attempts from 0 to {_MOST_FRESH}")
     return attempts
 
 

@@ -195,7 +195,7 @@ class Feedback(Model):
             try:
                 re.sub(pattern, text, "")
             except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+                raise ValueError(f"{pattern!r} is not a valid regular expression: {error}") from None
         return replace
 
 
@@ -264,7 +264,7 @@ class Scenario(Model):
             return self
         if self.fresh_container is None:
             raise ValueError(
-                "feedback needs a fresh_container: where the agent works, it would find what scorers put in"
+                "feedback needs a fresh_container: in its own container the agent would find the files of scorers"
             )
         if self.feedback.scorer not in (None, *(spec.name for spec in self.scorers)):
             raise ValueError(f"feedback: there is no scorer {self.feedback.scorer!r}")

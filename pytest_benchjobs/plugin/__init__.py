@@ -62,7 +62,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Validate the options early: a mistake on the command line ends the run before anything is collected."""
     config.addinivalue_line(
-        "markers", "bench_trial: every trial of a benchmark has it, so `-m 'not bench_trial'` leaves them out"
+        "markers", "bench_trial: a trial of a benchmark; `-m 'not bench_trial'` leaves trials out"
     )
     config.addinivalue_line(
         "markers",

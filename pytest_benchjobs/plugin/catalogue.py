@@ -129,10 +129,10 @@ def find(config: pytest.Config, text: str) -> tuple[str | None, list[Source]]:
         hint = did_you_mean(name, known).strip() or missing.lookup.near(text)
     if not hint:
         hint = (
-            f"there are: {', '.join(sorted(known))}"
+            f"available: {', '.join(sorted(known))}"
             if known
-            else "`benchjobs benchmarks list` shows those known by name; one of your own is a PATH, a manifest in "
-            "benchmarks/, or named in the ini key bench_benchmarks"
+            else "`benchjobs benchmarks list` shows known names; your own is a PATH, a manifest in benchmarks/, or "
+            "listed in the ini key bench_benchmarks"
         )
     raise pytest.UsageError(f"--bench: there is no benchmark {name!r}; {hint}{_unread(config, broken)}")
 

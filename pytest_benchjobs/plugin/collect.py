@@ -196,8 +196,8 @@ def problem(session: pytest.Session) -> str | None:
     trials = any(isinstance(item, TrialItem) for item in session.items)
     if trials and (config.getoption("stepwise", False) or config.getoption("stepwise_skip", False)):
         return (
-            "--stepwise needs tests that end in order, and trials end when they end: it would skip trials that "
-            "never ran. Use -x, then --lf"
+            "--stepwise needs tests that end in order, and trials do not: it would skip trials that never ran. "
+            "Use -x, then --lf"
         )
     if session.testsfailed:
         return None
@@ -212,7 +212,7 @@ def problem(session: pytest.Session) -> str | None:
         if not any(matches(seen, pattern) for seen in asked.seen):
             hint = did_you_mean(pattern, asked.seen).strip()
             known = ", ".join(sorted(asked.seen)[:10]) + (", ..." if len(asked.seen) > 10 else "")
-            return f"--bench-scenario: no scenario is called {pattern!r}; {hint or f'there are: {known or None}'}"
+            return f"--bench-scenario: no scenario is called {pattern!r}; {hint or f'available: {known or None}'}"
     return None
 
 
@@ -246,7 +246,9 @@ def _not_collected(config: pytest.Config) -> str | None:
         return None
     lines = [*map(str, error.args)]
     if read(config).job.scenarios:
-        lines.append("--bench-scenario takes one ID; for more: --bench-scenario A --bench-scenario B, or A,B")
+        lines.append(
+            "--bench-scenario takes one ID; for several: --bench-scenario A --bench-scenario B, or A,B"
+        )
     return "\n".join(lines)
 
 
@@ -350,7 +352,7 @@ def _check_agents(config: pytest.Config, asked: Wanted) -> None:
     known = agents_of(config)
     for spec in asked.job.agents:
         if spec.name not in known:
-            hint = did_you_mean(spec.name, known).strip() or f"there are: {', '.join(sorted(known))}"
+            hint = did_you_mean(spec.name, known).strip() or f"available: {', '.join(sorted(known))}"
             raise pytest.UsageError(f"--bench-agent: there is no agent {spec.name!r}; {hint}")
         if known[spec.name].needs_model and spec.model is None:
             raise pytest.UsageError(
@@ -365,7 +367,7 @@ def _check_scorers(config: pytest.Config, source: Source, ref: ScenarioRef) -> N
     known = scorers_of(config)
     for kind in ref.scorers:
         if kind not in known:
-            hint = did_you_mean(kind, known).strip() or f"there are: {', '.join(sorted(known))}"
+            hint = did_you_mean(kind, known).strip() or f"available: {', '.join(sorted(known))}"
             raise InputError(
                 f"scenario {ref.id!r}: unknown scorer type {kind!r}; {hint}",
                 path=source.path,

@@ -182,8 +182,8 @@ class Controller:
         """Schedule ourselves: xdist knows of one test at a time in a worker, and of one to blame when it dies."""
         if dist == "each" and ordinary:
             raise pytest.UsageError(
-                "--dist each runs every test in every worker, and a trial runs once: give trials and ordinary tests "
-                "a run of their own, or use another --dist"
+                "--dist each runs every test in every worker, and a trial runs once: run trials and ordinary "
+                "tests separately, or use another --dist"
             )
         from .scheduling import FlightScheduling
 

@@ -35,10 +35,7 @@ class Filters:
         key, value = missed
         hint = ""
         if key not in self._keys:
-            hint = (
-                did_you_mean(key, self._keys)
-                or f" metadata here have {', '.join(sorted(self._keys)) or 'no keys'}"
-            )
+            hint = did_you_mean(key, self._keys) or f" known keys: {', '.join(sorted(self._keys)) or 'none'}"
         return f"--bench-filter: no scenario has {key}={value}" + (f";{hint}" if hint else "")
 
 

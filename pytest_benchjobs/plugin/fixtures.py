@@ -210,7 +210,7 @@ class Fixtures:
         if isinstance(content, Path):
             if not content.exists():
                 raise FileNotFoundError(
-                    f"fixture {FILES}: there is no {content}, which trials are to see as {path}"
+                    f"fixture {FILES}: there is no {content}, which trials need as {path}"
                 )
             return content.absolute()
         if not isinstance(content, str | bytes):

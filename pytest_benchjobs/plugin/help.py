@@ -11,12 +11,12 @@ from ..settings.table import GROUPS, SETTINGS
 from .options import INI_ALONE, how
 
 _INTRODUCTION = """\
-Options for benchmarks of agents. `docs/options.md` says more of each. `benchjobs run` has the same options without
+Options for agent benchmarks. Details are in `docs/options.md`. `benchjobs run` has the same options without
 `bench-` in their names.
 """
 _KEYS = """\
-Ini keys: an option that can be meant of more than one call has one of the same name, written with underscores. A list
-has one value on each line. These keys have no option of their own:
+Ini keys: every option that makes sense for more than one run has an ini key of the same name, with underscores. A list
+has one value per line. These keys have no option:
 """
 
 

@@ -215,8 +215,8 @@ class TrialItem(pytest.Item):
                 return skipped.reason
             xfailed = None if self.config.option.runxfail else evaluate_xfail_marks(self)
         except Failed as error:
-            return f"its mark is wrong: {error}"  # which pytest will say too
-        return None if xfailed is None or xfailed.run else f"not to be run: {xfailed.reason}"
+            return f"its marker is invalid: {error}"  # which pytest will say too
+        return None if xfailed is None or xfailed.run else f"marked not to run: {xfailed.reason}"
 
     def land(self, result: TrialResult, policy: Policy) -> bool:
         """Take the result of an attempt; whether it was the last one, so that there is a verdict."""

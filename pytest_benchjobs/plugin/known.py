@@ -93,7 +93,7 @@ def apply(session: pytest.Session) -> str | None:
             item.add_marker(pytest.mark.xfail(reason=reason, raises=Unsolved, strict=known.strict))
         item.known = known
     if ignored:
-        _note(session.config, f"known failures: {ignored} taken for any others (--runxfail)")
+        _note(session.config, f"known failures: {ignored} treated as ordinary tests (--runxfail)")
     return None
 
 
@@ -108,7 +108,7 @@ def note_unmatched(session: pytest.Session) -> None:
         # The search for a similar id takes a second among 100,000.
         hint = did_you_mean(entry.id, seen) if len(seen) <= _LIKE else ""
         if not hint and entry.benchmark is None and "/" not in entry.scenario:
-            hint = " if it is about another benchmark, name that"
+            hint = " name the benchmark if it is for another one"
         names = one_line(", ".join(sorted(failures.benchmarks)), 200)
         where = f"{entry.known.place}: {entry.scenario} matches no scenario of {names}"
         _note(session.config, f"{where};{hint}" if hint else where)

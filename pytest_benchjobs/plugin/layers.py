@@ -124,7 +124,7 @@ def _layer(config: pytest.Config, *, from_line: bool) -> Layer:
     says_so = config.getoption(without.option) if from_line else ini(config, without.option)
     if says_so and values.setdefault("sandbox", LOCAL) != LOCAL:
         one, other = (_place(config, setting, from_line=from_line) for setting in (without, sandbox))
-        raise pytest.UsageError(f"{one} and {other} contradict each other: it stands for the sandbox {LOCAL}")
+        raise pytest.UsageError(f"{one} and {other} contradict each other: it means the sandbox {LOCAL}")
     return Layer(values, origin=lambda key: _place(config, BY_NAME[key], from_line=from_line))
 
 
@@ -154,5 +154,5 @@ def _from_environment() -> dict[str, str]:
     try:
         table: dict[str, str] = validated(setting, json.loads(text))
     except ValueError:
-        raise pytest.UsageError(f"{name}: it is no JSON object of variables; unset it") from None
+        raise pytest.UsageError(f"{name}: must be a JSON object of variables; unset it") from None
     return table

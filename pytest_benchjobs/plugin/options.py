@@ -20,18 +20,16 @@ _ALONE = "benchmarks to run when --bench is not given"
 ALL_HELP = "--bench-help"
 _HELP = "bench_help"
 INI_ALONE: dict[str, tuple[str, Any, Any]] = {
-    "bench_benchmarks": ("lines `NAME[@VERSION] = PATH`: benchmarks --bench knows", "linelist", []),
-    "bench_paths": ("directories --bench looks for manifests in", "linelist", ["benchmarks"]),
-    "bench_high_scores_file": ("the best that is known of benchmarks, for `benchjobs compare`", None, None),
+    "bench_benchmarks": ("lines `NAME[@VERSION] = PATH`: benchmarks for --bench", "linelist", []),
+    "bench_paths": ("directories in which --bench looks for manifests", "linelist", ["benchmarks"]),
+    "bench_high_scores_file": ("file with high scores of benchmarks, for `benchjobs compare`", None, None),
 }
 """Ini keys without an option: meaning, type and default."""
 
 
 def add(parser: pytest.Parser) -> None:
     """Register every option, and the ini key of the same name. `--help` shows the usual options alone."""
-    group = parser.getgroup(
-        "benchjobs", "agent benchmarks (these are the usual options; all are in --bench-help)"
-    )
+    group = parser.getgroup("benchjobs", "agent benchmarks (usual options; see --bench-help for all)")
     group.addoption(
         ALL_HELP, dest=_HELP, action="store_true", help="show all options for benchmarks, and exit"
     )
@@ -97,9 +95,7 @@ def refuse_misspelt(parser: pytest.Parser, args: Sequence[str]) -> None:
         name = arg.partition("=")[0]
         near = difflib.get_close_matches(name, [*BY_FLAG, ALL_HELP], n=1)
         if near and arg in ours and name not in BY_FLAG:
-            raise pytest.UsageError(
-                f"there is no option {name}; did you mean {near[0]}? --bench-help lists all"
-            )
+            raise pytest.UsageError(f"unknown option {name}; did you mean {near[0]}? --bench-help lists all")
 
 
 def flag(name: str) -> str:

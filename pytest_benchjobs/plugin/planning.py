@@ -76,7 +76,7 @@ def planned_items(session: pytest.Session) -> list[TrialItem]:
         pytest.UsageError: under xdist; there is no such sandbox.
     """
     if is_worker(session.config):
-        raise pytest.UsageError("--bench-plan runs nothing, so it needs no workers: leave -n out")
+        raise pytest.UsageError("--bench-plan runs nothing, so it takes no workers; leave out -n")
     return [item for item in session.items if isinstance(item, TrialItem)]
 
 

@@ -75,7 +75,7 @@ def sandbox_of(config: pytest.Config, name: str) -> Callable[[Owner], SandboxPro
     for added in config.hook.pytest_benchjobs_sandboxes(config=config):
         kinds.update(named("pytest_benchjobs_sandboxes", added, callable, "classes"))
     if name not in kinds:
-        hint = did_you_mean(name, kinds).strip() or f"there are: {', '.join(sorted(kinds))}"
+        hint = did_you_mean(name, kinds).strip() or f"available: {', '.join(sorted(kinds))}"
         raise pytest.UsageError(f"--bench-sandbox: there is no sandbox {name!r}; {hint}")
     return kinds[name]
 

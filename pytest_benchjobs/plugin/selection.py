@@ -240,8 +240,8 @@ def same_name(session: pytest.Session) -> str | None:
         if first.source is not item.source and len(set(map(os.path.realpath, paths))) > 1:
             here, there = (os.path.relpath(path, session.config.rootpath) for path in paths)
             return (
-                f"scenario {item.ref.id!r} of benchmark {item.source.benchmark!r} is in {here} and in {there}: in "
-                "results the two could not be told apart. Rename one, or name the directory of one of them by the ini "
+                f"scenario {item.ref.id!r} of benchmark {item.source.benchmark!r} is in {here} and in {there}: results "
+                "could not be told apart. Rename one, or give the directory of one another benchmark name with the ini "
                 "key bench_benchmarks (NAME = PATH)"
             )
     return None

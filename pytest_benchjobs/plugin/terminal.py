@@ -55,7 +55,7 @@ def announce_counts(config: pytest.Config, job: Job, *, trials: int, scenarios: 
     terminal.write_line(
         f"bench: {counted(trials, 'trial')} ({counted(scenarios, 'scenario')} x {counted(agents, 'agent')}{attempts}"
         f"{policy}), {job.config.concurrency} at a time, "
-        f"job {job.bundle.id}{' taken up again' if job.resumed else ''}"
+        f"job {job.bundle.id}{' (resumed)' if job.resumed else ''}"
     )
     if places := read(config).places:
         terminal.write_line(
@@ -137,7 +137,7 @@ def _list_reused(job: Job, terminal: TerminalReporter) -> None:
     if jobs:
         origins = ", ".join(f"{count} of job {job}" for job, count in jobs.most_common(5))
         more = f" and {len(jobs) - 5} more jobs" if len(jobs) > 5 else ""
-        line = f"{counted(jobs.total(), 'result')} reused, nothing run for them: {origins}{more}"
+        line = f"{counted(jobs.total(), 'result')} reused without running: {origins}{more}"
         terminal.write_line(clean(line))
     if not read(terminal.config).explain_reuse:
         return
@@ -155,12 +155,12 @@ def _list_reused(job: Job, terminal: TerminalReporter) -> None:
 def _list_changed(job: Job, terminal: TerminalReporter) -> None:
     """Print results of a resumed job that a new job would not have."""
     if job.unselected:
-        terminal.write_line(f"{counted(job.unselected, 'result')} of trials that are not selected now: kept")
+        terminal.write_line(f"{counted(job.unselected, 'result')} of trials that are not selected now, kept")
     if not job.trials.fates.changed:
         return
     terminal.write_line(
-        f"{counted(len(job.trials.fates.changed), 'result')} of the time before something changed: kept; "
-        "a new job would run them again",
+        f"{counted(len(job.trials.fates.changed), 'result')} from before something changed, kept; "
+        "a new job would run these trials again",
         yellow=True,
     )
     for node_id, parts in list(job.trials.fates.changed.items())[: _SHOWN // 2]:

@@ -40,7 +40,7 @@ def _nothing(comparison: Comparison) -> Iterator[str]:
     yield from _refs("on B only", comparison.added)
     yield from _refs("on A only", comparison.removed)
     yield from _refs("not the same task on both sides", comparison.changed)
-    yield from _refs("without a score on a side", comparison.unscored)
+    yield from _refs("without a score on one side", comparison.unscored)
     for note in comparison.notes:
         yield f"note: {one_line(note, 500)}"
     yield "Choose jobs of the same benchmark: `benchjobs list --all` shows benchmarks and agents."
@@ -91,14 +91,14 @@ def _spent(comparison: Comparison, room: int) -> Iterator[str]:
 def _tail(comparison: Comparison) -> Iterator[str]:
     """The scenarios that differ, and what was left out."""
     if any(row.winner is not None and not row.significant for row in comparison.rows):
-        yield f"(A), (B): ahead, but chance explains it (p >= {1 - comparison.level:.2g})"
+        yield f"(A), (B): ahead, but not significantly (p >= {1 - comparison.level:.2g})"
     yield from _changes("newly failing on B", comparison.newly_failing)
     yield from _changes("newly passing on B", comparison.newly_passing)
     yield from _changes("suspects: worse on B, worth a closer look", comparison.suspects)
     yield from _refs("on B only", comparison.added)
     yield from _refs("on A only", comparison.removed)
-    yield from _refs("not the same task on both sides, so left out", comparison.changed)
-    yield from _refs("without a score on a side, so left out", comparison.unscored)
+    yield from _refs("left out: not the same task on both sides", comparison.changed)
+    yield from _refs("left out: no score on one side", comparison.unscored)
     for note in comparison.notes:
         yield f"note: {one_line(note, 500)}"
 

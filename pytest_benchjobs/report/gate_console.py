@@ -35,7 +35,7 @@ def gate_lines(report: GateReport) -> Iterator[Line]:
     yield from _more(len(rules))
     for title, changes, colour in (
         ("broke", report.broke, "red"),
-        ("suspects, worse than before without being proof", report.suspects, "yellow"),
+        ("suspects: worse than before, not proven", report.suspects, "yellow"),
         ("fixed", report.fixed, "green"),
     ):
         yield from _changes(title, changes, colour)
@@ -46,7 +46,7 @@ def gate_lines(report: GateReport) -> Iterator[Line]:
     for reason in report.publish or ():
         yield f"not to be published ({reason.code}): {one_line(reason.why, 500)}", "yellow"
     if report.publish == ():
-        yield "nothing speaks against publishing the results", None
+        yield "the results can be published", None
     for note in report.notes[:_SHOWN]:
         yield f"note: {one_line(note, 500)}", None
     yield from _more(len(report.notes))
@@ -120,10 +120,10 @@ def _changes(title: str, changes: Sequence[Change], colour: str) -> Iterator[Lin
 
 def _left_out(report: GateReport) -> Iterator[Line]:
     for what, refs in (
-        ("added, and not compared", report.added),
+        ("added, not compared", report.added),
         ("removed", report.removed),
-        ("changed, and not compared", report.changed),
-        ("without a score on a side, and not compared", report.unscored),
+        ("changed, not compared", report.changed),
+        ("without a score on one side, not compared", report.unscored),
     ):
         if refs:
             names = dict.fromkeys(_name(ref.benchmark, ref.scenario) for ref in refs)
@@ -141,7 +141,7 @@ def _figures(report: GateReport) -> Iterator[Line]:
     if report.errors:
         share = 100 * report.errors / report.attempts if report.attempts else 100.0
         share_of = f"{report.errors} of {report.attempts} attempts ({share:.1f} %)"
-        yield f"{share_of} ended in an infrastructure error, which is no score", None
+        yield f"{share_of} ended in an infrastructure error, which has no score", None
     for name, metric, before, now in (
         ("cost", "cost", report.before_cost, report.now_cost),
         ("time", "duration", report.before_seconds, report.now_seconds),

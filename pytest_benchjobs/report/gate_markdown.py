@@ -44,7 +44,7 @@ def gate_markdown(report: GateReport) -> Iterator[str]:
     yield from _against(report)
     yield from _rules(report)
     yield from _changes("Broke", report.broke)
-    yield from _changes("Suspect: worse than before, without being proof", report.suspects)
+    yield from _changes("Suspects: worse than before, not proven", report.suspects)
     yield from _changes("Fixed", report.fixed)
     if (clusters := shown_clusters(report)) is not None:
         yield f"- {code(clusters, 1000)}"
@@ -106,7 +106,7 @@ def shown_clusters(report: GateReport) -> str | None:
     more = len(report.clusters) - len(names)
     rest = f" and {more} more" if more else ""
     scenarios = sum(one.scenarios for one in report.clusters)
-    return f"taken as clusters, not as independent: {scenarios} scenarios, in {', '.join(names)}{rest}"
+    return f"treated as clusters, not as independent: {scenarios} scenarios, in {', '.join(names)}{rest}"
 
 
 def _compared(report: GateReport) -> bool:
@@ -243,7 +243,7 @@ def _known(known: Sequence[Change]) -> Iterator[str]:
 def _left_out(report: GateReport) -> Iterator[str]:
     """Scenarios that no comparison has: said, never silently dropped."""
     groups = (
-        ("without a score on a side", report.unscored),
+        ("without a score on one side", report.unscored),
         ("changed", report.changed),
         ("removed", report.removed),
         ("added", report.added),

@@ -46,7 +46,7 @@ def known_records(results: Iterable[TrialResult]) -> list[dict[str, Any]]:
 def _passing(tally: KnownTally) -> str:
     one = tally.passing == 1
     hints = [f"remove {'it' if one else 'them'} from {_listed(tally.obsolete)}"] if tally.obsolete else []
-    hints += [f"others of {_listed(tally.mixed)} do not"] if tally.mixed else []
+    hints += [f"others that {_listed(tally.mixed)} lists still fail"] if tally.mixed else []
     return f"{tally.passing} {'passes' if one else 'pass'} now" + (f": {'; '.join(hints)}" if hints else "")
 
 

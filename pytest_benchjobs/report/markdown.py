@@ -73,7 +73,7 @@ def _lines(
     )
     yield ""
     if trials.reused:
-        yield f"{trials.reused} of {trials.trials} trials are results of earlier jobs: nothing was run for them."
+        yield f"{trials.reused} of {trials.trials} trials were reused from earlier jobs without running."
         yield ""
     missing = (record.planned or 0) - trials.trials
     if missing > 0:

@@ -172,7 +172,7 @@ class _Unpacking:
         try:
             yield
         except (FileExistsError, IsADirectoryError, NotADirectoryError):
-            self._note(f"{safe_name(name)}: there twice")
+            self._note(f"{safe_name(name)}: present twice")
 
     def _take(self, tar: tarfile.TarFile, member: tarfile.TarInfo) -> bool:
         """Deal with one member; False: stop reading."""
@@ -237,7 +237,7 @@ class _Unpacking:
         except (OSError, ValueError, RuntimeError):
             resolved = None
         if target.startswith("/") or resolved is None or not resolved.is_relative_to(root):
-            self._note(f"{safe_name(relative)}: a link that points outside, or at nothing")
+            self._note(f"{safe_name(relative)}: a link that points outside, or to nothing")
             return
         path.symlink_to(target)
         self.files.append(path.relative_to(self.destination).as_posix())

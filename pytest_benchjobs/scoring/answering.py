@@ -25,7 +25,9 @@ def score_answer(context: ScoringContext) -> Graded:
     """
     answer = context.scenario.answer
     if answer is None:
-        raise ScorerCrashed(f"scorer {context.spec.name!r} grades an answer, and the scenario has none")
+        raise ScorerCrashed(
+            f"scorer {context.spec.name!r} grades an answer, but the scenario has no `answer`"
+        )
     # First of all: a mistake in it must not depend on what the agent left.
     grade = grader(context.spec.params)
     place = posixpath.join(context.sandbox.workdir, answer.file)
@@ -34,7 +36,7 @@ def score_answer(context: ScoringContext) -> Graded:
         if content is None:
             raise Wrong("the agent left no answer")
         if b"\0" in content:
-            raise Wrong("the answer is no text")
+            raise Wrong("the answer is not text")
         score, about = grade(content.decode("utf-8", "replace"), is_reply=context.is_reply)
     except ValueError:  # of `read`
         return Graded(0.0, details={"answer": f"the answer is longer than {ANSWER_LIMIT >> 20} MiB"})

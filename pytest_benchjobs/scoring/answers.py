@@ -114,7 +114,7 @@ class Choice(_Match):
             return _equal(whole.upper() == self.expected)
         found = re.search(rf"(?i)Answer[ \t]*:[ \t]*\$?([{self.letters}])\$?", text) if is_reply else None
         if found is None:
-            raise Wrong(f"it names none of the letters {self.letters}")
+            raise Wrong(f"it has none of the letters {self.letters}")
         return _equal(found[1] == self.expected)
 
     def model_post_init(self, _: Any) -> None:
@@ -160,7 +160,7 @@ class Grids(_Match):
         if len(self.expected) == 1 and (_is_grid(given) or isinstance(given, dict)):
             given = [given]
         if not isinstance(given, list):
-            raise Wrong("it is no JSON array with an entry for each test input")
+            raise Wrong("it is not a JSON array with an entry for each test input")
         return [_tries(one) for one in given]
 
 
@@ -190,7 +190,7 @@ class Regex(_Match):
         try:
             re.compile(self.pattern)
         except (re.error, OverflowError, RecursionError) as error:
-            raise ValueError(f"`pattern` is no regular expression: {error}") from None
+            raise ValueError(f"`pattern` is not a valid regular expression: {error}") from None
 
 
 class Grade(Protocol):

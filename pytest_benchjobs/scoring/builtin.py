@@ -115,7 +115,7 @@ def score_harbor(context: ScoringContext) -> Graded:
     context.sandbox.put(files)
     result, output = context.run(f"{TESTS_DIRECTORY}/{TEST_SCRIPT}", signals_matter=False)
     if result.exit_status == _SIGKILL:
-        raise ScorerCrashed(f"scorer {spec.name!r} was killed, so what it wrote may be half a verdict")
+        raise ScorerCrashed(f"scorer {spec.name!r} was killed, so its output may be incomplete")
     kept = context.directory / "verifier"
     context.sandbox.fetch(VERIFIER_DIRECTORY, kept, limit=_LOGS_LIMIT)
     try:
@@ -186,7 +186,7 @@ def line_ends_hint(path: Path | None) -> str:
     if path is None or not has_windows_line_ends(path / TEST_SCRIPT):
         return ""
     return (
-        f". {TEST_SCRIPT} has the line ends of Windows (CRLF), which shells cannot run: convert it (sed -i 's/\\r$//' "
+        f". {TEST_SCRIPT} has Windows line endings (CRLF), which shells cannot run: convert it (sed -i 's/\\r$//' "
         f"{TEST_SCRIPT}), and write `*.sh text eol=lf` into .gitattributes"
     )
 

@@ -43,13 +43,13 @@ def integer_in(text: str, *, is_reply: bool) -> int:
         return int(whole)
     mark = last_mark(text) if is_reply else None
     if mark is None:
-        raise Wrong("it is no integer" if not is_reply else "it has no integer behind ANSWER:")
+        raise Wrong("it is not an integer" if not is_reply else "it has no integer after ANSWER:")
     line = text[mark:].lstrip().partition("\n")[0]
     number = _leading_integer(line)
     if number is None and "=" in line:
         number = _leading_integer(line.rpartition("=")[2])
     if number is None:
-        raise Wrong("what is behind its last ANSWER: is no integer")
+        raise Wrong("the text after its last ANSWER: is not an integer")
     return number
 
 
@@ -78,13 +78,13 @@ def value_in(text: str, *, is_reply: bool) -> Any:
         return _json(text)
     except ValueError:
         if not is_reply:
-            raise Wrong("it is no JSON") from None
+            raise Wrong("it is not JSON") from None
     for candidate in _candidates(text):
         try:
             return _json(candidate)
         except ValueError:
             continue
-    raise Wrong("it has no JSON behind ANSWER:")
+    raise Wrong("it has no JSON after ANSWER:")
 
 
 def _candidates(text: str) -> Iterator[str]:

@@ -41,7 +41,7 @@ def _read(written: str | WrittenAgent) -> AgentSpec:
     for part in ("model", "provider", "base_url", "params"):
         value = getattr(written, part)
         if value and parts[part]:
-            raise InputError(f"agent {written.agent!r} has a {part} already")
+            raise InputError(f"agent {written.agent!r} already has a {part}")
         parts[part] = value or parts[part]
     if not parts["base_url"] or parts["base_url"].startswith(("http://", "https://")):
         return AgentSpec.model_validate(parts)

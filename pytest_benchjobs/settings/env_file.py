@@ -18,7 +18,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\", "$": "$", "`": "`"}
 _CLOSED = {"'": re.compile(r"'([^']*)'"), '"': re.compile(r'"((?:[^"\\]|\\.)*)"', re.DOTALL)}
 _REST = re.compile(r"[ \t]*(?:[ \t]#[^\n]*)?(?:\n|\Z)")
-_LITERALLY = "put the value into single quotes, in which everything stands for itself"
+_LITERALLY = "put the value into single quotes, which take everything literally"
 
 
 def read_env_file(path: Path, shown: str | None = None) -> dict[str, Variable]:
@@ -65,7 +65,7 @@ def _variable(text: str, position: int) -> tuple[str, str, int]:
     """
     start = _START.match(text, position)
     if start is None:
-        raise ValueError("KEY=VALUE is expected, without blanks around the `=`")
+        raise ValueError("KEY=VALUE is expected, without spaces around the `=`")
     name, position = start[1], start.end()
     quote = text[position : position + 1]
     if quote in _CLOSED:
@@ -82,7 +82,7 @@ def _variable(text: str, position: int) -> tuple[str, str, int]:
     if rest is None and quote in _CLOSED:
         raise ValueError(f"{name}: something follows the closing quote")
     if rest is None:
-        raise ValueError(f"{name}: blanks, quotes and backslashes have to be quoted; {_LITERALLY}")
+        raise ValueError(f"{name}: spaces, quotes and backslashes have to be quoted; {_LITERALLY}")
     if "\0" in value:
         raise ValueError(f"{name}: the value has a NUL character")
     return name, value, rest.end()
@@ -100,4 +100,4 @@ def _unescaped(name: str, quoted: str) -> str:
 
 def _refuse_naming(name: str, text: str) -> None:
     if _NAMING.search(text):
-        raise ValueError(f"{name}: no variable is filled in and no command is run here; {_LITERALLY}")
+        raise ValueError(f"{name}: variables and commands are not expanded here; {_LITERALLY}")

@@ -116,7 +116,7 @@ def canonical(
         if name not in model.model_fields:
             continue
         if name in known and known[name] != value and value is not None:
-            complaints.wrong((*place, key), f"means the same as {written[name]!r}, which says something else")
+            complaints.wrong((*place, key), f"contradicts {written[name]!r}, which means the same key")
         if value is not None:
             known[name] = value
         written[name] = key

@@ -73,7 +73,7 @@ def _profile(name: str, rootdir: Path, directory: Path) -> tuple[Document, Place
         return read_file(named[0]), ()
     known |= {path.stem for path in files}
     hint = did_you_mean(name, known).strip() or (
-        f"there are: {', '.join(sorted(known))}"
+        f"available: {', '.join(sorted(known))}"
         if known
         else f"write one into {DIRECTORY}/ or [tool.benchjobs.profiles.{name}] of pyproject.toml"
     )

@@ -44,7 +44,7 @@ def gate_config(
     needs = next((key for key in needy if said.get(key)), None)
     if baseline is None and needs is not None:
         name = _sibling(blame, needs, "baseline")
-        raise InputError(f"{blame(needs)}: there is nothing to compare with; name a baseline with {name}")
+        raise InputError(f"{blame(needs)}: it needs a baseline; name one with {name}")
     fields = {_FIELDS.get(key, key): said[key] for key in _AS_THEY_ARE if key in said}
     rules = said.get("fail_on_regression") or [rule for rule in asked.rules if not rule.floor]
     if baseline not in (None, NO_BASELINE) and not rules:
@@ -125,7 +125,7 @@ def _points(value: object) -> float:
     match = _POINTS.fullmatch(text)
     number = math.nan if match is None else float(match["number"]) / (100 if match["unit"] else 1)
     if not 0 <= number <= 1:
-        raise ValueError(f"{text!r} is no number of points; write 2pp or 0.02")
+        raise ValueError(f"{text!r} is not a number of points; write 2pp or 0.02")
     return number
 
 

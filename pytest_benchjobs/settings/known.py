@@ -212,7 +212,7 @@ def what_is_wrong(written: WrittenReason, today: datetime.date) -> tuple[str, st
     if written.until < today:
         return "until", (
             f"its failure was accepted until {written.until}, which has passed; "
-            "remove the entry if it passes now, else look at it again and give it a later day"
+            "remove the entry if it passes now, else review it and set a later day"
         )
     if written.strict and written.mode is not KnownMode.EXPECTED_FAIL:
         return "strict", f"means nothing with mode {written.mode}; leave one of them out"
@@ -226,4 +226,4 @@ def known_schema() -> dict[str, Any]:
 
 
 def _there_are(model: type[Written]) -> str:
-    return f" there are: {', '.join(model.model_fields)}"
+    return f" available: {', '.join(model.model_fields)}"

@@ -58,28 +58,28 @@ class Matrix:
             if taken is not None:
                 raise InputError(f"{name} is a parameter of the agent {taken} already")
         if count > MAX_CELLS:
-            raise InputError(f"it has {count} agents with parameters; at most {MAX_CELLS} make sense")
+            raise InputError(f"it has {count} agents with parameters; at most {MAX_CELLS} are allowed")
         for cell in self.exclude:
             self._check_exclusion(cell, agents)
 
     def _check_exclusion(self, cell: Mapping[str, Any], agents: Sequence[AgentSpec]) -> None:
         if not cell:
-            raise InputError("an empty exclusion would leave out everything")
+            raise InputError("an empty exclusion would exclude everything")
         for key, value in cell.items():
             if key == _AGENT:
                 if not any(_is(agent, value) for agent in agents):
                     names = ", ".join(str(agent) for agent in agents)
-                    raise InputError(f"exclude: no agent is called {_shown(value)}; there are: {names}")
+                    raise InputError(f"exclude: no agent is called {_shown(value)}; available: {names}")
             elif key == _BENCHMARK:
                 if not isinstance(value, str):
                     raise InputError(f"exclude: {_shown(value)} is not the name of a benchmark")
             elif key not in self.parameters:
                 known = (_AGENT, _BENCHMARK, *self.parameters)
-                hint = did_you_mean(key, known).strip() or f"there are: {', '.join(known)}"
-                raise InputError(f"exclude: {key!r} is no parameter of the matrix; {hint}")
+                hint = did_you_mean(key, known).strip() or f"available: {', '.join(known)}"
+                raise InputError(f"exclude: {key!r} is not a parameter of the matrix; {hint}")
             elif not any(same(value, other) for other in self.parameters[key]):
                 values = ", ".join(map(_shown, self.parameters[key]))
-                raise InputError(f"exclude: {key} never is {_shown(value)}; it is one of {values}")
+                raise InputError(f"exclude: {key} has no value {_shown(value)}; its values are {values}")
 
 
 def parse_parameter(text: str) -> tuple[str, list[Any]]:

@@ -103,7 +103,7 @@ def parse_absence(text: str) -> Absence:
             # Labels of a matrix end in parameters: `codex:gpt,temperature=0`.
             scope["agent"] += f",{part.strip()}"
         else:
-            problem = f"{key} has no value" if key in _ABSENT and not value else f"no key {_shown(key)}"
+            problem = f"{key} has no value" if key in _ABSENT and not value else f"unknown key {_shown(key)}"
             problem = f"{key} is given twice" if key in scope else problem
             near = did_you_mean(key, _ABSENT) if key not in _ABSENT else ""
             raise InputError(f"{_shown(text)}: {problem};{near} write KEY=PATTERN with {', '.join(_ABSENT)}")
@@ -154,13 +154,13 @@ class _Reader:
             self._metric = f"pass{mark}K"
             digits = _K.match(text, at + 1)
             if digits is None or not 1 <= int(digits[0]) <= _MOST_ATTEMPTS:
-                self._refuse(at + 1, f"no number of attempts. Write for example pass{mark}3")
+                self._refuse(at + 1, f"invalid number of attempts. Write for example pass{mark}3")
             return int(digits[0]), digits.end()
         if word not in METRICS:
             if word in FLOORS:
                 self._refuse(0, f"{word} is a floor: give --bench-{word.replace('_', '-')} instead")
             near = did_you_mean(word, METRICS)
-            self._refuse(0, f"no metric {_shown(word)};{near} {_metrics()}")
+            self._refuse(0, f"unknown metric {_shown(word)};{near} {_metrics()}")
         self._metric = word
         return None, at
 
@@ -181,7 +181,7 @@ class _Reader:
                 near = did_you_mean(key, _KEYS)
                 if last != "agent" or near or not equals:
                     self._refuse(
-                        start, f"no scope {_shown(key)};{near} write KEY=VALUE with {', '.join(_KEYS)}"
+                        start, f"unknown scope {_shown(key)};{near} write KEY=VALUE with {', '.join(_KEYS)}"
                     )
                 # Labels of a matrix end in parameters: `codex:gpt,temperature=0`.
                 scope[last] += f",{part.strip()}"
@@ -209,7 +209,7 @@ class _Reader:
             return 0.0, Unit.ABSOLUTE, end
         match = _AMOUNT.fullmatch(written)
         if match is None or not math.isfinite(float(match["number"])):
-            self._refuse(start, f"no amount {_shown(written)}. {self._allowed()}")
+            self._refuse(start, f"invalid amount {_shown(written)}. {self._allowed()}")
         amount, unit = float(match["number"]), Unit(match["unit"])
         self._check_amount(start, amount, unit)
         return amount, unit, end
@@ -223,7 +223,7 @@ class _Reader:
                 )
             return
         if unit is Unit.RELATIVE and metric in SINGLE:
-            self._refuse(at, f"{metric} has no %: a scenario passes or does not. {self._allowed()}")
+            self._refuse(at, f"{metric} takes no %: a scenario passes or does not. {self._allowed()}")
         if amount > (1 if unit is Unit.ABSOLUTE else 100):
             self._refuse(at, f"{amount:g}{unit} is more than a score can fall. {self._allowed()}")
 
@@ -243,7 +243,8 @@ class _Reader:
             level *= 100
         if not _LOWEST < level <= _HIGHEST:
             self._refuse(
-                at + 1, f"no level {_shown(text[at + 1 :])}. Write a percentage above 50, such as 95 or 99.9"
+                at + 1,
+                f"invalid level {_shown(text[at + 1 :])}. Write a percentage above 50, such as 95 or 99.9",
             )
         return round(level / 100, 12)
 

@@ -165,8 +165,8 @@ class SecretStore:
             raise InputError(f"cannot be read: {error.strerror}", path=self.path) from None
         if mode & (stat.S_IRWXG | stat.S_IRWXO):
             raise InputError(
-                "others on this machine can read it, so its secrets may be known; "
-                f"change them where they are from, then `chmod 600 {self.path}`",
+                "others on this machine can read it, so its secrets may have leaked; "
+                f"replace them at their providers, then `chmod 600 {self.path}`",
                 path=self.path,
             )
         try:
@@ -243,7 +243,7 @@ def check_name(name: str) -> None:
     """
     if not _NAME.fullmatch(name):
         raise InputError(
-            f"{name[:100]!r} is no name for a secret; use letters, digits, '_', '-' and '.', at most 100"
+            f"{name[:100]!r} is not a valid secret name; use letters, digits, '_', '-' and '.', at most 100"
         )
 
 
@@ -274,7 +274,7 @@ def _asking_keyring() -> Iterator[None]:
         raise
     except Exception as error:  # each backend has errors of its own, which may tell more than they should
         raise InputError(
-            f"the keyring refuses ({type(error).__name__}); unlock it, or keep secrets in a file instead: "
+            f"the keyring refused access ({type(error).__name__}); unlock it, or keep secrets in a file instead: "
             "PYTHON_KEYRING_BACKEND=keyring.backends.fail.Keyring"
         ) from None
 

@@ -42,7 +42,7 @@ def parse_sample(value: object) -> object:
     if isinstance(number, float) and 0.999e-9 <= number <= 1:
         # Never in powers of ten, which `_SHARE` does not read.
         return f"{number * 100:.9f}".rstrip("0").rstrip(".") + "%"
-    raise ValueError(f"{number!r} is no sample; write a share such as 10%, or a number of scenarios")
+    raise ValueError(f"{number!r} is not a sample; write a share such as 10%, or a number of scenarios")
 
 
 def parse_shard(value: object) -> object:
@@ -53,7 +53,7 @@ def parse_shard(value: object) -> object:
     """
     match = _SHARD.fullmatch(value.strip()) if isinstance(value, str) else None
     if match is None or not 1 <= int(match["part"]) <= int(match["parts"]):
-        raise ValueError(f"{value!r} is no part of several; write I/N, from 1/N to N/N")
+        raise ValueError(f"{value!r} is not a shard; write I/N, from 1/N to N/N")
     return f"{int(match['part'])}/{int(match['parts'])}"
 
 
@@ -71,7 +71,7 @@ def parse_job_name(value: object) -> object:
     if _UNSEEN.search(name):
         raise ValueError("a name is one line, without control characters")
     if _JOB.fullmatch(name):
-        raise ValueError(f"{name!r} stands for a job by when it began; choose another name")
+        raise ValueError(f"{name!r} is reserved for selecting a job by age; choose another name")
     return name
 
 
@@ -82,7 +82,7 @@ def parse_ci(value: object) -> object:
         ValueError: there is no such one.
     """
     if value not in CI_SYSTEMS:
-        raise ValueError(f"{value!r} is no CI system we know; there are: {', '.join(CI_SYSTEMS)}")
+        raise ValueError(f"{value!r} is not a known CI system; known are: {', '.join(CI_SYSTEMS)}")
     return value
 
 

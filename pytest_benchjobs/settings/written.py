@@ -27,7 +27,7 @@ def _field(setting: Setting) -> tuple[Any, Any]:
 
 WrittenBenchmark = _model(
     "WrittenBenchmark",
-    "What may be said of one benchmark. Any other key is a parameter, for agents and scorers.",
+    "Settings of one benchmark. Any other key is a parameter, for agents and scorers.",
     {setting.name: setting for setting in SETTINGS if setting.per_benchmark},
 )
 Settings = _model("Settings", "A profile or job file. The keys are those of the options.", IN_FILES)

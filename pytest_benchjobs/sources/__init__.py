@@ -54,7 +54,7 @@ def find_sources(path: Path, benchmark: str | None = None) -> list[Source]:
         return list(_sources_under(path, MAX_DEPTH, benchmark))
     if not path.exists():
         raise InputError("no such file or directory", path=path)
-    raise InputError("is no benchmark: neither *.bench.yaml, *.bench.toml nor a task directory", path=path)
+    raise InputError("is not a benchmark: neither *.bench.yaml, *.bench.toml nor a task directory", path=path)
 
 
 def _sources_under(directory: Path, depth: int, benchmark: str | None = None) -> Iterable[Source]:

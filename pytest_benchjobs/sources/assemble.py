@@ -90,7 +90,7 @@ def _faults_of_scorers(written: WrittenScenario) -> Iterator[_Fault]:
         if scorer.name is None and len(written.scorers) > 1:
             yield (*place, "name"), "is required but missing where there is more than one scorer"
         elif names.setdefault(scorer.label, index) != index:
-            yield (*place, "name"), f"{scorer.label!r} is the name of another scorer of this scenario"
+            yield (*place, "name"), f"{scorer.label!r} is already the name of another scorer of this scenario"
         needed = SCORER_NEEDS.get(scorer.type)
         if needed is not None and getattr(scorer, needed) is None:
             yield place, f"{needed}: is required but missing for a scorer of type {scorer.type!r}"
@@ -124,16 +124,16 @@ def _faults_of_feedback(written: WrittenScenario) -> Iterator[_Fault]:
     if written.fresh_container is None:
         yield (
             ("feedback",),
-            "needs a fresh_container: where the agent works, it would find what scorers put in",
+            "needs a fresh_container: in its own container the agent would find the files of scorers",
         )
     names = [scorer.label for scorer in written.scorers]
     if feedback.scorer is not None and feedback.scorer not in names:
-        yield ("feedback", "scorer"), f"no scorer {feedback.scorer!r}; there are: {', '.join(names)}"
+        yield ("feedback", "scorer"), f"no scorer {feedback.scorer!r}; available: {', '.join(names)}"
     for pattern, text in feedback.replace.items():
         try:
             re.sub(pattern, text, "")
         except re.error as error:
-            yield ("feedback", "replace", pattern), f"is no regular expression: {error}"
+            yield ("feedback", "replace", pattern), f"is not a valid regular expression: {error}"
 
 
 def _faults_of_reference(reference: WrittenReference | None) -> Iterator[_Fault]:

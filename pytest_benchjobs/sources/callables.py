@@ -9,7 +9,7 @@ from typing import Any
 def call_fault(function: Any, argument: str) -> str | None:
     """Reason why a function cannot be called with one argument; None if it can be, or if nobody knows."""
     if inspect.iscoroutinefunction(function):
-        return "is a coroutine, which nobody awaits"
+        return "is a coroutine function, which is not supported"
     try:
         inspect.signature(function).bind(object())
     except TypeError:

@@ -213,7 +213,7 @@ def _yaml_problem(text: str, error: Any) -> tuple[str, int | None]:
                 f"wrong indentation: this line is deeper than line {above + 1}, which has a value already; "
                 "align them"
             ), _indent(here) + 1
-        return "there is no place for another value; put text that contains ': ' in quotes", column
+        return "a second value on one line; put text that contains ': ' in quotes", column
     if "cannot start any token" in problem:
         return f"{problem}; put text that starts with a special character in quotes", column
     return problem, column

@@ -277,7 +277,7 @@ def _check_sense(directory: Path, task: TaskFile, complaints: Complaints) -> Non
     for script in ("tests/test.sh", "solution/solve.sh"):
         if has_windows_line_ends(directory / script):
             complaints.odd(
-                (), f"{script} has the line ends of Windows (CRLF), and will not run: convert it to LF"
+                (), f"{script} has Windows line endings (CRLF), and will not run: convert it to LF"
             )
     if (directory / "solution").is_dir() and not (directory / "solution" / "solve.sh").is_file():
         complaints.odd(("solution",), "solution/ has no solve.sh: the oracle cannot solve this task")

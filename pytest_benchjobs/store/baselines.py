@@ -45,7 +45,7 @@ def set_baseline(history: History, entry: BaselineEntry, *, moving: bool = False
 
     """
     if entry.name in RESERVED:
-        raise InputError(f"no baseline can be called {entry.name!r}, which has a meaning of its own")
+        raise InputError(f"no baseline can be called {entry.name!r}, which is a reserved word")
     with history.transaction():
         _restore(history)
         past = history.baseline_past(entry.name)
@@ -107,7 +107,7 @@ def near(name: str, entries: list[BaselineEntry]) -> str:
     """The end of a line about a name that is not there: what may have been meant, and what there is."""
     names = [entry.name for entry in entries]
     if not names:
-        return ": none was set yet"
+        return ": no baseline is set yet"
     close = difflib.get_close_matches(name, names, 3)
     if close:
         return f". Did you mean {', '.join(map(repr, close))}?"

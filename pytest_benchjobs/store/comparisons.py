@@ -37,7 +37,7 @@ def find_comparison(history: HistoryReader, text: str) -> Comparison:
         raise InputError(f"there is no comparison {one_line(text, 80)!r}{there_are}")
     if len(found) > 1 and text not in found:
         raise InputError(
-            f"{one_line(text, 80)!r} is the beginning of several comparisons: {', '.join(found[:_LATEST])}; write more"
+            f"{one_line(text, 80)!r} matches several comparisons: {', '.join(found[:_LATEST])}; give more characters"
         )
     comparison_id = text if text in found else found[0]
     try:

@@ -51,7 +51,7 @@ class Staging:
     def __init__(self, final: Path, marker: str) -> None:
         self._final = final
         if os.path.lexists(final) and not (final / marker).is_file() and not _is_empty(final):
-            raise InputError("something else is here; choose another directory, or move it away", path=final)
+            raise InputError("has other files; choose another directory, or move them away", path=final)
         self.path = final.with_name(f".tmp-{secrets.token_hex(4)}")
         """Directory to put files in."""
         with writing(self.path):
@@ -133,14 +133,14 @@ def copy_file(source: Path, target: Path, copied: Copied) -> None:
         if source.is_symlink():
             copied.left_out.append(f"{_shown(source)}: is a link")
         elif error.errno == errno.ENXIO:
-            copied.left_out.append(f"{_shown(source)}: is no ordinary file")
+            copied.left_out.append(f"{_shown(source)}: is not a regular file")
         else:
             copied.problems.append(_problem(source, error))
         return
     with os.fdopen(descriptor, "rb") as reader:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            copied.left_out.append(f"{_shown(source)}: is no ordinary file")
+            copied.left_out.append(f"{_shown(source)}: is not a regular file")
             return
         with writing(target):
             mode = (status.st_mode & 0o777) | 0o600

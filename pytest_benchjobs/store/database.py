@@ -24,7 +24,7 @@ _UPGRADE_SECONDS = 600.0
 """Time that it waits for another one to upgrade the history. A million trials take half a minute."""
 _OPEN_RETRY_SECONDS = 0.02
 _SWITCH_SECONDS = 1.0
-_REBUILD = "The results themselves are safe in jobs/: `benchjobs db rebuild` makes a new history from them"
+_REBUILD = "The results themselves are safe in jobs/: `benchjobs db rebuild` rebuilds the history from them"
 _MOST_STEPS = 9999
 """Files of steps have four digits. A larger number is no version: the file is damaged."""
 _STEP = re.compile(r"^(\d{4})_\w+\.sql$")
@@ -204,8 +204,8 @@ def _upgrade(connection: sqlite3.Connection, path: Path, readonly: bool) -> None
         if not version_of(connection):
             refuse_lost(path, "is empty")
         raise InputError(
-            "written by an older version of pytest-benchjobs, and cannot be written to bring it up to date. "
-            "Make it writable, or copy its directory to where it is",
+            "written by an older version of pytest-benchjobs, and cannot be written for the upgrade. "
+            "Make it writable, or copy its directory to a writable place",
             path=path,
         )
     pragma(connection, f"busy_timeout = {_UPGRADE_SECONDS * 1000:.0f}")

@@ -206,7 +206,7 @@ class History(HistoryReader):
             if row is not None:
                 return int(row[0])
             self.connection.execute(_NEW_RUN, (job, benchmark, agent))
-        raise ResultsUnwritable(f"{self.path}: it does not know job {job}, whose files somebody has removed")
+        raise ResultsUnwritable(f"{self.path}: it has no job {job}, whose files were removed")
 
     def _save_gate(self, job_id: str, report: GateReport) -> None:
         self.connection.executemany(_SAVE_GATE, ((job_id, *row) for row in gate_values(report)))

@@ -152,7 +152,7 @@ def _take_in(history: History, record: JobRecord, source: Path) -> MergeResult:
     if unsound is not None:
         return MergeResult(record.id, record.name, "refused", trials, "its trials are damaged")
     if not record.status.ended:
-        why = f"it is still {record.status.value} where it comes from"
+        why = f"it is still {record.status.value} in its own directory"
         return MergeResult(record.id, record.name, "refused", trials, why)
     here = history.job_row(record.id)
     if here is not None and record.id in history.job_ids():

@@ -135,7 +135,7 @@ def read_model(model: type[AnyModel], path: Path) -> AnyModel:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise InputError("is no ordinary file", path=path)
+            raise InputError("is not a regular file", path=path)
         if status.st_size > _LIMIT:
             raise InputError(f"is larger than {_LIMIT >> 20} MB", path=path)
         content = file.read()

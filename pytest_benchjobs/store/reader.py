@@ -415,7 +415,7 @@ class HistoryReader:
         except ValidationError as error:
             raise InputError(
                 f"the record of job {job_id} is of another version or damaged: {what_is_wrong(error)}. Upgrade "
-                "pytest-benchjobs, or make the history anew with `benchjobs db rebuild`",
+                "pytest-benchjobs, or rebuild the history with `benchjobs db rebuild`",
                 path=self.path,
             ) from error
 

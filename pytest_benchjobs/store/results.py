@@ -59,7 +59,7 @@ def find_job(history: HistoryReader, text: str) -> str:
     if found:
         more = ", ..." if len(found) > _SHOWN else ""
         raise InputError(
-            f"{_quoted(text)} is the beginning of several jobs: {', '.join(found[:_SHOWN])}{more}; write more of it"
+            f"{_quoted(text)} matches several jobs: {', '.join(found[:_SHOWN])}{more}; give more characters"
         )
     raise InputError(f"there is no job {_quoted(text)}{_hint(history, text)}")
 
@@ -75,7 +75,7 @@ def find_bundle(history: HistoryReader, text: str) -> JobBundle:
     directory = history.directory
     if not JobBundle(directory, job_id).root.is_dir():
         raise InputError(
-            f"the files of job {job_id} are not in {directory}: it came with a history alone, or they were removed. "
+            f"the files of job {job_id} are not in {directory}: it was merged without files, or they were removed. "
             f"`benchjobs list` and `benchjobs summary {job_id}` show what the history has of it"
         )
     return JobBundle.open(directory, job_id)
@@ -98,7 +98,7 @@ def origins(directory: Path, result: TrialResult) -> Iterator[tuple[Path, bool]]
             return
         place = inside(JobBundle.open(directory, origin.job).root, origin.path)
         if not place.is_dir():
-            raise InputError("is not there, and had the files of this trial", path=place)
+            raise InputError("is gone; it had the files of this trial", path=place)
         same = same and result.reused is not None
         yield place, same
         result = read_result(place)
@@ -110,7 +110,7 @@ def _last(history: HistoryReader, back: int) -> str:
     if found is not None:
         return found
     if back and history.newest() is not None:
-        raise InputError(f"there is no job last~{back}: there are not so many")
+        raise InputError(f"there is no job last~{back}: there are fewer jobs")
     refuse_without_jobs(history)
     raise InputError(f"there are no jobs in {history.directory} yet")
 

@@ -76,7 +76,7 @@ def kept_answer(scenario: Scenario, original: TrialResult, directory: Path) -> M
     try:
         content = layout.answer.read_bytes()
     except OSError:
-        raise ImageMissing("the answer that was kept is not there any more") from None
+        raise ImageMissing("the kept answer is gone") from None
     if scenario.answer is not None:
         sandbox.put([File(scenario.answer.file, content=content)])
     return sandbox

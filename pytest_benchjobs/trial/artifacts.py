@@ -81,7 +81,7 @@ class _Keeping:
             if pattern is not None and self.entries >= FILE_LIMIT:
                 # First of all that is said of it: the names that follow are the agent's.
                 left_out = f"{len(wanted) - number} of {len(wanted)} paths are left out"
-                said.insert(0, f"artifact {pattern}: patterns have brought {FILE_LIMIT} files: {left_out}")
+                said.insert(0, f"artifact {pattern}: patterns have matched {FILE_LIMIT} files: {left_out}")
                 found = True
                 break
             self.before_each()
@@ -102,7 +102,7 @@ class _Keeping:
             said += [clean(note, 300) for note in fetched.notes]
         self.notes += said[:_NOTES]
         if not found:
-            self.notes.append(f"artifact {spec.source} is not there")
+            self.notes.append(f"artifact {spec.source} does not exist")
 
     def _fetch(self, path: str, relative: str, room: int, spec: ArtifactSpec) -> Fetched | None:
         """Fetch one path of an artifact; None: it is not there."""
@@ -153,7 +153,7 @@ def _matches(sandbox: Sandbox, top: str, pattern: str, notes: list[str]) -> list
     good = [name for name in names if _believable(name, pattern)]
     if len(good) < len(names):
         notes.append(
-            f"artifact {pattern}: {len(names) - len(good)} name(s) left out: not fit for this machine"
+            f"artifact {pattern}: {len(names) - len(good)} name(s) left out: invalid on this machine"
         )
     if len(good) > MATCH_LIMIT or len(output) >= _LIST_LIMIT:
         notes.append(f"artifact {pattern} matches more than {MATCH_LIMIT} paths: the rest is left out")

@@ -19,11 +19,11 @@ _LOG = "see agent.log in the trial's directory"
 _SAID = {
     # failed
     "below_threshold": "the score is below the threshold",
-    "agent_timeout": f"the agent did not end in its time, or printed nothing for too long; {_LOG}",
-    "agent_crashed": f"the agent did not end in order; {_LOG}",
-    "limit_exceeded": f"the agent used up what the trial may use of models, memory or storage; {_LOG}",
+    "agent_timeout": f"the agent timed out, or printed nothing for too long; {_LOG}",
+    "agent_crashed": f"the agent crashed; {_LOG}",
+    "limit_exceeded": f"the agent exceeded a limit of the trial on models, memory or storage; {_LOG}",
     "turn_limit": "the agent reached its limit of turns",
-    "model_refused": f"the model, or its endpoint, would not do what the agent asked for; {_LOG}",
+    "model_refused": f"the model or its endpoint refused the request; {_LOG}",
     "ungradable": f"the agent left nothing that can be graded; {_LOG}",
     # error: the engine and this machine
     "engine_unavailable": "no container engine answers; start it, and see `benchjobs doctor`",
@@ -55,13 +55,13 @@ _SAID = {
     "scorer_timeout": "a scorer did not end in time; its output.log is in the trial's directory",
     "score_missing": "a scorer ended without a score; its output.log is in the trial's directory",
     "score_invalid": "a scorer gave a score that is no number from 0 to 1; its output.log is in the trial's directory",
-    "input": "the scenario cannot be read, or is wrong; collect or fetch its benchmark again",
-    "unsupported": "the scenario asks for what this package cannot do; `pytest --collect-only` says what",
+    "input": "the scenario cannot be read, or is invalid; collect or fetch its benchmark again",
+    "unsupported": "the scenario needs something that is not supported; `pytest --collect-only` says what",
     # skipped
     "incompatible": "the agent or the sandbox lacks what the scenario requires",
-    "marked": "a mark of the test suite says that it is not to run",
-    "decided": "a gate had decided before it ran",
-    "not_kept": "nothing of it was kept, so it cannot be graded anew; keep trials with --bench-keep",
+    "marked": "a marker of the test suite skips it",
+    "decided": "the gate was decided before it ran",
+    "not_kept": "nothing of it was kept, so it cannot be graded again; keep trials with --bench-keep",
     # of this package
     "infrastructure": "the trial could not be run or graded; run it again",
     "internal": "an unexpected error of this package, of an agent or of a scorer; run it again",

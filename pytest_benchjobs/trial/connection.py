@@ -111,14 +111,14 @@ def usage_notes(report: RouteReport) -> list[str]:
         notes.append(f"cost unknown: no price for {_names(report.unpriced)}; give one with --bench-prices")
     if report.unfinished:
         most = "" if report.at_most is None else f"; all calls together cost at most {report.at_most:.4f} USD"
-        notes.append(f"cost unknown: {report.unfinished} call(s) were not answered to the end{most}")
+        notes.append(f"cost unknown: {report.unfinished} call(s) did not finish{most}")
     if report.refused:
         notes.append(
-            f"not called, for this trial is not about it: {_names(report.refused)}; allow it with --bench-allow-model"
+            f"refused, since this trial may not call it: {_names(report.refused)}; allow it with --bench-allow-model"
         )
     if report.changed:
         notes.append(
-            f"{len(report.changed)} call(s) had another prompt than the recorded ones that answered them: "
+            f"{len(report.changed)} call(s) had a different prompt from the recorded ones that answered them: "
             + _names(report.changed)
         )
     return notes

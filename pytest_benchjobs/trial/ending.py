@@ -51,7 +51,7 @@ class Ended:
         """Return the processes for want of which a trial may have failed, in a line; None: there were none."""
         if not self.killed:
             return None
-        return f"killed before it was graded, being left running: {some(self.killed)}"
+        return f"left running, and killed before grading: {some(self.killed)}"
 
 
 def end_agent(sandbox: Sandbox, grading: Grading, *, carried: bool = False, most: int | None = None) -> Ended:

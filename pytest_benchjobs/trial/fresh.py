@@ -43,7 +43,7 @@ def collect(sandbox: Sandbox, fresh: FreshContainer) -> Carried:
     changed = sandbox.changed(workdir)
     if changed is None:
         raise ImageMissing(
-            "it is graded by what the agent changed, and of a container that was kept nobody knows what that is. "
+            "it is graded by what the agent changed, which is unknown for a kept container. "
             "Give `fresh_container` paths instead of `patch`, or run the trial again"
         )
     there = frozenset(path for path in changed.there if not _of_git(path))

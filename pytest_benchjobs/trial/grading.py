@@ -122,7 +122,7 @@ def _attribute(
         )
         return again
     context.spoiled = (
-        f"the agent left what cannot be graded, where an untouched container can: {again.error.message}"
+        f"the agent's work breaks grading, which works in an untouched container: {again.error.message}"
     )
     return again.model_copy(update={"score": 0.0, "error": None, "details": {"broke": again.error.message}})
 

@@ -37,14 +37,14 @@ ERRORS: dict[Ending, type[InfrastructureError]] = {
 }
 """Endings that are not the agent's doing. The trial has no score then."""
 _FAILURES: dict[Ending, tuple[FailureClass, str]] = {
-    Ending.NO_LAST_WORD: (FailureClass.AGENT_CRASHED, "the agent did not end in order"),
+    Ending.NO_LAST_WORD: (FailureClass.AGENT_CRASHED, "the agent crashed"),
     Ending.TURN_LIMIT: (FailureClass.TURN_LIMIT, "the agent reached its limit of turns"),
-    Ending.TRIAL_LIMIT: (FailureClass.LIMIT_EXCEEDED, "the agent used up what a trial may use of models"),
+    Ending.TRIAL_LIMIT: (FailureClass.LIMIT_EXCEEDED, "the agent reached the trial's limit on models"),
     Ending.REFUSED: (
         FailureClass.MODEL_REFUSED,
-        "the model, or its endpoint, would not do what the agent asked for",
+        "the model or its endpoint refused the request",
     ),
-    Ending.CRASHED: (FailureClass.AGENT_CRASHED, "the agent did not end in order"),
+    Ending.CRASHED: (FailureClass.AGENT_CRASHED, "the agent crashed"),
     Ending.KILLED: (FailureClass.AGENT_CRASHED, "the agent was killed"),
 }
 
@@ -81,7 +81,7 @@ def ending_of(
         return Ending.KILLED, None
     if said in ERRORS and report is not None:
         # It would be a way out of a failure: who says that the world is to blame, and nobody saw it, has failed.
-        return Ending.CRASHED, f"it ended with {said}, of which the gateway saw nothing"
+        return Ending.CRASHED, f"it reported {said}, which the gateway did not see"
     if said is Ending.NO_LAST_WORD and reading is not None and result.exit_status:
         return Ending.CRASHED, reading.message
     if said is not None and reading is not None:

@@ -81,7 +81,7 @@ def prepare(trial: Trial, services: Services) -> Prepared:
     limits = Limits(scenario, config)
     agent = services.agents.get(spec.name)
     if agent is None:
-        raise InputError(f"there is no agent {spec.name!r}; there are: {', '.join(sorted(services.agents))}")
+        raise InputError(f"there is no agent {spec.name!r}; available: {', '.join(sorted(services.agents))}")
     if config.strict_capabilities and (why := incompatibility(scenario, agent)) is not None:
         raise AgentSetupFailed(why)
     _check_scorers(trial, services)
@@ -157,7 +157,7 @@ def _check_scorers(trial: Trial, services: Services) -> None:
         if scorer.type not in services.scorers:
             known = ", ".join(sorted(services.scorers))
             raise InputError(
-                f"scorer {scorer.name!r} is of type {scorer.type!r}, which nobody provides; there are: {known}",
+                f"scorer {scorer.name!r} has the unknown type {scorer.type!r}; available: {known}",
                 path=scenario.source,
                 line=scenario.line,
             )

@@ -159,9 +159,9 @@ def _end_and_grade_again(
         carried = _end_and_grade(context, sandbox, setup)
     except (EngineError, EngineLost, EnvironmentFailed) as again:
         raise Ungradable(
-            f"the agent left what the engine cannot handle, where it can an untouched container: {again}"
+            f"the agent's work breaks the engine, which can handle an untouched container: {again}"
         ) from again
-    context.note("what the agent left could be graded only when tried again", error)
+    context.note("the agent's work could be graded only at the second try", error)
     return carried
 
 

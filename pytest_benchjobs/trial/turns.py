@@ -99,7 +99,7 @@ def _put(context: TrialContext, sandbox: Sandbox, files: Sequence[File]) -> None
             sandbox.put(files)
         except (EngineError, EngineLost, EnvironmentFailed) as again:
             raise Ungradable(
-                f"the agent left what keeps it from going on, where the engine can in an untouched container: {again}"
+                f"the agent's work prevents another turn, which an untouched container allows: {again}"
             ) from again
 
 

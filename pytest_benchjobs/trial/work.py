@@ -98,7 +98,7 @@ def read_usage(context: TrialContext, sandbox: Sandbox) -> None:
             )
     except (ValueError, InfrastructureError) as error:
         # Its work is done and paid for. An engine that is gone will be missed by what comes next.
-        context.note("what the agent says it used cannot be read", error)
+        context.note("the usage the agent reported cannot be read", error)
 
 
 def _count(context: TrialContext, connection: Connection) -> None:
@@ -107,7 +107,7 @@ def _count(context: TrialContext, connection: Connection) -> None:
     try:
         report = connection.route.close()
     except GatewayLost as error:
-        context.note(f"nobody knows what the agent used: {clean(str(error), 300)}")
+        context.note(f"the usage of the agent is unknown: {clean(str(error), 300)}")
         return
     findings.usage = report.usage
     findings.models = {clean(name, 200): calls for name, calls in report.models.items()}

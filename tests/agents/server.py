@@ -62,7 +62,7 @@ class Call:
     path: str
     """With its query."""
     wire: str
-    """`anthropic`, `chat`, `responses`, `google`; empty for all that is no call of a model."""
+    """`anthropic`, `chat`, `responses`, `google`; empty for all that is not a model call."""
     keys: tuple[str, ...]
     headers: Mapping[str, str]
     body: Any = None
@@ -222,7 +222,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._other()
 
     def _other(self) -> None:
-        """All that is no call of a model."""
+        """All that is not a model call."""
         call = self._call("")
         path = urllib.parse.urlsplit(self.path).path
         if path.endswith("/messages/count_tokens"):

@@ -101,7 +101,7 @@ def test_what_failed_is_kept_opened_graded_anew_and_removed(project: Path, provi
     assert benchjobs(project, "gc", "--kept").returncode == 0
     gone = benchjobs(project, "shell", "last", "--", "true")
     assert gone.returncode == 2
-    assert "is not on this machine any more" in gone.stderr
+    assert "is no longer on this machine" in gone.stderr
     for job in {first["graded"]["job"], again["graded"]["job"]}:
         assert containers(job) == []
 

@@ -118,7 +118,7 @@ def test_one_that_cannot_be_run_is_of_that_class_too(started: Callable[..., Dock
 
 
 def test_one_that_is_at_work_for_too_long_is_an_error(started: Callable[..., DockerSandbox]) -> None:
-    with pytest.raises(EnvironmentFailed, match="ENTRYPOINT was still at work after 2 s"):
+    with pytest.raises(EnvironmentFailed, match="ENTRYPOINT was still busy after 2 s"):
         started("while :; do :; done", setup_timeout=2)
 
 

@@ -132,7 +132,7 @@ def test_after_a_new_start_the_first_process_is_told_from_the_others_in_whatever
         _sh(sandbox, "touch /dev/x; setsid sleep 91 >/dev/null 2>&1 &")
         until(lambda: sandbox.processes() == ("sleep 91",), 30)
         sandbox.end_processes()
-        assert "started anew" in sandbox.notes[0]
+        assert "started again" in sandbox.notes[0]
         _sh(sandbox, "setsid sleep 92 >/dev/null 2>&1 &")
         client = sandbox._engine.client
         top = client.top

@@ -110,6 +110,6 @@ def test_an_agent_that_differs_by_noise_stays_green(project: Path) -> None:
 def test_an_engine_that_fails_a_third_of_the_trials_makes_it_invalid(project: Path) -> None:
     gate, output = judged(project, agent(*WEAK), "--bench-sandbox=sick", status=12)
     assert (gate["verdict"], gate["errors"], gate["attempts"]) == ("invalid", 8, 24)
-    assert "8 of 24 attempts (33.3 %) ended in an infrastructure error, which is no score" in output
+    assert "8 of 24 attempts (33.3 %) ended in an infrastructure error, which has no score" in output
     assert not any(rule["verdict"] == "regressed" for rule in gate["rules"])
     assert list(junit_cases(project / "junit.xml").values()).count("error") == 8

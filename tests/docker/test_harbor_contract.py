@@ -102,5 +102,5 @@ def test_strict_grading_ends_it_and_says_so(jobs: dict[str, list[dict[str, objec
     assert _by(jobs["strict"], "oracle") == dict.fromkeys(STARTS, ("failed", 0.0))
     for one in jobs["strict"]:
         if one["agent"]["name"] == "oracle":  # type: ignore[index]
-            assert "killed before it was graded" in one["failure"]["message"]  # type: ignore[index]
+            assert "killed before grading" in one["failure"]["message"]  # type: ignore[index]
             assert "server.pl" in one["failure"]["message"]  # type: ignore[index]

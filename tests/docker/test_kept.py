@@ -151,7 +151,7 @@ def test_it_is_listed_with_its_size_and_where_it_came_from_until_it_is_forgotten
     assert provider.forget_kept(reference)
     assert reference not in {one.reference for one in provider.kept()}
     assert not provider.forget_kept(reference)
-    with pytest.raises(ImageMissing, match=r"not on this machine any more.*--bench-keep"):
+    with pytest.raises(ImageMissing, match=r"no longer on this machine.*--bench-keep"):
         _start(provider, kept=reference)
 
 
@@ -160,7 +160,7 @@ def test_only_what_was_kept_can_be_forgotten_or_started_as_such(
 ) -> None:
     assert not provider.forget_kept(IMAGE)
     assert client.inspect_image(IMAGE)
-    with pytest.raises(ImageMissing, match="not one that was kept"):
+    with pytest.raises(ImageMissing, match="not an image that was kept"):
         _start(provider, kept=IMAGE)
 
 

@@ -151,7 +151,7 @@ def test_a_container_that_ended_can_be_used_again(provider: DockerProvider) -> N
         assert sandbox.processes() == ()
         sandbox.end_processes()
         assert _out(sandbox, "echo alive") == "alive\n"
-        assert "started anew" in sandbox.notes[0]
+        assert "started again" in sandbox.notes[0]
 
 
 def test_a_flood_of_output_is_counted_and_costs_no_memory(sandbox: DockerSandbox) -> None:
@@ -245,10 +245,10 @@ def test_fetching_copies_what_is_harmless_and_says_what_it_left_out(
     }  # fmt: skip
     assert sorted(fetched.files) == sorted(written)
     assert sorted(fetched.notes) == [
-        "outside: a link that points outside, or at nothing",
+        "outside: a link that points outside, or to nothing",
         "pipe: neither a file nor a directory",
         "too much to read through: the rest is left out",
-        "up: a link that points outside, or at nothing",
+        "up: a link that points outside, or to nothing",
         "zeros: 1073741824 bytes would exceed the limit of 1000 bytes",
     ]
     assert sandbox.fetch("/app/nothing", tmp_path / "none", limit=10) is None

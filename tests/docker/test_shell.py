@@ -154,10 +154,10 @@ def test_a_trial_is_found_by_node_id_and_by_scenario_in_the_newest_job_that_kept
     ("arguments", "message"),
     [
         (("last",), r"nothing was kept of job 20261122-000000-000000; .*--keep failed.*--bench-keep"),
-        (("last~1",), r"3 trials of job \S+ were kept; say which, by --scenario.*: .*count\[oracle-1\], "),
+        (("last~1",), r"3 trials of job \S+ were kept; choose one, by --scenario.*: .*count\[oracle-1\], "),
         (("last~1", "--agent", "codex"), "no trial of job .* fits"),
         (("last~1", "--scenario", "nope"), "no trial of job .* fits"),
-        (("last~1", "--scenario", "other"), ".* ran in a sandbox that is not of Docker"),
+        (("last~1", "--scenario", "other"), ".* did not run in Docker"),
         (("nothing",), "there is no job 'nothing'"),
         (("last", "--env", "A"), "--env: 'A' is not of the form KEY=VALUE"),
     ],
@@ -177,7 +177,7 @@ def test_what_was_removed_meanwhile_is_said_to_be(
     status, _, err = _shell(tmp_path, "last", "--", "true")
     assert status == 2
     assert re.fullmatch(
-        r"benchjobs: benchjobs-kept:gone is not on this machine any more: .*--bench-keep\n", err.decode()
+        r"benchjobs: benchjobs-kept:gone is no longer on this machine: .*--bench-keep\n", err.decode()
     )
 
 

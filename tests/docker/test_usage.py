@@ -87,7 +87,7 @@ def test_whatever_else_it_leaves_there_changes_nothing_and_what_cannot_be_read_i
         if name in TOLD:
             assert len(result["notes"]) == 1, (name, result["notes"])
             [note] = result["notes"]
-            assert note.startswith("what the agent says it used cannot be read: "), note
+            assert note.startswith("the usage the agent reported cannot be read: "), note
             assert TOLD[name] in note
         else:
             assert result["notes"] == [], result

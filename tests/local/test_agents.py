@@ -54,7 +54,7 @@ def test_a_real_agent_reaches_its_model_and_nothing_else(job: Job, network: str)
     reported = dataclasses.asdict(job.server.usage)
     assert total == {key: reported[key] for key in total}
     for result in results:
-        beside = [note for note in result["notes"] if "no network but its models" in note]
+        beside = [note for note in result["notes"] if "could reach only its models" in note]
         assert bool(beside) == (network == "public")
         kept = job.path / "reports/jobs" / result["job"] / result["path"] / "artifacts" / "seen.txt"
         seen = kept.read_text()

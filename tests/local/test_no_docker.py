@@ -200,7 +200,7 @@ def test_mistakes_are_one_clear_line(place: Path) -> None:
     assert "--bench-no-docker and --bench-sandbox contradict each other" in done.stdout
     (place / "pytest.ini").write_text("[pytest]\nbench_no_docker = true\n")
     done = run(place, "toy.bench.yaml", "-k", "solved", PATH=f"{place}")
-    assert "the program bwrap is not here" in done.stdout
+    assert "need the program bwrap, which is not installed" in done.stdout
     assert "apt-get install bubblewrap" in done.stdout
     (found,) = results(place)
     assert (found["outcome"], found["failure"]["class"]) == ("error", "engine_unavailable")

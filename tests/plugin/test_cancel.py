@@ -143,7 +143,9 @@ def test_a_job_that_had_ended_stays_as_it_is(bench: Bench) -> None:
     before = job(bench)
     done = bench.benchjobs("cancel", before["id"][:-2])
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == (f"job {before['id']} had ended before: completed\n1 of 1 trials ended: 1 passed\n")
+    assert done.stdout == (
+        f"job {before['id']} had already ended: completed\n1 of 1 trials ended: 1 passed\n"
+    )
     assert job(bench) == before
     unknown = bench.benchjobs("cancel", "nope")
     assert (unknown.returncode, unknown.stdout) == (2, "")

@@ -155,7 +155,7 @@ def test_a_task_of_a_registry_and_a_user_s_archive(bench: Bench) -> None:
     assert "theirs" in listed.stdout
     fetched = console(bench, "benchmarks", "fetch", "theirs", "--registry", "registry.json")
     assert fetched.returncode == 2
-    assert "what was fetched is not the benchmark: no scenario was found" in fetched.stderr
+    assert "the fetched files are not the benchmark: no scenario was found" in fetched.stderr
 
 
 def test_what_was_fetched_of_a_registry_runs_by_name(bench: Bench, cache: Path) -> None:
@@ -234,8 +234,8 @@ def test_an_id_too_many_is_told_as_what_it_is(bench: Bench) -> None:
         assert result.ret == 4
         said = result.stderr.str() + result.stdout.str()
         assert "file or directory not found: aime-2024-61" in said
-        assert "--bench-scenario takes one ID; for more: " in said
-        assert "there are: None" not in said
+        assert "--bench-scenario takes one ID; for several: " in said
+        assert "available: None" not in said
 
 
 def test_a_benchmark_of_the_user_is_not_looked_up_by_xdist(bench: Bench) -> None:

@@ -142,7 +142,7 @@ def test_off_and_other_systems(github: Bench, monkeypatch: pytest.MonkeyPatch) -
     [
         (
             ["--bench-ci=travis"],
-            "*--bench-ci: 'travis' is no CI system we know; there are: auto, off, github, gitlab, jenkins",
+            "*--bench-ci: 'travis' is not a known CI system; known are: auto, off, github, gitlab, jenkins",
         ),
         (["--bench-markdown="], "*--bench-markdown: it is empty; give a value, or leave it out"),
     ],

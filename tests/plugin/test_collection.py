@@ -219,7 +219,7 @@ def test_a_broken_manifest_is_no_less_an_error_when_everything_is_asked_for(benc
     result = bench.run("--bench=tiny")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.re_match_lines(
-        [rf"ERROR: --bench: there is no benchmark 'tiny'; there are: mixed; not read.*: {broken}"]
+        [rf"ERROR: --bench: there is no benchmark 'tiny'; available: mixed; not read.*: {broken}"]
     )
     assert ids(bench.run("--bench=mixed", "--collect-only", "-q")) == ["mixed::one[oracle]"]
 

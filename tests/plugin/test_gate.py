@@ -301,7 +301,7 @@ def test_publishing(bench: Bench) -> None:
     assert bench.run("letters.bench.yaml", agent(), "--bench-attempts=3").ret == 0
     done = offline(bench, "last", "--profile", "publish")
     assert done.returncode == 0, done.stdout
-    assert "nothing speaks against publishing" in done.stdout
+    assert "the results can be published" in done.stdout
 
 
 def page(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -332,7 +332,7 @@ def test_a_job_without_a_gate_says_nothing_of_gates(
     assert "\nok\n" not in outputs
     assert "bench_gate" not in (bench.bundle() / "junit.xml").read_text("utf-8")
     nothing = offline(bench)
-    assert (nothing.returncode, "judged by nothing" in nothing.stderr) == (2, True)
+    assert (nothing.returncode, "has no gate configured" in nothing.stderr) == (2, True)
     # The gate that comes after is alone on the page.
     judged = offline(bench, "last", "--baseline", "job:before", "--ci", "github")
     assert judged.returncode == 10, judged.stderr
@@ -340,7 +340,7 @@ def test_a_job_without_a_gate_says_nothing_of_gates(
     assert (found.count("Benchmark gate"), found.count("[!CAUTION]"), "[!TIP]" in found) == (1, 1, False)
     assert not json.loads(offline(bench, "last", "--baseline", "job:before", "-o", "json").stdout)["notes"][
         0
-    ].startswith("this takes")
+    ].startswith("this replaces")
 
 
 def test_without_a_gate_too_many_errors_are_invalid_all_the_same(bench: Bench) -> None:
@@ -371,7 +371,7 @@ def test_a_later_verdict_says_that_it_takes_the_place_of_another(
     )
     judged = offline(bench, "last", "--fail-on-regression", "mean:5pp", "--ci", "github")
     assert judged.returncode == 10
-    note = "this takes the place of an earlier verdict on the job, by other gates: ok"
+    note = "this replaces an earlier verdict on the job, by other gates: ok"
     assert f"note: {note}" in judged.stdout
     assert note in summary.read_text("utf-8").rpartition("[!CAUTION]")[2]
 

@@ -176,7 +176,7 @@ def test_every_mode_as_pytest_and_we_report_it(many: Bench, workers: tuple[str, 
 def test_with_runxfail_nothing_is_expected_anywhere(many: Bench, workers: tuple[str, ...]) -> None:
     done = many.run("many.bench.yaml", "--runxfail", "--junit-xml=theirs.xml", *workers)
     assert done.parseoutcomes() == {"passed": 3, "unsolved": 3, "errors": 1, "skipped": 1}
-    assert "known failures: 6 taken for any others (--runxfail)" in done.outlines
+    assert "known failures: 6 treated as ordinary tests (--runxfail)" in done.outlines
     assert "known failures: 1 skipped" in done.outlines
     known = {result["scenario"] for result in many.results() if result["known"]}
     assert known == {"skipped"}
@@ -227,7 +227,7 @@ def test_attempts_that_are_tests_of_their_own_pass_in_part(bench: Bench) -> None
     bench.write("bench-known.toml", '[[known]]\nscenario = "once"\nreason = "r"\nuntil = 2999-01-31\n')
     done = bench.run("--bench-attempts", "3", "--bench-concurrency", "1")
     assert done.parseoutcomes() == {"xfailed": 2, "xpassed": 1}
-    line = "known failures: 3 expected to fail (2 did, 1 passes now: others of bench-known.toml:1 do not)"
+    line = "known failures: 3 expected to fail (2 did, 1 passes now: others that bench-known.toml:1 lists still fail)"
     assert line in done.outlines
 
 
@@ -319,7 +319,7 @@ def test_a_wrong_marker_ends_the_run_as_a_usage_error(
     assert "INTERNALERROR" not in done.stdout.str()
 
 
-PASSED = "which has passed; remove the entry if it passes now, else look at it again and give it a later day"
+PASSED = "which has passed; remove the entry if it passes now, else review it and set a later day"
 MISTAKES = """
 [[known]]
 scenario = "fails"
@@ -385,7 +385,7 @@ def test_entries_about_nothing_are_told_where_all_was_collected(
     told = [
         "bench-known.toml:5: fials matches no scenario of many; did you mean 'fails'?",
         "bench-known.toml:9: many/zzz* matches no scenario of many",
-        "bench-known.toml:13: qqq matches no scenario of many; if it is about another benchmark, name that",
+        "bench-known.toml:13: qqq matches no scenario of many; name the benchmark if it is for another one",
     ]
     # What is selected of them is another question.
     done = many.run("--bench-scenario", "fails", *workers)
@@ -449,7 +449,7 @@ def test_single_tasks_are_a_part_of_a_benchmark_and_their_directory_is_all_of_it
     assert whole.parseoutcomes() == {"errors": 1, "skipped": 1}
     told = [line for line in whole.outlines if "matches no" in line]
     assert told == [
-        "bench-known.toml:5: three matches no scenario of tb; if it is about another benchmark, name that"
+        "bench-known.toml:5: three matches no scenario of tb; name the benchmark if it is for another one"
     ]
     part = bench.run("tb/one")
     assert part.parseoutcomes() == {"errors": 1}

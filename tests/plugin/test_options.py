@@ -96,7 +96,7 @@ def test_provider_and_model_are_for_agents_without(toys: Bench) -> None:
         "toy.bench.yaml::solved[oracle]",
     ]
     assert refused(toys, "--bench-model", "m") == (
-        "--bench-model: oracle would take no notice of it; name an agent that does with --bench-agent"
+        "--bench-model: oracle would ignore it; name an agent that uses it with --bench-agent"
     )
     assert refused(toys, "--bench-agent", "codex") == (
         "--bench-agent: codex needs a model. Use format: codex:model, or --bench-model"
@@ -278,7 +278,7 @@ def test_trials_of_an_earlier_job(toys: Bench) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--bench-from", "last:faild"], "--bench-from: no trial is 'faild'; did you mean 'failed'?"),
+        (["--bench-from", "last:faild"], "--bench-from: unknown outcome 'faild'; did you mean 'failed'?"),
         (["--bench-from", "nothing"], "--bench-from: there is no job 'nothing'*"),
         (
             ["--bench-from", "last", "--bench-agent", "mini"],
@@ -316,7 +316,7 @@ def test_a_filter_that_fits_nothing_says_so(bench: Bench, workers: tuple[str, ..
     for arguments, hint in (
         (("area=net",), "--bench-filter: no scenario has area=net"),
         (("aera=files",), "--bench-filter: no scenario has aera=files; did you mean 'area'?"),
-        (("zz=1",), "--bench-filter: no scenario has zz=1; metadata here have area, level"),
+        (("zz=1",), "--bench-filter: no scenario has zz=1; known keys: area, level"),
     ):
         filters = [part for argument in arguments for part in ("--bench-filter", argument)]
         done = bench.run(*filters, *workers)
@@ -491,15 +491,15 @@ def test_variables_from_the_environment_are_as_if_typed(
         (["--bench-scenario", " , "], "--bench-scenario: it is empty; name a scenario, or leave it out"),
         (["--bench-model="], "--bench-model: it is empty; give a value, or leave it out"),
         (["--bench-attempt-policy", "most"], "--bench-attempt-policy: 'most' is not a policy; *"),
-        (["--bench-job-name", "last"], "--bench-job-name: 'last' stands for a job by when it began; choose another name"),
+        (["--bench-job-name", "last"], "--bench-job-name: 'last' is reserved for selecting a job by age; choose another name"),
         (["--bench-job-name", "a\tb"], "--bench-job-name: a name is one line, without control characters"),
-        (["--bench-job-file", "named.yaml"], "named.yaml:1: name: 'last' stands for a job by when it began; choose *"),
+        (["--bench-job-file", "named.yaml"], "named.yaml:1: name: 'last' is reserved for selecting a job by age; choose *"),
         (["--bench-keep", "sometimes"], "--bench-keep: 'sometimes' is not one of never, failed, always.*"),
         (["--bench-job-timeout", "0"], "--bench-job-timeout: must be greater than 0, not 0"),
         (["--bench-silent-timeout", "nan"], "--bench-silent-timeout: a finite number is expected, not nan"),
         (["--bench-max-examples", "1.5"], "--bench-max-examples: a whole number is expected, not 1.5"),
-        (["--bench-sample", "all"], "--bench-sample: 'all' is no sample; write a share such as 10%, or a number of scenarios"),
-        (["--bench-shard", "0/2"], "--bench-shard: '0/2' is no part of several; write I/N, from 1/N to N/N"),
+        (["--bench-sample", "all"], "--bench-sample: 'all' is not a sample; write a share such as 10%, or a number of scenarios"),
+        (["--bench-shard", "0/2"], "--bench-shard: '0/2' is not a shard; write I/N, from 1/N to N/N"),
         (["--bench-seed", "x"], "--bench-seed: a whole number is expected, not 'x'"),
         (["--bench-matrix", "t"], "--bench-matrix: 't' is not of the form KEY=V1,V2"),
         (["--bench-matrix", "t=1,1"], "--bench-matrix: t has the value 1 twice"),
@@ -544,7 +544,7 @@ def test_a_mistake_is_one_line(bench: Bench, arguments: list[str], message: str)
         ("bench_threshold = 1.5", "pytest.ini: bench_threshold: must be at most 1, not 1.5"),
         ("bench_threshold = high", "pytest.ini: bench_threshold: a number is expected, not 'high'"),
         ("bench_reuse = perhaps", "pytest.ini: bench_reuse: true or false is expected, not 'perhaps'"),
-        ("bench_sample = most", "pytest.ini: bench_sample: 'most' is no sample; write a share such as 10%, or a number of scenarios"),
+        ("bench_sample = most", "pytest.ini: bench_sample: 'most' is not a sample; write a share such as 10%, or a number of scenarios"),
         ("bench_env = X", "pytest.ini: bench_env: 'X' is not of the form KEY=VALUE"),
         ("bench_extra = {", "pytest.ini: bench_extra: is not valid JSON: *"),
         ("bench_dir = pytest.ini", "pytest.ini: bench_dir: *pytest.ini is not a directory; name another one with --bench-dir"),
@@ -722,7 +722,7 @@ def test_a_misspelt_option_is_told_with_the_one_that_was_meant(bench: Bench, wor
     bench.toy()
     done = bench.run("toy.bench.yaml", *words)
     assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(["ERROR: there is no option --bench-agnet; did you mean --bench-agent?*"])
+    done.stderr.fnmatch_lines(["ERROR: unknown option --bench-agnet; did you mean --bench-agent?*"])
 
 
 def test_options_of_others_are_theirs(bench: Bench) -> None:

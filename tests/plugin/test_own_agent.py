@@ -69,7 +69,7 @@ def test_a_path_in_the_ini_file_is_from_the_rootdir(mine: Bench, monkeypatch: py
     ("agent", "message"),
     [
         ("mybot=./nowhere", "ERROR: agent mybot: there is no */nowhere; give the path of a program*"),
-        ("mybot=bot", "ERROR: --bench-agent: invalid agent 'mybot=bot': behind '=' stands a path*"),
+        ("mybot=bot", "ERROR: --bench-agent: invalid agent 'mybot=bot': after '=' a path is expected*"),
         ("nop=./bot", "ERROR: 'nop' is the name of a built-in agent; choose another: my-nop=..."),
     ],
 )

@@ -70,7 +70,7 @@ def test_what_is_reused_is_said_with_the_reason(toys: Bench) -> None:
     assert everything["time"]["expected"] > 0
     broken = plan(toys, "--benchmarks", "toys.bench.yaml", "--scenarios", "three").stdout
     assert "it has no result yet: error" in broken
-    assert "; nothing to expect from: no time is known of earlier runs\n" in broken
+    assert "; expected time unknown: no earlier run of these trials\n" in broken
 
 
 def test_the_bound_of_time_is_that_of_all_timeouts(toys: Bench) -> None:

@@ -128,6 +128,6 @@ def test_commands_about_trials_take_the_id(ops: Bench, monkeypatch: pytest.Monke
     assert again.returncode == 1, again.stderr
     assert ops.outcomes() == {trial: "failed"}
     # Not one of Docker: but it was found.
-    assert "there is no shell for it" in ops.benchjobs("shell", trial).stderr
+    assert "needs Docker" in ops.benchjobs("shell", trial).stderr
     unknown = ops.benchjobs("rerun", "ops::nothing[nop]")
     assert (unknown.returncode, "there is no trial" in unknown.stderr) == (2, True)

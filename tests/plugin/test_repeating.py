@@ -327,7 +327,7 @@ def test_where_nothing_failed_there_is_nothing_to_run_again(project: Project) ->
     for arguments, what in ((("--failed",), "failed"), (("--errors",), "ended in an error")):
         done = project.benchjobs("rerun", "last", *arguments)
         assert (done.returncode, done.stdout) == (0, "")
-        assert done.stderr == f"no trial of job {before['id']} {what}: there is nothing to do\n"
+        assert done.stderr == f"no trial of job {before['id']} {what}; there is nothing to do\n"
     assert project.job() == before
     unknown = project.benchjobs("rerun", "last", "--scenario", "rihgt")
     assert unknown.returncode == 2
@@ -406,7 +406,7 @@ def test_trials_that_were_kept_are_graded_by_the_scorers_of_now(project: Project
     project.ran()
     project.write(wrong="grep -q 1 out.txt")
     done = project.benchjobs("rescore", "last")
-    assert "2 of 4 trials were kept; the others cannot be graded again and are skipped\n" in done.stderr
+    assert "2 of 4 trials were kept; the others are skipped\n" in done.stderr
     assert project.ran() == []
     assert project.outcomes() == {
         "right": "skipped",
@@ -436,7 +436,7 @@ def test_what_was_kept_and_is_gone_is_skipped_like_what_never_was(project: Proje
     (path,) = (project.path / "reports/jobs" / project.job()["id"]).glob("trials/*/right/1/result.json")
     result = json.loads(path.read_text())
     assert (result["failure"]["class"], result["kept"], result["rescored"]) == ("not_kept", None, None)
-    assert "is not there any more" in result["failure"]["message"]
+    assert "the kept answer is gone" in result["failure"]["message"]
 
 
 def test_only_some_are_graded_again(project: Project) -> None:
@@ -462,4 +462,4 @@ def test_a_job_nobody_started_here_cannot_be_repeated(project: Project) -> None:
     path.write_text(json.dumps({**record, "invocation": None}))
     done = project.benchjobs("rerun", "last")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "nobody knows how pytest was called" in done.stderr
+    assert "the pytest command of job" in done.stderr

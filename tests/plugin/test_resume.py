@@ -114,7 +114,7 @@ def test_a_killed_job_is_finished(held: Bench, workers: tuple[str, ...]) -> None
         kinds = [event.kind for event in history.events(job_id)]
     assert [kind for kind in kinds if kind in ("created", "resumed")] == ["created", "resumed"]
     done.assert_outcomes(passed=25)
-    done.stdout.fnmatch_lines([f"*job {job_id} taken up again", "*5 unsolved:"])
+    done.stdout.fnmatch_lines([f"*job {job_id} (resumed)", "*5 unsolved:"])
 
 
 def test_the_last_job_and_its_errors(bench: Bench) -> None:
@@ -160,10 +160,10 @@ def test_a_request_to_cancel(held: Bench, workers: tuple[str, ...]) -> None:
     release(slow)
     assert process.returncode == pytest.ExitCode.INTERRUPTED
     record = job(slow)
-    assert (record["status"], record["message"]) == ("cancelled", "somebody asked it to stop")
+    assert (record["status"], record["message"]) == ("cancelled", "stopped by `benchjobs cancel`")
     assert not list(bundle.glob("trials/**/.tmp-*"))
     assert not (bundle / ".flight").exists()
-    assert "somebody asked it to stop" in output
+    assert "stopped by `benchjobs cancel`" in output
     slow.run("slow.bench.yaml", "--bench-resume", record["id"], "--bench-concurrency", "10")
     assert job(slow)["status"] == "completed"
     assert set((slow.path / "ran.txt").read_text().split()) == {f"t{number:02}" for number in range(TRIALS)}
@@ -174,7 +174,7 @@ def test_a_job_that_takes_too_long(held: Bench) -> None:
     done = slow.run("slow.bench.yaml", "--bench-concurrency", "2", "--bench-job-timeout", "6.5")
     assert done.ret == pytest.ExitCode.INTERRUPTED
     record = job(slow)
-    assert (record["status"], record["message"]) == ("timeout", "it took longer than 6.5 s")
+    assert (record["status"], record["message"]) == ("timeout", "it exceeded the job timeout of 6.5 s")
     assert 0 < record["totals"]["trials"] < TRIALS
 
 
@@ -278,7 +278,7 @@ def test_what_changed_meanwhile_is_told(bench: Bench, workers: tuple[str, ...]) 
     assert bench.outcomes()["many.bench.yaml::a[oracle]"] == "passed"
     done.stdout.fnmatch_lines(
         [
-            "1 result of the time before something changed: kept; a new job would run them again",
+            "1 result from before something changed, kept; a new job would run these trials again",
             "  many.bench.yaml::a?oracle?: scorers",
         ]
     )
@@ -306,7 +306,7 @@ def test_only_with_the_same_attempts(bench: Bench) -> None:
     done = bench.run("many.bench.yaml", "--bench-resume", "last")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
     done.stderr.fnmatch_lines(
-        ["ERROR: job * has --bench-attempts 2 --bench-attempt-policy each, and can only be finished so; *"]
+        ["ERROR: job * has --bench-attempts 2 --bench-attempt-policy each; it cannot be resumed with *"]
     )
     assert job(bench)["status"] == "completed"
 
@@ -345,7 +345,7 @@ def test_a_job_that_cannot_begin_leaves_nothing(bench: Bench) -> None:
     bench.manifest({"a": "echo score=1"})
     done = bench.run("many.bench.yaml")
     assert done.ret == pytest.ExitCode.USAGE_ERROR
-    done.stderr.fnmatch_lines(["ERROR: no job can be kept in */reports: *no space left*"])
+    done.stderr.fnmatch_lines(["ERROR: no job can be stored in */reports: *no space left*"])
     assert [path.name for path in (bench.path / "reports" / "jobs").iterdir() if path.is_dir()] == []
 
 

@@ -103,7 +103,7 @@ def test_a_job_in_rounds_is_taken_up_again_in_rounds(suite: Bench, monkeypatch: 
     assert suite.run(*ask, "--bench-baseline", "job:first", "--bench-until-decided", "-x").ret == 12
     workers = suite.run(*ask, "--bench-resume", "last", "-n2")
     assert workers.ret != 0
-    workers.stderr.fnmatch_lines(["*--bench-until-decided decides in one process what to run next*"])
+    workers.stderr.fnmatch_lines(["*--bench-until-decided needs a single process*"])
     again = suite.run(*ask, "--bench-resume", "last")
     assert again.ret == 10
     assert set(attempts(suite).values()) == {1}
@@ -155,12 +155,12 @@ def test_agents_take_turns(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--bench-until-decided",), "--bench-until-decided: there is nothing to decide without a baseline"),
-        (("--bench-confirm", "3"), "--bench-confirm: nothing looks worse without a baseline"),
-        (("--bench-confirm", "-1"), "--bench-confirm: -1 is no number of attempts"),
+        (("--bench-until-decided",), "--bench-until-decided: it needs a baseline"),
+        (("--bench-confirm", "3"), "--bench-confirm: it needs a baseline"),
+        (("--bench-confirm", "-1"), "--bench-confirm: -1 is not a number of attempts"),
         (
             ("--bench-until-decided", "--bench-baseline", "last", "--bench-attempts", "3", "-n", "2"),
-            "--bench-until-decided decides in one process what to run next; leave out -n",
+            "--bench-until-decided needs a single process; leave out -n",
         ),
         (
             (
@@ -173,7 +173,7 @@ def test_agents_take_turns(bench: Bench) -> None:
                 "--bench-attempt-policy",
                 "any",
             ),
-            "--bench-confirm is for the attempt policy `each`, not `any`",
+            "--bench-confirm needs the attempt policy `each`, not `any`",
         ),
     ],
 )
@@ -206,9 +206,9 @@ def test_two_agents_against_each_other(bench: Bench, monkeypatch: pytest.MonkeyP
     report = json.loads(printed)
     assert (report["verdict"], report["baseline"]) == ("ok", "A")
     for arguments, says in {
-        ("told", "--baseline", "last"): "A is what B is judged by",
+        ("told", "--baseline", "last"): "side A is the baseline of side B",
         ("told", "--agent", "x"): "--a and --b name the agents",
-        ("told", "--until-decided"): "for jobs that have a baseline when they begin",
+        ("told", "--until-decided"): "need a baseline that exists when the job begins",
         ("other",): "--a and --b are the same: other",
     }.items():
         status, printed, errors = ab(*arguments)

@@ -166,7 +166,7 @@ def test_files_of_the_ini_file_are_from_the_rootdir_and_the_last_file_wins(bench
         (None, "--bench-env-file: keys.env: cannot be read: No such file or directory"),
         (
             "A=1\nB= hunter2\n",
-            "--bench-env-file: keys.env:2: B: blanks, quotes and backslashes have to be quoted*",
+            "--bench-env-file: keys.env:2: B: spaces, quotes and backslashes have to be quoted*",
         ),
         ("hunter2\n", "--bench-env-file: keys.env:1: KEY=VALUE is expected*"),
     ],

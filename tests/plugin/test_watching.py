@@ -196,7 +196,7 @@ def test_a_killed_job_is_noticed_and_its_resumption_watched(fifty: Bench) -> Non
     assert watcher.returncode == 1
     (bundle,) = (path.parent for path in (fifty.path / "reports" / "jobs").glob("*/job.json"))
     assert f"job {bundle.name} died: process {process.pid} of " in err
-    assert f"`benchjobs resume {bundle.name}` runs what is missing" in err
+    assert f"`benchjobs resume {bundle.name}` runs the missing trials" in err
 
     again = fifty.start(
         "-p", "no:cacheprovider", "fifty.bench.yaml", "--bench-resume", bundle.name, "--bench-agent", "oracle"

@@ -211,7 +211,7 @@ def test_claude_code_tells_a_message_in_events_of_one_id(tmp_path: Path) -> None
         ({"subtype": "success", "is_error": False}, (Ending.SUCCESS, None)),
         (
             {"subtype": "success", "is_error": False, "stop_reason": "refusal"},
-            (Ending.REFUSED, "the model would not do it"),
+            (Ending.REFUSED, "the model refused"),
         ),
         ({"subtype": "error_max_turns", "is_error": False}, (Ending.TURN_LIMIT, "error_max_turns")),
         (
@@ -441,7 +441,7 @@ def finish(reason: str = "stop", **more: Any) -> dict[str, Any]:
     ("events", "ending"),
     [
         ([finish("stop")], (Ending.SUCCESS, None)),
-        ([finish("content-filter")], (Ending.REFUSED, "the model would not do it")),
+        ([finish("content-filter")], (Ending.REFUSED, "the model refused")),
         ([finish("length")], (Ending.GAVE_UP, "its last answer ended for the reason 'length'")),
         ([finish("tool-calls")], LOST),
         ([finish("stop"), finish("tool-calls")], LOST),

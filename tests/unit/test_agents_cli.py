@@ -144,14 +144,14 @@ def test_an_archive_stands_in_for_the_network(
     assert run("agents", "fetch", "mini", "--from", "mini-1.0.0.tgz") == 0
     assert registry.calls == []
     assert run("agents", "fetch", "mini@2.0.0", "--from", "mini-1.0.0.tgz") == 2
-    assert "benchjobs: mini-1.0.0.tgz: is mini@1.0.0; wanted is mini@2.0.0\n" in capsys.readouterr().err
+    assert "benchjobs: mini-1.0.0.tgz: is mini@1.0.0; expected mini@2.0.0\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["show", "minni"], "benchjobs: there is no agent 'minni' here; did you mean 'mini'?"),
-        (["fetch", "nop"], "benchjobs: nop is not fetched: it is here"),
+        (["fetch", "nop"], "benchjobs: nop needs no fetching"),
         (["fetch", "mini@"], "benchjobs: no version after '@' in 'mini@'"),
         (
             ["fetch", "mini", "codex", "--from", "mini.agent.toml"],
@@ -201,7 +201,7 @@ def test_one_of_the_five_can_be_replaced_and_oracle_cannot(tmp_path: Path) -> No
     path.write_text(MINI.replace('"mini"', '"codex"'))
     assert all_agents([tmp_path])["codex"].packages()[0].npm == "mini@1.0.0"  # type: ignore[attr-defined]
     path.write_text(MINI.replace('"mini"', '"oracle"'))
-    with pytest.raises(InputError, match="'oracle' is a name of ours; choose another"):
+    with pytest.raises(InputError, match="'oracle' is the name of a built-in agent; choose another"):
         all_agents([tmp_path])
 
 

@@ -125,7 +125,7 @@ def test_parameters_are_laid_over_the_rest_with_their_types(mini: DescribedAgent
         ({"effort": 1}, "mini: parameter effort is no text: '1'"),
         (
             {"temperature": 0},
-            "mini takes no parameter temperature (it takes: effort, steps); leave it out, or give it to others",
+            "mini takes no parameter temperature (it takes: effort, steps); leave it out, or use another agent",
         ),
     ],
 )
@@ -229,14 +229,14 @@ def test_what_is_in_the_image_has_no_version(tmp_path: Path) -> None:
         ('name = "x"\nargv = ["x"]\nwires = ["smtp"]', "'smtp' is not one of anthropic, openai, google"),
         (
             'name = "x"\nargv = ["{modle}"]\nwires = ["openai"]',
-            "{modle} stands for nothing; did you mean 'model'?",
+            "unknown placeholder {modle}; did you mean 'model'?",
         ),
-        ('name = "x"\nargv = ["{model}"]', "{model} stands for nothing; there is none here"),
-        ('name = "x"\nargv = ["{agent}"]', "{agent} stands for nothing; there is none here"),
-        ('name = "x"\nargv = ["{value}"]', "{value} stands for nothing; there is none here"),
+        ('name = "x"\nargv = ["{model}"]', "unknown placeholder {model}; there is none here"),
+        ('name = "x"\nargv = ["{agent}"]', "unknown placeholder {agent}; there is none here"),
+        ('name = "x"\nargv = ["{value}"]', "unknown placeholder {value}; there is none here"),
         (
             'name = "x"\nargv = ["x"]\nenv = {A = {b = ["{node}"]}}',
-            "{node} stands for nothing; there is none here",
+            "unknown placeholder {node}; there is none here",
         ),
         ('name = "x"\nargv = ["x"]\nversion = "1"', "only a package of npm has a version"),
         ('name = "x"\nargv = ["x"]\n[source]\nnpm = "x@{version}"', "a package of npm needs a version"),

@@ -160,14 +160,14 @@ def test_an_archive_of_something_else_is_refused(cache: Path, registry: Registry
 def test_a_damaged_archive_is_refused(cache: Path, tmp_path: Path, content: bytes) -> None:
     archive = tmp_path / "mini.tgz"
     archive.write_bytes(content)
-    with pytest.raises(InputError, match=r"mini\.tgz: is no archive of npm, or is damaged"):
+    with pytest.raises(InputError, match=r"mini\.tgz: is not an npm archive, or is damaged"):
         fetch(package(), silent, archive=archive)
 
 
 def test_half_an_archive_is_refused(cache: Path, tmp_path: Path) -> None:
     archive = archive_of(tmp_path / "mini.tgz", files={"bin/mini": os.urandom(100_000)})
     archive.write_bytes(archive.read_bytes()[:50_000])
-    with pytest.raises(InputError, match="is no archive of npm, or is damaged"):
+    with pytest.raises(InputError, match="is not an npm archive, or is damaged"):
         fetch(package(), silent, archive=archive)
     assert trouble(package()) == "is not on this machine"
 
@@ -258,10 +258,10 @@ def test_offline_all_packages_come_from_archives(cache: Path, tmp_path: Path) ->
 
 def test_offline_a_wrong_archive_is_named(cache: Path, tmp_path: Path) -> None:
     other = archive_of(tmp_path / "a.tgz", "other@3.0.0")
-    with pytest.raises(InputError, match=r"a\.tgz: is other@3\.0\.0; wanted is mini@1\.0\.0"):
+    with pytest.raises(InputError, match=r"a\.tgz: is other@3\.0\.0; expected mini@1\.0\.0"):
         fetch_from((package(),), [other], silent)
     (tmp_path / "b.tgz").write_bytes(b"no")
-    with pytest.raises(InputError, match=r"b\.tgz: is no archive of npm"):
+    with pytest.raises(InputError, match=r"b\.tgz: is not an npm archive"):
         fetch_from((package(),), [tmp_path / "b.tgz"], silent)
 
 

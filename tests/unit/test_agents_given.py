@@ -64,8 +64,8 @@ def test_a_name_and_a_path_or_a_command(written: str, parts: dict[str, str]) -> 
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ("mybot=agent", r"begins with './'.* Use format: mybot=\./agent"),
-        ("mybot=", r"behind '=' stands a path.* Use format: mybot=\./my-agent"),
+        ("mybot=agent", r"beginning with './'.* Use format: mybot=\./agent"),
+        ("mybot=", r"after '=' a path is expected.* Use format: mybot=\./my-agent"),
         ("my bot=./x", "invalid agent name 'my bot'"),
         ("mybot=command:", "mybot needs the shell command to run"),
         ("mybot=./x:", "no model specified for agent 'mybot'"),

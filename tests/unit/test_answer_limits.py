@@ -35,8 +35,8 @@ UNEQUAL = (0.0, "it is not equal")
         ({"least": 4, "most": 6}, "7", (0.0, "it is out of range")),
         ({"most": 6}, "-9", UNEQUAL),
         ({"least": 4}, "9" * 400, UNEQUAL),
-        ({"least": 4}, "9" * 401, (0.0, "it is no integer")),
-        ({}, "x", (0.0, "it is no integer")),
+        ({"least": 4}, "9" * 401, (0.0, "it is not an integer")),
+        ({}, "x", (0.0, "it is not an integer")),
     ],
 )
 def test_an_integer_is_within_its_bounds(bounds: dict[str, int], text: str, found: tuple[float, str]) -> None:
@@ -46,9 +46,9 @@ def test_an_integer_is_within_its_bounds(bounds: dict[str, int], text: str, foun
 @pytest.mark.parametrize(
     ("text", "found"),
     [
-        ("x", (0.0, "it has no integer behind ANSWER:")),
-        ("ANSWER: x", (0.0, "what is behind its last ANSWER: is no integer")),
-        ("ANSWER: x = y", (0.0, "what is behind its last ANSWER: is no integer")),
+        ("x", (0.0, "it has no integer after ANSWER:")),
+        ("ANSWER: x", (0.0, "the text after its last ANSWER: is not an integer")),
+        ("ANSWER: x = y", (0.0, "the text after its last ANSWER: is not an integer")),
         ("ANSWER: 4 = 2^2", UNEQUAL),
         ("ANSWER: x = 1 = 5", RIGHT),
     ],
@@ -67,10 +67,10 @@ def test_a_mark_of_the_second_kind_counts_where_there_is_none_of_the_first() -> 
     ("text", "found"),
     [
         ("C" + " " * (SEARCHED - 1), RIGHT),
-        ("C" + " " * SEARCHED, (0.0, "it names none of the letters ABCD")),
-        ("E", (0.0, "it names none of the letters ABCD")),
-        ("BC", (0.0, "it names none of the letters ABCD")),
-        ("", (0.0, "it names none of the letters ABCD")),
+        ("C" + " " * SEARCHED, (0.0, "it has none of the letters ABCD")),
+        ("E", (0.0, "it has none of the letters ABCD")),
+        ("BC", (0.0, "it has none of the letters ABCD")),
+        ("", (0.0, "it has none of the letters ABCD")),
         ("B", UNEQUAL),
     ],
 )
@@ -109,7 +109,7 @@ def test_a_pattern_is_looked_for_in_the_beginning(at: int, found: tuple[float, s
         ({"expected": 1, "key": "v"}, '{"v": 1}', RIGHT),
         ({"expected": 1, "key": "v"}, "1", RIGHT),
         ({"expected": {"w": 1}, "key": "v"}, '{"w": 1}', RIGHT),
-        ({"expected": 1}, "x", (0.0, "it is no JSON")),
+        ({"expected": 1}, "x", (0.0, "it is not JSON")),
     ],
 )
 def test_numbers_say_how_many_are_right(params: dict[str, Any], text: str, found: tuple[float, str]) -> None:
@@ -129,7 +129,7 @@ def tried(place: int) -> str:
         (tried(50), RIGHT),
         (tried(51), (0.0, "0 of 1 grids are right")),
         (tried(0), (0.0, "0 of 1 grids are right")),
-        (json.dumps(7), (0.0, "it is no JSON array with an entry for each test input")),
+        (json.dumps(7), (0.0, "it is not a JSON array with an entry for each test input")),
         (json.dumps([[[[5]]] * 99 + [GRID]]), RIGHT),
         (json.dumps([[[[5]]] * 100 + [GRID]]), (0.0, "0 of 1 grids are right")),
     ],
@@ -161,7 +161,7 @@ def test_so_many_fences_of_a_reply_are_looked_at(fences: int, found: bool) -> No
     if found:
         assert value_in(text, is_reply=True) == [0]
     else:
-        with pytest.raises(Wrong, match="it has no JSON behind ANSWER:"):
+        with pytest.raises(Wrong, match="it has no JSON after ANSWER:"):
             value_in(text, is_reply=True)
 
 

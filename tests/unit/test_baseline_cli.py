@@ -52,7 +52,7 @@ def test_a_baseline_is_set_moved_shown_and_deleted(reports: Path, capsys: pytest
     assert run("baseline", "list") == 0
     assert "no baselines are set" in capsys.readouterr().err
     assert run("baseline", "accept", "newer", "--reason", "why") == 2
-    assert "there is no baseline 'default': none was set yet" in capsys.readouterr().err
+    assert "there is no baseline 'default': no baseline is set yet" in capsys.readouterr().err
 
     assert run("baseline", "set", OLD, "--reason", "the first") == 0
     assert capsys.readouterr().out == f"baseline default is job {OLD}\n"
@@ -98,7 +98,7 @@ def test_a_job_that_tells_little_needs_force(reports: Path, capsys: pytest.Captu
         (BAD, "1 of its 8 attempts ended in an error"),
         (going, "it is still running"),
         (gone, "all its attempts ended in an error"),
-        ("20261106", "no trial of it passed or failed"),
+        ("20261106", "it has no trial that passed or failed"),
         ("20261107", "it did not complete: cancelled"),
     ):
         assert run("baseline", "set", job) == 2
@@ -117,7 +117,7 @@ def test_jobs_are_pooled(reports: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert run("baseline", "set", NEW, "--pool", "3") == 0
     said = capsys.readouterr()
     assert said.out == f"baseline default is job {NEW} and 1 other\n"
-    assert said.err == "only 2 of 3 jobs: there are no more of the same benchmarks and agents\n"
+    assert said.err == "only 2 of 3 jobs: no other job has the same benchmarks and agents\n"
     found = shown(capsys)
     assert found["jobs"] == [NEW, OLD]
     assert {one["scenario"]: one["scores"] for one in found["scenarios"] if one["agent"] == "oracle"} == {

@@ -93,7 +93,7 @@ def test_the_latest_entry_of_a_name_counts_whatever_the_clock_says(history: Hist
     assert [one.name for one in history.baselines()] == ["b"]
     with pytest.raises(InputError, match="there is no baseline 'a'; there are b"):
         set_baseline(history, entry("a"))
-    with pytest.raises(InputError, match="meaning of its own"):
+    with pytest.raises(InputError, match="reserved word"):
         set_baseline(history, entry("last", ONE))
     set_baseline(history, entry("a", THREE))
     with HistoryReader(history.path) as reader:
@@ -130,13 +130,13 @@ def test_a_name_is_its_jobs_without_the_one_that_is_judged(reports: Path, histor
     judged = make_job(reports, TWO, LETTERS, hours_ago=2)
     missing = found("defualt", history, judged)
     assert missing.side is None
-    assert missing.missing == "there is no baseline 'defualt': none was set yet"
+    assert missing.missing == "there is no baseline 'defualt': no baseline is set yet"
     set_baseline(history, entry("default", TWO, ONE, THREE, set_by="Ann", reason="why not"))
     resolved = found("default", history, judged)
     assert jobs_of(resolved) == (ONE,)
     assert resolved.notes == (
         "baseline default was set 2026-11-21 by Ann: why not",
-        f"job {TWO} was left out of baseline default: it is the one that is judged",
+        f"job {TWO} was left out of baseline default: it is the judged job",
         f"job {THREE} of baseline default is no longer here",
     )
     assert "Did you mean 'default'?" in str(found("defualt", history, judged).missing)
@@ -160,7 +160,7 @@ def test_pooled_attempts_are_of_the_same_task_and_counted_once(reports: Path, hi
     }
     assert resolved.notes[1:] == (
         f"pooled from 2 jobs: {TWO}, {ONE}",
-        "1 scenario was another task in older jobs, whose attempts were left out: texts/a",
+        "1 scenario was different in older jobs; their attempts there were left out: texts/a",
     )
 
 
@@ -207,10 +207,10 @@ def test_a_job_is_named_as_anywhere_and_last_is_never_itself(reports: Path, hist
     assert jobs_of(found("job:last", history)) == (THREE,)
     assert found("none", history, judged).side is None
     for spec, why in (
-        ("job:last~2", "beside the one that is judged"),
+        ("job:last~2", "besides the judged one"),
         (f"job:{THREE}", "cannot be its own baseline"),
         ("job:firts", "Did you mean 'first'"),
-        ("job:2026", "beginning of several"),
+        ("job:2026", "matches several"),
     ):
         with pytest.raises(InputError, match=why):
             found(spec, history, judged)
@@ -342,7 +342,7 @@ def test_a_branch_is_its_jobs_from_before_this_one_left_it(
     resolved = found("branch:main~3", history, judged, root)
     assert jobs_of(resolved) == (TWO, ONE)
     assert resolved.notes == (
-        "only 2 of 3 jobs: branch main has no more that fit",
+        "only 2 of 3 jobs: branch main has no more matching jobs",
         f"pooled from 2 jobs: {TWO}, {ONE}",
     )
     # On the branch itself: those before, of its own commit too.
@@ -393,7 +393,7 @@ def test_a_branch_without_anything_better_is_what_there_is(
     assert jobs_of(resolved) == (TWO,)
     assert resolved.notes == (
         "all jobs of branch main ran with uncommitted changes",
-        f"no job of branch main is of a commit that {topic[:12]} descends from; took the latest",
+        f"no job of branch main is on an ancestor of {topic[:12]}; the latest is used",
     )
 
 
@@ -495,7 +495,7 @@ def test_a_job_s_directory_and_its_report_are_the_same_side(
     with pytest.raises(InputError, match="cannot be its own baseline"):
         found("file:own.json", history, record, root=reports)
     assert found("file:pool.json", history, record, root=reports).notes[0] == (
-        f"job {ONE}, which is judged, is in {reports}/pool.json too"
+        f"the judged job {ONE} is also part of {reports}/pool.json"
     )
     assert (
         found("file:nothing.json", history, root=tmp_path).missing

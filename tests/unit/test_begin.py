@@ -101,7 +101,7 @@ def test_one_that_was_announced_keeps_its_beginning_and_gets_a_new_owner(tmp_pat
 
 def test_an_id_that_another_job_has_is_refused_and_that_job_left_alone(tmp_path: Path) -> None:
     bundle = JobBundle.create(tmp_path, record(tmp_path, owner=current_owner()))
-    with pytest.raises(InputError, match=f"job {JOB} is there already"):
+    with pytest.raises(InputError, match=f"job {JOB} already exists"):
         begin(request(tmp_path, job_id=JOB))
     assert bundle.read().status is JobStatus.RUNNING
 
@@ -111,10 +111,10 @@ def test_where_no_job_can_be_kept_nothing_is_left(tmp_path: Path, monkeypatch: p
         raise ResultsUnwritable("read-only")
 
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"no job can be kept in .*/file"):
+    with pytest.raises(InputError, match=r"no job can be stored in .*/file"):
         begin(request(tmp_path / "file"))
     monkeypatch.setattr(History, "save_job", refuses)
-    with pytest.raises(InputError, match=r"no job can be kept in .*: read-only"):
+    with pytest.raises(InputError, match=r"no job can be stored in .*: read-only"):
         begin(request(tmp_path / "new"))
     assert [path.name for path in Layout(tmp_path / "new").jobs.iterdir()] == [".benchjobs"]
 
@@ -169,12 +169,12 @@ def test_gates_that_are_given_anew_override_the_ones_it_had(tmp_path: Path, star
         (
             {},
             {"attempts": 2},
-            "--bench-attempt-policy each, and can only be finished so; here it is --bench-attempts 2 --bench",
+            "--bench-attempt-policy each; it cannot be resumed with --bench-attempts 2 --bench",
         ),
         (
             {},
             {"per_benchmark": {"b": Overrides(attempts=3), "a": Overrides(attempts=2), "c": Overrides()}},
-            "here it is --bench-attempts 1 (a 2, b 3) --bench-attempt-policy each",
+            "it cannot be resumed with --bench-attempts 1 (a 2, b 3) --bench-attempt-policy each",
         ),
         ({}, {"gate": GateConfig(rules=RULES, confirm=1)}, "--bench-confirm"),
     ],
@@ -252,7 +252,7 @@ def test_a_mistake_in_the_baseline_is_told_with_where_it_was_given(tmp_path: Pat
         assert list(Layout(tmp_path).jobs.glob("*")) == []
     else:
         interrupted(tmp_path, config=JobConfig(directory=tmp_path, gate=gate))
-        with pytest.raises(InputError, match=rf"^the baseline job {JOB} was asked for: "):
+        with pytest.raises(InputError, match=rf"^the baseline of job {JOB}: "):
             begin(request(tmp_path, resume=JOB))
 
 

@@ -118,5 +118,5 @@ def test_a_missing_parameter_is_an_error_whatever_was_left() -> None:
 def test_a_scenario_without_an_answer_is_an_error() -> None:
     context = Context({"/w/solution.py": b"x"})
     context.scenario = SimpleNamespace(answer=None)
-    with pytest.raises(ScorerCrashed, match="the scenario has none"):
+    with pytest.raises(ScorerCrashed, match="the scenario has no `answer`"):
         context.graded()

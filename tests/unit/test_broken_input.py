@@ -94,7 +94,7 @@ MANIFESTS = [
     Broken("processes in a fresh container", _added("keep_processes: true\n    fresh_container: {paths: [x]}"), 10, ("keep_processes", "no process comes along")),
     Broken("feedback where the tests would be seen", _added('feedback: {statement: "{output}"}'), 10, ("feedback", "needs a fresh_container")),
     Broken("feedback of no scorer", _added('fresh_container: {paths: [x]}\n    feedback: {statement: x, scorer: other}'), 11, ("no scorer 'other'",)),
-    Broken("feedback by no pattern", _added('fresh_container: {paths: [x]}\n    feedback: {statement: x, replace: {"(": ""}}'), 11, ("is no regular expression",)),
+    Broken("feedback by no pattern", _added('fresh_container: {paths: [x]}\n    feedback: {statement: x, replace: {"(": ""}}'), 11, ("is not a valid regular expression",)),
     Broken("a contract in a fresh container", _added("grading: contract\n    fresh_container: {paths: [x]}"), 10, ("grading", "no process comes along")),
     Broken("a relative path of programs", _added("keep_changes: [usr/bin/x]"), 10, ("must be an absolute path",)),
     Broken("no id", _changed("id: one", "image: x"), 6, ("scenarios[0].id", "required")),

@@ -106,7 +106,7 @@ def test_the_program_is_the_one_on_the_path_and_where_there_is_none_that_is_said
     monkeypatch.setattr(provider.shutil, "which", lambda name: f"/opt/{name}")
     assert provider._bwrap() == "/opt/bwrap"
     monkeypatch.setattr(provider.shutil, "which", lambda _: None)
-    with pytest.raises(EngineUnavailable, match="the program bwrap is not here"):
+    with pytest.raises(EngineUnavailable, match="need the program bwrap, which is not installed"):
         provider._bwrap()
     monkeypatch.setattr(provider.sys, "platform", "darwin")
     with pytest.raises(EngineUnavailable, match="need Linux"):

@@ -350,7 +350,7 @@ def test_a_result_without_files_takes_the_place_of_an_earlier_one_and_of_no_name
 
 @pytest.mark.parametrize(
     ("kind", "left_out"),
-    [("pipe", "x: is no ordinary file"), ("link", "x: is a link"), ("socket", "x: is no ordinary file")],
+    [("pipe", "x: is not a regular file"), ("link", "x: is a link"), ("socket", "x: is not a regular file")],
 )
 def test_what_is_no_file_is_not_copied_and_named(tmp_path: Path, kind: str, left_out: str) -> None:
     (tmp_path / "there").mkdir()

@@ -41,11 +41,11 @@ HALF = "".join("P" if half_solves(name) else "F" for name in NAMES)
         ({"oracle": "PPPPPP"}, "missing", "no graded trial of nop; run it with --agent nop"),
         ({"oracle": "EEEEEE", "nop": "FFFFFF"}, "missing", "no graded trial of oracle"),
         ({"codex_a": "PPPPPP"}, "missing", "run it with --agent oracle nop"),
-        ({"oracle": "PPPPPP", "nop": "PPPPPP"}, "all-right", "yes to everything"),
-        ({"oracle": "FFFFFF", "nop": "FFFFFF"}, "all-wrong", "no to everything"),
+        ({"oracle": "PPPPPP", "nop": "PPPPPP"}, "all-right", "accept everything"),
+        ({"oracle": "FFFFFF", "nop": "FFFFFF"}, "all-wrong", "reject everything"),
         ({"oracle": "PPPFFF", "nop": "FFFPPP"}, "flat", "the same mean score, 0.500"),
-        ({"oracle": "PPPPPF", "nop": "FFFFFF"}, "mismatch", "1 result is not what is certain"),
-        ({"oracle": "PPPPPP", "nop": "PPFFFF"}, "mismatch", "2 results are not what is certain"),
+        ({"oracle": "PPPPPF", "nop": "FFFFFF"}, "mismatch", "1 result is not the known one"),
+        ({"oracle": "PPPPPP", "nop": "PPFFFF"}, "mismatch", "2 results are not the known one"),
     ],
 )
 def test_statuses(agents: dict[str, str], status: str, says: str) -> None:
@@ -90,4 +90,4 @@ def test_the_latest_run_of_each_agent_counts(tmp_path: Path, capsys: pytest.Capt
     assert run("calibrate", "texts", "--dir", tmp_path, "--fail-on-suspicious") == 1
     capsys.readouterr()
     assert run("calibrate", "other", "--dir", tmp_path) == 2
-    assert "there is no result of other" in capsys.readouterr().err
+    assert "there are no results of other" in capsys.readouterr().err

@@ -49,7 +49,7 @@ def test_an_agent_is_incompatible_only_where_it_is_known_to_lack_something(
     "said", ["vision", ["Vision"], [1], [["vision"]], 7, [""], ["a" * 61], ["two words"]]
 )
 def test_what_is_no_set_of_capabilities_is_refused(said: object) -> None:
-    with pytest.raises(InputError, match="agent 'able': `capabilities` is no set of lower-case texts"):
+    with pytest.raises(InputError, match="agent 'able': `capabilities` must be a set of lower-case strings"):
         capabilities_of(Able(capabilities=said))
 
 

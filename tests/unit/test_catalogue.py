@@ -62,7 +62,7 @@ def test_an_entry_of_a_user_is_read() -> None:
         ("[[files]]", "[[files]", "not valid TOML"),
         ("scenarios = 1", "scenarios = 'many'", "scenarios: "),
         ("scenarios = 1", "scenarios = 1\nscenario = 2", "scenario: unknown key"),
-        ('[[files]]\nname = "rows.jsonl"', "", "where does it come from"),
+        ('[[files]]\nname = "rows.jsonl"', "", "its origin is missing"),
         (
             "datasets.aime:sources",
             "datasets.aime",

@@ -111,7 +111,7 @@ class TestGateConsole:
                 ),
                 "red",
             ),
-            ("3 of 267 attempts (1.1 %) ended in an infrastructure error, which is no score", None),
+            ("3 of 267 attempts (1.1 %) ended in an infrastructure error, which has no score", None),
         ]
 
     @pytest.mark.parametrize(
@@ -205,17 +205,17 @@ class TestGateConsole:
             (f"  texts/one: 1 -> 0.25, {passed}, p=0.750", None),
         ]
         suspects = list(gate_lines(gate_report(suspects=broke[:1], rules=())))[2]
-        assert suspects == ("suspects, worse than before without being proof: 1", "yellow")
+        assert suspects == ("suspects: worse than before, not proven: 1", "yellow")
 
     def test_what_is_not_compared_is_named_once(self) -> None:
         report = gate_report(
             rules=(), added=_refs("a", "a", "b"), removed=_refs(*"abcdef"), changed=_refs("c"), unscored=_refs(*"abcde")
         )  # fmt: skip
         assert [line for line, _ in gate_lines(report)][2:-1] == [
-            "2 added, and not compared: texts/a, texts/b",
+            "2 added, not compared: texts/a, texts/b",
             "6 removed: texts/a, texts/b, texts/c, texts/d, texts/e and 1 more",
-            "1 changed, and not compared: texts/c",
-            "5 without a score on a side, and not compared: texts/a, texts/b, texts/c, texts/d, texts/e",
+            "1 changed, not compared: texts/c",
+            "5 without a score on one side, not compared: texts/a, texts/b, texts/c, texts/d, texts/e",
         ]
 
     def test_known_failures_say_how_many_are_in_no_rule(self) -> None:
@@ -250,7 +250,7 @@ class TestGateConsole:
             return list(gate_lines(gate_report(rules=(), errors=0, publish=found)))[2:]
 
         assert shown(None) == []
-        assert shown(()) == [("nothing speaks against publishing the results", None)]
+        assert shown(()) == [("the results can be published", None)]
         reason = PublishReason(code="reused", why="old")
         assert shown((reason,)) == [("not to be published (reused): old", "yellow")]
 
@@ -270,8 +270,8 @@ class TestGateConsole:
             return list(gate_lines(gate_report(rules=(), errors=0, clusters=clusters)))[2][0]
 
         first = "c0 (2), c1 (3), c2 (4), c3 (5), c4 (6)"
-        assert shown(5) == f"taken as clusters, not as independent: 20 scenarios, in {first}"
-        assert shown(6) == f"taken as clusters, not as independent: 27 scenarios, in {first} and 1 more"
+        assert shown(5) == f"treated as clusters, not as independent: 20 scenarios, in {first}"
+        assert shown(6) == f"treated as clusters, not as independent: 27 scenarios, in {first} and 1 more"
 
 
 class TestGateMarkdown:

@@ -144,7 +144,7 @@ def test_gc_recovers_jobs_even_when_no_engine_answers(
     assert run("gc", "--dir", tmp_path) == 0
     out, err = capsys.readouterr()
     assert out == f"job {JOB} died while it ran (process {dead.pid}): kept 0 trials\nrecovered 1 job\n"
-    assert err == "containers were not looked at: no engine answers\n"
+    assert err == "containers were not checked: no engine answers\n"
 
 
 @pytest.mark.parametrize("name", [*WRITTEN, *DOCUMENTS])

@@ -71,7 +71,7 @@ def test_a_verdict_that_cannot_be_kept_stands(shared: Path, capsys: pytest.Captu
 
     def look() -> None:
         assert run(*arguments) == 0
-        assert "warning: this verdict is not kept: " in capsys.readouterr().err
+        assert "warning: this verdict could not be stored: " in capsys.readouterr().err
 
     assert as_nobody(look) == 0
 

@@ -346,7 +346,7 @@ def test_ids_are_in_order_of_time() -> None:
         ([], "name two jobs"),
         (["nightly", "nowhere"], "there is no job 'nowhere'"),
         (["nightly", "last", "--a-agent", "gemini*"], "no agent 'gemini*'; there are oracle, codex:gpt-5.5"),
-        (["--a", "vllm:x", "--b", "groq:", "--benchmarks", "texts"], "names no model"),
+        (["--a", "vllm:x", "--b", "groq:", "--benchmarks", "texts"], "has no model"),
         (["--a", "vllm:x", "--b", "groq:y", "--benchmarks", "t", "--provider", "z"], "part of --a and --b"),
         (["nightly", "last", "--benchmarks", "other"], "none of the benchmarks other; there are texts"),
     ],

@@ -140,7 +140,7 @@ def test_a_short_sleep_is_work(started: Start, command: str, waits: bool) -> Non
 def test_one_that_is_never_ready_or_ends_is_an_error_that_quotes_it(started: Start) -> None:
     container = Container(*(([_process(5, "x")], used) for used in range(20)))
     container.printed = b"loading\n"
-    with pytest.raises(EnvironmentFailed, match=r"still at work after 77 s: .* ends with: loading"):
+    with pytest.raises(EnvironmentFailed, match=r"still busy after 77 s: .* ends with: loading"):
         started(container)
     container = Container(status=3)
     with pytest.raises(EntrypointEnded, match=r"ended with status 3 before .* It printed: nothing"):

@@ -127,7 +127,7 @@ def test_a_connection_that_is_cut_goes_on_where_it_was(server: Server, tmp_path:
     assert (tmp_path / "rows").read_bytes() == DATA
     assert [wanted for wanted, _ in server.seen] == [None, "bytes=150000-", "bytes=225000-", "bytes=262500-"]
     assert server.seen[1][1] == '"one"'
-    assert "the connection was cut after 150000 of 300000 bytes; again in 1 s" in lines[0]
+    assert "the connection was cut after 150000 of 300000 bytes; next try in 1 s" in lines[0]
     assert not list(tmp_path.glob("*.etag"))
 
 
@@ -191,7 +191,7 @@ def test_a_busy_server_is_asked_again_when_it_says(server: Server, tmp_path: Pat
 
 def test_a_server_that_stays_away_is_given_up(server: Server, tmp_path: Path) -> None:
     server.script = ["cut", *[503] * 20]
-    with pytest.raises(InfrastructureError, match=r"answers 503.*KB are kept: the same command"):
+    with pytest.raises(InfrastructureError, match=r"answers 503.*KB are kept: repeat the command"):
         download(origin(server), tmp_path / "rows", nothing, nothing)
     assert (tmp_path / "rows").stat().st_size == 150_000
 
@@ -408,8 +408,8 @@ def _evil_tar(path: Path, change: Callable[[tarfile.TarInfo], None]) -> Path:
         ({"name": "/evil"}, "outside of it"),
         ({"type": tarfile.SYMTYPE, "linkname": "/etc/passwd"}, "link that leads out"),
         ({"type": tarfile.SYMTYPE, "linkname": "a/../../x"}, "link that leads out"),
-        ({"type": tarfile.FIFOTYPE}, "no plain file"),
-        ({"type": tarfile.LNKTYPE, "linkname": "test2024.jsonl"}, "no plain file"),
+        ({"type": tarfile.FIFOTYPE}, "not a regular file"),
+        ({"type": tarfile.LNKTYPE, "linkname": "test2024.jsonl"}, "not a regular file"),
         ({"name": "test2024.jsonl"}, "holds a file twice"),
     ],
 )
@@ -756,5 +756,5 @@ def test_a_registry_of_harbor_is_read(tmp_path: Path, repository: tuple[str, str
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"name": "a", "tasks": []}]'])
 def test_what_is_no_registry_is_one_error(text: str, tmp_path: Path) -> None:
     (tmp_path / "registry.json").write_text(text, "utf-8")
-    with pytest.raises(InputError, match="is no registry of Harbor"):
+    with pytest.raises(InputError, match="is not a Harbor registry"):
         read_registry(tmp_path / "registry.json")

@@ -104,7 +104,7 @@ def test_the_first_run_has_nothing_to_be_compared_with() -> None:
     assert (report.verdict, exit_status(report)) == (INVALID, 12)
     # Rules without any baseline, as where `none` was given: they cannot hold, and a floor that holds hides nothing.
     none = judged(side(GOOD), None, "mean:5pp", "--bench-min-score 0.5", baseline="none")
-    assert (none.verdict, none.why) == (NO_BASELINE, "no baseline: not compared: no baseline was asked for")
+    assert (none.verdict, none.why) == (NO_BASELINE, "no baseline: not compared: no baseline is configured")
     assert judged(side(BAD), None, "mean:5pp", "--bench-min-score 0.9", baseline="none").verdict is REGRESSED
     assert judged(side(GOOD), None, "--bench-min-score 0.5", baseline="none").verdict is OK
 
@@ -120,9 +120,11 @@ def test_what_is_new_beside_what_is_not() -> None:
     for bad in (GOOD, [[0.0]] * 20):
         report = judged(side(GOOD, bad), side(GOOD), "mean", "--bench-min-samples 20")
         assert report.verdict is INVALID
-        assert "the baseline has nothing to compare b:m with" in report.notes
+        assert "the baseline has no agent to compare b:m with" in report.notes
         new = next(one for one in report.rules if one.agent == "b:m")
-        assert new.why.startswith("mean is not compared: the baseline has nothing of it; allow that with ")
+        assert new.why.startswith(
+            "mean is not compared: the baseline has no results for it; allow this with "
+        )
     for rule in ("mean", "scenario", "cost"):
         first = judged(side(GOOD, GOOD), side(GOOD), rule, first_run=True)
         assert [one.verdict for one in first.rules if one.agent == "b:m"] == [NO_BASELINE]
@@ -199,7 +201,7 @@ def test_one_scenario_is_inconclusive_at_most_unless_many_attempts_show_it() -> 
         "mcnemar",
     )
     assert (found.low, found.detectable) == (None, None)
-    assert found.advice == "1 scenario can hardly show a regression at 95 %: 5 or more can"
+    assert found.advice == "1 scenario can hardly show a regression at 95 %; use 5 or more"
     assert exit_status(judged(side([[0]]), side([[1]]), "mean:5pp", policy="strict")) == 11
     many = judged(side([[0] * 5]), side([[1] * 5]), "mean:5pp")
     assert (many.verdict, exit_status(many)) == (REGRESSED, 10)
@@ -232,7 +234,7 @@ def test_numbers_that_cannot_be(bad: float) -> None:
         report = judged(now, before, *rules, random={"b": NAN} if now is fine else {"b": 0.2})
         assert len(report.unscored) == 3
         assert REGRESSED not in {one.verdict for one in report.rules}
-        assert any("no numbers from 0 to 1" in note for note in report.notes)
+        assert any("not numbers from 0 to 1" in note for note in report.notes)
 
 
 # Rules
@@ -250,7 +252,8 @@ def test_a_line_says_everything() -> None:
     assert (found.test, found.scenarios) == ("mcnemar", 20)
     assert found.p_value == 1 / 256
     assert found.why == (
-        "mean 1.00 -> 0.60 (-40 pp, 95 % interval -63.5..-16.5, p = 0.004); could have seen 47.6 pp, not 5 pp"
+        "mean 1.00 -> 0.60 (-40 pp, 95 % interval -63.5..-16.5, p = 0.004); "
+        "smallest detectable drop 47.6 pp (more than the tolerance 5 pp)"
     )
     report = judged(side(BAD), side(GOOD), "mean:5pp")
     assert report.why == f"regressed: {found.why}"
@@ -297,7 +300,7 @@ def test_what_could_be_seen_and_what_it_would_take() -> None:
     found = only(judged(*sides, "mean:2pp"))
     assert found.verdict is OK
     assert found.detectable == pytest.approx(0.1, abs=0.02)
-    assert "could have seen" in found.why
+    assert "smallest detectable drop" in found.why
     assert "not 2 pp" in found.why
     assert found.advice is not None
     assert found.advice.startswith("a tolerance of 2 pp is below the ")
@@ -376,7 +379,7 @@ def test_critical_scenarios_go_on_passing() -> None:
     before = critical([1, 1, 1], [1, 1, 0])
     for policy in GatePolicy:
         report = judged(critical([1, 1, 0], [0, 0, 0]), before, "critical:any", policy=policy)
-        assert report.why == "regressed: 1 critical scenario passed always, and not any more: s000"
+        assert report.why == "regressed: 1 critical scenario always passed, and no longer do: s000"
     assert judged(critical([1, 1, 0], [0]), before, "critical:34pp").verdict is OK
     assert judged(critical([1, 0, 0], [0]), before, "critical:34pp").verdict is REGRESSED
     assert judged(critical([1], [0]), before, "critical").verdict is OK
@@ -397,7 +400,7 @@ def test_scopes() -> None:
     assert report.why.startswith("regressed: b, a:m: mean 1.00 -> 0.60")
     nothing = judged(now, before, "mean[benchmark=other]")
     assert nothing.verdict is INVALID
-    assert nothing.why.endswith("what it is for; there are benchmarks b and agents a:m, b:m")
+    assert nothing.why.endswith("matches nothing in this job, which has benchmarks b and agents a:m, b:m")
     tagged = of(*(cell(n, [float(n > 5)], tags=("easy",) if n < 6 else ()) for n in range(20)))
     fine = of(*(cell(n, [1.0], tags=("easy",) if n < 6 else ()) for n in range(20)))
     assert only(judged(tagged, fine, "mean[tag=ea*]")).scenarios == 6
@@ -410,8 +413,8 @@ def test_too_few_clusters_could_have_seen_nothing() -> None:
 
     found = only(judged(clustered(0.0, 3), clustered(1.0, 3), "mean"))
     assert (found.verdict, found.detectable) == (INCONCLUSIVE, None)
-    assert found.why.endswith("cannot say what it could have seen: too few clusters (3)")
-    assert str(found.advice).startswith("3 clusters can hardly show a regression at 95 %: 5 or more can")
+    assert found.why.endswith("smallest detectable drop unknown: too few clusters (3)")
+    assert str(found.advice).startswith("3 clusters can hardly show a regression at 95 %; use 5 or more")
     found = only(judged(clustered(0.0, 6), clustered(1.0, 6), "mean"))
     assert found.verdict is REGRESSED
     assert found.detectable is not None
@@ -556,7 +559,7 @@ def test_scenarios_of_a_cluster_are_not_independent() -> None:
         )
     )
     assert (found.verdict, found.p_value) == (INCONCLUSIVE, 0.25)
-    assert found.advice == "2 clusters can hardly show a regression at 95 %: 5 or more can"
+    assert found.advice == "2 clusters can hardly show a regression at 95 %; use 5 or more"
 
 
 def test_what_was_taken_as_clusters_is_in_every_report() -> None:
@@ -568,7 +571,7 @@ def test_what_was_taken_as_clusters_is_in_every_report() -> None:
     ]
     assert only(report).clusters == 8
     lines = [text for text, _ in gate_lines(report)]
-    (line,) = [text for text in lines if text.startswith("taken as clusters")]
+    (line,) = [text for text in lines if text.startswith("treated as clusters")]
     assert "18 scenarios, in " in line
     assert line.endswith("and 1 more")
     assert any("n=20 in 8 clusters" in text for text in lines)
@@ -582,9 +585,7 @@ def test_an_ordinary_drop_by_chance_alarms_nobody() -> None:
     one, other = [[0.0], [0.0], [1.0]] + [[1.0]] * 17, [[1.0], [1.0], [0.0]] + [[1.0]] * 17
     report = judged(side(one), side(other), "mean:any")
     assert (report.verdict, exit_status(report), only(report).p_value) == (INCONCLUSIVE, 0, 0.5)
-    assert (
-        "chance may explain it: unchanged code often looks like this, nothing needs to be done" in report.why
-    )
+    assert "chance may explain it: unchanged code often looks like this; no action is needed" in report.why
     assert only(report).advice is None
     assert next(gate_markdown(report)) == "> [!NOTE]"
     strict = judged(side(one), side(other), "mean:any", policy="strict")
@@ -596,7 +597,7 @@ def test_a_few_scenarios_that_fell_far_get_a_next_step() -> None:
     assert (report.verdict, exit_status(report)) == (INCONCLUSIVE, 0)
     advice = only(report).advice or ""
     assert "3 scenarios fell far (s000, s001, s002): --bench-confirm 5 decides by fresh attempts" in advice
-    assert "nothing needs to be done" not in report.why
+    assert "no action is needed" not in report.why
     assert any(advice in text for text, _ in gate_lines(report))
     assert any("--bench-confirm 5" in text for text in gate_markdown(report))
     # Two of three attempts before and none of three now are proof, if nothing else changed.
@@ -633,12 +634,12 @@ def test_intervals_of_scores_end_where_scores_do(score: float) -> None:
         ("--bench-min-score 0.61", REGRESSED, "mean 0.60 (95 % interval 0.39..0.78) is below 0.61"),
         ("--bench-min-pass-rate b=0.7", REGRESSED, "pass rate 0.60 (95 % interval 0.39..0.78) is below 0.7"),
         ("--bench-min-score a:*=0.7", REGRESSED, "is below 0.7"),
-        ("--bench-min-score other=0.7", INVALID, "nothing in this job is what it is for"),
+        ("--bench-min-score other=0.7", INVALID, "it matches nothing in this job"),
         ("--bench-min-samples 20", OK, "20 scenarios with a score"),
-        ("--bench-min-samples 21", INVALID, "20 scenarios with a score; 21 or more are needed"),
+        ("--bench-min-samples 21", INVALID, "20 scenarios with a score; 21 or more are required"),
         ("--bench-max-error-rate b=0.1", OK, "0 of 20 attempts (0 %) ended in an error"),
-        ("--bench-min-lift 3", OK, "is 3.00 times the 0.20 of chance; 3 times is asked for"),
-        ("--bench-min-lift 3.1", REGRESSED, "is 3.00 times the 0.20 of chance; 3.1 times is asked for"),
+        ("--bench-min-lift 3", OK, "is 3.00 times the chance score 0.20; 3 times is required"),
+        ("--bench-min-lift 3.1", REGRESSED, "is 3.00 times the chance score 0.20; 3.1 times is required"),
     ],
 )
 def test_floors(rule: str, verdict: GateVerdict, says: str) -> None:
@@ -655,7 +656,7 @@ def test_chance_is_told_by_the_random_agent_of_the_same_job() -> None:
     assert [(one.agent, one.verdict) for one in report.rules] == [("a:m", OK), ("a:m", OK)]
     assert "is 2.40 times the 0.25 of chance" in report.rules[0].why
     assert judged(side(BAD), None, "--bench-min-lift 2").why.startswith(
-        "invalid: nobody knows what chance scores"
+        "invalid: the chance score is unknown"
     )
     assert judged(side([[0.0]] * 5), None, "--bench-min-lift 2", random={"b": 0.0}).verdict is REGRESSED
     assert judged(side(BAD), None, "--bench-min-lift 2", random={"b": 0.0}).verdict is OK

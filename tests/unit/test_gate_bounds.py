@@ -16,7 +16,7 @@ def test_a_p_of_a_fifth_needs_nothing_to_be_done() -> None:
     # Four attempts that passed and one that does not now: one deal of five.
     found = only(judged(side([[0.0]]), side([[1.0] * 4]), "mean"))
     assert (found.p_value, found.verdict) == (0.2, INCONCLUSIVE)
-    assert "unchanged code often looks like this, nothing needs to be done" in found.why
+    assert "unchanged code often looks like this; no action is needed" in found.why
     assert "fell far" not in (found.advice or "")
 
 
@@ -41,9 +41,9 @@ def test_the_fewest_that_can_show_a_regression() -> None:
     # The least p of a scenario of three attempts is alpha itself.
     found = only(judged(side([[0.0] * 3]), side([[1.0] * 3]), "mean"))
     assert found.advice is not None
-    assert "1 scenario can hardly show a regression at 95 %: 2 or more can" in found.advice
+    assert "1 scenario can hardly show a regression at 95 %; use 2 or more" in found.advice
     assert found.detectable is None
-    assert found.why.endswith("cannot say what it could have seen: too few scenarios (1)")
+    assert found.why.endswith("smallest detectable drop unknown: too few scenarios (1)")
     found = only(judged(side([[0.0] * 3]), side([[1.0] * 3]), "scenario"))
     assert found.advice == (
         "so few attempts cannot show that one of 1 scenario broke at 95 %: use 4 attempts on both sides, or "
@@ -53,7 +53,7 @@ def test_the_fewest_that_can_show_a_regression() -> None:
     for n, enough in ((4, False), (5, True)):
         found = only(judged(side([[0.0]] * n), side([[1.0]] * n), "mean@95"))
         assert ("can hardly show" in (found.advice or "")) is not enough
-    assert "2 or more can" in (only(judged(side([[0.0]]), side([[1.0]]), "mean@70")).advice or "")
+    assert "use 2 or more" in (only(judged(side([[0.0]]), side([[1.0]]), "mean@70")).advice or "")
 
 
 @pytest.mark.parametrize(("rate", "verdict"), [(0.8, OK), (0.75, REGRESSED)])

@@ -84,4 +84,4 @@ def test_a_verdict_that_cannot_be_kept_stands_nevertheless(
     monkeypatch.setattr("pytest_benchjobs.job.judge.keep_gate", refuse)
     capsys.readouterr()
     assert run("gate", JOB, "--min-score", "0.4", "--dir", tmp_path, "--ci", "off") == status
-    assert "warning: this verdict is not kept: no room" in capsys.readouterr().err
+    assert "warning: this verdict could not be stored: no room" in capsys.readouterr().err

@@ -40,7 +40,7 @@ def test_what_is_gone_on_purpose_is_named() -> None:
     report = judged(less, SIXTY, "mean", allow_missing=allowed("s058", "scenario=s059,benchmark=b", "x"))
     assert report.verdict is OK
     assert "2 of the baseline's scenarios may be missing: --bench-allow-missing" in report.notes
-    assert "--bench-allow-missing x: nothing of it is missing" in report.notes
+    assert "--bench-allow-missing x: nothing that matches is missing" in report.notes
     assert judged(less, SIXTY, "mean", allow_missing=allowed("s05*")).verdict is OK
     assert judged(less, SIXTY, "mean", allow_missing=allowed("scenario=s05*,agent=other")).verdict is INVALID
 
@@ -90,7 +90,7 @@ def test_more_changed_than_the_same_is_not_ok() -> None:
     report = judged(now(11), side(GOOD), "mean")
     assert report.verdict is INVALID
     assert report.why.startswith(
-        "invalid: 11 scenarios changed (b/s000, b/s001, b/s002 and 8 more), more than are left to compare. "
+        "invalid: 11 scenarios changed (b/s000, b/s001, b/s002 and 8 more), more than remain comparable. "
     )
     assert judged(now(11), side(GOOD), "mean", allow_missing=allowed("s0*")).verdict is OK
 
@@ -109,14 +109,17 @@ def test_errors_that_may_hide_failures_are_not_ok() -> None:
     report = judged(failing(3), SIXTY, "mean")
     assert report.verdict is INCONCLUSIVE
     assert report.why == (
-        "inconclusive: 3 attempts ended in an error; as failures they would make it inconclusive. "
+        "inconclusive: 3 attempts ended in an error; counted as failures they would make the verdict inconclusive. "
         "Run them again: benchjobs rerun --errors"
     )
     assert exit_status(judged(failing(3), SIXTY, "mean", policy=GatePolicy.STRICT)) == 11
     # More of them would be a regression: then nobody can say that it is none.
     hidden = judged(failing(6), SIXTY, "mean", max_error_rate=0.2)
     assert (hidden.verdict, exit_status(hidden)) == (INVALID, 12)
-    assert "6 attempts ended in an error; as failures they would make it regressed" in hidden.why
+    assert (
+        "6 attempts ended in an error; counted as failures they would make the verdict regressed"
+        in hidden.why
+    )
     assert judged(failing(6), SIXTY, "mean:20pp", max_error_rate=0.2).verdict is OK
     critical = judged(
         of(*(one._replace(tags=("critical",)) for one in failing(1).cells.values())),

@@ -132,10 +132,10 @@ def test_what_is_said_afterwards_goes_before_what_was_asked() -> None:
     [
         (
             {"fail_on_regression": ["mean"]},
-            "fail_on_regression: there is nothing to compare with; * `baseline`",
+            "fail_on_regression: it needs a baseline; * `baseline`",
         ),
-        ({"require_baseline": True}, "require_baseline: there is nothing to compare with"),
-        ({"first_run": True}, "first_run: there is nothing to compare with; * `baseline`"),
+        ({"require_baseline": True}, "require_baseline: it needs a baseline"),
+        ({"first_run": True}, "first_run: it needs a baseline; * `baseline`"),
         ({"allow_missing": [" "]}, "allow_missing: '' names nothing. Write scenario=ID"),
         ({"allow_missing": ["a\nb"]}, "allow_missing: 'a\\nb' names nothing"),
         ({"allow_missing": ["tag=x"]}, "allow_missing: 'tag=x': no key 'tag'; write KEY=PATTERN"),
@@ -148,8 +148,8 @@ def test_what_is_said_afterwards_goes_before_what_was_asked() -> None:
         ({"min_score": {"*": "nan"}}, "min_score: 'nan' is not a score"),
         ({"min_samples": {"*": 1.5}}, "min_samples: '1.5' is not a number of scenarios"),
         ({"min_lift": {"*": 0}}, "min_lift: '0' is not"),
-        ({"regress_warn": 2}, "regress_warn: '2' is no number of points"),
-        ({"noise": {"b": "-1pp"}}, "noise: '-1pp' is no number of points"),
+        ({"regress_warn": 2}, "regress_warn: '2' is not a number of points"),
+        ({"noise": {"b": "-1pp"}}, "noise: '-1pp' is not a number of points"),
         ({"policy": "x"}, "policy: 'x' is none of evidence, strict, point"),
     ],
 )
@@ -222,8 +222,8 @@ def test_a_whole_job_and_one_of_a_part() -> None:
     assert [ref.scenario for ref in less.report.removed] == ["s7", "s8", "s9"]
     assert (less.status, less.report.verdict) == (12, "invalid")
     assert less.report.why == (
-        "invalid: the job did not run 3 of 10 scenarios (b/s7, b/s8, b/s9) of the baseline. If that is on purpose, "
-        "say --bench-allow-missing scenario=s7, or set the baseline anew"
+        "invalid: the job did not run 3 of 10 scenarios (b/s7, b/s8, b/s9) of the baseline. If this is intended, "
+        "give --bench-allow-missing scenario=s7, or set a new baseline"
     )
     part = judge_job(record(planned=7, partial=True), rows(ten[:7]), ASKED, baseline(ten), at=AT)
     assert (part.status, part.report.removed) == (0, ())
@@ -306,7 +306,7 @@ def test_what_was_taken_over_from_the_baseline_shows_no_change() -> None:
     own[9] = own[9]._replace(reused="another")
     judged = judge_job(record(), own, ASKED, baseline(ten), at=AT)
     assert judged.report.notes[-1] == (
-        "4 of 10 results are the baseline's own, taken over (reuse): they show no change"
+        "4 of 10 results are reused from the baseline: they cannot show a change"
     )
 
 

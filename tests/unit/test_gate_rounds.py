@@ -150,8 +150,8 @@ def test_rounds_keep_the_rate_of_false_alarms_through_the_gate() -> None:
     [
         ({"baseline": None}, 5, "name one with --bench-baseline"),
         ({"baseline": "none"}, 5, "name one with --bench-baseline"),
-        ({}, 1, "say how many at most with --bench-attempts"),
-        ({"policy": GatePolicy.STRICT}, 5, "for the policy `evidence`, not `strict`"),
+        ({}, 1, "set the maximum with --bench-attempts"),
+        ({"policy": GatePolicy.STRICT}, 5, "needs the policy `evidence`, not `strict`"),
         ({"rules": (MEAN, parse_rule("cost:20%"))}, 5, "the rule 'cost:20%' cannot be decided in rounds"),
         ({}, 5, None),
     ],
@@ -220,7 +220,10 @@ def test_fresh_attempts_that_end_in_errors_confirm_nothing_and_clear_nobody() ->
     assert "1 of 20 scenarios looks worse, and no fresh attempt has a score: s03" in rule.why
     # As failures they would have confirmed it.
     assert report.verdict is GateVerdict.INVALID
-    assert "5 attempts ended in an error; as failures they would make it regressed" in report.why
+    assert (
+        "5 attempts ended in an error; counted as failures they would make the verdict regressed"
+        in report.why
+    )
     # Some of them have a score: the others may be what the agent did.
     some = Cell("texts", "s03", "codex:a", scores=(1.0,), passed=1, errors=4)
     one = side({name: [int(name != "s03")] for name in names(20)})

@@ -57,7 +57,7 @@ def test_an_answer_that_broke_off_makes_the_cost_unknown_and_counts_for_all_it_c
     assert spending.counted().cost_usd == pytest.approx(2.5)
     assert spending.reached() is None
     spending.add(Tokens(), None, Doubt(1, 900, 0.5))
-    words = "the trial's limit of 3 USD is reached: 3.0000 USD spent, as 2 not answered to the end may have"
+    words = "the trial's limit of 3 USD is reached: 3.0000 USD spent, counting the most that 2 unfinished calls can have used"
     assert spending.reached() == words
 
 
@@ -65,7 +65,7 @@ def test_what_may_have_been_used_counts_as_tokens_as_well() -> None:
     spending = _trial(max_tokens=1000)
     spending.add(Tokens(), None, Doubt(1, 1000, 0.0, bounded=False))
     assert spending.reached() == (
-        "the trial's limit of 1000 tokens is reached: 1000 used, as 1 not answered to the end may have"
+        "the trial's limit of 1000 tokens is reached: 1000 used, counting the most that 1 unfinished calls can have used"
     )
     assert not spending.doubtful.bounded
 

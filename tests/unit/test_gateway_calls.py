@@ -239,7 +239,7 @@ def test_everything_else_ends_here(gateway: Gateway, model: Model, method: str, 
         said = one.call(path, method=method)
         assert one.route.close().ending is None
     assert said.status == 404
-    assert "no call of a model" in said.json["error"]["message"]
+    assert "not a model call" in said.json["error"]["message"]
     assert model.asked == []
 
 

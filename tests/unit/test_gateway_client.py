@@ -161,7 +161,7 @@ def test_when_it_dies_nobody_waits(tmp_path: Path, model: Model) -> None:
         assert not one.route.stop_asked()
         os.kill(gateway._process.pid, signal.SIGKILL)
         wait_until(one.route.stop_asked)
-        with pytest.raises(GatewayLost, match="is not there"):
+        with pytest.raises(GatewayLost, match="is not running"):
             one.route.close()
         with pytest.raises(GatewayLost):
             one.route.post("http://127.0.0.1:4180/openai/v1/chat/completions", {}, 5)
@@ -380,7 +380,7 @@ def test_who_waits_for_a_model_can_be_told_to_stop(gateway: Gateway, model: Mode
     url = "http://127.0.0.1:4180/openai/v1/chat/completions"
     with agent(gateway, model) as one:
         try:
-            with pytest.raises(TimeoutError, match="it had to stop while it waited for the model"):
+            with pytest.raises(TimeoutError, match="stopped while waiting for the model"):
                 one.route.post(url, {"model": "m-1"}, 5, lambda: next(told, True))
         finally:
             done.set()

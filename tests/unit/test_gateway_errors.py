@@ -219,7 +219,7 @@ def test_a_stream_that_breaks_off_breaks_off_for_the_agent_too(gateway: Gateway,
         report = one.route.close()
     assert report.usage == Usage(input_tokens=1000, calls=1, source="gateway")
     assert report.ending is Ending.ENDPOINT_DOWN
-    assert "broke off" in (report.message or "")
+    assert "was cut off" in (report.message or "")
 
 
 def test_an_endpoint_that_breaks_off_was_not_given_up_by_the_agent(gateway: Gateway, model: Model) -> None:

@@ -153,7 +153,7 @@ def test_after_a_call_that_nobody_can_count_no_other_is_made_under_a_limit(
 ) -> None:
     message = {"index": 0, "message": {"role": "assistant", "content": "hello"}, "finish_reason": "stop"}
     model.otherwise = Said(200, json.dumps({"id": "1", "model": "m-1", "choices": [message]}).encode())
-    words = "the endpoint does not say how many tokens m-1 used, so no limit can be kept"
+    words = "the endpoint does not say how many tokens m-1 used, so no limit can be enforced"
     with agent(gateway, model, limits={"max_tokens": 10**6}) as one:
         assert one.chat().status == 200
         refused = one.chat()

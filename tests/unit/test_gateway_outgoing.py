@@ -216,16 +216,16 @@ def test_a_body_of_many_values_is_not_parsed(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b'{"a": NaN}', "NaN is no JSON"),
-        (b"[]", "no JSON object"),
-        (b"{", "the body is no JSON"),
+        (b'{"a": NaN}', "NaN is not JSON"),
+        (b"[]", "not a JSON object"),
+        (b"{", "the body is not JSON"),
         (b"[" * 100_000, "nested too deeply"),
         (b'{"a": 1e999}', "too large"),
         (b'{"Model": "x"}', "'Model' can be read as `model`"),
         (b'{"tools": [{"MODEL": "x"}]}', "'MODEL' can be read as `model`"),
-        (b'{"model": 1}', "a model is no text"),
-        (b'{"models": "x"}', "`models` is no list"),
-        (b'{"background": true}', "in the background"),
+        (b'{"model": 1}', "a model must be a string"),
+        (b'{"models": "x"}', "`models` must be a list"),
+        (b'{"background": true}', "background answers"),
     ],
 )
 def test_what_cannot_be_passed_on_says_why(body: bytes, words: str) -> None:

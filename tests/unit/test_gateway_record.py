@@ -306,7 +306,7 @@ def test_an_answer_to_another_prompt_is_noted_or_refused(tmp_path: Path, model: 
         assert _asked_again(one) == [200, 409]
         report = one.route.close()
     assert report.ending is Ending.ENDPOINT_DOWN
-    assert "this is not what was asked when 0002.json was recorded" in (report.message or "")
+    assert "the request differs from the recorded one in 0002.json" in (report.message or "")
     assert report.usage.calls == 1
 
 

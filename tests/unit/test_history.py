@@ -110,9 +110,7 @@ def test_a_forgotten_job_takes_its_trials_and_scores_along(path: Path, tmp_path:
 
 def test_trials_of_a_job_that_was_forgotten_are_one_clear_error(path: Path, tmp_path: Path) -> None:
     with History(path) as history:
-        with pytest.raises(
-            ResultsUnwritable, match=f"does not know job {JOB}, whose files somebody has removed"
-        ):
+        with pytest.raises(ResultsUnwritable, match=f"has no job {JOB}, whose files were removed"):
             history.save_trials([result()])
         history.save_job(record(tmp_path))
         history.save_trials([result()])

@@ -197,9 +197,7 @@ def test_bases_that_were_mapped_are_in_the_record(tmp_path: Path, built: list[st
 
 def test_a_build_that_left_no_image_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(build_module, "build", lambda *_: None)
-    with pytest.raises(
-        ImageBuildFailed, match="the build ended well, but the engine does not have its image"
-    ):
+    with pytest.raises(ImageBuildFailed, match="the build succeeded, but the engine does not have its image"):
         _images(Engine(base="1")).resolve(Environment(dockerfile=_dockerfile(tmp_path / "task")), {}, {})
 
 

@@ -76,7 +76,7 @@ def test_what_is_there_is_kept(acme: Path, capsys: pytest.CaptureFixture[str]) -
     (acme / "benchmarks" / "acme.bench.yaml").write_text("mine")
     said = _init(capsys)
     assert "found  agent my-agent, described by benchmarks/my-agent.agent.toml" in said
-    assert "kept   benchmarks/acme.bench.yaml: it is there already" in said
+    assert "kept   benchmarks/acme.bench.yaml: exists already" in said
     assert (acme / "benchmarks" / "acme.bench.yaml").read_text() == "mine"
     assert not [line for line in said if line.startswith("wrote")]
 
@@ -122,7 +122,7 @@ def test_an_agent_may_be_named(acme: Path, capsys: pytest.CaptureFixture[str]) -
             ".gitlab/benchmark.yml",
             "add to .gitlab-ci.yml: include: [{local: .gitlab/benchmark.yml}]",
         ),
-        ("Jenkinsfile", "benchmarks/Jenkinsfile", "make a pipeline in Jenkins"),
+        ("Jenkinsfile", "benchmarks/Jenkinsfile", "create a pipeline in Jenkins"),
     ],
 )
 def test_the_ci_system_is_seen(

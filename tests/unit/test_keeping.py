@@ -112,10 +112,10 @@ def test_what_is_gone_or_was_never_kept_is_missing() -> None:
     engine: Any = Engine(
         other={"Config": {"Labels": {"a": "b"}}}, plain={"Config": None}, bare={"Config": {}}
     )
-    with pytest.raises(ImageMissing, match="gone is not on this machine any more"):
+    with pytest.raises(ImageMissing, match="gone is no longer on this machine"):
         kept_image(engine, "gone")
     for name in ("other", "plain", "bare"):
-        with pytest.raises(ImageMissing, match=f"{name} is an image, but not one that was kept"):
+        with pytest.raises(ImageMissing, match=f"{name} is not an image that was kept"):
             environment_of(engine, name)
 
 

@@ -42,7 +42,7 @@ def rescored(capsys: pytest.CaptureFixture[str], directory: Path) -> tuple[int, 
 def test_rescore_counts_what_is_still_there(
     job: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    others = "; the others cannot be graded again and are skipped\n"
+    others = "; the others are skipped\n"
     has(monkeypatch, "one", "two", "of another job")
     assert rescored(capsys, job) == (0, f"2 of 3 trials were kept{others}")
     has(monkeypatch, "two")
@@ -50,9 +50,7 @@ def test_rescore_counts_what_is_still_there(
     has(monkeypatch)
     status, said = rescored(capsys, job)
     assert status == 2
-    assert said.startswith(
-        f"benchjobs: what was kept of job {JOB} is not here any more (`benchjobs gc --kept`"
-    )
+    assert said.startswith(f"benchjobs: the kept file systems of job {JOB} are gone (`benchjobs gc --kept`")
 
 
 def test_shell_asks_to_choose_only_among_what_is_still_there(
@@ -60,10 +58,10 @@ def test_shell_asks_to_choose_only_among_what_is_still_there(
 ) -> None:
     has(monkeypatch, "one", "two")
     assert run("shell", JOB, "--dir", job, "--", "true") == 2
-    assert f"2 trials of job {JOB} were kept; say which" in capsys.readouterr().err
+    assert f"2 trials of job {JOB} were kept; choose one" in capsys.readouterr().err
     has(monkeypatch)
     assert run("shell", JOB, "--dir", job, "--", "true") == 2
-    assert f"what was kept of job {JOB} is not here any more" in capsys.readouterr().err
+    assert f"the kept file systems of job {JOB} are gone" in capsys.readouterr().err
 
 
 def test_where_no_engine_answers_nothing_is_called_gone(

@@ -203,7 +203,7 @@ def test_entries_of_benchmarks_that_were_not_met_may_be_about_something(path: Pa
         (entry(agnet='"x"'), ["5: known[0].agnet: unknown key; did you mean 'agent'?"]),
         (
             entry(zzz="1"),
-            ["5: known[0].zzz: unknown key; there are: reason, until, issue, mode, strict, scenario"],
+            ["5: known[0].zzz: unknown key; available: reason, until, issue, mode, strict, scenario"],
         ),
         (
             entry(scenario=None, scenarios='"x"'),
@@ -319,7 +319,7 @@ def test_a_marker_says_what_an_entry_says() -> None:
         ({"until": "2999-01-01"}, "reason: is required but missing"),
         (
             {"reason": "r", "until": "2999-01-01", "scenario": "x"},
-            "there is no keyword 'scenario'; there are: reason",
+            "there is no keyword 'scenario'; available: reason",
         ),
         (
             {"reason": "r", "until": "2999-01-01", "mode": 1},
@@ -367,7 +367,7 @@ def test_a_line_counts_them_and_says_which_to_remove() -> None:
 def test_an_entry_is_only_to_be_removed_when_all_it_is_about_passes(other: Outcome) -> None:
     tally = tally_known([ended(Outcome.PASSED, known()), ended(other, known())])
     assert (tally.obsolete, tally.mixed) == ((), ("bench-known.toml:1",))
-    assert known_line(tally).endswith("1 passes now: others of bench-known.toml:1 do not)")
+    assert known_line(tally).endswith("1 passes now: others that bench-known.toml:1 lists still fail)")
 
 
 def test_many_places_are_cut_and_a_marker_has_none() -> None:

@@ -386,7 +386,7 @@ def test_sources_are_found_in_directories_of_directories(manifest: Manifest) -> 
     ]
     assert open_source(base / "problem.md") is None
     assert open_source(base / "env") is None
-    with pytest.raises(InputError, match="is no benchmark"):
+    with pytest.raises(InputError, match="is not a benchmark"):
         find_sources(base / "problem.md")
     with pytest.raises(InputError, match="no such file"):
         find_sources(base / "nothing")

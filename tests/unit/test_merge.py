@@ -254,7 +254,7 @@ def test_a_job_that_still_runs_elsewhere_is_refused(
     source = make(there, made("a"), status=status, finished_at=None)
     merged = merging.bring_in(source.root)
     assert merged.action == "refused"
-    assert merged.message.startswith(f"it is still {status.value} where it comes from; if its process died")
+    assert merged.message.startswith(f"it is still {status.value} in its own directory; if its process died")
     assert history.job_row(JOB) is None
     assert not (here / "jobs").exists()
 
@@ -312,7 +312,7 @@ def test_links_pipes_and_hidden_files_stay_where_they_are(
     assert b"the secret of another" not in b"".join(state(here).values())
     assert not (here / "jobs" / JOB / ".flight").exists()
     assert sorted(problem.rpartition("left out: ")[2] for problem in merging.problems) == [
-        "link: is a link", "pipe: is no ordinary file", "summary.md: is a link", "up: is a link",
+        "link: is a link", "pipe: is not a regular file", "summary.md: is a link", "up: is a link",
     ]  # fmt: skip
 
 
@@ -402,7 +402,7 @@ def test_shards_become_one_job(there: Path, here: Path, history: History, mergin
     one = bundle.read()
     assert one.id.startswith("20261121-054712-")
     assert (one.name, one.config.name, one.config.shard) == ("nightly", "nightly", None)
-    assert (one.status, one.parent, one.message) == (JobStatus.COMPLETED, JOB, "made of 2 jobs")
+    assert (one.status, one.parent, one.message) == (JobStatus.COMPLETED, JOB, "merged from 2 jobs")
     assert (one.created_at, one.finished_at) == (NOW, NOW + 7200 * SECOND)
     # A trial that was planned in both is one trial.
     assert (one.planned, one.totals.trials, one.totals.passed, one.totals.cost_usd) == (4, 3, 3, 0.5)
@@ -414,7 +414,7 @@ def test_shards_become_one_job(there: Path, here: Path, history: History, mergin
     assert len(json.loads((bundle.root / "report.json").read_text())["results"]) == 3
     assert (bundle.root / "junit.xml").is_file()
     assert [row.id for row in history.job_page()] == [merged.job]
-    assert [event.message for event in history.events(merged.job)] == [f"made of {JOB} {OTHER}"]
+    assert [event.message for event in history.events(merged.job)] == [f"merged from {JOB} {OTHER}"]
 
 
 @pytest.mark.parametrize(
@@ -444,7 +444,7 @@ def test_a_shard_that_nobody_brought_is_missed(
     assert str(one.message).partition("; ")[2] == (f"shard {lost} is missing" if lost else "")
     why = judge_job(one.model_copy(update={"planned": 0}), [], GateConfig(), None, at=NOW).report.why
     assert why.startswith(
-        "invalid: the job is cancelled: made of " if lost else "invalid: the job has no results"
+        "invalid: the job is cancelled: merged from " if lost else "invalid: the job has no results"
     )
 
 
@@ -491,7 +491,7 @@ def test_a_part_of_a_merged_job_is_not_brought_in_by_itself(
     merged = merging().make_one("nightly", roots)
     refused = merging().bring_in(roots[0])
     assert (refused.action, refused.message) == (
-        "refused", f"its trials are in job {merged.job} already, which was made of it and others",
+        "refused", f"its trials are already in job {merged.job}, which was merged from it and others",
     )  # fmt: skip
     third = make(there, made("d"), job="20261121-070000-cccccc")
     more = merging().make_one("nightly", [*roots, third.root])
@@ -508,7 +508,7 @@ def test_a_part_of_a_merged_job_is_not_brought_in_by_itself(
         ({"config": JobConfig(directory=Path("x"), attempts=2)}, "differ in attempts or their policy"),
         (
             {"config": JobConfig(directory=Path("x"), metadata={"merged_from": "x"})},
-            "was itself made of others; name those",
+            "was itself merged from others; name those",
         ),
     ],
 )
@@ -651,7 +651,7 @@ def test_a_bundle_takes_the_place_of_rows_unless_they_know_more(
         ),
         (
             "UPDATE jobs SET record = replace(record, 'completed', 'running')",
-            "it is still running where it comes from",
+            "it is still running in its own directory",
         ),
     ],
 )
@@ -717,7 +717,7 @@ def test_a_refused_job_is_told_on_stderr_and_by_the_exit_status(
     status, out, err = call(capsys, there, "--dir", here)
     assert status == 1
     assert out == f"added      {OTHER}  1 trial\n"
-    assert err.startswith(f"refused    {JOB}: it is still running where it comes from")
+    assert err.startswith(f"refused    {JOB}: it is still running in its own directory")
 
 
 def test_a_damaged_job_or_history_is_refused_and_the_others_come_in(
@@ -787,12 +787,12 @@ def test_mistakes_are_one_line(
     for arguments, message in (
         ([tmp_path / "empty"], "there are no jobs in "),
         ([tmp_path / "note.txt"], "is neither a directory with jobs, nor a history, nor a JUnit file"),
-        ([there, "--dir", there], "is where jobs are merged into; choose another --dir"),
-        ([Layout(there).history, "--dir", there], "is where jobs are merged into"),
-        ([junit], "is a JUnit file; say with --junit OUT.xml where they go"),
+        ([there, "--dir", there], "is the directory to merge into; choose another --dir"),
+        ([Layout(there).history, "--dir", there], "is the directory to merge into"),
+        ([junit], "is a JUnit file; give the output file with --junit OUT.xml"),
         (
             [tmp_path / "alone.sqlite", "--as-job", "x"],
-            "--as-job needs the directories of jobs; there are none in",
+            "--as-job needs job directories; there are none in",
         ),
         ([tmp_path / "missing"], "does not exist"),
         ([], "Missing argument"),

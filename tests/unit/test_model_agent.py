@@ -253,8 +253,8 @@ def test_reasoning_is_in_the_trajectory_whatever_a_server_calls_it(
         (400, {"error": "short"}, Ending.REFUSED, "answered 400: short"),
         (400, {"x": "y" * 400}, Ending.REFUSED, f"answered 400: {json.dumps({'x': 'y' * 400})[:300]}"),
         (503, "<html>down</html>", Ending.ENDPOINT_DOWN, "answered 503: <html>down</html>"),
-        (200, {"choices": []}, Ending.ENDPOINT_DOWN, "no chat completion"),
-        (200, "hello", Ending.ENDPOINT_DOWN, "no chat completion: hello"),
+        (200, {"choices": []}, Ending.ENDPOINT_DOWN, "not a chat completion"),
+        (200, "hello", Ending.ENDPOINT_DOWN, "not a chat completion: hello"),
     ],
 )  # fmt: skip
 def test_an_error_of_the_endpoint_ends_it_at_once(
@@ -357,7 +357,7 @@ def test_its_endpoint_is_that_of_the_models_provider(monkeypatch: pytest.MonkeyP
     assert command.host is not None
     command.host(shell)
     assert shell.bodies[0]["model"] == "llama"
-    with pytest.raises(InputError, match="nobody knows who serves"):
+    with pytest.raises(InputError, match="the provider of model"):
         prepared(model="some-model")
 
 

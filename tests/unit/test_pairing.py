@@ -53,8 +53,8 @@ def test_what_nobody_knows_is_paired_with_a_note() -> None:
     )
     assert len(pairing.pairs) == 2
     assert pairing.notes == (
-        "of 1 scenario it is not known whether they are the same task on both sides",
-        "1 scenario changed within a side; only the attempts at the newest count",
+        "for 1 scenario it is unknown whether the task is the same on both sides",
+        "1 scenario changed within a side; only attempts at the newest version count",
     )
 
 
@@ -86,7 +86,7 @@ def test_agents_without_a_match_are_said() -> None:
     assert pairing.added == pairing.removed == ()
     assert pairing.notes == (
         "codex@2:m is compared with codex@1:m of the baseline",
-        "the baseline has nothing to compare z:3 with",
+        "the baseline has no agent to compare z:3 with",
         "x:1 of the baseline is not in this job",
         "y:2 of the baseline is not in this job",
     )
@@ -107,7 +107,7 @@ def test_numbers_that_cannot_be_count_as_not_there() -> None:
     assert found.before.scores == (1, 0.5)
     assert (found.before.passed, found.before.errors) == (2, 0)
     assert (found.before.seconds, found.before.costs, found.before.tokens) == ((3,), (0.5,), (7,))
-    assert pairing.notes == ("4 scores are no numbers from 0 to 1, and count as not there",)
+    assert pairing.notes == ("4 scores are not numbers from 0 to 1, and are ignored",)
     nothing = pair(side(cell("s", NAN)), side(cell("s", 1)))
     assert [one.why for one in nothing.unscored] == ["no result in the baseline"]
 

@@ -203,7 +203,7 @@ def test_who_makes_one_at_the_same_time_takes_the_other_and_removes_its_own() ->
     assert engine.removed == ["made-1"]
     engine = Engine()
     engine.refusals = [_refusal("network with name benchjobs already exists")]
-    with pytest.raises(ContainerStartFailed, match="one named benchjobs that is not ours"):
+    with pytest.raises(ContainerStartFailed, match="a foreign one is named benchjobs"):
         _public(engine).of("public", "image")
     assert engine.made == []
 

@@ -157,7 +157,7 @@ def test_whoever_reads_is_told_that_a_job_goes_on_no_more(
     for command in (["list", "--all"], ["runs"], ["summary"], ["summary", "-o", "json"]):
         assert run(*command, "--dir", tmp_path) == 0
         assert capsys.readouterr().err == (
-            f"job {FIRST} runs no more, its process died: `benchjobs resume {FIRST}` finishes it, "
+            f"job {FIRST} is no longer running: its process died: `benchjobs resume {FIRST}` finishes it, "
             "`benchjobs recover` closes it\n"
         )
     assert bundle.read() == gone
@@ -187,7 +187,7 @@ def test_every_format_tells_whether_a_job_goes_on(
     run("runs", "--dir", tmp_path)
     assert ("died" in capsys.readouterr().out) is dead
     run("summary", "--dir", tmp_path)
-    assert ("Status:    running no more, its process died" in capsys.readouterr().out) is dead
+    assert ("Status:    running (its process died)" in capsys.readouterr().out) is dead
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_nobody_is_told_to_wait_for_a_job_that_died(
     owner = current_owner()
     job = make_job(tmp_path, FIRST, {"oracle": {"count": "P"}}, status=JobStatus.RUNNING, owner=owner)
     make_job(tmp_path, SECOND, {"oracle": {"count": "F"}})
-    died = f"job {FIRST} runs no more, its process died: `benchjobs resume {FIRST}` finishes it, `benchjobs recover`"
+    died = f"job {FIRST} is no longer running: its process died: `benchjobs resume {FIRST}` finishes it, `benchjobs recover`"
     assert run(*arguments, "--dir", tmp_path) == status
     said = capsys.readouterr().err
     assert waits in said
@@ -282,7 +282,7 @@ def test_a_history_that_lost_the_jobs_is_an_error_that_says_what_to_do(
     assert run(*command, "--dir", jobs) == 2
     said = (
         f"benchjobs: {Layout(jobs).history}: {state}. The results themselves are safe in jobs/: "
-        "`benchjobs db rebuild` makes a new history from them\n"
+        "`benchjobs db rebuild` rebuilds the history from them\n"
     )
     assert capsys.readouterr() == ("", said)
     assert run("db", "rebuild", "--dir", jobs) == 0
@@ -472,7 +472,7 @@ def test_a_job_without_files_is_told_from_one_that_nobody_knows(
     assert run(command, "theirs", "--dir", here) == 2
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert f"the files of job theirs are not in {here}: it came with a history alone" in err
+    assert f"the files of job theirs are not in {here}: it was merged without files" in err
     assert "`benchjobs summary theirs`" in err
 
 
@@ -630,7 +630,7 @@ def test_several_attempts_have_pass_at_k_and_flaky_scenarios(
     start = shown.index("Agent / Model  pass@1  pass@2  pass@3  pass^2  pass^3")
     assert shown[start + 1 :] == [
         "oracle          0.778  0.833*  1.000*  0.500*  0.500*",
-        "* without scenarios that have fewer attempts; an error is none",
+        "* without scenarios that have fewer attempts; an error does not count as one",
         "",
         "Flaky scenarios, with attempts that passed and attempts that failed:",
         "  oracle: 1 of 3",
@@ -807,7 +807,7 @@ def test_a_job_whose_process_fell_silent_says_so(capsys: pytest.CaptureFixture[s
     os.utime(path, (an_hour_ago, an_hour_ago))
     assert run("summary", "last", "--dir", tmp_path) == 0
     assert any(
-        line.startswith("Nothing was heard of its process for 1h00m: if it died, `benchjobs recover` closes")
+        line.startswith("No heartbeat from its process for 1h00m. If it died, `benchjobs recover` closes")
         for line in lines(capsys)
     )
 

@@ -206,7 +206,7 @@ def test_a_job_that_was_removed_while_it_ran_is_closed_with_what_came_later(
     bundle = removed_while_it_ran(tmp_path, history, owner=dead)
     (line,) = recover(tmp_path, history)
     assert line.startswith(f"job {JOB} died while it ran (process {dead.pid}): kept 1 of 2 trials; ")
-    assert line.endswith("its job.json was gone, and is made of the history now")
+    assert line.endswith("its job.json was missing, and was restored from the history")
     assert bundle.layout.junit.is_file()
     closed = bundle.read()
     assert (closed.status, closed.totals.trials, closed.planned) == (JobStatus.FAILED, 1, 2)
@@ -231,7 +231,7 @@ def test_what_is_left_of_a_job_that_cannot_be_closed_is_named(
         history.forget(JOB)
     path = bundle.root / "job.json"
     assert recover(tmp_path, history) == [
-        f"job {JOB} could not be recovered: {path}: is missing; remove {bundle.root}, or put a copy of the file back"
+        f"job {JOB} could not be recovered: {path}: is missing; remove {bundle.root}, or restore the file"
     ]
     assert not path.exists()
 
@@ -483,7 +483,9 @@ def test_a_job_whose_files_are_gone_is_forgotten(tmp_path: Path, history: Histor
     (tmp_path / "jobs").mkdir()
     history.save_job(record(tmp_path))
     history.save_job(record(tmp_path, id="ended", status=JobStatus.COMPLETED))
-    assert recover(tmp_path, history) == [f"job {JOB} was removed while it ran; the history has forgotten it"]
+    assert recover(tmp_path, history) == [
+        f"job {JOB} was removed while it ran; it was deleted from the history"
+    ]
     assert [job.id for job in history.job_page()] == ["ended"]
 
 

@@ -44,7 +44,7 @@ KNOWN = Known(reason="x", mode=KnownMode.EXPECTED_FAIL)
         ("fixed", change(), 50, "and 1 more"),
         ("known", change(known=KNOWN), 50, "and 1 more"),
         ("added", refs(1)[0], 50, "- and 1 more added"),
-        ("unscored", refs(1)[0], 50, "- and 1 more without a score on a side"),
+        ("unscored", refs(1)[0], 50, "- and 1 more without a score on one side"),
         ("notes", "a note", 20, "- and 1 more notes"),
     ],
 )
@@ -257,7 +257,7 @@ def test_a_comparison_in_lines() -> None:
         "",
         "per attempt   cost A  cost B  tokens A  tokens B  time A  time B  errors A  errors B",
         "texts        $0.5000       -         -      1200   1m35s       -         0         2",
-        "(A), (B): ahead, but chance explains it (p >= 0.05)",
+        "(A), (B): ahead, but not significantly (p >= 0.05)",
     ]
 
 
@@ -273,7 +273,7 @@ def test_a_comparison_says_what_it_knows() -> None:
     assert lines[7].endswith("0.8000  -0.0500        -")
     assert " B " in lines[6]
     assert "codex:a | goose:b" in lines[7]
-    assert "chance explains" not in lines[-1]
+    assert "not significantly" not in lines[-1]
 
 
 @pytest.mark.parametrize("field", ["newly_failing", "newly_passing", "suspects"])

@@ -58,8 +58,8 @@ def test_a_job_is_found(history: History, text: str, job: str) -> None:
         (
             "20261121-054712-4f9",
             (
-                "'20261121-054712-4f9' is the beginning of several jobs: 20261121-054712-4f9b00, 20261121-054712-4f9a2c; "
-                "write more of it"
+                "'20261121-054712-4f9' matches several jobs: 20261121-054712-4f9b00, 20261121-054712-4f9a2c; "
+                "give more characters"
             ),
         ),
         ("nigthly", "there is no job 'nigthly'. Did you mean 'nightly'?"),
@@ -68,7 +68,7 @@ def test_a_job_is_found(history: History, text: str, job: str) -> None:
             "there is no job '20261121-060000-aaaaab'. Did you mean '20261121-060000-aaaaaa'",
         ),
         ("zebra\x1b[31m", "there is no job 'zebra'; the latest are percent%_id, 20261123-010203-cccccc, "),
-        ("last~6", "there is no job last~6: there are not so many"),
+        ("last~6", "there is no job last~6: there are fewer jobs"),
         ("%", "there is no job '%'"),
         ("_", "there is no job '_'"),
         ("  ", "no job was named; give an id, the beginning of one, a name, or `last`"),
@@ -84,10 +84,10 @@ def test_what_is_not_found_is_one_line_that_helps(history: History, text: str, m
 
 
 def test_the_beginning_of_many_ids_names_five(history: History, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r": 20261123[^,]*(, [^,]*){4}; write more") as caught:
+    with pytest.raises(InputError, match=r": 20261123[^,]*(, [^,]*){4}; give more") as caught:
         find_job(history, "20")
     history.save_job(record(tmp_path, id="20270101-000000-dddddd"))
-    with pytest.raises(InputError, match=r", \.\.\.; write more of it"):
+    with pytest.raises(InputError, match=r", \.\.\.; give more characters"):
         find_job(history, "20")
     assert "20261121-054712-4f9a2c" in str(caught.value)
 

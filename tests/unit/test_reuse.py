@@ -100,7 +100,7 @@ def test_what_ended_in_an_error_or_failed_runs_again_where_that_was_asked_for(
 def test_where_there_is_none_the_reason_is_told(tmp_path: Path, decide: Any) -> None:
     assert decide(key=None) == (
         None,
-        "its image is not on this machine yet, so nobody knows whether it is the same",
+        "its image is not on this machine yet, so it cannot be compared",
     )
     assert decide() == (None, "it has never run here")
     assert decide(rerun_errors=True) == (None, "it has never run here")
@@ -109,9 +109,9 @@ def test_where_there_is_none_the_reason_is_told(tmp_path: Path, decide: Any) -> 
     assert decide(of) == (None, f"changed since job {before}: agent, limits")
     of = trial("blank")
     before = had(tmp_path, 3, made(3, of=of, signature=None))
-    assert decide(of) == (None, f"nobody knows what decided its result in job {before}")
+    assert decide(of) == (None, f"its result in job {before}")
     shutil.rmtree(JobBundle(tmp_path, before).root)
-    assert decide(of) == (None, f"nobody knows what decided its result in job {before}")
+    assert decide(of) == (None, f"its result in job {before}")
     broken = had(tmp_path, 2, made(2, Outcome.ERROR))
     assert decide() == (None, f"it has no result yet: error (engine_lost) in job {broken}")
 
@@ -123,7 +123,7 @@ def test_the_files_are_the_truth_and_an_older_result_will_do_if_they_are_gone(
     shutil.rmtree(JobBundle(tmp_path, gone).root)
     assert decide()[1] == f"passed in job {good}"
     shutil.rmtree(JobBundle(tmp_path, good).root)
-    assert decide() == (None, f"its files of job {gone} are gone")
+    assert decide() == (None, f"its files in job {gone} are gone")
 
 
 @pytest.mark.parametrize("changes", [{"signature": None}, {"signature": "other"}, {"outcome": Outcome.ERROR}])
@@ -138,7 +138,7 @@ def test_files_that_say_something_else_than_the_history_are_not_taken(
     path = next(iter(JobBundle(tmp_path, job).results())).path
     file = JobBundle(tmp_path, job).root / path / "result.json"
     file.write_text(made(1).model_copy(update=changes).model_dump_json(by_alias=True))
-    assert decide() == (None, f"its files of job {job} are gone")
+    assert decide() == (None, f"its files in job {job} are gone")
 
 
 def test_a_job_takes_over_nothing_of_its_own(tmp_path: Path, decide: Any) -> None:

@@ -260,12 +260,12 @@ def test_whatever_is_typed_is_quoted_so_that_a_shell_gives_it_back(words: list[s
         (["--all", "--job-name", " "], "--job-name: it is empty; give a value, or leave it out"),
         (["--all", "--job-name", "two\nlines"], "--job-name: a name is one line, without control characters"),
         (["--all", "--job-name", "red\x1b[31m"], "--job-name: a name is one line, without control characters"),
-        (["--all", "--job-name", "last~1"], "--job-name: 'last~1' stands for a job by when it began; choose another name"),
-        (["--all", "--job-name", "20261121-054712-4f9"], "--job-name: '20261121-054712-4f9' stands for a job by *"),
-        (["--all", "--sample", "most"], "--sample: 'most' is no sample; write a share such as 10%, or a number of scenarios"),
+        (["--all", "--job-name", "last~1"], "--job-name: 'last~1' is reserved for selecting a job by age; choose another name"),
+        (["--all", "--job-name", "20261121-054712-4f9"], "--job-name: '20261121-054712-4f9' is reserved for selecting a job by *"),
+        (["--all", "--sample", "most"], "--sample: 'most' is not a sample; write a share such as 10%, or a number of scenarios"),
         (["--profile", "gone"], "there is no profile 'gone'; *"),
         (["-f", "gone.yaml"], "*gone.yaml: cannot be read: No such file or directory"),
-        (["--all", "-n", "4"], "-n names the job, and 4 is no name; for so many trials at a time use --concurrency 4, for workers of xdist -- -n 4"),
+        (["--all", "-n", "4"], "-n is the job name, and 4 is not a valid one; for 4 concurrent trials use --concurrency 4, for 4 xdist workers -- -n 4"),
         (["--all", "--model", " "], "--model: it is empty; give a value, or leave it out"),
     ],
     ids=lambda value: " ".join(value)[-40:] if isinstance(value, list) else "",
@@ -339,7 +339,7 @@ def test_values_of_variables_have_to_be_given_again(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         repeated_call(old, env={"B": "2"})
     assert str(caught.value) == (
-        f"values of --bench-env are kept nowhere; give those of job {old.id} again: --env-vars A=..."
+        f"values of --bench-env are not stored; give those of job {old.id} again: --env-vars A=..."
     )
     call = repeated_call(old, env={"A": "1", "B": "2"})
     assert call.arguments == ("x",)
@@ -361,9 +361,9 @@ def test_values_of_variables_in_an_ini_key_have_to_be_given_again(tmp_path: Path
 
 def test_a_call_that_cannot_be_made_again(tmp_path: Path) -> None:
     unknown = record(tmp_path).model_copy(update={"invocation": None})
-    with pytest.raises(InputError, match="nobody knows how pytest was called"):
+    with pytest.raises(InputError, match="the pytest command of job"):
         repeated_call(unknown)
-    with pytest.raises(InputError, match="which is not there any more"):
+    with pytest.raises(InputError, match="which no longer exists"):
         repeated_call(record(tmp_path / "gone"))
 
 

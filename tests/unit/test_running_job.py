@@ -89,12 +89,12 @@ NEVER_RAN = "1 trials did not run"
         (
             {"stopped": "-x", "reason": JobStatus.TIMEOUT},
             [passed("a")],
-            (JobStatus.TIMEOUT, "it took longer than 90 s"),
+            (JobStatus.TIMEOUT, "it exceeded the job timeout of 90 s"),
         ),
         (
             {"stopped": "-x", "reason": JobStatus.CANCELLED},
             [passed("a")],
-            (JobStatus.CANCELLED, "somebody asked it to stop"),
+            (JobStatus.CANCELLED, "stopped by `benchjobs cancel`"),
         ),
         (
             {"spent": "so much", "full": "no room", "reason": JobStatus.TIMEOUT},

@@ -258,7 +258,7 @@ def test_a_script_with_the_line_ends_of_windows_is_an_error_that_says_so(
     result, _ = _score(tmp_path, kind, scorer)
     assert result.score is None
     assert result.error is not None
-    assert "line ends of Windows (CRLF)" in result.error.message
+    assert "Windows line endings (CRLF)" in result.error.message
     assert "eol=lf" in result.error.message
 
 

@@ -78,7 +78,7 @@ def test_it_draws_on_a_screen_of_its_own(terminal: Terminal) -> None:
     assert len(lines) == 24
     assert lines[0].startswith(f"nightly ({JOB})")
     assert len(lines[0]) == 80
-    assert lines[-1] == "arrows, Enter: follow one trial; q or Ctrl-C: stop watching; the job goes on"
+    assert lines[-1] == "arrows, Enter: follow one trial; q or Ctrl-C: stop watching; the job continues"
 
 
 def test_it_follows_the_job_and_ends_with_its_results(job: WatchedJob, terminal: Terminal) -> None:
@@ -94,7 +94,7 @@ def test_it_follows_the_job_and_ends_with_its_results(job: WatchedJob, terminal:
 def test_whoever_has_seen_enough_is_told_how_to_come_back(terminal: Terminal, key: str) -> None:
     terminal.press(key)
     text = left(terminal, 130)
-    assert f"The job goes on. `benchjobs watch {JOB}` comes back to it." in text.replace("\n", "")
+    assert f"The job continues. `benchjobs watch {JOB}` shows it again." in text.replace("\n", "")
 
 
 def test_sigterm_leaves_the_screen(terminal: Terminal) -> None:
@@ -157,7 +157,7 @@ def test_ctrl_z_gives_the_screen_back_until_it_goes_on(job: WatchedJob, terminal
     assert terminal.mode() == DRAWING
     drawn(terminal)
     terminal.press("q")
-    terminal.until(lambda text: "The job goes on" in text)
+    terminal.until(lambda text: "The job continues" in text)
 
 
 def test_a_dumb_terminal_gets_lines(tmux: None, job: WatchedJob, tmp_path: Path) -> None:

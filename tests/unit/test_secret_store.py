@@ -156,10 +156,10 @@ def test_a_directory_that_refuses_is_named(directory: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("", "x", "is no name for a secret"),
-        ("-x", "x", "is no name for a secret"),
-        ("a b", "x", "is no name for a secret"),
-        ("a" * 101, "x", "is no name for a secret"),
+        ("", "x", "is not a valid secret name"),
+        ("-x", "x", "is not a valid secret name"),
+        ("a b", "x", "is not a valid secret name"),
+        ("a" * 101, "x", "is not a valid secret name"),
         ("A", "", "the value is empty"),
         ("A", "x\0", "NUL"),
         ("A", "\udcff", "is not text"),
@@ -249,7 +249,9 @@ def test_a_locked_keyring_is_an_error_in_our_words(keyring: FakeKeyring) -> None
     SecretStore().set("MY_KEY", VALUE)
     keyring.locked = True
     for action in (lambda: lookup("MY_KEY"), lambda: SecretStore().set("OTHER", "x"), SecretStore().kept):
-        with pytest.raises(InputError, match=r"the keyring refuses \(RuntimeError\); unlock it") as caught:
+        with pytest.raises(
+            InputError, match=r"the keyring refused access \(RuntimeError\); unlock it"
+        ) as caught:
             action()
         assert VALUE not in str(caught.value)
 
@@ -335,9 +337,9 @@ def test_a_value_of_several_lines_keeps_them(directory: Path) -> None:
         (["MY_KEY"], b"\n", "the value is empty"),
         (["MY_KEY"], b"\xff\xfe", "is not UTF-8 text"),
         (["MY_KEY"], b"x" * 300_000, "more than 65536 characters"),
-        (["MY KEY"], b"x", "is no name for a secret"),
-        (["MY_KEY", VALUE], b"", "the value is no argument"),
-        (["MY_KEY=" + VALUE], b"", "the value is no argument"),
+        (["MY KEY"], b"x", "is not a valid secret name"),
+        (["MY_KEY", VALUE], b"", "do not give the value as an argument"),
+        (["MY_KEY=" + VALUE], b"", "do not give the value as an argument"),
         (["sk-" + "hunter2" * 5], b"x", "that looks like a key itself"),
     ],
 )
@@ -417,6 +419,6 @@ def test_secrets_are_listed_without_their_values(directory: Path, capsys: pytest
 def test_a_secret_is_deleted_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     SecretStore().set("MY_KEY", VALUE)
     assert run("secret", "delete", "MY_KEY") == 0
-    assert capsys.readouterr().out == "MY_KEY is not kept any more\n"
+    assert capsys.readouterr().out == "deleted secret MY_KEY\n"
     assert run("secret", "delete", "MY_KEY") == 2
     assert "no secret 'MY_KEY' is kept" in capsys.readouterr().err

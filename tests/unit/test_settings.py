@@ -174,7 +174,7 @@ def test_a_path_in_a_file_is_meant_from_there(tmp_path: Path) -> None:
         ),
         (
             "attempts: 2\nn_attempts: 3",
-            "job.yaml:2: n_attempts: means the same as 'attempts', which says something else",
+            "job.yaml:2: n_attempts: contradicts 'attempts', which means the same key",
         ),
         (
             "attempts: 2\nattempts: 3",
@@ -183,9 +183,9 @@ def test_a_path_in_a_file_is_meant_from_there(tmp_path: Path) -> None:
         ("keep: sometimes", "job.yaml:1: keep: 'sometimes' is not one of never, failed, always."),
         (
             "sample: most",
-            "job.yaml:1: sample: 'most' is no sample; write a share such as 10%, or a number of scenarios",
+            "job.yaml:1: sample: 'most' is not a sample; write a share such as 10%, or a number of scenarios",
         ),
-        ("shard: 3/2", "job.yaml:1: shard: '3/2' is no part of several; write I/N, from 1/N to N/N"),
+        ("shard: 3/2", "job.yaml:1: shard: '3/2' is not a shard; write I/N, from 1/N to N/N"),
         ("extra:\n  max_tasks: many", "job.yaml:2: extra.max_tasks: a whole number is expected, not 'many'"),
         (
             "per_benchmark:\n  toy: 3",
@@ -254,7 +254,7 @@ def test_a_profile_is_in_pyproject_or_a_file(tmp_path: Path) -> None:
     ("name", "message"),
     [
         ("c", "there is no profile 'c'; did you mean 'ci'?"),
-        ("zzz", "there is no profile 'zzz'; there are: big, ci"),
+        ("zzz", "there is no profile 'zzz'; available: big, ci"),
         ("gone.yaml", "gone.yaml: cannot be read: No such file or directory"),
         ("ci", "pyproject.toml:2: tool.benchjobs.profiles.ci.attempts: must be at least 1, not 0"),
         ("big", "there are two profiles 'big': big.toml and big.yaml; remove one"),
@@ -300,7 +300,7 @@ def test_every_word_of_the_seeds_means_ours(tmp_path: Path, alias: str) -> None:
 def test_the_same_under_two_names_is_fine_if_it_is_the_same(tmp_path: Path) -> None:
     assert extra_layer('{"max_tasks": 3, "limit": 3}', tmp_path).values == {"max_examples": 3}
     assert refusal(extra_layer, '{"max_tasks": 3, "limit": 4}', tmp_path) == (
-        "--bench-extra: limit: means the same as 'max_tasks', which says something else"
+        "--bench-extra: limit: contradicts 'max_tasks', which means the same key"
     )
 
 
@@ -480,7 +480,7 @@ def test_shards(text: str, ok: bool) -> None:
     if ok:
         assert parse_shard(text) == text
     else:
-        with pytest.raises(ValueError, match="no part of several"):
+        with pytest.raises(ValueError, match="not a shard"):
             parse_shard(text)
 
 
@@ -607,18 +607,18 @@ def test_a_matrix_is_every_agent_with_every_combination() -> None:
         (
             {"t": [*range(101)], "u": [*range(100)]},
             [],
-            "it has 10100 agents with parameters; at most 10000 make sense",
+            "it has 10100 agents with parameters; at most 10000 are allowed",
         ),
         ({"effort": ["x"]}, [], "effort is a parameter of the agent a:m,effort=high already"),
-        ({"t": [1]}, [{}], "an empty exclusion would leave out everything"),
-        ({"t": [1]}, [{"agent": "c"}], "exclude: no agent is called 'c'; there are: a:m,effort=high"),
+        ({"t": [1]}, [{}], "an empty exclusion would exclude everything"),
+        ({"t": [1]}, [{"agent": "c"}], "exclude: no agent is called 'c'; available: a:m,effort=high"),
         (
             {"t": [1]},
             [{"zz": 1}],
-            "exclude: 'zz' is no parameter of the matrix; there are: agent, benchmark, t",
+            "exclude: 'zz' is not a parameter of the matrix; available: agent, benchmark, t",
         ),
-        ({"t": [1]}, [{"t": 2}], "exclude: t never is 2; it is one of 1"),
-        ({"t": [1]}, [{"t": True}], "exclude: t never is true; it is one of 1"),
+        ({"t": [1]}, [{"t": 2}], "exclude: t has no value 2; its values are 1"),
+        ({"t": [1]}, [{"t": True}], "exclude: t has no value true; its values are 1"),
         ({"t": [1]}, [{"benchmark": 3}], "exclude: 3 is not the name of a benchmark"),
     ],
 )

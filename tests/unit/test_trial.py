@@ -413,7 +413,7 @@ def test_what_was_killed_stands_in_the_message_of_a_failed_trial(bench: Bench) -
     result = bench.run("oracle", reference=Reference(script="true"))
     assert result.failure is not None
     assert result.failure.message == (
-        "score 0 is below the threshold 1; killed before it was graded, being left running: a, b, c and 1 more"
+        "score 0 is below the threshold 1; left running, and killed before grading: a, b, c and 1 more"
     )
 
 
@@ -761,7 +761,7 @@ def test_what_the_engine_handles_when_tried_again_is_graded(bench: Bench) -> Non
     bench.provider.faults["restore_programs"] = [LOOP, None, None]
     result = bench.run("command:echo right > out.txt")
     assert (_kind(result), result.tries) == (("passed", None, 1.0), 1)
-    assert any("only when tried again: too many levels" in note for note in result.notes)
+    assert any("only at the second try: too many levels" in note for note in result.notes)
 
 
 def test_what_the_engine_cannot_handle_of_the_reference_is_an_error(bench: Bench) -> None:
@@ -1044,8 +1044,8 @@ def test_patterns_of_a_trial_bring_so_many_files_and_no_more(
     )
     assert result.artifacts == ("a1/x", "a1/y", "a2/x", "plain/x")
     assert result.notes == (
-        "artifact a*: patterns have brought 5 files: 1 of 3 paths are left out",
-        "artifact b*: patterns have brought 5 files: 1 of 1 paths are left out",
+        "artifact a*: patterns have matched 5 files: 1 of 3 paths are left out",
+        "artifact b*: patterns have matched 5 files: 1 of 1 paths are left out",
     )
 
 
@@ -1161,7 +1161,7 @@ def test_what_an_agent_used_counts_once_when_its_grading_is_done_again(bench: Be
     bench.provider.faults["exec"] = [None, LOOP, None, None]
     result = bench.run(f"{SOLVE}; echo '{{\"cost_usd\": 1}}' > $BENCH_USAGE_FILE")
     assert _kind(result) == ("passed", None, 1.0)
-    assert any("only when tried again" in note for note in result.notes)
+    assert any("only at the second try" in note for note in result.notes)
     assert result.usage.cost_usd == 1
 
 
@@ -1178,7 +1178,7 @@ def test_whatever_else_it_says_is_a_note(bench: Bench, write: str, why: str) -> 
     assert _kind(result) == ("passed", None, 1.0)
     assert result.usage == Usage()
     (note,) = result.notes
-    assert note.startswith("what the agent says it used cannot be read: ")
+    assert note.startswith("the usage the agent reported cannot be read: ")
     assert re.search(why, note)
 
 
@@ -1192,7 +1192,7 @@ def test_an_engine_that_cannot_read_it_costs_no_result(bench: Bench) -> None:
     bench.provider.faults["read"] = EngineLost("too many links")
     result = bench.run()
     assert _kind(result) == ("passed", None, 1.0)
-    assert result.notes == ("what the agent says it used cannot be read: too many links",)
+    assert result.notes == ("the usage the agent reported cannot be read: too many links",)
 
 
 def test_a_reference_solution_is_not_asked(bench: Bench) -> None:
@@ -1217,7 +1217,7 @@ def test_a_scorer_that_only_the_agents_work_breaks_is_the_agents_failure(bench: 
     assert _kind(result) == ("failed", "ungradable", 0.5)
     assert result.failure is not None
     assert result.failure.message.startswith(
-        "the agent left what cannot be graded, where an untouched container can: "
+        "the agent's work breaks grading, which works in an untouched container: "
     )
     assert "status 7" in result.failure.message
     assert [(one.score, one.error) for one in result.scorers] == [(0.0, None), (1.0, None)]
@@ -1325,7 +1325,7 @@ def test_how_an_agent_ends_depends_on_the_grading_and_on_how_much_it_left() -> N
         ("/etc/passwd",),
     )
     assert ended.notes == ("killed 2 process(es) the agent had left running: daemon, shell",)
-    assert ended.loss == "killed before it was graded, being left running: daemon, shell"
+    assert ended.loss == "left running, and killed before grading: daemon, shell"
 
     for most, spared in ((None, True), (4, True), (3, False)):
         left = _Left("daemon", "shell", spared=1)

@@ -223,7 +223,7 @@ def test_only_the_model_that_was_asked_for_is_called(run: Run, model: Model) -> 
     assert result.outcome == "passed"
     assert result.models == {"m-1": 3}  # as the endpoint names it
     assert [note for note in result.notes if "m-dear" in note] == [
-        "not called, for this trial is not about it: m-dear; allow it with --bench-allow-model"
+        "refused, since this trial may not call it: m-dear; allow it with --bench-allow-model"
     ]
 
 

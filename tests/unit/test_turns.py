@@ -211,5 +211,5 @@ def test_feedback_is_refused_that_would_show_the_tests() -> None:
         _scenario(fresh_container=None)
     with pytest.raises(ValidationError, match="no scorer 'other'"):
         _scenario(feedback=Feedback(statement="x", scorer="other"))
-    with pytest.raises(ValidationError, match="no regular expression"):
+    with pytest.raises(ValidationError, match="not a valid regular expression"):
         Feedback(statement="x", replace=(("(", ""),))

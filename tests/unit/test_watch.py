@@ -149,7 +149,7 @@ def test_before_the_first_trial_it_waits_and_shows_what_pytest_says(
         "Waiting for the first trial",
         "Waiting for the first trial: collecting many things",
     ]
-    assert err == f"job {JOB} failed: there is nothing to run\nwhat pytest printed is in {log}\n"
+    assert err == f"job {JOB} failed: there is nothing to run\npytest's output is in {log}\n"
 
 
 def test_what_has_ended_already_is_shown_at_once(
@@ -172,7 +172,7 @@ def test_a_job_that_did_not_complete_is_no_success(
     assert watch("--dir", job.directory) == 1
     assert capsys.readouterr().err.splitlines()[-2:] == [
         f"job {JOB} {status.value}: of this and that",
-        f"`benchjobs resume {JOB} --dir {job.directory}` runs what is missing",
+        f"`benchjobs resume {JOB} --dir {job.directory}` runs the missing trials",
     ]
 
 
@@ -186,7 +186,7 @@ def test_scores_decide_the_exit_status_only_when_asked(
     assert watch("--dir", job.directory) == 0
     capsys.readouterr()
     assert watch("--dir", job.directory, "--fail-on-unsolved") == 1
-    assert capsys.readouterr().err.splitlines()[-1] == "2 scenarios were not passed"
+    assert capsys.readouterr().err.splitlines()[-1] == "2 scenarios did not pass"
 
 
 def test_all_passed_is_a_success_even_when_asked(job: WatchedJob, capsys: pytest.CaptureFixture[str]) -> None:
@@ -226,7 +226,7 @@ def test_whoever_runs_the_job_may_die(
     ]
     assert err == (
         f"job {JOB} died: process {owner.pid} of {owner.host} is gone\n"
-        f"`benchjobs resume {JOB} --dir {job.directory}` runs what is missing\n"
+        f"`benchjobs resume {JOB} --dir {job.directory}` runs the missing trials\n"
     )
 
 
@@ -272,7 +272,7 @@ def test_documents_are_valid_and_all_there_is_on_stdout(
     steps += [
         lambda: job.land("one"),
         lambda: (job.land("two", "nop", Outcome.ERROR), job.fly("two")),
-        lambda: job.end(JobStatus.CANCELLED, "somebody asked it to stop"),
+        lambda: job.end(JobStatus.CANCELLED, "stopped by `benchjobs cancel`"),
     ]
     assert watch("--dir", job.directory, "-o", output, "--interval", 1) == 1
     out, err = capsys.readouterr()
@@ -289,7 +289,7 @@ def test_documents_are_valid_and_all_there_is_on_stdout(
     assert documents[0]["in_flight"][0]["phase"] == "score:right"
     assert documents[2]["lately"][-1]["class"] == "engine_lost"
     assert [document["status"] for document in documents] == ["running"] * 3 + ["cancelled"]
-    assert f"job {JOB} cancelled: somebody asked it to stop" in err
+    assert f"job {JOB} cancelled: stopped by `benchjobs cancel`" in err
 
 
 def test_a_job_that_has_ended_is_one_document(job: WatchedJob, capsys: pytest.CaptureFixture[str]) -> None:
@@ -346,7 +346,7 @@ def test_ctrl_c_says_how_to_come_back(job: WatchedJob, output: str) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err == f"The job goes on. `benchjobs watch {JOB} --dir {job.directory}` comes back to it.\n"
+    assert err == f"The job continues. `benchjobs watch {JOB} --dir {job.directory}` shows it again.\n"
 
 
 def test_lines_are_written_at_once(job: WatchedJob) -> None:

@@ -84,7 +84,7 @@ def test_eighty_columns() -> None:
         "",
         "",
         "",
-        "arrows, Enter: follow one trial; q or Ctrl-C: stop watching; the job goes on",
+        "arrows, Enter: follow one trial; q or Ctrl-C: stop watching; the job continues",
     ]
 
 
@@ -196,14 +196,14 @@ def test_before_the_first_trial_there_is_what_pytest_says() -> None:
 
 def test_a_job_that_gives_no_sign_of_life_looks_so() -> None:
     assert shown(view(running(), silence=29), 80, 24)[0].endswith("running 1m40s")
-    assert shown(view(running(), silence=75), 80, 24)[0].endswith("no sign of life for 1m15s")
+    assert shown(view(running(), silence=75), 80, 24)[0].endswith("no heartbeat for 1m15s")
 
 
 def test_what_had_ended_before_the_job_was_resumed_is_told_apart() -> None:
     live = running()
     live.take(ended("x", START + 99, "nop", before=True, seconds=0.0))
     lines = shown(view(live), 80, 24)
-    assert lines[1].startswith("5/10 trials, 1 had ended before, 3 running of at most 4 ")
+    assert lines[1].startswith("5/10 trials, 1 ended earlier, 3 running of at most 4 ")
     assert any(line.split() == ["✓", "x", "nop", "1.0", "before"] for line in lines)
 
 
@@ -296,7 +296,7 @@ def test_a_chosen_trial_is_marked_and_an_opened_one_fills_the_screen() -> None:
     assert lines[-3:] == [
         "line 99",
         "",
-        "Enter or Esc: back to the job; q or Ctrl-C: stop watching; the job goes on",
+        "Enter or Esc: back to the job; q or Ctrl-C: stop watching; the job continues",
     ]
     ended_one = shown(dataclasses.replace(of, opened=of.rows[3], log=()), 80, 10)
     assert ended_one[0].endswith("passed, score 1.0")

@@ -69,7 +69,7 @@ class ClaudeCode(Reader):
             self._said = Ending.BUDGET, message
         elif event.get("is_error") is False and subtype == "success":
             refused = text_at(event, "stop_reason") == "refusal"
-            self._said = (Ending.REFUSED, "the model would not do it") if refused else (Ending.SUCCESS, None)
+            self._said = (Ending.REFUSED, "the model refused") if refused else (Ending.SUCCESS, None)
         else:
             about = " ".join(
                 filter(None, (message, text_at(event, "api_error"), text_at(event, "api_error_type")))

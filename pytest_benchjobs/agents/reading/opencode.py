@@ -52,7 +52,7 @@ class OpenCode(Reader):
         if reason == "stop":
             self._said = Ending.SUCCESS, None
         elif reason == "content-filter":
-            self._said = Ending.REFUSED, "the model would not do it"
+            self._said = Ending.REFUSED, "the model refused"
         elif reason == "length":
             self._said = Ending.GAVE_UP, f"its last answer ended for the reason {reason!r}"
         else:

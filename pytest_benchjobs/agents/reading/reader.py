@@ -66,7 +66,7 @@ def read_log(
         ending, message = None, f"the agent's log could not be read: {error.strerror}"
     except Exception as error:
         # An agent that found a way to confuse us must not get off with an error of ours.
-        ending, message = Ending.CRASHED, f"what it printed cannot be understood: {type(error).__name__}"
+        ending, message = Ending.CRASHED, f"its output cannot be parsed: {type(error).__name__}"
     with contextlib.suppress(OSError):
         trajectory.unlink(missing_ok=True)
     return AgentReading(ending, message)

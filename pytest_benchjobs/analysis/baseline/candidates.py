@@ -71,7 +71,7 @@ def why_unfit(history: HistoryReader, job: str) -> str | None:
     """Reason why a job should not be a baseline, in a few words; None: it may."""
     record = history.job(job)
     if record is None:
-        return "the history does not know it"
+        return "it is not in the history"
     if not record.status.ended:
         return f"it is still {record.status.value}"
     if record.status is not JobStatus.COMPLETED:
@@ -88,7 +88,7 @@ def _errors_of(history: HistoryReader, record: JobRecord) -> str | None:
     errors = sum(run.error for run in runs)
     attempts = errors + sum(run.passed + run.failed for run in runs)
     if not attempts:
-        return "no trial of it passed or failed"
+        return "it has no trial that passed or failed"
     if errors == attempts:
         return "all its attempts ended in an error"
     if errors > MAX_ERRORS * attempts:
@@ -120,7 +120,7 @@ def with_earlier(history: HistoryReader, job: JobRecord, pool: int) -> Chosen:
     alike = (one.record.id for one in _fitting(history, job, (), notes) if one.fits)
     jobs = (job.id, *itertools.islice(alike, pool - 1))
     if len(jobs) < pool:
-        notes.append(f"only {len(jobs)} of {pool} jobs: there are no more of the same benchmarks and agents")
+        notes.append(f"only {len(jobs)} of {pool} jobs: no other job has the same benchmarks and agents")
     return Chosen(jobs, tuple(notes))
 
 
@@ -165,10 +165,10 @@ def branch_jobs(
     chosen = [candidate for candidate in chosen if descends(candidate)] or chosen
     if chosen and all(descends(candidate) is False for candidate in chosen):
         since = str(commit)[:12]
-        notes.append(f"no job of branch {branch} is of a commit that {since} descends from; took the latest")
+        notes.append(f"no job of branch {branch} is on an ancestor of {since}; the latest is used")
     jobs = tuple(candidate.record.id for candidate in chosen[:pool])
     if jobs and len(jobs) < pool:
-        notes.append(f"only {len(jobs)} of {pool} jobs: branch {branch} has no more that fit")
+        notes.append(f"only {len(jobs)} of {pool} jobs: branch {branch} has no more matching jobs")
     return Chosen(jobs, (*notes, *(_compromises(chosen[0]) if chosen else ())))
 
 

@@ -47,9 +47,7 @@ def side_of_file(name: str, path: Path, judged: str | None) -> tuple[Side, tuple
         if not {"job", "results"} <= file.data.keys():
             found = as_side(baseline_of(file), name)
             _refuse_judged(found.jobs, judged, path)
-            return found, (
-                f"job {judged}, which is judged, is in {path} too",
-            ) if judged in found.jobs else ()
+            return found, (f"the judged job {judged} is also part of {path}",) if judged in found.jobs else ()
         job, rows, notes = _report(file)
     _refuse_judged((job,), judged, path)
     return side(name, [(job, rows)]), notes
@@ -57,7 +55,7 @@ def side_of_file(name: str, path: Path, judged: str | None) -> tuple[Side, tuple
 
 def _refuse_judged(jobs: Sequence[str], judged: str | None, path: Path) -> None:
     if judged is not None and set(jobs) == {judged}:
-        raise InputError(f"is job {judged} itself, which is judged; it cannot be its own baseline", path=path)
+        raise InputError(f"is the judged job {judged} itself; a job cannot be its own baseline", path=path)
 
 
 def _scenario(cell: Cell) -> BaselineScenario:

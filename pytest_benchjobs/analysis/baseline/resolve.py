@@ -41,7 +41,7 @@ from .file import side_of_file
 _BRANCH = re.compile(r"^(?P<branch>[^~^:\s\\?*\[]+)(?:~(?P<pool>[0-9]{1,4}))?$")
 _NAME: TypeAdapter[str] = TypeAdapter(Name)
 _KINDS = ("job", "branch", "file")
-_ANEW = "set the baseline anew, or bring its job back"
+_ANEW = "set a new baseline, or restore its job"
 _MOST = 100
 _SHOWN = 5
 _BRANCHES = 500
@@ -92,7 +92,7 @@ def usable(found: Resolved, gate: GateConfig, flag: str = "--bench-first-run") -
     if gate.without is GateVerdict.NO_BASELINE:
         return found
     end = "" if missing.endswith("?") else "."
-    raise InputError(f"{missing}{end} A first run, for which there is none yet, says so with {flag}")
+    raise InputError(f"{missing}{end} For a first run, which has no baseline yet, give {flag}")
 
 
 def parse_spec(text: str) -> Spec:
@@ -114,7 +114,7 @@ def parse_spec(text: str) -> Spec:
             f"baseline {_quoted(text)}: there is no {_quoted(kind)};{did_you_mean(kind, _KINDS)} use {FORMS}"
         )
     if not value:
-        raise InputError(f"baseline {_quoted(text)}: nothing is named behind the colon; use {FORMS}")
+        raise InputError(f"baseline {_quoted(text)}: a name is missing after the colon; use {FORMS}")
     if kind != "branch":
         return Spec("job" if kind == "job" else "file", value)
     match = _BRANCH.match(value)
@@ -137,7 +137,7 @@ def checked_name(text: str) -> str:
         return _NAME.validate_python(text)
     except ValidationError:
         raise InputError(
-            f"{_quoted(text)} is no name of a baseline: letters, digits, '.', '_', '+', '=' and '-', "
+            f"{_quoted(text)} is not a valid baseline name: letters, digits, '.', '_', '+', '=' and '-', "
             f"beginning with a letter or digit; a baseline may also be given as {FORMS.partition(', ')[2]}"
         ) from None
 
@@ -162,7 +162,7 @@ def resolve(
     """
     asked = parse_spec(spec)
     if asked.kind == "none":
-        return Resolved(None, "no baseline was asked for")
+        return Resolved(None, "no baseline is configured")
     if asked.kind == "name":
         return _named(asked.value, spec, history, job)
     if asked.kind == "job":
@@ -202,7 +202,7 @@ def _named(name: str, spec: str, history: HistoryReader, job: JobRecord | None) 
     for each in entry.jobs:
         record = history.job(each)
         if job is not None and each == job.id:
-            notes.append(f"job {each} was left out of baseline {name}: it is the one that is judged")
+            notes.append(f"job {each} was left out of baseline {name}: it is the judged job")
         elif record is None:
             notes.append(f"job {each} of baseline {name} is no longer here")
         else:
@@ -228,10 +228,10 @@ def _job(text: str, history: HistoryReader, job: JobRecord | None) -> str:
                     return found
                 back -= 1
             index += 1
-        raise InputError(f"there is no job {text} beside the one that is judged")
+        raise InputError(f"there is no job {text} besides the judged one")
     found = find_job(history, text)
     if job is not None and found == job.id:
-        raise InputError(f"job {found} is the one that is judged; it cannot be its own baseline")
+        raise InputError(f"job {found} is the judged job; a job cannot be its own baseline")
     return found
 
 
@@ -269,7 +269,7 @@ def _no_job_of_branch(history: HistoryReader, branch: str) -> tuple[str, str]:
     } - {"None", branch}
     close = difflib.get_close_matches(branch, sorted(branches), 1)
     hint = f". Did you mean branch {_quoted(close[0])}?" if close else ""
-    return f"there is no completed job of branch {shown} that fits", hint
+    return f"there is no matching completed job of branch {shown}", hint
 
 
 def _near_file(path: Path) -> str:
@@ -295,10 +295,8 @@ def of_side(found: Side, notes: Iterable[str] = ()) -> Resolved:
     mixed = sorted({f"{cell.benchmark}/{cell.scenario}" for cell in found.cells.values() if cell.mixed})
     if mixed:
         shown = ", ".join(one_line(name, 100) for name in mixed[:_SHOWN])
-        what = (
-            "1 scenario was another task" if len(mixed) == 1 else f"{len(mixed)} scenarios were other tasks"
-        )
-        notes.append(f"{what} in older jobs, whose attempts were left out: {shown}{_more(mixed)}")
+        what = "1 scenario was different" if len(mixed) == 1 else f"{len(mixed)} scenarios were different"
+        notes.append(f"{what} in older jobs; their attempts there were left out: {shown}{_more(mixed)}")
     return Resolved(found, None, tuple(notes))
 
 

@@ -49,7 +49,7 @@ def coverage(
     if allowed := len(missing) + len(changed) - len(lost) - len(replaced):
         notes.append(f"{allowed:,} of the baseline's scenarios may be missing: --bench-allow-missing")
     notes += [
-        f"--bench-allow-missing {one.text}: nothing of it is missing"
+        f"--bench-allow-missing {one.text}: nothing that matches is missing"
         for one in config.allow_missing
         if not any(one.fits(*key) for key in (*missing, *changed))
     ]
@@ -93,7 +93,7 @@ def _report(lost: Sequence[Key], before: Side, what: str, cure: str) -> RuleRepo
     return RuleReport(
         rule=Rule(text=COVERAGE, metric=COVERAGE, amount=1.0),
         verdict=GateVerdict.INVALID,
-        why=f"{what}. If that is on purpose, say --bench-allow-missing {cure}, or set the baseline anew",
+        why=f"{what}. If this is intended, give --bench-allow-missing {cure}, or set a new baseline",
         now=1 - len(lost) / len(before.cells),
         tolerance=1.0,
         test="floor",
@@ -123,5 +123,5 @@ def _lost(lost: Sequence[Key], before: Side, now: Side, back: Mapping[str, str])
 def _replaced(changed: Sequence[Key], before: Side) -> RuleReport:
     listed = sorted({key[:2] for key in changed})
     named = words.names([f"{benchmark}/{scenario}" for benchmark, scenario in listed], 3)
-    what = f"{words.count(len(listed), 'scenario')} changed ({named}), more than are left to compare"
+    what = f"{words.count(len(listed), 'scenario')} changed ({named}), more than remain comparable"
     return _report(changed, before, what, f"scenario={one_line(listed[0][1], 100)}")

@@ -48,7 +48,7 @@ def error_rate(
     low, high = wilson(bad, attempts, rule.level)
     beyond = too_many(rule, bad, attempts)
     why = f"{bad:,} of {words.count(attempts, 'attempt')} ({words.percent(share)}) ended in an error"
-    why += f"; {words.percent(rule.amount)} may" if beyond else ""
+    why += f"; at most {words.percent(rule.amount)} allowed" if beyond else ""
     return RuleReport(
         rule=rule,
         benchmark=benchmark,
@@ -73,7 +73,7 @@ def samples(rule: Rule, group: Group) -> RuleReport:
     what = "with a score" if group.baseline_agent is None else "with a score on both sides"
     enough = group.samples >= rule.amount
     why = f"{words.count(group.samples, 'scenario')} {what}"
-    why += "" if enough else f"; {rule.amount:g} or more are needed"
+    why += "" if enough else f"; {rule.amount:g} or more are required"
     verdict = GateVerdict.OK if enough else GateVerdict.INVALID
     figures = {"now": float(group.samples), "tolerance": rule.amount, "scenarios": group.samples}
     return group.report(rule, verdict, why, test="floor", **figures)
@@ -138,13 +138,13 @@ def _lift(rule: Rule, group: Group, guess: float | None) -> RuleReport:
     if seen is None:
         return group.report(rule, GateVerdict.INVALID, "no attempt has a score, so there is no lift")
     if guess is None:
-        why = f"nobody knows what chance scores here. Run {_RANDOM} in the same job, or give its score"
+        why = f"the chance score is unknown. Run {_RANDOM} in the same job, or give the score"
         return group.report(rule, GateVerdict.INVALID, why)
     needed = rule.amount * guess
     # Whatever times nothing is nothing.
     low = seen.value < needed - _ROUNDING or (guess == 0 and seen.value == 0)
     times = f"{seen.value / guess:.2f} times" if guess else "against"
-    why = f"{seen.text('mean', rule.level)} is {times} the {guess:.2f} of chance; {rule.amount:g} times is asked for"
+    why = f"{seen.text('mean', rule.level)} is {times} the chance score {guess:.2f}; {rule.amount:g} times is required"
     return _report(rule, group, seen, low, why, needed)
 
 

@@ -147,7 +147,7 @@ def nothing(rule: Rule, groups: Iterable[Group]) -> RuleReport:
     listed = list(groups)
     benchmarks = names(dict.fromkeys(one.benchmark for one in listed))
     agents = names(dict.fromkeys(one.agent for one in listed))
-    why = f"nothing in this job is what it is for; there are benchmarks {benchmarks} and agents {agents}"
+    why = f"it matches nothing in this job, which has benchmarks {benchmarks} and agents {agents}"
     if rule.tag is not None:
         tags = names(sorted({tag for one in listed for cell in one.cells for tag in cell.tags}), 10)
         why += f" with {f'tags {tags}' if tags else 'no tags'}"

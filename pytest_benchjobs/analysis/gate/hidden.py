@@ -49,7 +49,7 @@ def hidden(
     failed = [*(cell for _, cell in broken), *freshly]
     number = words.count(sum(cell.errors for cell in failed), "attempt")
     why = (
-        f"{number} ended in an error; as failures they would make it {would.value}. "
+        f"{number} ended in an error; counted as failures they would make the verdict {would.value}. "
         "Run them again: benchjobs rerun --errors"
     )
     return [

@@ -129,7 +129,7 @@ def _same_samples(rows: Sequence[PairRow], baseline: Resolved) -> Iterable[str]:
     same = sum(row.reused in jobs for row in rows if row.reused is not None)
     if same:
         of = f"{same} of {len(rows)} results" if len(rows) > 1 else "the result"
-        yield f"{of} {'is' if len(rows) == 1 else 'are'} the baseline's own, taken over (reuse): they show no change"
+        yield f"{of} {'is' if len(rows) == 1 else 'are'} reused from the baseline: they cannot show a change"
 
 
 def _without_chance(rows: Sequence[PairRow]) -> tuple[Sequence[PairRow], dict[str, float]]:

@@ -74,7 +74,7 @@ def judge(
     found = validity(now, before, config, groups, pairing)
     notes = list(pairing.notes)
     if before is None and rules:
-        missing = baseline_missing or "no baseline was asked for"
+        missing = baseline_missing or "no baseline is configured"
         verdict = config.without if named else GateVerdict.NO_BASELINE
         why = f"not compared: {missing}"
         found += [RuleReport(rule=rule, verdict=verdict, why=why) for rule in rules]
@@ -244,7 +244,7 @@ def _why(verdict: GateVerdict, found: Sequence[RuleReport], groups: Sequence[Gro
     """The first line: the verdict, and what makes it."""
     making = [one for one in found if one.verdict is verdict]
     if not making:
-        return f"{verdict}: no gate was asked for"
+        return f"{verdict}: no gate is configured"
     order = {rule: place for place, rule in enumerate(dict.fromkeys(one.rule.text for one in making))}
     # Of a rule about several agents the clearest; what makes a job invalid in the order it was found.
     making.sort(key=lambda one: (order[one.rule.text], 0.0 if one.rule.floor else _or(one.p_value, 1.0)))

@@ -50,9 +50,9 @@ def _tested(group: Group, measured: Measured, config: GateConfig) -> Tested:
 
 def new(rule: Rule, group: Group, config: GateConfig) -> RuleReport:
     """Report of a rule where the baseline has nothing to compare with."""
-    why = f"{words.metric_of(rule)} is not compared: the baseline has nothing of it"
+    why = f"{words.metric_of(rule)} is not compared: the baseline has no results for it"
     if config.without is GateVerdict.INVALID:
-        why += "; allow that with --bench-first-run, or set the baseline anew"
+        why += "; allow this with --bench-first-run, or set a new baseline"
     return group.report(rule, config.without, why)
 
 
@@ -155,7 +155,7 @@ class _Judged:
         if verdict is GateVerdict.INCONCLUSIVE and self.worse > self.tolerance:
             text += f"; more than {scale.amount(self.tolerance)}, but chance may explain it"
             if self.p >= _REMARKABLE:
-                text += ": unchanged code often looks like this, nothing needs to be done"
+                text += ": unchanged code often looks like this; no action is needed"
         elif verdict is GateVerdict.INCONCLUSIVE:
             text += f"; not shown to be within {scale.amount(self.tolerance)}"
         if self.measured.left_out:
@@ -166,14 +166,15 @@ class _Judged:
     def _could_see(self) -> str:
         if self.detectable is None:
             if self._enough and self.measured.varied:
-                return "could not have been sure to see any drop, not even to 0"
+                return "no drop is reliably detectable, not even to 0"
             what = "scenarios" if self.measured.clusters is None else "clusters"
-            return "cannot say what it could have seen: " + (
+            return "smallest detectable drop unknown: " + (
                 "nothing varied" if self._enough else f"too few {what} ({self.measured.units})"
             )
-        text = f"could have seen {self.scale.amount(self.detectable)}"
+        change = "rise" if self.measured.spent else "drop"
+        text = f"smallest detectable {change} {self.scale.amount(self.detectable)}"
         if 0 < self.tolerance < self.detectable:
-            text += f", not {self.scale.amount(self.tolerance)}"
+            text += f" (more than the tolerance {self.scale.amount(self.tolerance)})"
         return text
 
     def _next_step(self, verdict: GateVerdict) -> str | None:
@@ -191,7 +192,7 @@ class _Judged:
             return None
         return (
             f"{words.count(len(fell), 'scenario')} fell far ({words.names(fell, 3)}): --bench-confirm 5 decides by "
-            "fresh attempts of those alone, and critical:any does without chance for those tagged `critical`"
+            "fresh attempts of those alone; critical:any judges those tagged `critical` without statistics"
         )
 
     @property
@@ -214,7 +215,7 @@ class _Judged:
         if not self._enough:
             level = words.percent(measured.rule.level)
             what = words.count(measured.units, "scenario" if measured.clusters is None else "cluster")
-            return f"{what} can hardly show a regression at {level}: {self._least} or more can"
+            return f"{what} can hardly show a regression at {level}; use {self._least} or more"
         if detectable is None or not 0 < tolerance < detectable:
             return None
         attempts, scenarios = needed(
@@ -226,8 +227,8 @@ class _Judged:
         # The estimate of pass@K is of all attempts together, so how it falls with their number is not known.
         ways = [f"{attempts:,} attempts on both sides"] if measured.rule.k is None else []
         return (
-            f"a tolerance of {self.scale.amount(tolerance)} is below the {self.scale.amount(detectable)} this suite "
-            f"can see: use {' or '.join([*ways, f'{scenarios:,} scenarios'])}"
+            f"a tolerance of {self.scale.amount(tolerance)} is below the smallest detectable drop "
+            f"{self.scale.amount(detectable)}: use {' or '.join([*ways, f'{scenarios:,} scenarios'])}"
         )
 
 

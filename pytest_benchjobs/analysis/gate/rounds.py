@@ -31,11 +31,11 @@ _ALPHA = 0.05  # of the fresh attempts at what is listed by name
 def why_no_rounds(config: GateConfig, attempts: int) -> str | None:
     """Reason why the attempts of a job cannot run in rounds, in one line; None when they can."""
     if config.baseline in (None, "none"):
-        return "there is nothing to decide without a baseline; name one with --bench-baseline"
+        return "it needs a baseline; name one with --bench-baseline"
     if attempts < 2:
-        return "it stops before the last of several attempts; say how many at most with --bench-attempts"
+        return "it needs more than one attempt; set the maximum with --bench-attempts"
     if config.policy is not GatePolicy.EVIDENCE:
-        return f"it is for the policy `evidence`, not `{config.policy.value}`"
+        return f"it needs the policy `evidence`, not `{config.policy.value}`"
     other = next((rule for rule in config.rules if not rule.floor and rule.metric not in METRICS), None)
     if other is not None:
         return f"the rule {other.text!r} cannot be decided in rounds; {' and '.join(METRICS)} can"

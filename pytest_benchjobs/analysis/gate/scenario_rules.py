@@ -119,7 +119,7 @@ def critical(rule: Rule, groups: Sequence[Group], config: GateConfig) -> list[Fo
         found for group in chosen if (found := _critical(rule, group, config)) is not None
     ]
     if not reports:
-        why = f"no scenario has the tag {CRITICAL}, so the rule looks at nothing"
+        why = f"no scenario has the tag {CRITICAL}, so the rule applies to nothing"
         return [RuleReport(rule=rule, verdict=GateVerdict.INCONCLUSIVE, why=why)]
     return reports
 
@@ -143,7 +143,7 @@ def _critical(rule: Rule, group: Group, config: GateConfig) -> RuleReport | None
     if broke:
         verdict = GateVerdict.REGRESSED
         why = (
-            f"{words.count(len(broke), 'critical scenario')} passed always, and not any more: {_named(broke)}"
+            f"{words.count(len(broke), 'critical scenario')} always passed, and no longer do: {_named(broke)}"
         )
     elif lost:
         verdict = GateVerdict.INCONCLUSIVE
@@ -152,7 +152,7 @@ def _critical(rule: Rule, group: Group, config: GateConfig) -> RuleReport | None
             why += " (not in this job)"
     else:
         verdict = GateVerdict.OK
-        why = f"{words.count(len(held), 'critical scenario')} passed always, and still pass{'es' * (len(held) == 1)}"
+        why = f"{words.count(len(held), 'critical scenario')} always passed, and still pass{'es' * (len(held) == 1)}"
         if len(pairs) > len(held):
             why += f"; {len(pairs) - len(held)} did not always pass before"
     return group.report(rule, verdict, why, test="rule", tolerance=tolerance, scenarios=len(pairs))

@@ -95,7 +95,7 @@ def _nothing_in_common(before: Side, pairing: Pairing) -> str:
         f"{len(listed):,} {what}"
         for what, listed in (
             ("changed", pairing.changed),
-            ("without a score on a side", pairing.unscored),
+            ("without a score on one side", pairing.unscored),
             ("added", pairing.added),
             ("removed", pairing.removed),
         )

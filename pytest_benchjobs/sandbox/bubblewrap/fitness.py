@@ -61,14 +61,14 @@ def _lacks(scenario: Scenario, config: JobConfig) -> Iterator[str]:
     if environment.gpus:
         yield "needs GPUs, and a local sandbox has no devices"
     if environment.allow_sudo:
-        yield "needs sudo, and nothing gains privileges in a local sandbox"
+        yield "needs sudo, which a local sandbox does not allow"
     if config.grading_of(scenario.id, environment.grading) is Grading.CONTRACT:
         yield "keeps processes running, and in a local sandbox they end with the command that started them"
     if scenario.fresh_container is not None:
         yield "is graded in a container of its own, and there is no Docker"
     if environment.healthcheck is not None:
-        yield "waits for a service, and in a local sandbox none runs on after the command that started it"
+        yield "waits for a service, and in a local sandbox it ends with the command that started it"
     written = (*scenario.files, *([environment.workdir] if environment.workdir else ()))
     inside = (path for path in written if is_below(posixpath.normpath(path), READ_ONLY))
     if (path := next(inside, None)) is not None:
-        yield f"writes to {path}, where a local sandbox has what is this machine's, read-only"
+        yield f"writes to {path}, which is read-only in a local sandbox"

@@ -76,8 +76,8 @@ class LocalProvider:
         missing = [name for name in _TOOLS if shutil.which(name, path=DEFAULT_PATH) is None]
         if missing:
             raise EngineUnavailable(
-                f"local sandboxes need {', '.join(missing)} in one of the directories {DEFAULT_PATH}, and find no such "
-                "program"
+                f"local sandboxes need {', '.join(missing)} in one of the directories {DEFAULT_PATH}, and "
+                "none is there"
             )
         with _telling(), tempfile.TemporaryDirectory(prefix=_PREFIX) as name:
             tree = Tree(Path(name) / "root", Path(name) / _SETTINGS)
@@ -95,7 +95,7 @@ class LocalProvider:
         if status != 0:
             raise EngineUnavailable(
                 f"bubblewrap cannot make a sandbox here: {said.decode('utf-8', 'replace').strip()[:500]}. This needs "
-                "a Linux kernel that lets you make user namespaces, which containers and hardened systems may forbid"
+                "a Linux kernel that allows user namespaces, which containers and hardened systems may forbid"
             )
 
     def machine(self) -> str:
@@ -122,7 +122,7 @@ class LocalProvider:
         bwrap = _bwrap()
         for mount in spec.mounts:
             if not mount.source.exists():
-                raise AgentSetupFailed(f"{mount.source} is not there, which agents see as {mount.target}")
+                raise AgentSetupFailed(f"{mount.source} does not exist; agents need it as {mount.target}")
         on_phase("start")
         with _telling():
             directory = self._own_directory()
@@ -220,7 +220,7 @@ def _image(spec: SandboxSpec) -> ImageRecord:
     """
     if spec.kept is not None:
         raise ImageMissing(
-            f"{spec.kept} was kept of a trial in Docker, and a local sandbox cannot start from it"
+            f"{spec.kept} was kept from a Docker trial, and a local sandbox cannot start from it"
         )
     image = spec.environment.image
     if not runs_on_host(spec.environment, spec.image_map):
@@ -238,11 +238,11 @@ def _bwrap() -> str:
         EngineUnavailable: it is not here.
     """
     if sys.platform != "linux":
-        raise EngineUnavailable("local sandboxes need Linux, whose namespaces they are made of; use Docker")
+        raise EngineUnavailable("local sandboxes need Linux namespaces; use Docker")
     found = shutil.which("bwrap")
     if found is None:
         raise EngineUnavailable(
-            f"the program bwrap is not here, which local sandboxes need: {_HOW_TO_INSTALL}"
+            f"local sandboxes need the program bwrap, which is not installed: {_HOW_TO_INSTALL}"
         )
     return found
 

@@ -30,7 +30,7 @@ _DIRECTORIES = {
     "var/cache": 0o755, "var/lib": 0o755, "var/log": 0o755, "var/tmp": 0o1777,
 }  # fmt: skip
 _NO_NETWORK_BESIDE = (
-    "the agent had no network but its models: in a local sandbox it cannot have public beside them"
+    "the agent could reach only its models: a local sandbox cannot combine them with the public network"
 )
 
 
@@ -163,7 +163,7 @@ class LocalSandbox(LocalFiles, HostSandbox):
 
     def keep(self, name: str) -> str:  # noqa: ARG002  whatever it is
         """Not done."""
-        raise EngineError("a local sandbox cannot be kept; use Docker to look at it afterwards")
+        raise EngineError("a local sandbox cannot be kept; use Docker to inspect it afterwards")
 
     def kill(self) -> None:
         """End it at once, from any thread. Never raises."""

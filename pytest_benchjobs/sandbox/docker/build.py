@@ -106,7 +106,7 @@ class Recipe:
             if name not in AUTOMATIC
         }
         return "".join(
-            f"\nFROM {written}: {name} has no value here, so no image can be found, pulled or mapped for it; give it "
+            f"\nFROM {written}: {name} has no value, so its image cannot be found, pulled or mapped; set it "
             f"with build_args or --bench-build-arg {name}=..."
             for name, written in unset.items()
         )

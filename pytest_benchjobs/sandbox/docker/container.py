@@ -325,7 +325,7 @@ class DockerSandbox(ContainerFiles):
             self._restart()
             if self._first is not None and not late:
                 self._notes.append(
-                    "the container had to be started anew before grading, because the agent had ended it or changed "
+                    "the container had to be started again before grading, because the agent had ended it or changed "
                     "/dev: /dev/shm is empty, and /etc/hosts as at the start"
                 )
 
@@ -518,7 +518,7 @@ class DockerSandbox(ContainerFiles):
         if state["Running"]:
             return None
         if not isinstance(state["ExitCode"], int):
-            raise EngineLost("the Docker Engine does not know how the command ended")
+            raise EngineLost("the Docker Engine did not report how the command ended")
         return state["ExitCode"], state["Pid"] or 0
 
     def _never_started(self, output: str) -> None:
@@ -528,7 +528,7 @@ class DockerSandbox(ContainerFiles):
             raise DiskFull(f"the Docker Engine's disk is full: {output}")
         if "resource temporarily unavailable" in low:
             raise EnvironmentFailed(
-                f"the container has no room for one more process (`pids`: {self._spec.environment.pids}): {output}"
+                f"the container has reached its limit of processes (`pids`: {self._spec.environment.pids}): {output}"
             )
         if not any(fault in low for fault in _FAULT_OF_THE_COMMAND):
             raise EngineError(f"the Docker Engine could not start a command: {output}")
@@ -537,7 +537,7 @@ class DockerSandbox(ContainerFiles):
         """Raise if the command died because somebody killed the container. That comes through the engine, ours too."""
         kills = self._events.wait(self.id, "kill", self._own_kills, _LATE_EVENT)
         if kills > self._own_kills and self._limit is None:
-            raise ContainerLost("the container was killed or removed by somebody else")
+            raise ContainerLost("the container was killed or removed by something else")
 
     def _over_storage(self) -> None:
         self._limit = "storage"

@@ -257,7 +257,7 @@ def refusal(status: int | None, text: str) -> InfrastructureError:
         or "is restarting" in low
         or ("removal of container" in low and "in progress" in low)
     ):
-        return ContainerLost(f"the container was killed or removed by somebody else: {text}")
+        return ContainerLost(f"the container was killed or removed by something else: {text}")
     return EngineError(f"the Docker Engine refused ({status}): {text}")
 
 

@@ -77,12 +77,12 @@ class Entrypoint:
             return
         if result.timed_out:
             raise EnvironmentFailed(
-                f"the image's ENTRYPOINT was still at work after {self._environment.setup_timeout:g} s: it neither ran "
-                f'what it was told to (`exec "$@"`) nor came to rest. Its output ends with: {printed}'
+                f"the image's ENTRYPOINT was still busy after {self._environment.setup_timeout:g} s: it neither ran "
+                f'its command (`exec "$@"`) nor became idle. Its output ends with: {printed}'
             )
         raise EntrypointEnded(
-            f"the image's ENTRYPOINT ended with status {result.exit_status} before the agent began. It has to run what "
-            f'it is told to (`exec "$@"`), or to go on; `keep_entrypoint: false` leaves it out. It printed: {printed}'
+            f"the image's ENTRYPOINT ended with status {result.exit_status} before the agent began. It has to run "
+            f'its command (`exec "$@"`), or to keep running; `keep_entrypoint: false` disables it. Output: {printed}'
         )
 
     def start_again(self, check: Callable[[], None]) -> str | None:

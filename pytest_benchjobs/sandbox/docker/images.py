@@ -231,7 +231,7 @@ class Images:
                         found = self._local(tag)
         if found is None:
             raise ImageBuildFailed(
-                f"{dockerfile}: the build ended well, but the engine does not have its image"
+                f"{dockerfile}: the build succeeded, but the engine does not have its image"
             )
         if self._room is not None:
             self._room.note(wanted.key, str(found["Id"]), tuple(ids.values()))
@@ -289,7 +289,7 @@ class Images:
                     raise _missing(name, str(error)) from error
                 found = self._local(name)
         if found is None:
-            raise _missing(name, "the pull ended well, but the engine does not have it")
+            raise _missing(name, "the pull succeeded, but the engine does not have it")
         return found
 
     def _recipe(self, wanted: _Wanted, dockerfile: Path) -> Recipe:

@@ -113,12 +113,12 @@ def _inspect(engine: Engine, reference: str) -> tuple[dict[str, Any], dict[str, 
         found: dict[str, Any] = engine.client.inspect_image(reference)  # type: ignore[no-untyped-call]
     except docker.errors.NotFound:
         raise ImageMissing(
-            f"{reference} is not on this machine any more: `benchjobs gc` or somebody else removed it, or the trial "
+            f"{reference} is no longer on this machine: `benchjobs gc` or someone else removed it, or the trial "
             "ran elsewhere. Run the trial again with --bench-keep"
         ) from None
     labels = (found.get("Config") or {}).get("Labels") or {}
     if _IMAGE not in labels:
-        raise ImageMissing(f"{reference} is an image, but not one that was kept of a trial")
+        raise ImageMissing(f"{reference} is not an image that was kept from a trial")
     return found, labels
 
 

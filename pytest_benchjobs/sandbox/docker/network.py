@@ -160,7 +160,7 @@ def _make(engine: Engine) -> Mapping[str, Any]:
     found = next(iter(_ours(engine)), None)
     if found is None:
         raise ContainerStartFailed(
-            f"no network for public trials can be made: there is one named {NETWORK_NAME} that is not ours, or no free "
+            f"no network for public trials can be made: a foreign one is named {NETWORK_NAME}, or there is no free "
             f"subnet in 198.19.0.0/16. Remove it, or name another network in {NETWORK_VARIABLE}"
         )
     if made is not None and made != found["Id"]:
@@ -234,7 +234,7 @@ def _apply(
         finally:
             client.remove_container(created, force=True, v=True)
     except KeyError:
-        return f"there is no program for machines of the kind {machine}"
+        return f"the machine type {machine} is not supported"
     except (docker.errors.APIError, *BROKEN) as error:
         said = error.explanation if isinstance(error, docker.errors.APIError) else error
         return " ".join(str(said).split())[:300]

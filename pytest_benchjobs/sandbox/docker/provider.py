@@ -201,13 +201,13 @@ def _mountable(spec: SandboxSpec, engine: Engine, *, sees_files: bool) -> Sandbo
     """
     for mount in spec.mounts:
         if not mount.source.exists():
-            raise AgentSetupFailed(f"{mount.source} is not there, which agents see as {mount.target}")
+            raise AgentSetupFailed(f"{mount.source} does not exist; agents need it as {mount.target}")
     if not spec.mounts or (engine.local and (sees_files or not _may_be_copied(spec))):
         return spec
     if not _may_be_copied(spec):
         raise AgentSetupFailed(
-            f"this agent needs files of this machine in its container, and the Docker Engine at {engine.host} is "
-            "another's: unset DOCKER_HOST, or set it to the unix:// address of an engine on this machine"
+            f"this agent needs files of this machine in its container, and the Docker Engine at {engine.host} is on "
+            "another machine: unset DOCKER_HOST, or set it to the unix:// address of an engine on this machine"
         )
     return _copied(spec)
 

@@ -385,5 +385,5 @@ class Room:
     def _too_large(self, name: str, size: int) -> ImageTooLarge:
         return ImageTooLarge(
             f"image {name} takes {units.size(size)}, and --bench-image-budget allows {units.size(self.limit or 0)} "
-            "for all images of the job: give it more"
+            "for all images of the job; raise it"
         )

@@ -74,7 +74,9 @@ def _solution(context: ScoringContext) -> tuple[str, bool] | Graded:
     """Return what the agent left, and True if it is a reply to find the program in; or the score of none."""
     answer = context.scenario.answer
     if answer is None:
-        raise ScorerCrashed(f"scorer {context.spec.name!r} grades an answer, and the scenario has none")
+        raise ScorerCrashed(
+            f"scorer {context.spec.name!r} grades an answer, but the scenario has no `answer`"
+        )
     for path, is_reply in ((answer.file, False), (answer.reply_file, True)):
         if path is None:
             continue

@@ -65,7 +65,7 @@ def _copy(path: Path, place: Path, top: Path | None, follow: Follow) -> None:
     elif path.is_file():
         shutil.copy2(path, place)
     else:
-        raise InputError("is no plain file", path=path)
+        raise InputError("is not a regular file", path=path)
 
 
 def _stays(link: Path, top: Path | None) -> bool:

@@ -98,10 +98,10 @@ def _patiently(
         if failed >= _TRIES:
             raise InfrastructureError(
                 f"{origin.url}: cannot be fetched: {why}. {size(_size(target))} are kept: "
-                "the same command goes on from there"
+                "repeat the command to continue"
             )
         seconds = min(wait if wait is not None else 2.0 ** (failed - 1), _LONGEST_WAIT)
-        on_progress(f"{origin.name}: {why}; again in {seconds:.0f} s")
+        on_progress(f"{origin.name}: {why}; next try in {seconds:.0f} s")
         pause(seconds)
 
 
@@ -123,7 +123,7 @@ def _fetch_rest(origin: FileOrigin, target: Path, on_progress: Progress) -> None
         goes_on = answer.status == 206 and _start(answer.headers.get("Content-Range", "")) == have
         if answer.status == 206 and not goes_on:
             _forget(target)
-            raise _NotNow("the server sent another part than was asked for", 0.0)
+            raise _NotNow("the server sent another part than requested", 0.0)
         etag = answer.headers.get("ETag")
         if etag and not etag.startswith("W/"):
             _tag_of(target).write_text(etag, "utf-8")
@@ -156,7 +156,7 @@ def _past_the_end(origin: FileOrigin, target: Path, said: str, have: int) -> Non
     if total.isdecimal() and int(total) == have:
         return
     _forget(target)
-    raise _NotNow(f"{origin.name} is shorter there than here", 0.0)
+    raise _NotNow(f"{origin.name} is shorter on the server than the part downloaded", 0.0)
 
 
 @contextlib.contextmanager

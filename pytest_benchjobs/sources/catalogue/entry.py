@@ -116,7 +116,7 @@ class Entry(Model, defer_build=True):
     @model_validator(mode="after")
     def _has_an_origin(self) -> Entry:
         if not self.git and not self.files:
-            raise ValueError("give `git`, or `files`: where does it come from?")
+            raise ValueError("give `git`, or `files`: its origin is missing")
         return self
 
     @property
@@ -215,4 +215,4 @@ def load(reference: str) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as error:
-        raise InputError(f"{reference} cannot be loaded: {error}; mend or remove its entry") from None
+        raise InputError(f"{reference} cannot be loaded: {error}; fix or remove its entry") from None

@@ -142,7 +142,7 @@ def _naming(entry: Entry, new: Path, given: Path | None) -> Iterator[None]:
         place = str(new / name)
         why = why.replace(f"{place}/", "").replace(place, "the files")
     if given is None:
-        raise InfrastructureError(f"{entry}: what was fetched is not the benchmark: {why}") from None
+        raise InfrastructureError(f"{entry}: the fetched files are not the benchmark: {why}") from None
     raise InputError(f"is not {entry}: {why}", path=given) from None
 
 

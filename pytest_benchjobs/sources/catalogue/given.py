@@ -199,7 +199,7 @@ def _tar(archive: Path, links: list[tuple[str, str]]) -> Iterator[tuple[str, boo
                 continue
             stream = tar.extractfile(member) if member.isreg() else None
             if stream is None:
-                raise InputError(f"holds {member.name[:200]!r}, which is no plain file", path=archive)
+                raise InputError(f"holds {member.name[:200]!r}, which is not a regular file", path=archive)
             yield member.name, bool(member.mode & 0o111), stream
 
 

@@ -48,9 +48,9 @@ def read_registry(path: Path) -> tuple[list[Entry], list[str]]:
     try:
         datasets = _datasets().validate_python(json.loads(read_text(path, limit=_MAX_BYTES)))
     except ValidationError as error:
-        raise InputError(f"is no registry of Harbor: {first_mistake(error)}", path=path) from None
+        raise InputError(f"is not a Harbor registry: {first_mistake(error)}", path=path) from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"is no registry of Harbor: {str(error)[:300]}", path=path) from None
+        raise InputError(f"is not a Harbor registry: {str(error)[:300]}", path=path) from None
     found: list[Entry] = []
     problems: list[str] = []
     for dataset in datasets:
