@@ -188,8 +188,7 @@ def _tell(
     """Write for people and the CI system. Lines it obeys go to stderr, which it reads as well."""
     from ..report.ci import Host, Places, comment, metrics_text, publish
     from ..report.gate_markdown import gate_markdown
-    from ..report.markdown import summary_markdown
-    from ..report.write import junit_of
+    from ..report.write import junit_of, summary_of
 
     host = Host.find(ci, os.environ)
     if host is None and markdown is None and junit is None and metrics is None:
@@ -197,7 +196,7 @@ def _tell(
     bundle = JobBundle(directory, record.id)
     results = bundle.outlines(record.config)
     if markdown is not None:
-        text = comment(record, results, summary_markdown(record, results, judged.report), host)
+        text = comment(record, results, summary_of(bundle, record, results, judged.report), host)
         write_atomically(markdown, text.encode())
     if junit is not None:
         write_atomically(junit, junit_of(bundle, record, results, judged.report, host))

@@ -11,7 +11,7 @@ import pytest
 
 from ..model.errors import BenchError
 from ..report.ci import Host, Places, comment, metrics_text, publish
-from ..report.markdown import summary_markdown
+from ..report.write import summary_of
 from ..store.files import write_atomically
 from ..store.text import harmless, one_line
 from .items import TrialItem
@@ -37,7 +37,7 @@ def write_files(config: pytest.Config, job: Job) -> None:
     gate = None if job.judged is None else job.judged.shown
     if asked.markdown is not None:
         host = host_of(config)
-        text = comment(record, results, summary_markdown(record, results, gate), host)
+        text = comment(record, results, summary_of(job.bundle, record, results, gate), host)
         _write(job, "markdown", asked.markdown, text)
     if asked.metrics is not None:
         _write(job, "metrics", asked.metrics, metrics_text(record, results, gate))
@@ -62,7 +62,7 @@ def tell(config: pytest.Config, job: Job) -> None:
         record=record,
         results=job.results,
         gate=gate,
-        summary=summary_markdown(record, job.results, gate),
+        summary=summary_of(job.bundle, record, job.results, gate),
         status=int(session.exitstatus),
         places=_places(session),
     )

@@ -29,17 +29,24 @@ def write_reports(
         DiskFull, ResultsUnwritable: the directory refuses.
     """
     from ..store.files import write_atomically
-    from .excerpts import Evidence
     from .json import report_json
-    from .markdown import summary_markdown
 
     content = report_json(record, results, gate, bundle.root)
     write_atomically(bundle.layout.report, content, durable=False)
-    evidence = Evidence(bundle.root, results, record.config)
-    summary = summary_markdown(record, results, gate, evidence).encode()
+    summary = summary_of(bundle, record, results, gate).encode()
     write_atomically(bundle.layout.summary, summary, durable=False)
     # Last: where it is, all are, even of a job whose process was killed here.
     write_atomically(bundle.layout.junit, junit_of(bundle, record, results, gate, host), durable=False)
+
+
+def summary_of(
+    bundle: JobBundle, record: JobRecord, results: Sequence[TrialResult], gate: GateReport | None = None
+) -> str:
+    """The whole of `summary.md`, with the last lines of logs."""
+    from .excerpts import Evidence
+    from .markdown import summary_markdown
+
+    return summary_markdown(record, results, gate, Evidence(bundle.root, results, record.config))
 
 
 def junit_of(

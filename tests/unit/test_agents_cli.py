@@ -236,7 +236,7 @@ def _fails() -> None:
     [
         (
             _fails,
-            r"somebodys_agents:agent of benchjobs\.agents cannot be loaded: RuntimeError: no such luck; mend",
+            r"somebodys_agents:agent of benchjobs\.agents cannot be loaded: RuntimeError: no such luck; fix",
         ),
         (
             dict,

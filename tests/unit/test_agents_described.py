@@ -118,9 +118,9 @@ def test_parameters_are_laid_over_the_rest_with_their_types(mini: DescribedAgent
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"steps": "7"}, "mini: parameter steps is no whole number: '7'"),
-        ({"steps": True}, "mini: parameter steps is no whole number: 'True'"),
-        ({"steps": 1.5}, "mini: parameter steps is no whole number: '1.5'"),
+        ({"steps": "7"}, "mini: parameter steps is not a whole number: '7'"),
+        ({"steps": True}, "mini: parameter steps is not a whole number: 'True'"),
+        ({"steps": 1.5}, "mini: parameter steps is not a whole number: '1.5'"),
         ({"effort": "most"}, "mini: parameter effort is not one of low, high: 'most'"),
         ({"effort": 1}, "mini: parameter effort is no text: '1'"),
         (

@@ -131,7 +131,7 @@ def test_what_dead_processes_left_is_a_problem() -> None:
     assert _engine(abandoned=3)["left-overs"] == Finding(
         check="left-overs",
         health=Health.PROBLEM,
-        found="3 things of dead processes in the engine",
+        found="3 objects of dead processes in the engine",
         cure="benchjobs gc",
     )
 
@@ -139,8 +139,8 @@ def test_what_dead_processes_left_is_a_problem() -> None:
 def test_limits_without_effect_are_a_problem_whoever_says_so() -> None:
     assert findings.limits((), ()).health is Health.OK
     assert findings.limits((), None).health is Health.SKIPPED
-    assert findings.limits(("pids",), None).found.startswith("no effect: pids;")
-    assert findings.limits(("pids",), ("memory", "pids")).found.startswith("no effect: memory, pids;")
+    assert findings.limits(("pids",), None).found.startswith("not enforced: pids;")
+    assert findings.limits(("pids",), ("memory", "pids")).found.startswith("not enforced: memory, pids;")
 
 
 def test_a_results_directory_that_refuses_is_a_problem(tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_one_that_is_never_ready_or_ends_is_an_error_that_quotes_it(started: Sta
     with pytest.raises(EnvironmentFailed, match=r"still busy after 77 s: .* ends with: loading"):
         started(container)
     container = Container(status=3)
-    with pytest.raises(EntrypointEnded, match=r"ended with status 3 before .* It printed: nothing"):
+    with pytest.raises(EntrypointEnded, match=r"ended with status 3 before .* Output: nothing"):
         started(container)
 
 

@@ -70,7 +70,7 @@ def test_the_choice_is_the_same_on_every_machine_and_in_every_version() -> None:
 )
 def test_a_baseline_that_is_none_is_named(kind: str) -> None:
     with pytest.raises(
-        AgentSetupFailed, match=r"there is no baseline '.*'; there are perfect, wrong, half and random"
+        AgentSetupFailed, match=r"unknown baseline agent '.*'; there are perfect, wrong, half and random"
     ):
         _solves(kind)
 

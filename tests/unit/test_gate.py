@@ -174,7 +174,7 @@ def test_nothing_in_common_is_invalid() -> None:
 def test_only_errors_are_invalid() -> None:
     report = judged(side([[]] * 20, errors=1), side(GOOD), "mean:5pp", "--bench-min-score 0.5")
     assert (report.verdict, report.attempts, report.errors) == (INVALID, 20, 20)
-    assert report.why.startswith("invalid: 20 of 20 attempts (100 %) ended in an error; 5 % may")
+    assert report.why.startswith("invalid: 20 of 20 attempts (100 %) ended in an error; at most 5 % allowed")
     assert REGRESSED not in {one.verdict for one in report.rules}
     assert judged(side([[]] * 20, errors=1), None, "--bench-min-score 0.5").verdict is INVALID
 
@@ -301,7 +301,7 @@ def test_what_could_be_seen_and_what_it_would_take() -> None:
     assert found.verdict is OK
     assert found.detectable == pytest.approx(0.1, abs=0.02)
     assert "smallest detectable drop" in found.why
-    assert "not 2 pp" in found.why
+    assert "more than the tolerance 2 pp" in found.why
     assert found.advice is not None
     assert found.advice.startswith("a tolerance of 2 pp is below the ")
     assert "attempts on both sides or" in found.advice
@@ -654,7 +654,7 @@ def test_chance_is_told_by_the_random_agent_of_the_same_job() -> None:
     now = of(*side(BAD).cells.values(), *guess)
     report = judged(now, None, "--bench-min-lift 2", "--bench-min-score 0.5")
     assert [(one.agent, one.verdict) for one in report.rules] == [("a:m", OK), ("a:m", OK)]
-    assert "is 2.40 times the 0.25 of chance" in report.rules[0].why
+    assert "is 2.40 times the chance score 0.25" in report.rules[0].why
     assert judged(side(BAD), None, "--bench-min-lift 2").why.startswith(
         "invalid: the chance score is unknown"
     )

@@ -138,10 +138,10 @@ def test_what_is_said_afterwards_goes_before_what_was_asked() -> None:
         ({"first_run": True}, "first_run: it needs a baseline; * `baseline`"),
         ({"allow_missing": [" "]}, "allow_missing: '' names nothing. Write scenario=ID"),
         ({"allow_missing": ["a\nb"]}, "allow_missing: 'a\\nb' names nothing"),
-        ({"allow_missing": ["tag=x"]}, "allow_missing: 'tag=x': no key 'tag'; write KEY=PATTERN"),
+        ({"allow_missing": ["tag=x"]}, "allow_missing: 'tag=x': unknown key 'tag'; write KEY=PATTERN"),
         (
             {"allow_missing": ["scenaro=x"]},
-            "allow_missing: 'scenaro=x': no key 'scenaro'; did you mean 'scenario'?",
+            "allow_missing: 'scenaro=x': unknown key 'scenaro'; did you mean 'scenario'?",
         ),
         ({"allow_missing": ["agent="]}, "allow_missing: 'agent=': agent has no value"),
         ({"allow_missing": ["agent=a,agent=b"]}, "allow_missing: 'agent=a,agent=b': agent is given twice"),

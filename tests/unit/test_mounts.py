@@ -19,7 +19,7 @@ from pytest_benchjobs.sandbox.protocol import File, Mount, SandboxSpec
     ("host", "source", "told"),
     [
         ("tcp://192.0.2.1:2375", "", r"tcp://192\.0\.2\.1:2375.*unset DOCKER_HOST"),
-        ("unix:///no/such.sock", "missing", r"missing is not there.*/opt/agent"),
+        ("unix:///no/such.sock", "missing", r"missing does not exist.*/opt/agent"),
     ],
     ids=["elsewhere", "missing"],
 )

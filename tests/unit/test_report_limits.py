@@ -279,7 +279,9 @@ def test_a_comparison_says_what_it_knows() -> None:
 @pytest.mark.parametrize("field", ["newly_failing", "newly_passing", "suspects"])
 def test_lists_of_a_comparison_say_what_they_leave_out(field: str) -> None:
     def shown(count: int) -> list[str]:
-        return list(comparison_lines(comparison(**{field: (change(adjusted=0.05),) * count}), 200))
+        return list(
+            comparison_lines(comparison(compared(), **{field: (change(adjusted=0.05),) * count}), 200)
+        )
 
     assert more(shown(20)) == []
     assert more(shown(21)) == ["  ... and 1 more"]
@@ -289,7 +291,7 @@ def test_lists_of_a_comparison_say_what_they_leave_out(field: str) -> None:
 @pytest.mark.parametrize("field", ["added", "removed", "changed", "unscored"])
 def test_names_of_a_comparison_say_what_they_leave_out(field: str) -> None:
     def shown(count: int) -> str:
-        return list(comparison_lines(comparison(**{field: refs(count)}), 200))[-1]
+        return list(comparison_lines(comparison(compared(), **{field: refs(count)}), 200))[-1]
 
     assert not more([shown(20)])
     assert shown(21).endswith(", texts n19 and 1 more")

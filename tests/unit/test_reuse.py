@@ -109,9 +109,9 @@ def test_where_there_is_none_the_reason_is_told(tmp_path: Path, decide: Any) -> 
     assert decide(of) == (None, f"changed since job {before}: agent, limits")
     of = trial("blank")
     before = had(tmp_path, 3, made(3, of=of, signature=None))
-    assert decide(of) == (None, f"its result in job {before}")
+    assert decide(of) == (None, f"its result in job {before} has no signature")
     shutil.rmtree(JobBundle(tmp_path, before).root)
-    assert decide(of) == (None, f"its result in job {before}")
+    assert decide(of) == (None, f"its result in job {before} has no signature")
     broken = had(tmp_path, 2, made(2, Outcome.ERROR))
     assert decide() == (None, f"it has no result yet: error (engine_lost) in job {broken}")
 

@@ -653,5 +653,5 @@ def test_every_alias_means_a_key() -> None:
 
 def test_a_command_may_be_written_as_its_model() -> None:
     assert read_agent(WrittenAgent(agent="command", model="sort in.txt"), Path()).model == "sort in.txt"
-    with pytest.raises(InputError, match="has a model already"):
+    with pytest.raises(InputError, match="already has a model"):
         read_agent(WrittenAgent(agent="command:true", model="false"), Path())

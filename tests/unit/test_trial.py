@@ -1011,7 +1011,7 @@ def test_artifacts_are_kept_and_named_by_where_they_are(bench: Bench) -> None:
         ),
     )
     assert result.artifacts == ("deep/er/a.txt", "logs/b.log", "renamed/out.txt")
-    assert result.notes == ("artifact missing.txt is not there",)
+    assert result.notes == ("artifact missing.txt does not exist",)
     kept = bench.directory(result) / "artifacts"
     assert [(kept / name).read_text() for name in result.artifacts] == ["a\n", "b\n", "right\n"]
 
@@ -1026,7 +1026,7 @@ def test_a_pattern_keeps_what_matches_it(bench: Bench) -> None:
         ),
     )
     assert result.artifacts == ("run1/a.log", "run2/b c.log", "texts/run1/x.txt")
-    assert result.notes == ("artifact *.nothing is not there",)
+    assert result.notes == ("artifact *.nothing does not exist",)
 
 
 def test_patterns_of_a_trial_bring_so_many_files_and_no_more(
