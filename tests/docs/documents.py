@@ -6,6 +6,7 @@ says how it is kept:
     <!-- run -->                   run where conftest_examples/ is
     <!-- run, status 1 0 -->       the first command ends with status 1, those after it with 0
     <!-- run in a clone -->        run in a copy of the repository, where nothing is installed
+    <!-- run in a session -->      run after the others of its page, in one directory, where nothing is but dist/
     <!-- not run: needs a model -->
 
 In the README of an example no comment is needed, and commands run in a copy of the example. A ```yaml block that begins
@@ -25,7 +26,11 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted(EXA
 _BLOCK = re.compile(
     r"(?:^<!-- (?P<note>[^\n]*) -->\n)?^```console\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
-_RUN = re.compile(r"^run(?P<clone> in a clone)?(?:, status (?P<status>\d+(?: \d+)*))?$")
+_RUN = re.compile(r"^run(?: in a (?P<place>clone|session))?(?:, status (?P<status>\d+(?: \d+)*))?$")
+# What differs from run to run: times, sizes of images, ids of jobs and hashes, and the width of rules around titles.
+_VOLATILE = re.compile(
+    r"cmp_\d{8}T\d{6}Z_[0-9a-f]{8}|\d+h\d\dm|\d+m\d\ds|\d+(?:\.\d+)?m?s\b|\d+(?:\.\d+)? [KMG]B\b|\d{8}-\d{6}-[0-9a-f]+|={3,}|-{3,}"
+)
 _MANIFEST = re.compile(r"^```yaml\n(# (?P<name>[\w-]+\.bench\.yaml)\n.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -45,7 +50,8 @@ class Block:
     page: Path
     number: int
     commands: tuple[Command, ...]
-    clone: bool
+    place: str | None
+    """`clone` or `session`, if it does not run where the examples are."""
     manifests: dict[str, str]
 
     @property
@@ -56,6 +62,11 @@ class Block:
     def example(self) -> str | None:
         """The example it belongs to."""
         return self.page.parent.name if self.page.parent.parent == EXAMPLES else None
+
+
+def steady(line: str) -> str:
+    """The line without what differs from run to run."""
+    return " ".join(_VOLATILE.sub("#", line).split())
 
 
 def blocks() -> list[Block]:
@@ -79,7 +90,7 @@ def _blocks(page: Path) -> list[Block]:
             )
         statuses = [int(part) for part in (run["status"] or "0").split()]
         commands = _commands(match["body"], statuses)
-        found.append(Block(page, number, commands, run["clone"] is not None, manifests))
+        found.append(Block(page, number, commands, run["place"], manifests))
     return found
 
 

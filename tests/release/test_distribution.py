@@ -18,7 +18,7 @@ import pytest
 
 import pytest_benchjobs
 
-from ..docs.documents import EXAMPLES, PAGES, ROOT, Block, blocks
+from ..docs.documents import EXAMPLES, PAGES, ROOT, Block, blocks, steady
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 VERSION = PROJECT["version"]
@@ -27,20 +27,25 @@ NAME = f"pytest_benchjobs-{VERSION}"
 _OURS = ("PYTHON", "PYTEST_", "VIRTUAL_ENV", "PIP_REQUIRE", "BENCH")
 
 
-def call(*command: str | Path, cwd: Path) -> str:
+def call(*command: str | Path, cwd: Path, status: int = 0) -> str:
     """Run a command as somebody would who has just installed it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OURS)}
     done = subprocess.run(
         command,
         cwd=cwd,
-        env={**environment, "COLUMNS": "100", "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        env={
+            **environment,
+            "PATH": f"{cwd / '.venv' / 'bin'}:{environment['PATH']}",
+            "COLUMNS": "100",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+        },
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"$ {' '.join(map(str, command))}\n{done.stdout}"
+    assert done.returncode == status, f"$ {' '.join(map(str, command))}\n{done.stdout}"
     return done.stdout
 
 
@@ -144,7 +149,12 @@ def test_the_wheel_works_where_nothing_else_is(dist: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "block", [pytest.param(block, id=block.name) for block in blocks() if block.clone and not block.example]
+    "block",
+    [
+        pytest.param(block, id=block.name)
+        for block in blocks()
+        if block.place == "clone" and not block.example
+    ],
 )
 def test_installing_works_as_the_page_types_it(block: Block, tmp_path: Path) -> None:
     for name in committed():
@@ -153,3 +163,15 @@ def test_installing_works_as_the_page_types_it(block: Block, tmp_path: Path) -> 
     for command in block.commands:
         printed = call("bash", "-c", command.line, cwd=tmp_path)
         assert [line for line in command.output if line not in printed] == []
+
+
+@pytest.mark.docker
+def test_a_first_session_goes_as_the_page_shows_it(dist: Path, tmp_path: Path) -> None:
+    shutil.copytree(dist, tmp_path / "dist")
+    session = [block for block in blocks() if block.place == "session"]
+    assert len({block.page for block in session}) == 1
+    for command in (command for block in session for command in block.commands):
+        text = call("bash", "-c", command.line, cwd=tmp_path, status=command.status)
+        printed = iter([steady(line) for line in text.splitlines()])
+        for line in command.output:
+            assert steady(line) in printed, f"the page shows\n{line}\nbut:\n$ {command.line}\n{text}"
