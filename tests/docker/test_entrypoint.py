@@ -107,7 +107,7 @@ def test_one_that_serves_and_never_runs_what_it_is_told_is_ready_when_it_rests(
 def test_one_that_ends_is_an_error_of_its_own_class(
     started: Callable[..., DockerSandbox], status: int
 ) -> None:
-    with pytest.raises(EntrypointEnded, match=rf"ended with status {status} .*It printed: no luck") as error:
+    with pytest.raises(EntrypointEnded, match=rf"ended with status {status} .*Output: no luck") as error:
         started(f"echo no luck; exit {status}")
     assert (error.value.code, error.value.retryable) == ("entrypoint", False)
 

@@ -183,7 +183,7 @@ def test_set_up_users_networks_and_artifacts_in_a_container(tmp_path: Path) -> N
     assert user["artifacts"] == ["out/a.log", "out/b c.log", "out/link.log", "in.txt"]
     (kept,) = tmp_path.glob("reports/jobs/*/trials/*/user/1/artifacts")
     assert [(kept / name).read_text() for name in user["artifacts"]] == ["a\n", "b\n", "a\n", "given\nmore\n"]
-    assert "artifact *.none is not there" in user["notes"]
+    assert "artifact *.none does not exist" in user["notes"]
     assert _kind(found["offline"]) == ("passed", None, 1.0), found["offline"]
     assert _kind(found["lenient"]) == ("passed", None, 0.5)
     assert _kind(found["broken-set-up"]) == ("error", "environment", None)

@@ -82,7 +82,7 @@ def outcomes(found: list[dict[str, Any]]) -> dict[str, Any]:
             result["score"],
             # Nobody has to kill what ends with the namespace it was started in.
             result["failure"]
-            and (result["failure"]["class"], result["failure"]["message"].partition("; killed ")[0]),
+            and (result["failure"]["class"], result["failure"]["message"].partition("; left running")[0]),
             [(scorer["name"], scorer["score"]) for scorer in result["scorers"]],
             sorted(result["artifacts"]),
             result["agent_end"] and (result["agent_end"]["exit_status"], result["agent_end"]["timed_out"]),

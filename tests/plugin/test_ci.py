@@ -96,7 +96,8 @@ def test_github_gets_summary_outputs_and_annotations_and_no_command_of_an_agent(
     failure = case.find("failure")
     assert failure is not None
     assert re.match(
-        r"score 0\.0 < 1\.0 \(below_threshold\) oracle a1 [\d.]+s, logs: trials/", failure.get("message", "")
+        r"score 0\.0 < 1\.0 \(below_threshold\) oracle a1 [\d.]+s, logs: reports/jobs/",
+        failure.get("message", ""),
     )
     assert len(failure.get("message", "")) <= 503  # what pytest cuts to, and its dots
 

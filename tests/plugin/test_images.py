@@ -309,7 +309,7 @@ def test_what_is_missing_is_brought_and_nothing_is_lost_for_one_failure(many: Be
     assert "small" not in asked(many, "brings")
     assert max(int(count) for count in asked(many, "at once")) <= 4
     said = done.stderr.splitlines()
-    assert said[0] == "bringing 9 images"
+    assert said[0] == "pulling or building 9 images"
     assert len(said) == 10
     assert any(line.endswith(": big-3: here, 4.0 KB") for line in said)
     assert any(line.endswith(": missing: image missing is not on this machine") for line in said)

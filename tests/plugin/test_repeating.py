@@ -436,7 +436,7 @@ def test_what_was_kept_and_is_gone_is_skipped_like_what_never_was(project: Proje
     (path,) = (project.path / "reports/jobs" / project.job()["id"]).glob("trials/*/right/1/result.json")
     result = json.loads(path.read_text())
     assert (result["failure"]["class"], result["kept"], result["rescored"]) == ("not_kept", None, None)
-    assert "the kept answer is gone" in result["failure"]["message"]
+    assert "is not there any more" in result["failure"]["message"]
 
 
 def test_only_some_are_graded_again(project: Project) -> None:

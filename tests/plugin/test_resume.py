@@ -254,7 +254,7 @@ def test_trials_that_are_not_selected_any_more_stay(bench: Bench) -> None:
     # a, b, c, d, e: none of them is missing, and e was the last one.
     assert (record["planned"], record["totals"]["trials"]) == (5, 5)
     assert record["status"] == "completed"
-    done.stdout.fnmatch_lines(["2 results of trials that are not selected now: kept"])
+    done.stdout.fnmatch_lines(["2 results of trials that are not selected now, kept"])
     assert "not run" not in done.stdout.str()
 
 
