@@ -206,7 +206,7 @@ def listed(line: Line) -> set[str]:
     project = line.after_some_weeks()
     names = {job_id: name for name, job_id in LIST_IDS.items()}
     lines = project.run(line.text).splitlines()
-    assert re.split(r"  +", lines[0].strip())[:5] == ["ID", "NAME", "STARTED", "STATUS", "DONE"]
+    assert re.split(r"  +", lines[0].strip())[:5] == ["ID", "NAME", "STARTED", "STATUS", "BENCHMARK"]
     found = [names[text.split()[0]] for text in lines[1:-1]]
     assert lines[-1] == f"{len(found)} job{'s' if len(found) > 1 else ''}"
     return set(found)
