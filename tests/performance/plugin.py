@@ -65,14 +65,24 @@ def pytest_collect_file(file_path, parent):
 _INSTANT = """
 import datetime
 import pytest_benchjobs.trial.run as trial
-from pytest_benchjobs.model.result import Failure, Outcome, TrialResult
+from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, TrialResult
 
 FAIL_EVERY = {fail_every}
+LOGS = {logs}  # each trial has a log of 6 KB, and a scorer that printed 4
+AGENT = "the agent did something and said so\\n" * 170
+SCORER = "expected 1, found 0 in line 17\\n" * 130
 NOW = datetime.datetime.now(datetime.UTC)
 
 def run_trial(trial, services, cancellation, **options):
     failed = FAIL_EVERY and trial.attempt % FAIL_EVERY == 0
+    scorers = ()
+    if LOGS:
+        place = services.bundle.root / "trials" / trial.scenario.id / str(trial.attempt)
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "agent.log").write_text(AGENT)
+        scorers = (ScorerResult(name="right", type="bash", weight=1, score=0.0 if failed else 1.0, output=SCORER),)
     return TrialResult(
+        scorers=scorers,
         job=services.bundle.id, node_id=trial.node_id, benchmark="b", scenario=trial.scenario.id, agent=trial.agent,
         attempt=trial.attempt, outcome=Outcome.FAILED if failed else Outcome.PASSED, score=0.0 if failed else 1.0,
         path=f"trials/{{trial.scenario.id}}/{{trial.attempt}}", threshold=1.0, started_at=NOW, finished_at=NOW, seconds=0.0,
@@ -246,9 +256,12 @@ def _per_trial(root: Path) -> list[tuple[str, float, str, str]]:
     stock.mkdir()
     (stock / "conftest.py").write_text(STOCK.format(count=trials))
     (stock / "stock.txt").write_text("")
-    for directory, fail_every in ((ours, 0), (failing, 2)):
+    logged, explained = root / "logged", root / "explained"
+    for directory, fail_every, logs in ((ours, 0, 0), (failing, 2, 0), (logged, 0, 1), (explained, 1, 1)):
         _manifest(directory, trials // 10)
-        (directory / "conftest.py").write_text(_FAKE_SANDBOX + _INSTANT.format(fail_every=fail_every))
+        (directory / "conftest.py").write_text(
+            _FAKE_SANDBOX + _INSTANT.format(fail_every=fail_every, logs=logs)
+        )
     args = (
         "--bench-sandbox",
         "fake",
@@ -263,6 +276,11 @@ def _per_trial(root: Path) -> list[tuple[str, float, str, str]]:
     halves = [child(failing, *args) for _ in range(3)]
     assert {run.status for run in passing} == {0}
     assert {run.status for run in halves} == {1}
+    junit = f"--junitxml={root / 'out.xml'}"
+    quiet = [child(logged, *args, junit) for _ in range(3)]
+    loud = [child(explained, *args, junit) for _ in range(3)]
+    assert {run.status for run in quiet} == {0}
+    assert {run.status for run in loud} == {1}
     own_cpu = statistics.median(run.loop for run in passing)
     return [
         (
@@ -273,5 +291,10 @@ def _per_trial(root: Path) -> list[tuple[str, float, str, str]]:
             f"{trials:,} trials, half of them failing",
             statistics.median(run.seconds for run in halves) / statistics.median(run.seconds for run in passing),
             "<= 1.2 x", "against all passing",
+        ),
+        (
+            f"{trials:,} failing trials that have logs",
+            statistics.median(run.seconds for run in loud) / statistics.median(run.seconds for run in quiet),
+            "<= 1.2 x", "against all passing with the same logs, both with --junitxml",
         ),
     ]  # fmt: skip
