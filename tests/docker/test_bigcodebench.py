@@ -217,7 +217,12 @@ CHEATS |= {
 
 def test_no_solution_talks_itself_through(tmp_path: Path) -> None:
     found = graded(tmp_path, CHEATS)
-    assert {name: result["score"] for name, result in found.items()} == dict.fromkeys(CHEATS, 0.0)
+    # The failure of one without a score tells why it has none.
+    scores = {
+        name: result["failure"] if result["score"] is None else result["score"]
+        for name, result in found.items()
+    }
+    assert scores == dict.fromkeys(CHEATS, 0.0)
     assert {result["outcome"] for result in found.values()} == {"failed"}
 
 
