@@ -34,7 +34,7 @@ from . import terminal as reporting
 from .fixtures import Fixtures
 from .items import ItemTicket, TrialItem
 from .registry import agents_of, scorers_of
-from .session import begin_job
+from .session import begin_job, submit
 from .state import interrupts_of, state_of
 from .wanted import asked as read
 
@@ -183,15 +183,6 @@ def _fly_batch(
     for ticket in alone:
         submit(job, flight, ticket, fixtures)
         landed(next_landed(flight))
-
-
-def submit(job: Job, flight: Flight[ItemTicket], ticket: ItemTicket, fixtures: Fixtures) -> None:
-    """Submit a trial inside its fixtures, if it has any."""
-    hindrance = fixtures.enter(ticket) if fixtures.any else None
-    if hindrance is None:
-        job.trials.submit(flight, ticket)
-    else:
-        job.trials.refuse(flight, ticket, hindrance.failure, skips=hindrance.skips)
 
 
 @contextlib.contextmanager

@@ -26,6 +26,8 @@ from .state import interrupts_of, state_of
 from .wanted import asked as read
 
 if TYPE_CHECKING:
+    from ..trial.flight import Flight
+    from .fixtures import Fixtures
     from .state import Job
 
 
@@ -101,11 +103,7 @@ def run_now(item: TrialItem) -> None:
 
     try:
         for ticket in tickets:
-            hindrance = fixtures.enter(ticket)
-            if hindrance is None:
-                job.trials.submit(flight, ticket)
-            else:
-                job.trials.refuse(flight, ticket, hindrance.failure, skips=hindrance.skips)
+            submit(job, flight, ticket, fixtures)
             if fixtures.any:
                 land()
         while item.result is None:
@@ -114,6 +112,15 @@ def run_now(item: TrialItem) -> None:
         flight.cancel()
         flight.close()
         fixtures.close()
+
+
+def submit(job: Job, flight: Flight[ItemTicket], ticket: ItemTicket, fixtures: Fixtures) -> None:
+    """Submit a trial inside its fixtures, if it has any."""
+    hindrance = fixtures.enter(ticket) if fixtures.any else None
+    if hindrance is None:
+        job.trials.submit(flight, ticket)
+    else:
+        job.trials.refuse(flight, ticket, hindrance.failure, skips=hindrance.skips)
 
 
 def finish_job(config: pytest.Config, job: Job, planned: int, stopped: str | None) -> None:

@@ -16,9 +16,9 @@ from ..model.result import Outcome
 from .distribution import INPUT, write
 from .fixtures import Fixtures
 from .items import ItemTicket, TrialItem
-from .loop import apart, around, benchmarks, by_agent, chosen, need_sandboxes, quiet_trial_threads, submit
+from .loop import apart, around, benchmarks, by_agent, chosen, need_sandboxes, quiet_trial_threads
 from .selection import is_narrowed, is_partial
-from .session import join_job
+from .session import join_job, submit
 from .state import state_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import itertools
 import textwrap
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError
@@ -143,15 +143,19 @@ class Complaints:
 
     def refuse_unknown(self, model: type[BaseModel], data: object, place: Place, otherwise: str = "") -> None:
         """Note as mistakes the keys that `model` does not know; `otherwise` is the hint where none is like one."""
-        for key in data if isinstance(data, dict) else ():
+        if not isinstance(data, dict):
+            return
+        for key in data:
             if key not in model.model_fields:
-                self._unknown(key, model.model_fields, place, otherwise)
+                self._unknown(key, model.model_fields, data, place, otherwise)
 
-    def _unknown(self, key: str, known: Iterable[str], place: Place, otherwise: str = "") -> None:
+    def _unknown(
+        self, key: str, known: Iterable[str], data: Container[str], place: Place, otherwise: str = ""
+    ) -> None:
         near = _nearest(key, known)
         hint = otherwise if near is None else f" did you mean {near!r}?"
         self.wrong((*place, key), f"unknown key;{hint}".rstrip(";"), at_key=True)
-        if near is not None:
+        if near is not None and near not in data:
             self._misspelt.add((*place, near))
 
     def unknown_keys(
@@ -175,7 +179,7 @@ class Complaints:
             if ignored:
                 self.odd((*place, key), f"unknown key, ignored.{did_you_mean(key, known)}")
             else:
-                self._unknown(key, known, place)
+                self._unknown(key, known, data, place)
         for key in [key for key in data if key in tables]:
             items = data[key] if isinstance(data[key], list) else [data[key]]
             for index, item in enumerate(items):

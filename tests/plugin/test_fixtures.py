@@ -19,6 +19,14 @@ def note(line):
         print(line, file=file)
 """
 
+SERVICE = """
+@pytest.fixture(autouse=True, scope="session")
+def service():
+    note("up")
+    yield
+    note("down")
+"""
+
 TWO = """
 benchmark: two
 defaults: {image: none, workdir: /app}
@@ -232,16 +240,7 @@ def test_what_fixtures_give_is_validated(two: Bench, returned: str, message: str
 
 
 def test_ordinary_tests_and_trials_share_what_the_session_has(two: Bench) -> None:
-    two.conftest(
-        NOTING
-        + """
-@pytest.fixture(autouse=True, scope="session")
-def service():
-    note("up")
-    yield
-    note("down")
-"""
-    )
+    two.conftest(NOTING + SERVICE)
     two.write("test_ordinary.py", "def test_one(): pass\ndef test_two(): pass\n")
     two.run().assert_outcomes(passed=4)
     notes = _notes(two)
@@ -278,16 +277,7 @@ def narrow():
 
 def test_stopping_early_tears_down(two: Bench) -> None:
     two.write("two.bench.yaml", (two.path / "two.bench.yaml").read_text().replace("echo 1", "echo 0"))
-    two.conftest(
-        NOTING
-        + """
-@pytest.fixture(autouse=True, scope="session")
-def service():
-    note("up")
-    yield
-    note("down")
-"""
-    )
+    two.conftest(NOTING + SERVICE)
     two.run("-x", "--bench-concurrency", "1")
     assert _notes(two)[0] == "up"
     assert _notes(two)[-1] == "down"

@@ -230,6 +230,19 @@ def test_unknown_keys_are_mistakes_with_line_and_suggestion(tmp_path: Path) -> N
     ]
 
 
+def test_a_key_in_both_spellings_does_not_hide_what_is_wrong_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "b.bench.yaml"
+    path.write_text(
+        "benchmark: b\nscenarios:\n  - {id: a, imagee: x, image: [y], problem_statement: z, scorers: [{type: o}]}\n"
+    )
+    with pytest.raises(InputErrors) as raised:
+        Manifest(path).refs()
+    assert sorted(error.message.partition(":")[0] for error in raised.value.errors) == [
+        "scenarios[0].image",
+        "scenarios[0].imagee",
+    ]
+
+
 def test_the_only_scorer_needs_no_name(tmp_path: Path) -> None:
     path = tmp_path / "b.bench.yaml"
     for type_, name in (

@@ -12,6 +12,8 @@ from pytest_benchjobs.model.errors import EngineLost
 from pytest_benchjobs.sandbox.docker import processes as module
 from pytest_benchjobs.sandbox.docker.processes import Processes, send
 
+from .clocks import Clock
+
 
 class Refusing:
     """A client of an engine that lists no processes."""
@@ -181,24 +183,9 @@ def test_time_of_processors_is_in_seconds_and_none_where_nobody_says() -> None:
     assert _of(engine).cpu_seconds() == 0
 
 
-class Clock:
-    """Stands for `time`: nothing but a pause takes any."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.pauses: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.now += seconds
-
-
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
+    made = Clock(1000.0)
     monkeypatch.setattr(module, "time", made)
     return made
 

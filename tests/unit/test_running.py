@@ -14,6 +14,8 @@ from pytest_benchjobs.sandbox.docker.running import Running
 from pytest_benchjobs.sandbox.protocol import Stopping
 from pytest_benchjobs.sandbox.stream import Drained
 
+from .clocks import Clock
+
 LONG = 60.0
 
 
@@ -100,21 +102,6 @@ def test_one_that_heeds_no_signal_runs_on(command: Command) -> None:
     command.running.stop(Stopping(lambda: True, signals.append, (("INT", 0.05), ("TERM", 0.05))))
     assert command.running.status is None
     assert signals == ["INT", "TERM"]
-
-
-class Clock:
-    """Stands for `time`: nothing but a pause takes any."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.pauses: list[float] = []
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.pauses.append(seconds)
-        self.now += seconds
 
 
 @pytest.mark.parametrize(
