@@ -93,6 +93,7 @@ class Flying:
     started: float
     since: float
     """Start of the phase."""
+    confidential: bool = False
 
 
 class Live:
@@ -196,6 +197,7 @@ class Live:
             phase=event.phase,
             started=known.started if known is not None else event.at,
             since=event.at,
+            confidential=event.confidential,
         )
 
     def _land(self, event: Ended) -> bool:

@@ -59,6 +59,8 @@ class Job:
     benchmarks: tuple[str, ...]
     parent: str | None
     """The job it was made from."""
+    selection: bool
+    """It has no name and ran a selection of scenarios (`-k`, `-m`, `--lf`, ids)."""
     _results: Path = dataclasses.field(repr=False, compare=False)
 
     @classmethod

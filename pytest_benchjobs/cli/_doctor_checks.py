@@ -256,6 +256,8 @@ def keys(agent: str) -> Finding:
         return problem(check, str(error), "name another, or see `benchjobs secret list`")
     if there:
         return ok(check, ", ".join(f"{name} is in {place}" for name, place in there.items()))
+    if not variables and not endpoints:
+        return ok(check, "needs no key")
     if not variables or (endpoints and not any(one.key_required for one in endpoints)):
         where = f"; {endpoints[0].base_url} may need none" if endpoints else ""
         return ok(check, f"no key is set{where}")

@@ -13,7 +13,7 @@ from ..settings.call import Written, words
 from ..settings.files import names_benchmarks
 from ..settings.parse import parse
 from ..settings.setting import Setting, texts_of
-from ..settings.table import BY_NAME, EVERY, GROUPS, SETTINGS
+from ..settings.table import BY_FLAG, BY_NAME, EVERY, GROUPS, SETTINGS
 from ._directory import DIRECTORY, default_directory, directory_of, rootdir
 from ._pytest_call import Call
 
@@ -21,6 +21,8 @@ _VARIADIC = ("--agent", "--benchmark", "--benchmarks", "--scenarios", "--env-var
 _HOTTEST = 100
 _FEW = 25
 """Options that need no groups."""
+_TYPED = f"{__name__}.typed"
+"""In the memory of a call: the flags as they were typed, by the name of the option."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -78,22 +80,35 @@ class VariadicCommand(click.Command):
             if isinstance(parameter, click.Option)
             for name in (*parameter.opts, *parameter.secondary_opts)
         }
+        typed: dict[str, str] = ctx.meta.setdefault(_TYPED, {})
         index = 0
         while index < len(args):
-            name, equals, _ = args[index].partition("=")
+            written, equals, value = args[index].partition("=")
+            name = written if written in options else _without_prefix(written)
             option = options.get(name)
-            yield args[index]
+            if option is None:
+                name = written
+            else:
+                typed.setdefault(str(option.name), written)
+            yield f"{name}{equals}{value}"
             index += 1
             if option is None or option.is_flag or option.count:
                 continue
             if not equals:
                 if index == len(args) or args[index].partition("=")[0] in options:
-                    raise click.UsageError(f"Option '{name}' needs a value", ctx)
+                    raise click.UsageError(f"Option '{written}' needs a value", ctx)
                 yield args[index]
                 index += 1
             while name in _VARIADIC and index < len(args) and not args[index].startswith("-"):
                 yield from (name, args[index])
                 index += 1
+
+
+def _without_prefix(flag: str) -> str:
+    """Return the console option of an option of pytest: messages and lines that are copied have those."""
+    if flag not in BY_FLAG:
+        return flag
+    return "--benchmarks" if flag == BY_NAME["benchmarks"].flag else flag.replace("--bench-", "--", 1)
 
 
 def _option(setting: Setting) -> Callable[[_Command], _Command]:
@@ -195,7 +210,10 @@ def without_gates(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flag_of(name: str) -> str:
-    """Return the console option of a setting."""
+    """Return the console option of a setting, the one that was typed if any was."""
+    context = click.get_current_context(silent=True)
+    if context is not None and (typed := context.meta.get(_TYPED, {}).get(name)) is not None:
+        return str(typed)
     return next(flag for flag in BY_NAME[name].flags if flag.startswith("--")).partition("/")[0]
 
 

@@ -17,7 +17,9 @@ from ._job_tables import errors_cell, parse_statuses, read_page, status_cell
 from ._output import emit, output_option
 
 if TYPE_CHECKING:
-    from ..report.documents.jobs import JobItem
+    from ..report.documents.jobs import JobItem, ListDocument
+    from ..store.reader import HistoryReader
+    from ..store.rows import JobRow
 
 _NAME = 60
 """Characters shown of the name of a job; JSON and YAML have all of it."""
@@ -33,10 +35,21 @@ _EVER_DAYS = 36_500
 @click.option("--all", "everything", is_flag=True, help="Jobs of all time.")
 @click.option("--status", multiple=True, metavar="A,B", help="Jobs with one of these statuses.")
 @click.option("--limit", type=click.IntRange(min=1), help="Only the newest N jobs.")
+@click.option(
+    "--selections",
+    is_flag=True,
+    help="Also all jobs that ran a selection of scenarios (-k, -m, --lf, ids) and have no name; else only the newest.",
+)
 @directory_option
 @output_option
 def list_(
-    days: int, everything: bool, status: tuple[str, ...], limit: int | None, directory: Path, output: str
+    days: int,
+    everything: bool,
+    status: tuple[str, ...],
+    limit: int | None,
+    selections: bool,
+    directory: Path,
+    output: str,
 ) -> None:
     """List jobs, the oldest first."""
     from ..report.documents.jobs import JobItem, ListDocument
@@ -44,26 +57,35 @@ def list_(
     statuses = parse_statuses(status)
     now = datetime.datetime.now(datetime.UTC)
     since = None if everything or days > _EVER_DAYS else now - datetime.timedelta(days=days)
-    rows = read_page(
-        directory,
-        lambda history: history.job_page(
-            since=since, statuses=statuses, limit=-1 if limit is None else limit
-        ),
-    )
+    left_out = 0
+
+    def page(history: HistoryReader) -> list[JobRow]:
+        nonlocal left_out
+        left_out = 0 if selections else history.earlier_selections(since=since, statuses=statuses)
+        return history.job_page(
+            since=since, statuses=statuses, selections=selections, limit=-1 if limit is None else limit
+        )
+
+    rows = read_page(directory, page)
     jobs = tuple(JobItem.model_validate(row, from_attributes=True) for row in reversed(rows))
     dead = dead_jobs(directory, ((job.id, job.status) for job in jobs))
     jobs = tuple(job.model_copy(update={"dead": job.id in dead}) for job in jobs)
-    emit(ListDocument(jobs=jobs), lambda: _job_lines(jobs, now), output)
+    document = ListDocument(jobs=jobs, earlier_selections=left_out)
+    emit(document, lambda: _job_lines(document, now), output)
     warn_of_dead(job.id for job in jobs if job.dead)
 
 
-def _job_lines(jobs: tuple[JobItem, ...], now: datetime.datetime) -> Iterator[str]:
+def _job_lines(document: ListDocument, now: datetime.datetime) -> Iterator[str]:
+    jobs = document.jobs
     if not jobs:
         yield "No benchmark jobs found"
         return
     shown = [
         (Column("ID"), lambda job: job.id),
-        (Column("NAME", least=6, most=_NAME), lambda job: job.name or "-"),
+        (
+            Column("NAME", least=6, most=_NAME),
+            lambda job: job.name or ("(selection)" if job.selection else "-"),
+        ),
         (Column("STARTED", spare=True), lambda job: ago(job.created_at, now)),
         (Column("STATUS"), status_cell),
         (Column("BENCHMARK", least=9, most=_NAME, spare=True), lambda job: _several(job.benchmarks)),
@@ -78,6 +100,9 @@ def _job_lines(jobs: tuple[JobItem, ...], now: datetime.datetime) -> Iterator[st
     ]
     yield from tabulate(jobs, width(), shown)
     yield counted(len(jobs), "job")
+    if document.earlier_selections:
+        more = counted(document.earlier_selections, "earlier job")
+        yield f"not listed: {more} of a selection of scenarios (-k, -m, --lf, ids); --selections lists them"
 
 
 def _several(names: tuple[str, ...]) -> str:

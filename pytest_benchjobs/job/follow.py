@@ -33,6 +33,9 @@ _TAIL = 16_384
 _LINE_LIMIT = 500
 
 
+_HELD_BACK = ("Its benchmark is confidential: nothing is quoted",)
+
+
 class Landed(NamedTuple):
     """A trial that has ended, and how many had then."""
 
@@ -43,7 +46,7 @@ class Landed(NamedTuple):
 def _quoted(result: TrialResult, root: Path, lines: int) -> tuple[str, ...]:
     """Why a result is what it is, and the last lines of its logs."""
     if result.confidential:
-        return ("Its benchmark is confidential: nothing is quoted",)
+        return _HELD_BACK
     why = [] if result.failure is None else [*clean(result.failure.message, 1000).split("\n"), ""]
     shown = [line for one in excerpts(result, root, lines=lines, size=_TAIL) for line in one.text.split("\n")]
     return tuple(one_line(line, _LINE_LIMIT) if line.strip() else "" for line in (*why, *shown))
@@ -128,6 +131,8 @@ class Following:
                     if clean(result.node_id) == clean(trial.node_id):
                         return _quoted(result, self.bundle.root, lines)
             return ()
+        if trial.confidential:
+            return _HELD_BACK
         newest = max(
             (
                 path

@@ -29,6 +29,8 @@ class PhaseBegan(Model):
     agent: str
     attempt: int
     phase: str
+    confidential: bool = False
+    """True if nothing of the trial may be quoted."""
 
 
 class Ended(Model):

@@ -43,10 +43,9 @@ class _Benchmark:
             _check_agents(self.config, asked)
             items = list(_items(self, sources, asked))
         except pytest.UsageError as error:
-            state_of(self.config).problem = str(error)
-            if is_worker(self.config):
-                _tell_controller(self.config, str(error))
-            raise self.CollectError(harmless(clean(str(error)))) from None
+            # A wrong setting is no error of this file: `check` ends the run with it.
+            state_of(self.config).problem = harmless(clean(str(error)))
+            return []
         except InputError as error:
             raise self.CollectError(in_words(self.config, error)) from None
         except BenchWarning as warning:
@@ -191,8 +190,6 @@ def named_collectors(session: pytest.Session) -> list[pytest.Collector]:
 def problem(session: pytest.Session) -> str | None:
     """A contradiction between the options and what was collected."""
     config = session.config
-    if (found := state_of(config).problem) is not None:
-        return found
     trials = any(isinstance(item, TrialItem) for item in session.items)
     if trials and (config.getoption("stepwise", False) or config.getoption("stepwise_skip", False)):
         return (
@@ -227,7 +224,12 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 def check(session: pytest.Session) -> None:
     """Raise the contradiction there is. A worker of xdist reports it instead: the controller raises it."""
-    found = _not_collected(session.config) or known_failures.apply(session) or problem(session)
+    found = (
+        state_of(session.config).problem
+        or _not_collected(session.config)
+        or known_failures.apply(session)
+        or problem(session)
+    )
     if found is None and not session.testsfailed:
         found = _nothing_fits(session.config)
     if found is None:

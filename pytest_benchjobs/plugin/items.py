@@ -246,6 +246,12 @@ class TrialItem(pytest.Item):
         if self.result is not None and self.result.outcome == "failed":
             raise Unsolved(f"score {self.result.score}", pytrace=False)
 
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Return the message of a trial, which its report replaces; pytest's own text for what a fixture raised."""
+        if isinstance(excinfo.value, Unsolved | TrialError):
+            return excinfo.value.msg or ""
+        return super().repr_failure(excinfo, style)
+
     def teardown(self) -> None:
         """Raise what a fixture raised when it was torn down."""
         error, self.teardown_error = self.teardown_error, None

@@ -79,7 +79,7 @@ def _explained(item: TrialItem, result: TrialResult) -> str:
     state = state_of(item.config)
     assert state.job is not None  # noqa: S101  a result is there, so a job has begun
     root = state.job.bundle.root
-    shown: list[Excerpt] | None = None
+    shown: Sequence[Excerpt] = ()
     if state.explained < _EXPLAINED:
         state.explained += 1
         shown = excerpts(explaining(result, item.landed), root)

@@ -57,6 +57,7 @@ class EventLog:
                 agent=trial.agent.label,
                 attempt=trial.attempt,
                 phase=phase,
+                confidential=trial.scenario.confidential,
             )
         )
 

@@ -48,7 +48,11 @@ _BASELINES = f"""
         SELECT *, row_number() OVER (PARTITION BY name ORDER BY set_at DESC, id DESC) AS back FROM baselines
     ) WHERE back = 1 AND jobs <> '[]' ORDER BY name
 """  # noqa: S608
-_JOB = f"id, status, created_at, finished_at, {', '.join(_PLAIN)}"
+_JOB = f"id, status, created_at, finished_at, selection, {', '.join(_PLAIN)}"
+_EARLIER_SELECTION = """
+    selection AND finished_at IS NOT NULL
+    AND id <> (SELECT id FROM jobs WHERE selection ORDER BY created_at DESC, id DESC LIMIT 1)
+"""
 _RUN_FIELDS = tuple(field.name for field in dataclasses.fields(RunRow))
 _RUN = ", ".join("job || '.' || position" if name == "id" else name for name in _RUN_FIELDS)
 _TRIAL = ", ".join((*(f"trials.{name}" for name in TRIAL_COLUMNS), "trials.job || '.' || trials.run"))
@@ -113,16 +117,27 @@ class HistoryReader:
         *,
         since: datetime.datetime | None = None,
         statuses: Collection[str] = (),
+        selections: bool = True,
         limit: int = -1,
         after: _Place | None = None,
     ) -> list[JobRow]:
-        """Jobs that began at `since` or later and have one of `statuses`, the newest first; those behind `after`."""
+        """Jobs that began at `since` or later and have one of `statuses`, the newest first; those behind `after`.
+
+        Without `selections`, of jobs that ran a selection of scenarios only the newest and those that go on.
+        """
         where, values = _where(
-            ("created_at >= ?", None if since is None else [as_text(since)]),
-            _one_of("status", statuses),
+            *_listed(since, statuses),
+            (f"NOT ({_EARLIER_SELECTION})", None if selections else []),
             ("(created_at, id) < (?, ?)", after),
         )
         return self._job_rows(f"{where} ORDER BY created_at DESC, id DESC LIMIT ?", [*values, limit])
+
+    def earlier_selections(
+        self, *, since: datetime.datetime | None = None, statuses: Collection[str] = ()
+    ) -> int:
+        """Count the jobs that `job_page` leaves out without `selections`."""
+        where, values = _where(*_listed(since, statuses), (_EARLIER_SELECTION, []))
+        return int(self._value(f"SELECT count(*) FROM jobs {where}", *values))  # noqa: S608
 
     def each_job(
         self, *, since: datetime.datetime | None = None, statuses: Collection[str] = ()
@@ -426,7 +441,7 @@ class HistoryReader:
         ]
 
     def _job_row(
-        self, job_id: str, status: str, created_at: str, finished_at: str | None, *plain: Any
+        self, job_id: str, status: str, created_at: str, finished_at: str | None, selection: int, *plain: Any
     ) -> JobRow:
         query = "SELECT agent, benchmark, scored, mean_score FROM runs WHERE job = ? ORDER BY position"
         runs = self.select(query, job_id)
@@ -442,6 +457,7 @@ class HistoryReader:
             status=status,
             created_at=datetime.datetime.fromisoformat(created_at),
             finished_at=as_time(finished_at),
+            selection=bool(selection),
             agents=self._agents(job_id, status, [agent for agent, *_ in runs]),
             scores={agent: total / count for agent, (total, count) in scored.items()},
             benchmarks=tuple(dict.fromkeys(benchmark for _, benchmark, *_ in runs)),
@@ -493,6 +509,11 @@ def _paged(
 
 _Condition = tuple[str, Sequence[object] | None]
 """SQL and its values; None leaves the condition out."""
+
+
+def _listed(since: datetime.datetime | None, statuses: Collection[str]) -> tuple[_Condition, ...]:
+    began = ("created_at >= ?", None if since is None else [as_text(since)])
+    return began, _one_of("status", statuses)
 
 
 def _where(*conditions: _Condition) -> tuple[str, list[object]]:

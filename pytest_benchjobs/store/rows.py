@@ -43,6 +43,8 @@ class JobRow:
     """Label -> mean score of its trials; without the agents that have none."""
     benchmarks: tuple[str, ...]
     parent: str | None
+    selection: bool
+    """It has no name and ran a selection of scenarios (`-k`, `-m`, `--lf`, ids), as one does while developing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -201,7 +203,7 @@ TRIAL_COLUMNS = tuple(name.rstrip("_") for name in TrialRow._fields if name != "
 SCORE_COLUMNS = tuple(field.name.rstrip("_") for field in dataclasses.fields(ScoreRow))
 TOTALS = ("trials", "passed", "failed", "error", "cancelled", "skipped", "reused", "mean_score", "cost_usd")
 JOB_COLUMNS = (
-    "id", "name", "status", "created_at", "finished_at", "planned", *TOTALS, "parent", "record",
+    "id", "name", "status", "created_at", "finished_at", "planned", *TOTALS, "parent", "selection", "record",
 )  # fmt: skip
 
 
@@ -217,6 +219,7 @@ def job_values(record: JobRecord) -> tuple[object, ...]:
         record.planned,
         *(getattr(record.totals, name) for name in TOTALS),
         kept_text(record.parent),
+        record.narrowed and not (record.name or record.config.sample or record.config.max_examples),
         record.model_dump_json(by_alias=True),
     )
 

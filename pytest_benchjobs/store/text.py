@@ -22,6 +22,8 @@ _LINE_ENDS = re.compile(r"\r\n?|[\x85\u2028\u2029]")
 _UNSAFE = re.compile(
     r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff\ufffe\uffff]"
 )
+_UNUSUAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+"""Control characters of ASCII, but for tabs and the ends of lines."""
 _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _BLANKS = re.compile(r"\s+")
 _OBEYING = ("GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
@@ -35,8 +37,8 @@ _COMMANDS = re.compile(
 
 def clean(text: str, limit: int | None = None) -> str:
     r"""Only printable characters, `\n` and `\t`; at most `limit` characters, cut in the middle."""
-    if text.isascii() and text.isprintable():
-        # Nearly everything: names, numbers, messages of our own.
+    if text.isascii() and not _UNUSUAL.search(text):
+        # Nearly everything: names, numbers, messages of our own, and most output.
         return text if limit is None else cut(text, limit)
     text = _ESCAPES.sub("", text)
     text = _LINE_ENDS.sub("\n", text)

@@ -68,7 +68,7 @@ import pytest_benchjobs.trial.run as trial
 from pytest_benchjobs.model.result import Failure, Outcome, ScorerResult, TrialResult
 
 FAIL_EVERY = {fail_every}
-LOGS = {logs}  # each trial has a log of 6 KB, and a scorer that printed 4
+LOGS = {logs}  # each trial has a directory, with a log of 6 KB and a scorer that printed 4
 AGENT = "the agent did something and said so\\n" * 170
 SCORER = "expected 1, found 0 in line 17\\n" * 130
 NOW = datetime.datetime.now(datetime.UTC)
@@ -77,17 +77,17 @@ def run_trial(trial, services, cancellation, **options):
     failed = FAIL_EVERY and trial.attempt % FAIL_EVERY == 0
     scorers = ()
     if LOGS:
-        place = services.bundle.root / "trials" / trial.scenario.id / str(trial.attempt)
-        place.mkdir(parents=True, exist_ok=True)
-        (place / "agent.log").write_text(AGENT)
+        directory = services.bundle.begin(trial)
+        (directory.path / "agent.log").write_text(AGENT)
         scorers = (ScorerResult(name="right", type="bash", weight=1, score=0.0 if failed else 1.0, output=SCORER),)
-    return TrialResult(
+    result = TrialResult(
         scorers=scorers,
         job=services.bundle.id, node_id=trial.node_id, benchmark="b", scenario=trial.scenario.id, agent=trial.agent,
         attempt=trial.attempt, outcome=Outcome.FAILED if failed else Outcome.PASSED, score=0.0 if failed else 1.0,
         path=f"trials/{{trial.scenario.id}}/{{trial.attempt}}", threshold=1.0, started_at=NOW, finished_at=NOW, seconds=0.0,
         failure=Failure(class_="below_threshold", message="score 0 is below the threshold 1") if failed else None,
     )
+    return directory.commit(result) if LOGS else result
 
 trial.run_trial = run_trial
 """

@@ -87,6 +87,16 @@ def test_reports_of_pytest_and_ours_quote_the_same(bench: Bench) -> None:
             assert "no out.txt" in text
 
 
+def test_reports_of_pytest_quote_so_many_failures_that_memory_is_bounded(bench: Bench) -> None:
+    bench.conftest("import pytest_benchjobs.plugin.reports as reports\nreports._EXPLAINED = 2")
+    _manifest(bench, {f"s{number}": "echo 1 > wrong.txt; echo tried hard" for number in range(3)})
+    bench.run("--bench-concurrency", "1", "--junit-xml=junit.xml")
+    cases = (bench.path / "junit.xml").read_text().split("<testcase")[1:]
+    assert ["tried hard" in case for case in cases] == [True, True, False]
+    assert ["last lines of scorer right" in case for case in cases] == [True, True, False]
+    assert all("logs: reports/jobs/" in case and "right  0.0  weight 1" in case for case in cases)
+
+
 def test_a_verdict_of_several_attempts_quotes_one_that_failed(bench: Bench) -> None:
     _manifest(bench, {"toy": WRONG})
     result = bench.run("--bench-attempts", "2", "--bench-attempt-policy", "any", "--junit-xml=junit.xml")

@@ -89,7 +89,40 @@ def test_what_only_pytest_can_know_is_a_mistake_too(bench: Bench, arguments: lis
     assert done.returncode == 2
     assert message in done.stderr.splitlines()
     assert "Traceback" not in done.stderr + done.stdout
+    assert (done.stderr + done.stdout).count(message.removeprefix("ERROR: ")) == 1
     assert not (bench.path / "reports").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--attempts", "0"], "benchjobs: --attempts: must be at least 1, not 0"),
+        (["--n-attempts=0"], "benchjobs: --n-attempts: must be at least 1, not 0"),
+        (["--bench-attempts", "0"], "benchjobs: --bench-attempts: must be at least 1, not 0"),
+        (["--bench-env", "X"], "benchjobs: --bench-env: 'X' is not of the form KEY=VALUE"),
+        (["--bench-attempts"], "benchjobs: Option '--bench-attempts' needs a value. See `benchjobs --help`"),
+    ],
+)
+def test_a_mistake_names_the_option_as_it_was_typed(bench: Bench, arguments: list[str], message: str) -> None:
+    bench.toy()
+    done = bench.benchjobs("run", "--all", *arguments)
+    assert (done.returncode, done.stdout, done.stderr.splitlines()) == (2, "", [message])
+
+
+def test_options_of_pytest_can_be_pasted(bench: Bench) -> None:
+    bench.toy()
+    done = bench.benchjobs(
+        "run",
+        "--bench=toy",
+        "--bench-scenario",
+        "solved",
+        "--bench-attempts=2",
+        "--bench-agent",
+        "nop",
+        "oracle",
+    )
+    assert done.returncode == 1, done.stderr
+    assert len(bench.results()) == 4
 
 
 @pytest.mark.parametrize("output", ["json", "yaml"])

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,6 +149,38 @@ def test_an_upgraded_history_has_the_schema_of_a_new_one(path: Path) -> None:
     assert [line for line in dump(path) if line.startswith("CREATE")] == [
         line for line in dump(fresh) if line.startswith("CREATE")
     ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "config", "expected"),
+    [
+        ({"narrowed": True}, {}, True),
+        ({"narrowed": False, "partial": True}, {}, False),
+        ({"narrowed": True, "name": "nightly"}, {}, False),
+        ({"narrowed": True}, {"sample": "10%"}, False),
+        ({"narrowed": True}, {"max_examples": 3}, False),
+    ],
+)
+def test_a_job_of_a_selection_is_known_before_and_after_an_upgrade(
+    path: Path, changes: dict[str, Any], config: dict[str, Any], expected: bool
+) -> None:
+    job = record(path.parent, status=JobStatus.COMPLETED, finished_at=NOW, **changes)
+    job = job.model_copy(update={"config": job.config.model_copy(update=config)})
+    connection = sqlite3.connect(path)
+    for script in migrations()[:3]:
+        connection.executescript(script)
+    connection.execute("PRAGMA user_version = 3")
+    values = dict(zip(database_columns(), job_values(job), strict=True))
+    del values["selection"]
+    insert(connection, "jobs", tuple(values), [tuple(values.values())])
+    connection.commit()
+    connection.close()
+    fresh = path.with_name("fresh.sqlite")
+    with History(path) as upgraded, History(fresh) as history:
+        history.save_job(job)
+        for row in (upgraded.job_row(JOB), history.job_row(JOB)):
+            assert row is not None
+            assert row.selection is expected
 
 
 def test_many_processes_upgrade_at_once_and_one_of_them_does_it(path: Path) -> None:

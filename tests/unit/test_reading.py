@@ -111,6 +111,59 @@ def test_a_list_says_of_what_and_of_whom_each_job_is_and_has_no_mean_over_agents
     ]
 
 
+@pytest.fixture
+def looked_at(jobs: Path) -> list[str]:
+    """Ids of jobs of a selection, the oldest first, beside `jobs`: the last but one runs, the last has failed."""
+    made = [f"20261121-{hour:02}0000-eeeeee" for hour in (7, 8, 9, 10)]
+    for number, job_id in enumerate(made):
+        status = (JobStatus.COMPLETED, JobStatus.CANCELLED, JobStatus.RUNNING, JobStatus.FAILED)[number]
+        hours_ago = (90, 2.5, 2, 1)[number]
+        make_job(
+            jobs,
+            job_id,
+            {"oracle": {"count": "P"}},
+            hours_ago=hours_ago,
+            status=status,
+            narrowed=True,
+            partial=True,
+        )
+    return made
+
+
+def test_jobs_of_a_selection_do_not_bury_the_others(
+    capsys: pytest.CaptureFixture[str], jobs: Path, looked_at: list[str]
+) -> None:
+    older, old, running, newest = looked_at
+    for arguments, expected, more in [
+        ([], [SECOND, running, newest, THIRD], 1),
+        (["--all"], [FIRST, SECOND, running, newest, THIRD], 2),
+        (["--selections"], [SECOND, old, running, newest, THIRD], 0),
+        (["--all", "--selections"], [older, FIRST, SECOND, old, running, newest, THIRD], 0),
+        (["--all", "--limit", "2"], [newest, THIRD], 2),
+        (["--all", "--status", "cancelled"], [THIRD], 1),
+        (["--all", "--status", "failed"], [SECOND, newest], 0),
+    ]:
+        document = documents(capsys, "list", "list", "--dir", jobs, *arguments)
+        assert [job["id"] for job in document["jobs"]] == expected, arguments
+        assert document["earlier_selections"] == more, arguments
+        assert {job["id"] for job in document["jobs"] if job["selection"]} == {*looked_at} & {*expected}
+    run("list", "--dir", jobs, "--all")
+    shown = lines(capsys)
+    assert [line.split()[1] for line in shown[1:6]] == [
+        "nightly",
+        "-",
+        "(selection)",
+        "(selection)",
+        "nightly",
+    ]
+    assert shown[-2:] == [
+        "5 jobs",
+        "not listed: 2 earlier jobs of a selection of scenarios (-k, -m, --lf, ids); --selections lists them",
+    ]
+    run("list", "--dir", jobs)
+    assert lines(capsys)[-1].startswith("not listed: 1 earlier job of a selection")
+
+
 def test_a_scenario_whose_attempts_have_not_all_ended_is_no_error(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -340,7 +393,11 @@ def test_lists_as_json_and_yaml_obey_their_schema(capsys: pytest.CaptureFixture[
         "agents": ["oracle", CODEX],
         "benchmarks": ["texts"],
     }
-    assert documents(capsys, "list", "list", "--dir", jobs / "nowhere") == {"schema_version": 1, "jobs": []}
+    assert documents(capsys, "list", "list", "--dir", jobs / "nowhere") == {
+        "schema_version": 1,
+        "jobs": [],
+        "earlier_selections": 0,
+    }
 
 
 @pytest.mark.parametrize(

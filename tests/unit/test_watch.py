@@ -448,3 +448,19 @@ def test_the_log_of_a_trial_is_that_of_its_agent_and_then_of_its_scorers(tmp_pat
         "last lines of scorer right (scorers/right/output.log):",
         "wrong",
     )
+
+
+def test_nothing_of_a_confidential_trial_is_quoted_while_it_runs_or_after(tmp_path: Path) -> None:
+    job = WatchedJob(tmp_path)
+    trial = job.fly("open")
+    trial = trial.model_copy(update={"scenario": trial.scenario.model_copy(update={"confidential": True})})
+    job.events.phase(trial, "agent")
+    job.bundle.begin(trial).layout.agent_log.write_text("the question\n")
+    following = Following(tmp_path, JOB)
+    following.look()
+    (flying,) = following.live.flying.values()
+    assert following.trial_log(flying, 10) == ("Its benchmark is confidential: nothing is quoted",)
+    job.land("open", outcome=Outcome.FAILED, confidential=True)
+    following.look()
+    (landed,) = following.live.lately
+    assert following.trial_log(landed, 10) == ("Its benchmark is confidential: nothing is quoted",)

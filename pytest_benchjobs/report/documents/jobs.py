@@ -50,6 +50,8 @@ class JobHead(Model):
 class JobItem(Counts, JobHead):
     """A job. Its `mean_score` is over all agents, of which one may be a reference: see `scores`."""
 
+    selection: bool = False
+    """It has no name and ran a selection of scenarios: `-k`, `-m`, `--lf`, ids."""
     scores: dict[str, float] = {}
     """Agent -> mean score of its trials; without agents that have none."""
     dead: bool = False
@@ -60,6 +62,8 @@ class ListDocument(Document):
     """`benchjobs list`: jobs, the oldest first."""
 
     jobs: tuple[JobItem, ...]
+    earlier_selections: int = 0
+    """Further jobs that ran a selection of scenarios, which are listed with `--selections` only."""
 
 
 class RunHead(Model):
