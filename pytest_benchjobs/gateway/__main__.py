@@ -1,7 +1,7 @@
 """The gateway's process: `python -m pytest_benchjobs.gateway DESCRIPTOR`.
 
-The descriptor is that of its control socket, which listens already. Settings come as one line on standard input,
-which then stays open: its end is the end of this process, however its parent ended.
+The descriptor is that of its control socket, which is already listening. Settings come as one line on standard input,
+which then stays open: when it closes, this process ends, however its parent ended.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Control:
             with Doors(directory) as doors:
                 for turn in itertools.count(1):
                     report = await self._turn(request, turn, doors, reader, say)
-                    if not await reader.readline():  # the other side is gone; else there is another turn
+                    if not await reader.readline():  # the other side is gone; otherwise there is another turn
                         break
                     request["carried"] = {**report["carried"], "within_try": True}
         except ConnectionError:
@@ -59,12 +59,12 @@ class _Control:
     async def _turn(
         self, request: dict[str, Any], turn: int, doors: Doors, reader: asyncio.StreamReader, say: Say
     ) -> Mapping[str, Any]:
-        """Serve a route for one turn of an agent; returns the report, which was said."""
+        """Serve a route for one turn of an agent; returns the report after sending it."""
         trial = request["trial"] if turn == 1 else f"{request['trial']}/turn-{turn}"
         route = ServedRoute(self._job, {**request, "trial": trial}, doors, say)
         try:
             route.open()
-            await reader.readline()  # that it is over, or nothing because the other side is gone
+            await reader.readline()  # the turn is over, or nothing because the other side is gone
         finally:
             report = await route.close()
         say({"report": report})
@@ -91,9 +91,9 @@ async def _run(descriptor: int) -> None:
 
 
 def main() -> None:
-    """Run until the parent is done."""
+    """Run until the parent closes standard input."""
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
-    # What agents send must not fill a disk, whatever we make of it.
+    # Agents must not be able to fill a disk with what they send.
     logging.getLogger("aiohttp").setLevel(logging.CRITICAL)
     complaints = itertools.count()
     logging.getLogger().handlers[0].addFilter(lambda record: next(complaints) < _COMPLAINTS)  # noqa: ARG005

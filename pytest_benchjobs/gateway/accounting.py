@@ -24,17 +24,17 @@ _STOPPING = frozenset(
 
 @dataclasses.dataclass(slots=True)
 class _Model:
-    """One that was called."""
+    """A model that was called."""
 
     calls: int = 0
     priced: bool = True
 
 
 class TrialState:
-    """Of one route.
+    """State of the calls on one route.
 
-    `on_stop` is called once, when the agent has to end. `carried` is what an earlier try left, as `report` says it; one
-    with a key `within_try` is of an earlier turn of the same try.
+    `on_stop` is called once, when the agent has to end. `carried` is the report of an earlier try, as `report` gives
+    it; with a key `within_try` it is of an earlier turn of the same try.
     """
 
     def __init__(
@@ -52,15 +52,15 @@ class TrialState:
         self.fault: str | None = None
         """Error that kept traffic from being recorded."""
         self.impatient = False
-        """The endpoint has used up the patience for it, and has not answered since."""
+        """The endpoint has used up the patience, and has not answered since."""
         self.unmeterable: str | None = None
-        """Reason why a limit cannot be kept."""
+        """Reason why a limit cannot be enforced."""
         self._waited = 0.0
         self._succeeded = False
         self._models: dict[str, _Model] = {}
         self._refused: dict[str, None] = {}
         self.changed: list[str] = []
-        """Files of calls that were answered from a recording of another request."""
+        """Recorded files that answered a request other than the recorded one."""
         self._grace: asyncio.TimerHandle | None = None
         self._late = False
         self._stopped = False
@@ -77,10 +77,10 @@ class TrialState:
         tokens: Tokens,
         most: Doubt | None = None,
     ) -> None:
-        """A call that was sent is over.
+        """Count a call that was sent and is over.
 
-        The endpoint names its model so, and the agent `asked` for that. `tokens` were reported; `most` is what it can
-        have used at most, if it was not answered to the end.
+        `model` is the endpoint's name of the model, `asked` the agent's. `tokens` were reported; `most` is an upper
+        bound of the usage, if the call was not answered completely.
         """
         names = [name[:_LONGEST_MODEL] for name in (model, asked) if name]
         cost = next(
@@ -98,7 +98,7 @@ class TrialState:
             self._check_meterable(tokens, cost, names[0] if names else "the model")
 
     def refused(self, model: str) -> None:
-        """A model was not called, for this trial is not about it."""
+        """Note a model whose call was refused, because the trial may not call it."""
         if len(self._refused) < _MODELS:
             self._refused[model[:_LONGEST_MODEL]] = None
 
@@ -115,19 +115,19 @@ class TrialState:
 
     @property
     def limits_cost(self) -> bool:
-        """True if prices have to be known."""
+        """True if a limit on cost requires prices."""
         return any(one.limits.max_cost_usd is not None for one in (self.spending, self._job.spending))
 
     def without_price(self, model: str) -> str:
-        """Complaint about a model whose cost cannot be limited."""
+        """Message about a model whose cost cannot be limited."""
         return f"{model} has no (full) price, so no cost limit can be enforced; add it to a table for --bench-prices"
 
     def gave_up(self, waited: float) -> None:
-        """The agent hung up after so many seconds in which the endpoint had said nothing."""
+        """Note that the agent hung up after so many seconds of silence of the endpoint."""
         self._waited = max(self._waited, waited)
 
     def succeeded(self) -> None:
-        """A call went well to its end."""
+        """Note that a call was answered completely."""
         self._waited = 0.0
         self._succeeded = True
         self.impatient = False
@@ -136,15 +136,15 @@ class TrialState:
             self._calm()
 
     def failed(self, failure: Failure, *, for_good: bool = True) -> None:
-        """A call failed, and the agent was told.
+        """Note a failed call, of which the agent was told.
 
-        `for_good`: the agent has nothing to hope for. An answer that broke off may be asked for again.
+        `for_good`: no further call of the agent can succeed. It may repeat a call whose answer broke off.
         """
         if self.ending in _FOR_GOOD:
             return
         self.ending, self.message = failure.ending, failure.message
         self.impatient |= failure.again and for_good
-        # Agents use small models beside their own for titles and the like. Where one model answers they can go on.
+        # Agents use small models beside their own for titles and the like. While one model answers, they can go on.
         side_model = failure.ending is Ending.UNKNOWN_MODEL and self._succeeded
         if for_good and failure.ending in _STOPPING and not side_model and self._grace is None:
             self._grace = asyncio.get_running_loop().call_later(self._job.grace, self._grace_over)
@@ -154,7 +154,7 @@ class TrialState:
         self.consider_stopping()
 
     def consider_stopping(self) -> None:
-        """Ask for the end of the agent if it is time, and no call is under way that may still go well."""
+        """End the agent if its grace period is over and no running call may still succeed."""
         if self._late and not self._stopped and (self.spending.running == 0 or self.ending in _FOR_GOOD):
             self._stopped = True
             self._on_stop()
@@ -166,7 +166,7 @@ class TrialState:
             self._grace = None
 
     def report(self) -> Mapping[str, Any]:
-        """All of it, as `client.RouteReport` reads it."""
+        """Report of the route, as `client.RouteReport` reads it."""
         self._calm()
         stopped, why = self._job.stopped() or (None, None)
         spent, doubtful = self.spending, self.spending.doubtful

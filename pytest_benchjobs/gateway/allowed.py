@@ -1,4 +1,4 @@
-"""Models a trial may call: its own, and those that were allowed beside it."""
+"""Models a trial may call: its own, and those that were allowed in addition."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _LONG_CONTEXT = "[1m]"
 
 
 class Allowed:
-    """Names of models; `*` in one stands for anything. None at all: every model.
+    """Names of models; `*` in one stands for anything. An empty list allows every model.
 
-    A name stands for the dated ones of the same model too, and a dated one for the name without its date.
+    A name also stands for dated versions of the same model, and a dated name for the one without its date.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -21,11 +21,11 @@ class Allowed:
 
     @property
     def asked(self) -> str | None:
-        """The one the trial is about."""
+        """The trial's own model."""
         return next((name for name in self._names if "*" not in name), None)
 
     def is_asked(self, model: str | None) -> bool:
-        """True for the model the trial is about, and if none is named."""
+        """True for the trial's own model, and if none is named."""
         return self.asked is None or model is None or _same(self.asked, _plain(model))
 
     def permits(self, model: str) -> bool:

@@ -27,7 +27,7 @@ class Doubt:
     """The cost can be no more. If not, one of them has no price."""
 
     def plus(self, most: Doubt, tokens: int, cost: float) -> Doubt:
-        """With another one, less what it did report."""
+        """Sum with the bound `most` of another call, less what that call reported."""
         return Doubt(
             self.calls + most.calls,
             self.tokens + max(most.tokens - tokens, 0),
@@ -37,7 +37,7 @@ class Doubt:
 
 
 class Spending:
-    """Of a trial, or of a whole job, as `whose` says. `spent` was before, by a job that is resumed."""
+    """Spending of a trial, or of a whole job, as `whose` says. `spent`: before the job was resumed."""
 
     def __init__(self, whose: str, limits: SpendingLimits, spent: Usage | None = None) -> None:
         self._whose = whose
@@ -46,25 +46,25 @@ class Spending:
         self._tokens: dict[str, int | None] = {name: getattr(spent, f"{name}_tokens") for name in _COUNTS}
         self.calls = spent.calls or 0
         self.cost = spent.cost_usd or 0.0
-        """As far as it is known."""
+        """The known part."""
         self.cost_known = True
         self.doubtful = Doubt()
-        """Of calls that were sent and not answered to the end, what they may have used beside what they reported."""
+        """Upper bound of what incomplete calls used beside what they reported."""
         self.running = 0
         """Calls under way."""
         self.carries = False
-        """True if an earlier try has spent some of it."""
+        """True if an earlier try has used part of the limit."""
         self._largest: tuple[float, int] | None = None
 
     @property
     def tokens(self) -> int:
-        """Sent and received, as far as it is known."""
+        """Tokens sent and received, as far as known."""
         return (self._tokens["input"] or 0) + (self._tokens["output"] or 0)
 
     def add(self, tokens: Tokens, cost: float | None, most: Doubt | None = None) -> None:
-        """A call is over that reported so many tokens; its cost is None if unknown.
+        """Add a call that is over, with the tokens it reported; `cost` is None if unknown.
 
-        `most` is all it can have used, if it was not answered to the end: then what was reported is not all there is.
+        `most` is an upper bound of its usage, if it was not answered completely: the report is incomplete then.
         """
         self.calls += 1
         for name in _COUNTS:
@@ -79,7 +79,7 @@ class Spending:
         self._largest = max(cost_before, cost or 0.0), max(tokens_before, tokens.total or 0)
 
     def usage(self) -> Usage:
-        """All of it. Nothing was called: nothing was spent, which is known."""
+        """Known usage. Without any call it is known to be 0."""
         if self.calls == 0:
             return Usage(calls=0, input_tokens=0, output_tokens=0, cost_usd=0.0)
         counts = {f"{name}_tokens": self._tokens[name] for name in _COUNTS}
@@ -87,12 +87,12 @@ class Spending:
         return Usage(calls=self.calls, cost_usd=cost, **counts)
 
     def counted(self) -> Usage:
-        """All that counts against limits, which includes what may have been used."""
+        """Usage that counts against limits: the known one, and the upper bound of the unknown one."""
         cost = round(self.cost + self.doubtful.cost, 12)
         return self.usage().model_copy(update={"cost_usd": cost})
 
     def carried(self) -> dict[str, Any]:
-        """For `carry`, of the next try of the same trial."""
+        """State for `carry` in the next try of the same trial."""
         return {
             "tokens": self._tokens,
             "calls": self.calls,
@@ -103,14 +103,14 @@ class Spending:
         }
 
     def carry(self, before: Mapping[str, Any], *, within_try: bool = False) -> None:
-        """Go on from an earlier try, or turn `within_try`: a trial has one limit, however often it is tried."""
+        """Continue an earlier try, or an earlier turn (`within_try`): a trial has one limit for all its tries."""
         self._tokens = {name: before["tokens"][name] for name in _COUNTS}
         self.calls, self.cost, self.cost_known = before["calls"], before["cost"], before["cost_known"]
         self.doubtful = Doubt(**before["doubtful"])
         self.carries = before["carries"] if within_try else self.calls > 0 or self.doubtful.calls > 0
 
     def reached(self) -> str | None:
-        """The limit that leaves nothing to spend, in words."""
+        """Message about a limit that is used up; None: there is none."""
         limits, doubt = self.limits, self.doubtful
         perhaps = (
             f", counting the most that {doubt.calls} unfinished calls can have used" if doubt.calls else ""
@@ -131,8 +131,8 @@ class Spending:
         """True unless one more call now might break a limit that waiting would keep.
 
         Args:
-            ours: Calls of the same trial that are under way. What one call costs is known when it is over, so a
-                trial near its limit makes one at a time.
+            ours: Running calls of the same trial. The cost of a call is known when it is over, so a trial near its
+                limit makes one call at a time.
         """
         limits = self.limits
         if limits.max_calls is not None and self.calls + self.running >= limits.max_calls:
@@ -157,11 +157,10 @@ class Turnstile:
         self._waiting: list[asyncio.Future[None]] = []
 
     async def enter(self, trial: Spending) -> tuple[Ending, str] | None:
-        """Wait until the call may be made, and count it as running; or say which limit is reached.
+        """Wait until the call may be made, and count it as running; or return the limit that is reached.
 
-        The trial's own is reached by what its agent does, unless an earlier try, which went wrong, had its share.
-
-        Every call that entered has to `leave`.
+        The agent is responsible for reaching the trial's own limit, unless an earlier try, which ended in an error,
+        used part of it. Each call that entered has to `leave`.
         """
         while True:
             if reached := self._job.reached():
@@ -177,7 +176,7 @@ class Turnstile:
             await change
 
     def leave(self, trial: Spending) -> None:
-        """The call is over, and what it cost is known."""
+        """Note that a call is over and its cost is counted."""
         trial.running -= 1
         self._job.running -= 1
         waiting, self._waiting = self._waiting, []

@@ -1,7 +1,7 @@
 """The gateway as pytest processes see it: start one for a job, and open a route through it for each trial.
 
-Nothing here waits for ever. The control socket is listened on before the gateway's process exists, so whoever
-connects early is answered as soon as it is up, and a gateway that died is noticed at once.
+Nothing here waits for ever. The control socket exists before the gateway's process does, so an early connection is
+answered as soon as the gateway is up, and a gateway that died is noticed at once.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class SpendingLimits:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GatewaySettings:
-    """Configuration of a whole job's gateway."""
+    """Settings of a job's gateway."""
 
     limits: SpendingLimits = SpendingLimits()
     spent: Usage = dataclasses.field(default_factory=Usage)
-    """By the job before it was taken up again; counts against `limits`."""
+    """By the job before it was resumed; counts against `limits`."""
     ledger: Path | None = None
     """File to which all spending is written after each answer."""
     prices: Path | None = None
@@ -67,23 +67,23 @@ class GatewaySettings:
     record: Path | None = None
     """Directory the traffic is written to, for a later `replay`."""
     replay_exact: bool = False
-    """Refuse a call whose prompt is not the recorded one. Else it is answered, and noted."""
+    """Refuse a call whose prompt is not the recorded one. Otherwise answer it, and note that."""
     replay: Path | None = None
     """Directory with recorded answers, in place of any endpoint."""
     patience: float = 60.0
-    """Seconds a call may be held back for 429s, 5xx and failed connections before the agent is told."""
+    """Seconds of retries after 429s, 5xx and failed connections before the agent is told."""
     grace: float = 5.0
-    """Seconds an agent has to notice that its calls fail for good before it is stopped."""
+    """Seconds between the first permanent failure of calls and the end of the agent."""
     silence: float = 900.0
     """Seconds without a sign of life after which an endpoint is given up. Models think for minutes before a word."""
     longest: float = 3600.0
     """Seconds a call of an endpoint may take."""
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-    """Name -> value of what must not be recorded, besides keys."""
+    """Name -> value of secrets that must not be recorded, besides keys."""
 
 
 class Gateway:
-    """The one of a job, held by the process that controls it."""
+    """The gateway of a job, held by the process that controls the job."""
 
     def __init__(self, directory: Path, process: subprocess.Popen[bytes]) -> None:
         self._directory = directory
@@ -108,18 +108,18 @@ class Gateway:
             raise GatewayLost(f"the gateway to the models could not be started: {error}") from None
         assert process.stdin is not None  # noqa: S101  asked for
         order = {"directory": str(directory), **dataclasses.asdict(settings)}
-        with contextlib.suppress(BrokenPipeError):  # it died at once: the first route says so
+        with contextlib.suppress(BrokenPipeError):  # it died at once, and the first route reports that
             process.stdin.write(json.dumps(order, default=_written).encode() + b"\n")
             process.stdin.flush()
         return cls(directory, process)
 
     @property
     def address(self) -> str:
-        """Path of its control socket, for `open_route`."""
+        """Path of the control socket, for `open_route`."""
         return str(self._directory / "control")
 
     def close(self) -> None:
-        """End it, and remove what it made. Routes that are still open are closed."""
+        """End the gateway, and remove its files. Open routes are closed."""
         assert self._process.stdin is not None  # noqa: S101
         with contextlib.suppress(OSError):
             self._process.stdin.close()
@@ -139,7 +139,7 @@ class Upstream:
     key: str | None = dataclasses.field(repr=False)
 
     def scrub(self, data: bytes) -> bytes:
-        """Copy without the key, which some endpoints quote when they refuse it. As long as it was."""
+        """Copy without the key, which some endpoints quote when they refuse it, of the same length."""
         key = (self.key or "").encode()
         return data.replace(key, b"*" * len(key)) if key and key in data else data
 
@@ -149,31 +149,31 @@ class RouteReport:
     """Usage and failures of a route."""
 
     usage: Usage
-    """`cost_usd` is None if what any answered call costs is unknown."""
+    """`cost_usd` is None if the cost of any answered call is unknown."""
     ending: Ending | None
     """Final failure of the agent's calls, if no answer came after it."""
     message: str | None
-    """Message of the endpoint, or of a limit, about that; one line, without secrets."""
+    """Message of the endpoint, or of the limit, for that ending; one line, without secrets."""
     models: Mapping[str, int]
-    """Those that were called, as the endpoints name them, first seen first -> calls."""
+    """Model, as its endpoint names it -> calls; in the order of their first calls."""
     unpriced: tuple[str, ...]
-    """Those of them without a price."""
+    """Called models without a price."""
     job_stopped: Ending | None
     """BUDGET or QUOTA when the whole job has to end."""
     job_message: str | None = None
     """Reason, in one line."""
     waited: float = 0.0
-    """Seconds of silence of the endpoint in the last call, which the agent gave up. 0: it was answered since."""
+    """Seconds for which the endpoint was silent before the agent gave up the last call. 0: it has answered since."""
     refused: tuple[str, ...] = ()
-    """Models the agent wanted to call, and was not allowed to."""
+    """Models whose calls were refused."""
     unfinished: int = 0
-    """Calls that were sent, and not answered to the end: what they cost is not known."""
+    """Calls that were sent and not answered completely, so their cost is unknown."""
     at_most: float | None = None
-    """USD of all calls, what the unfinished ones can have cost included; None: that has no bound."""
+    """Upper bound in USD of all calls, incomplete ones included; None: there is no bound."""
     changed: tuple[str, ...] = ()
-    """Files of recorded calls whose answers another request got."""
+    """Recorded files whose answers went to other requests than the recorded ones."""
     carried: Mapping[str, Any] = dataclasses.field(default_factory=dict, repr=False)
-    """For the route of the next try: usage and limits are of all tries."""
+    """State for the route of the next try: usage and limits are for all tries together."""
     fault: str | None = None
     """Error that kept traffic from being recorded."""
 
@@ -190,13 +190,13 @@ class Terms:
     """Permissions of a trial on its route, and facts about the trial."""
 
     limits: SpendingLimits = SpendingLimits()
-    """Of all its tries together."""
+    """For all tries together."""
     models: Sequence[str] = ()
-    """It may call, the one it is about first; `*` stands for anything. None at all: every model."""
+    """Models it may call, its own first; `*` stands for anything. Empty: every model."""
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict, repr=False)
-    """Name -> value of what must not be recorded, besides keys."""
+    """Name -> value of secrets that must not be recorded, besides keys."""
     carried: Mapping[str, Any] | None = dataclasses.field(default=None, repr=False)
-    """Of the report of its last try."""
+    """From the report of its last try."""
 
 
 def open_route(
@@ -204,8 +204,8 @@ def open_route(
 ) -> Route:
     """Open a route through the gateway whose control socket is at `address`.
 
-    `trial` is its name in recorded traffic, the same in every run of the job: `agent_model/scenario/attempt`. Of the
-    upstreams the first of a wire counts. The gateway has `timeout` seconds to answer, which includes its start.
+    `trial` is its name in recorded traffic, the same in every run of the job: `agent_model/scenario/attempt`. Of
+    several upstreams for one wire the first counts. The gateway has `timeout` seconds to answer, including its start.
 
     Raises:
         GatewayLost: it is not there, or did not answer.
@@ -240,7 +240,7 @@ class Route:
         connection.setblocking(False)
         self._wait_for("door", timeout)
         self.socket = Path(self._said["door"])
-        """To be mounted into the container, where the door hands over its listening socket."""
+        """Socket to mount into the container, over which the door hands over its listening socket."""
 
     def __enter__(self) -> Self:
         return self
@@ -250,13 +250,13 @@ class Route:
         self._connection.close()
 
     def pid(self) -> int | None:
-        """Process id of the agent inside its container, as the door said it; None before."""
+        """Process id of the agent inside its container, as the door reported it; None before."""
         self._listen()
         pid: int | None = self._said.get("pid")
         return pid
 
     def stop_asked(self) -> bool:
-        """True if the agent has to be ended: its calls fail for good, a limit is reached, or the gateway is gone.
+        """True if the agent has to be ended: all further calls will fail, a limit is reached, or the gateway is gone.
 
         May be called from any thread. Never waits.
         """
@@ -266,15 +266,15 @@ class Route:
     def post(
         self, url: str, body: Mapping[str, Any], timeout: float, stopped: Callable[[], bool] = lambda: False
     ) -> tuple[int, Any]:
-        """POST JSON from this machine, to what containers reach under the same `GATEWAY_URL`.
+        """POST JSON from this machine, to the service that containers reach under the same `GATEWAY_URL`.
 
-        Returns status and the answer's JSON, or its text where that is none. `timeout` is in seconds until its last
-        byte is here; `stopped` is called several times a second, and says whether to give up at once.
+        Returns status and the answer's JSON, or its text if it is not JSON. `timeout` is in seconds until the last byte
+        has arrived; `stopped` is called several times a second, and says whether to give up.
 
         Raises:
             GatewayLost: the gateway is gone.
             ConnectionError: the answer broke off, as it did for the gateway.
-            TimeoutError: no whole answer within `timeout` seconds, or `stopped`.
+            TimeoutError: no complete answer within `timeout` seconds, or `stopped`.
         """
         parts = urllib.parse.urlsplit(url)
         path = f"{parts.path}?{parts.query}" if parts.query else parts.path
@@ -300,17 +300,17 @@ class Route:
             return response.status, content.decode("utf-8", "replace")
 
     def close(self) -> RouteReport:
-        """End what is still under way, and say what went over it.
+        """End running calls, and return the report of the route.
 
         Raises:
-            GatewayLost: the gateway is gone, and what it knew with it.
-            ResultsUnwritable: the traffic could not be recorded. Said once; then there is a report.
+            GatewayLost: the gateway is gone, and its data with it.
+            ResultsUnwritable: the traffic could not be recorded. Raised once; a second call returns the report.
         """
         if self._report is None:
             with contextlib.suppress(OSError):
                 self._connection.send(b'{"close": true}\n')
-            # The connection stays: with it goes the socket, without which no container that has it mounted is started
-            # again, nor takes any file.
+            # The connection stays open, because the socket goes with it: without the socket, no container that has it
+            # mounted can be started again or take a file.
             self._wait_for("report", _CLOSE_TIMEOUT)
             self._report = RouteReport.read(self._said["report"])
             if self._report.fault:
@@ -318,7 +318,9 @@ class Route:
         return self._report
 
     def again(self) -> None:
-        """Let the next turn of the agent have it, after `close`. Its report is of its own calls; usage is of all turns.
+        """Open the route again for the next turn of the agent, after `close`.
+
+        Its report has the calls of that turn alone, and the usage of all turns.
 
         Raises:
             GatewayLost: the gateway is gone.
@@ -330,7 +332,7 @@ class Route:
         self._wait_for("door", _CLOSE_TIMEOUT)
 
     def _listen(self) -> None:
-        """Take in what the gateway has said meanwhile."""
+        """Read the messages that the gateway has sent meanwhile."""
         with self._lock:
             while not self._gone and "report" not in self._said:
                 try:
@@ -361,7 +363,7 @@ class Route:
 
 
 class _Patient(socket.socket):
-    """A unix socket with a time for all that is read from it, however slowly that drips."""
+    """A unix socket with one timeout for everything that is read from it, however slowly it arrives."""
 
     def __init__(self, path: str, timeout: float, stopped: Callable[[], bool]) -> None:
         super().__init__(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -409,7 +411,7 @@ def _directory() -> Path:
     directory = tempfile.mkdtemp(prefix="benchjobs-")
     if len(directory) > _LONGEST_ADDRESS:
         Path(directory).rmdir()
-        directory = tempfile.mkdtemp(prefix="benchjobs-", dir="/tmp")  # one that fits
+        directory = tempfile.mkdtemp(prefix="benchjobs-", dir="/tmp")  # a short path
     return Path(directory)
 
 
@@ -428,21 +430,21 @@ def _process(directory: Path) -> subprocess.Popen[bytes]:
             pass_fds=[control.fileno()],
             cwd="/",
             env=_environment(),
-            # Ctrl-C is for the session, which ends the gateway when the last agent has been stopped.
+            # Ctrl-C is for the session, which ends the gateway after the last agent.
             start_new_session=True,
         )
 
 
 def _environment() -> dict[str, str]:
-    # Keys, which may be in the environment too, come by the control socket, and only those of its routes.
+    # Keys, which may be in the environment too, are sent over the control socket, and only those of the routes.
     kept = program_environment(network=True)
-    if path := kept.get("PYTHONPATH"):  # it starts in another directory
+    if path := kept.get("PYTHONPATH"):  # the gateway runs in another directory
         kept["PYTHONPATH"] = os.pathsep.join(str(Path(one).absolute()) for one in path.split(os.pathsep))
     return kept
 
 
 def _written(value: Path | Endpoint | Usage) -> object:
-    """What JSON has in place of a value: the gateway runs in another directory."""
+    """Value as JSON has it, with absolute paths: the gateway runs in another directory."""
     return str(value.absolute()) if isinstance(value, Path) else value.model_dump()
 
 

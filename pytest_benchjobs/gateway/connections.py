@@ -1,6 +1,7 @@
-"""Connections of one trial to its endpoints. One is used again only if all that was said on it before ended cleanly.
+"""Connections of one trial to its endpoints. A connection is reused only if everything on it ended cleanly.
 
-Trials do not share any: whatever an endpoint makes of what a trial sends, it can answer that trial's calls only.
+Trials do not share connections: whatever an endpoint makes of a trial's requests, it can only answer that trial's
+calls.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from aiohttp.http import HttpVersion11
 
 _CONNECT_TIMEOUT = 15.0
 _LONGEST_IDLE = 60.0
-"""Seconds for which a connection is kept unused; what stands in between drops one without a word, but later."""
+"""Seconds for which an unused connection is kept. Proxies in between drop idle connections silently, but later."""
 _MOST_IDLE = 8
 AT_WORK = 2.0
 """Seconds after which an endpoint that drops a request may have worked on it."""
@@ -34,49 +35,49 @@ class BrokenOff(aiohttp.ClientConnectionError):
 
 
 class _Line(ResponseHandler):
-    """A connection."""
+    """A connection to an endpoint."""
 
     used = False
-    """It was given to a request before this one."""
+    """It was given to an earlier request."""
     heard = False
-    """The endpoint has said something since the request."""
+    """The endpoint has sent something since the request."""
     kept = False
-    """No request is under way."""
+    """It is kept for the next request."""
 
     def data_received(self, data: bytes) -> None:
-        """As the transport calls it."""
-        if self.kept:  # it answers nothing
+        """Override: the transport calls it."""
+        if self.kept:  # no request is under way, so this is no answer
             self.close()
             return
         self.heard = True
         super().data_received(data)
 
     def resume_reading(self, resume_parser: bool = True) -> None:
-        """As a reader calls it after each piece, paused or not."""
+        """Override: a reader calls it after each piece, paused or not."""
         if self._reading_paused:
             super().resume_reading(resume_parser)
 
 
 class Response(aiohttp.ClientResponse):
-    """An answer. Its connection ends with it, unless `keep` finds that it can be used again."""
+    """An answer. Its connection is closed with it, unless `keep` finds that it can be reused."""
 
     _line: _Line | None = None
     _connector: _Connector | None = None
 
     async def start(self, connection: Connection) -> aiohttp.ClientResponse:
-        """As `aiohttp` calls it, which forgets the connection when the answer has come."""
+        """Override: `aiohttp` calls it, and forgets the connection when the answer is complete."""
         self._line = cast("_Line", connection.protocol)
         return await super().start(connection)
 
     def began(self, connector: _Connector, body: _Body | None) -> None:
-        """Its head is here; to be called at once."""
+        """Note that the head of the answer is here; to be called at once."""
         transport = None if self._line is None else self._line.transport
         written = body is None or body.written
         if transport is not None and written and transport.get_write_buffer_size() == 0:
             self._connector = connector
 
     def keep(self) -> None:
-        """It was read to its end, and all went well."""
+        """Keep the connection for reuse, after an answer that was read to its end without an error."""
         if self._line is not None and self._connector is not None and self._is_clean():
             self._connector.keep(self._line)
             self._line = None
@@ -88,7 +89,7 @@ class Response(aiohttp.ClientResponse):
             self._line.close()
 
     def _is_clean(self) -> bool:
-        """True if the headers allow no reading with another end than ours."""
+        """True if the headers leave no doubt about the end of the answer."""
         lengths = self.headers.getall("Content-Length", [])
         codings = [coding.lower() for coding in self.headers.getall("Transfer-Encoding", [])]
         return (
@@ -103,7 +104,7 @@ class Response(aiohttp.ClientResponse):
 
 
 class Connections:
-    """Of one trial, until `close`."""
+    """The connections of one trial, until `close`."""
 
     def __init__(self) -> None:
         self._connector = _Connector(limit=0, ttl_dns_cache=60, keepalive_timeout=_LONGEST_IDLE)
@@ -126,11 +127,11 @@ class Connections:
         on_sent: Callable[[bool], None],
         proxy: str | None,
     ) -> Response:
-        """The beginning of an answer.
+        """Send a request, and return the beginning of its answer.
 
-        A connection that was kept, and that the endpoint ends without a byte, was not its any more: then it is asked
-        again on a new one. `headers` are all that are needed, but for those that frame the body. `on_sent` is called
-        with True when the endpoint begins to get a body, with False when it turns out not to have.
+        If the endpoint closes a kept connection without sending a byte, it had closed it before the request: the
+        request is sent again on a new one. `headers` must be complete, except for those that frame the body. `on_sent`
+        is called with True when the endpoint begins to get a body, with False when it turns out that it did not.
 
         Raises:
             BrokenOff: the connection ended in the beginning of the answer.
@@ -163,12 +164,12 @@ class Connections:
                 return response
 
     async def close(self) -> None:
-        """End them all."""
+        """Close all connections."""
         await self._session.close()
 
 
 class _Body(aiohttp.BytesPayload):
-    """Of a request. Notes how far that got. `anew`: not on a connection that was kept."""
+    """Body of a request, which notes how far it was sent. `anew`: not on a kept connection."""
 
     def __init__(self, content: bytes, on_sent: Callable[[bool], None], anew: bool) -> None:
         super().__init__(content)
@@ -176,18 +177,18 @@ class _Body(aiohttp.BytesPayload):
         self._sent_at: float | None = None
         self.anew = anew
         self.line: _Line | None = None
-        """The connection it went over."""
+        """The connection that it was sent over."""
         self.on_kept = False
-        """True if that was a kept one."""
+        """True if that connection was a kept one."""
         self.written = False
 
     @property
     def seconds(self) -> float:
-        """Since the endpoint began to get it."""
+        """Seconds since the endpoint began to get it."""
         return 0.0 if self._sent_at is None else time.monotonic() - self._sent_at
 
     async def write_with_length(self, writer: Any, content_length: int | None) -> None:
-        """As `aiohttp` calls it."""
+        """Override: `aiohttp` calls it."""
         self._sent_at = time.monotonic()
         self._on_sent(True)
         await super().write_with_length(writer, content_length)
@@ -195,7 +196,7 @@ class _Body(aiohttp.BytesPayload):
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Gives connections that are new, or were said to be kept: what `aiohttp` would use again is not enough."""
+    """Connector that returns new connections and those that `keep` accepted: the rules of `aiohttp` for reuse are weaker."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -203,15 +204,15 @@ class _Connector(aiohttp.TCPConnector):
         self._kept: set[_Line] = set()
 
     def keep(self, line: _Line) -> None:
-        """It may be used again, unless the endpoint has said more than its answer."""
-        # To a parser this is nothing before an answer. Of half a head it makes a whole one, or an error.
+        """Allow reuse of the connection, unless the endpoint has sent more than its answer."""
+        # A parser ignores this before an answer. After half a head it completes that head, or is an error.
         line.data_received(_END_OF_HEAD)
         clean = line.is_connected() and not line.should_close
         self._kept = {kept for kept in self._kept if kept.is_connected()}
         if (
             clean
             and line.transport is not None
-            # TLS has read ahead: what waits behind an answer would be taken for the next one.
+            # TLS reads ahead, so data behind an answer would be taken for the next one.
             and line.transport.get_extra_info("ssl_object") is None
             and len(self._kept) < _MOST_IDLE
         ):
@@ -223,7 +224,7 @@ class _Connector(aiohttp.TCPConnector):
     async def connect(
         self, req: ClientRequest, traces: list[Any], timeout: aiohttp.ClientTimeout
     ) -> Connection:
-        """As `aiohttp` calls it."""
+        """Override: `aiohttp` calls it."""
         body = req.body if isinstance(req.body, _Body) else None
         while True:
             connection = await super().connect(req, traces, timeout)

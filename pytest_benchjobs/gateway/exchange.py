@@ -33,7 +33,7 @@ _LONGEST_MODEL = 200
 
 
 class Exchange:
-    """One request of an agent, whose body was read, and its answer."""
+    """One request of an agent, whose body has been read, and its answer."""
 
     def __init__(
         self,
@@ -59,12 +59,12 @@ class Exchange:
         self._asking = Asking(job, connections, target, call, sent)
 
     async def run(self, recording: Recording | None, replay: Replay | None) -> web.StreamResponse:
-        """Answer the agent, from a recording if there is one to be replayed, and keep what was said if asked to."""
+        """Answer the agent, from a recording if one is replayed, and record the call if asked to."""
         if recording is not None:
             try:
                 number = recording.number()
             except OSError as problem:
-                # Nothing is spent on traffic that would be lost.
+                # No call is made whose traffic could not be recorded.
                 self._state.fault = f"the traffic could not be recorded: {problem}"
                 self._state.failed(Failure(Ending.ENDPOINT_DOWN, self._state.fault))
                 return error(self._call.wire, 500, self._state.fault, NO_RETRY)
@@ -83,13 +83,13 @@ class Exchange:
             self._state.consider_stopping()
 
     async def _enter(self) -> Failure | None:
-        """Wait until the call may be made, or say why it must not be. One that may has to leave the turnstile."""
+        """Wait until the call may be made, or return why it must not be. A call that may has to leave the turnstile."""
         if self._state.unmeterable:
             return Failure(Ending.BUDGET, self._state.unmeterable)
         outgoing = self._outgoing
         model = at_rate(self._model or "", outgoing.rate)
         if self._state.limits_cost and not self._job.prices.known(self._target.endpoint.provider, model):
-            # A dearer rate, or another model than the one the trial is about, is the agent's own choice.
+            # A more expensive rate, or a model other than the trial's own, is the agent's choice.
             chosen = outgoing.rate is not None or not outgoing.own
             why = self._state.without_price(model or "a model without a name")
             return Failure(Ending.REFUSED if chosen else Ending.BUDGET, why)
@@ -123,7 +123,7 @@ class Exchange:
             return Answer(402, {}, pieces(), Failure(Ending.QUOTA, said))
         patient = not self._state.impatient
         answer = await self._asking.answer(self._outgoing.with_usage or self._body, patient)
-        # Some servers know no `stream_options`. Then there is no usage, but there is an answer.
+        # Some servers reject `stream_options`. Then there is an answer without usage.
         if self._adds_usage and answer.failure is not None and "stream_options" in answer.failure.message:
             self._adds_usage = False
             return await self._asking.answer(self._body, patient)
@@ -152,7 +152,8 @@ class Exchange:
 
     async def _fail(self, answer: Answer, failure: Failure) -> web.Response:
         """Tell the agent that its call failed."""
-        # What an agent chose to name, such as a file or a small model, and is not there, is no fault of the endpoint.
+        # If the agent chose to name something that does not exist, such as a file or a small model, the endpoint is not
+        # at fault.
         named = not self._outgoing.own or self._outgoing.refers_elsewhere()
         if answer.status in (403, 404) and named and failure.ending is not Ending.QUOTA:
             failure = dataclasses.replace(failure, ending=Ending.REFUSED)
@@ -166,7 +167,7 @@ class Exchange:
                 self._job.exhausted.setdefault(self._target.endpoint.provider, failure.message)
         else:
             self._state.impatient |= failure.again
-        # Neither do we want it to be tried again, nor the agent to wait for as long as we were told to.
+        # The agent should neither retry, nor wait for as long as the endpoint asked the gateway to.
         ours = NO_RETRY if failure.again or failure.ending is Ending.QUOTA else {}
         body = b"".join([chunk async for chunk in answer.chunks])
         if not body or answer.status < 400:
@@ -180,7 +181,7 @@ class Exchange:
         return web.Response(status=status, headers={**headers, **ours}, body=body)
 
     async def _relay(self, answer: Answer) -> web.StreamResponse:
-        """Pass an answer on while it is made."""
+        """Stream an answer to the agent."""
         response = web.StreamResponse(status=answer.status, headers=answer.headers)
         remover = UsageRemover() if self._adds_usage and answer.streamed else None
         if answer.length is not None and remover is None:
@@ -213,7 +214,7 @@ class Exchange:
                 await response.write(rest)
         finally:
             reading = None if meter is None else meter.finish()
-            # Some agents hang up as soon as they have read the last event: that answer is whole all the same.
+            # Some agents hang up as soon as they have read the last event: that answer is complete.
             whole = cut is None and (not hung_up or (reading is not None and reading.finished))
             if hung_up and not whole:
                 self._note_silence()
@@ -257,12 +258,12 @@ class Exchange:
             self._state.succeeded()
 
     def _note_silence(self) -> None:
-        """Note for how long the endpoint has kept an agent waiting that does not wait any longer."""
+        """Note for how long the endpoint had been silent when the agent gave up."""
         if self._call.metered:
             self._state.gave_up(self._asking.silent())
 
     def _hang_up(self) -> None:
-        """End the agent's connection in the middle, as the endpoint did with ours."""
+        """Close the agent's connection in the middle, as the endpoint closed the gateway's."""
         if self._request.transport is not None:
             self._request.transport.close()
 
@@ -278,6 +279,6 @@ class Exchange:
 def error(
     wire: Wire | None, status: int, message: str, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """An answer of our own."""
+    """An error of the gateway's own, in the format of the wire."""
     body = error_body(wire, status, message)
     return web.Response(status=status, body=body, content_type="application/json", headers=headers)

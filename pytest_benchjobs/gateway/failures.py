@@ -25,7 +25,7 @@ _LONGEST_WAIT = 86_400.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
-    """A call that was not answered."""
+    """A call that got no answer."""
 
     ending: Ending
     message: str
@@ -33,11 +33,14 @@ class Failure:
     again: bool = False
     """True if a retry may succeed."""
     wait: float | None = None
-    """Seconds the endpoint wants to be left alone."""
+    """Seconds after which the endpoint accepts a retry."""
 
 
 def of_response(status: int, headers: Mapping[str, str], body: bytes, now: float) -> Failure:
-    """Of an answer whose status is not 2xx. `headers` have lower-case names; `now` is in seconds since the epoch."""
+    """Failure of an answer whose status is not 2xx.
+
+    `headers` have lower-case names; `now` is in seconds since the epoch.
+    """
     error = _error(body)
     text = body[:4096].decode("utf-8", "replace")
     message = f"{status}: {one_line(_message(error) or text, _MESSAGE_LENGTH)}"
@@ -51,7 +54,7 @@ def of_response(status: int, headers: Mapping[str, str], body: bytes, now: float
 
 
 def of_event(error: Mapping[str, Any]) -> Failure:
-    """Of an error that an answer reports after it began with 200."""
+    """Failure that an answer reports after it began with 200."""
     words = set(_words(error))
     message = one_line(_message(error) or str(dict(error)), _MESSAGE_LENGTH)
     if words & _QUOTA_CODES:
@@ -64,21 +67,21 @@ def of_event(error: Mapping[str, Any]) -> Failure:
 
 
 def of_rubbish(status: int, what: str) -> Failure:
-    """Of an answer that says it went well, and is none."""
+    """Failure of an answer with a good status whose content is invalid."""
     return Failure(Ending.ENDPOINT_DOWN, f"{status}, but {one_line(what, _MESSAGE_LENGTH)}", again=True)
 
 
 def of_connection(error: BaseException) -> Failure:
-    """Of no answer at all."""
+    """Failure of a connection: there was no answer at all."""
     reason = one_line(str(error), _MESSAGE_LENGTH) or type(error).__name__
-    # What is wrong with an address or a certificate is wrong the next time as well.
+    # A wrong address or certificate is wrong the next time as well.
     return Failure(Ending.ENDPOINT_DOWN, f"no answer: {reason}", again=not isinstance(error, ValueError))
 
 
 def _ending(status: int, error: Mapping[str, Any], text: str) -> Ending:
     words = set(_words(error))
     lower = text.lower()
-    # An agent may have what it sent quoted in an error: only how a message begins is the endpoint's own.
+    # Errors may quote what the agent sent: only the beginning of a message is the endpoint's own.
     message = _message(error).lower()
     if status == 402 or words & _QUOTA_CODES or message.startswith(_NO_CREDIT) or _day_is_over(error):
         return Ending.QUOTA
@@ -91,7 +94,7 @@ def _ending(status: int, error: Mapping[str, Any], text: str) -> Ending:
     if status in (401, 403) or "API_KEY_INVALID" in words or message.startswith("api key not valid"):
         return Ending.AUTHENTICATION
     if status == 404:
-        # Any web server has a 404 for an address it does not know; this is about models only if it says so.
+        # Any web server answers 404 for an unknown address; it is about models only if the answer says so.
         return (
             Ending.UNKNOWN_MODEL if "model" in lower or "not_found_error" in words else Ending.ENDPOINT_DOWN
         )
@@ -99,7 +102,7 @@ def _ending(status: int, error: Mapping[str, Any], text: str) -> Ending:
 
 
 def _day_is_over(error: Mapping[str, Any]) -> bool:
-    """True if a daily quota is used up, as one wire reports it; its quotas of a minute look much the same."""
+    """True if a daily quota is used up, as one wire reports it; its quotas per minute look much the same."""
     return any(
         "PerDay" in str(violation.get("quotaId", ""))
         for detail in tables(error, "details")
@@ -129,7 +132,7 @@ def _number(text: str | None) -> float | None:
 
 
 def _error(body: bytes) -> Mapping[str, Any]:
-    """The error in an answer's JSON, whichever wire it is of; empty if there is none."""
+    """The error in an answer's JSON, in the format of any wire; empty if there is none."""
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):

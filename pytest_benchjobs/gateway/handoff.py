@@ -1,7 +1,7 @@
-"""Taking over the socket on which a container's loopback is listened on.
+"""Taking over the socket that listens on a container's loopback interface.
 
-A door in the container makes it and sends it here over a unix socket, with its process id. So calls are accepted in
-the container's own network, to which nothing else leads, and only there.
+A program in the container (the door) creates it and sends it here over a unix socket, with its process id. So calls are
+accepted in the container's own network, which nothing else reaches, and only there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PATIENCE = 5.0
 
 
 async def take(door: socket.socket) -> tuple[socket.socket, int]:
-    """Wait for the first proper handover: the listening socket, and the process id of who sent it, in its container.
+    """Wait for the first valid handover: the listening socket, and the process id of its sender, inside its container.
 
     Args:
         door: A listening unix socket, which does not block.
@@ -26,7 +26,7 @@ async def take(door: socket.socket) -> tuple[socket.socket, int]:
         with connection:
             connection.setblocking(False)
             with contextlib.suppress(OSError, TimeoutError):
-                # Not wait_for, which may forget in Python 3.11 that the whole was cancelled.
+                # Not wait_for: in Python 3.11 it may lose the cancellation of the whole.
                 async with asyncio.timeout(_PATIENCE):
                     await _readable(connection)
                 handed = _receive(connection)

@@ -16,7 +16,7 @@ from .rates import Rates
 
 
 class Job:
-    """Settings, as `client` wrote them, and what was spent."""
+    """Settings, as `client` wrote them, and the spending of the job."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         self.patience: float = settings["patience"]
@@ -33,10 +33,10 @@ class Job:
         self.turnstile = Turnstile(self.spending)
         self.ledger = _path(settings["ledger"])
         self.exhausted: dict[str, str] = {}
-        """Provider -> what it said when its quota was used up."""
+        """Provider -> its message when its quota was used up."""
 
     def note_spent(self) -> None:
-        """Write down what was spent so far."""
+        """Write the spending so far to the ledger."""
         if self.ledger is not None:
             note(self.ledger, self.spending.counted())
 

@@ -1,4 +1,4 @@
-"""Reading what a call used out of its answer as the bytes go by, the same for all wires."""
+"""Reading the usage of a call from its answer while the bytes pass, the same way for all wires."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .tokens import Tokens
 from .wires import Kind, tables
 
 LONGEST_ANSWER = 64 << 20
-"""Bytes of one event, or of an answer in one piece."""
+"""The most bytes of one event, or of an answer in one piece."""
 _MOST = 1 << 53
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
@@ -22,32 +22,32 @@ class Reading:
     """Content of an answer so far."""
 
     model: str | None = None
-    """As the endpoint names it."""
+    """Name of the model, as the endpoint gives it."""
     raw: dict[str, Any] = dataclasses.field(default_factory=dict)
-    """Usage in the wire's own words; what is said later counts."""
+    """Usage in the wire's own keys; later values replace earlier ones."""
     finished: bool = False
-    """It said that it is complete."""
+    """The answer said that it is complete."""
     ended: bool = False
-    """It said why it ends, which is enough where `finished` does not follow."""
+    """The answer said why it ends. That suffices where `finished` does not follow."""
     refused: str | None = None
-    """The wire's word for it, when the model or a filter would not answer."""
+    """The wire's word for a refusal by the model or a filter."""
     hollow: bool = False
-    """It came in one piece, and nothing is answered in it."""
+    """It came in one piece, and contains no answer."""
     error: Mapping[str, Any] | None = None
-    """Error reported after a good beginning."""
+    """Error reported after the answer had begun well."""
 
     @property
     def whole(self) -> bool:
-        """True if the answer came to its end, be it an error."""
+        """True if the answer came to its end, which may be an error."""
         return self.finished or self.ended or self.error is not None
 
     def tokens(self, kind: Kind) -> Tokens:
-        """Usage in our words."""
+        """Usage in the gateway's terms."""
         return _FORMS[kind].tokens(self.raw)
 
 
 class Meter:
-    """Takes the bytes of one answer, however they are cut."""
+    """Reader of the bytes of one answer, however they are split."""
 
     def __init__(self, kind: Kind, streamed: bool) -> None:
         self._kind = kind
@@ -58,7 +58,7 @@ class Meter:
         self.reading = Reading()
 
     def feed(self, data: bytes) -> None:
-        """More of it."""
+        """Read more of the answer."""
         if not self._streamed:
             if len(self._held) + len(data) <= LONGEST_ANSWER:
                 self._held += data
@@ -83,7 +83,7 @@ class Meter:
             self._line(line)
 
     def finish(self) -> Reading:
-        """Nothing follows."""
+        """Note the end of the answer."""
         held, self._held = bytes(self._held), bytearray()
         if self._streamed:
             self._line(held)
@@ -113,9 +113,9 @@ class Meter:
 
 
 def flaw(kind: Kind, answer: bytes) -> str | None:
-    """Reason why this is no answer of a model, in one piece; None if it is one, or an error in the wire's own words.
+    """Reason why this is no answer of a model, in one piece; None if it is one, or an error in the wire's own format.
 
-    One that says what it used was made by a model, whatever else it lacks, and has to be counted.
+    An answer that reports usage was made by a model, whatever else it lacks, and has to be counted.
     """
     if not answer.strip():
         return "the answer is empty"
@@ -133,7 +133,7 @@ def flaw(kind: Kind, answer: bytes) -> str | None:
 
 
 def _hollow(kind: Kind, answer: Mapping[str, Any]) -> bool:
-    """True if there is neither an answer, nor an error, nor a refusal by a filter."""
+    """True if it has neither content, nor an error, nor a refusal by a filter."""
     if isinstance(answer.get("error"), dict) or "promptFeedback" in answer:
         return False
     found = answer.get(_FORMS[kind].answers)
@@ -220,7 +220,7 @@ def _read_generate(event: dict[str, Any], reading: Reading) -> None:
 
 
 def _count(raw: Mapping[str, Any], *names: str) -> int | None:
-    """The first of them that is a number of tokens."""
+    """The first of these keys whose value is a number of tokens."""
     for name in names:
         value = raw.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST:
@@ -237,7 +237,7 @@ def _messages_tokens(raw: Mapping[str, Any]) -> Tokens:
     cached = _count(raw, "cache_read_input_tokens")
     written = _count(raw, "cache_creation_input_tokens")
     return Tokens(
-        # This wire counts what came from or went to a cache apart; we count all that was sent.
+        # This wire counts tokens from or to a cache separately; `input` has all that was sent.
         input=_sum(_count(raw, "input_tokens"), cached, written),
         output=_count(raw, "output_tokens"),
         cached=cached,
@@ -270,16 +270,16 @@ def _generate_tokens(raw: Mapping[str, Any]) -> Tokens:
 
 
 class _Form(NamedTuple):
-    """Form of the answers to one kind of calls."""
+    """Format of the answers to one kind of calls."""
 
     answers: str
-    """Key of the list of what is answered."""
+    """Key of the list of answers."""
     usage: str
     """Key of the usage, in an answer in one piece."""
     read: Callable[[dict[str, Any], Reading], None]
     tokens: Callable[[Mapping[str, Any]], Tokens]
     telling: tuple[bytes, ...]
-    """Most events are a few words of text. Only those with one of these in them are worth parsing."""
+    """Only events that contain one of these are parsed: most events are a few words of text."""
 
 
 _OF_ALL = (b"usage", b'"error"', b"[DONE]")
@@ -310,12 +310,12 @@ _EVENT_END = re.compile(rb"\n\n|\r\n\r\n")
 
 
 class UsageRemover:
-    """Takes the event out of a chat stream that its client did not ask for, and passes on all others as they came."""
+    """Filter that removes the usage event from a chat stream whose client did not ask for it; other events pass unchanged."""
 
     def __init__(self) -> None:
         self._held = bytearray()
         self._seen = 0
-        """Of what is held: no event ends there."""
+        """Length of the part of `_held` in which no event ends."""
 
     def feed(self, data: bytes) -> bytes:
         """Bytes for the client, of these and of those held back."""
@@ -326,14 +326,14 @@ class UsageRemover:
             if not _only_usage(event):
                 passed += event
         del self._held[:start]
-        if len(self._held) > LONGEST_ANSWER:  # no event of ours: it is passed on in pieces
+        if len(self._held) > LONGEST_ANSWER:  # not the gateway's event: it is passed on in pieces
             passed += self._held
             self._held.clear()
         self._seen = max(len(self._held) - 3, 0)
         return bytes(passed)
 
     def finish(self) -> bytes:
-        """Nothing follows."""
+        """Remaining bytes, at the end of the stream."""
         rest, self._held = bytes(self._held), bytearray()
         return b"" if _only_usage(rest) else rest
 

@@ -1,7 +1,7 @@
-"""Requests to an endpoint: built anew from what was parsed, never the bytes an agent sent.
+"""Requests to an endpoint, built from the parsed request, never from the bytes an agent sent.
 
-A body is one JSON object, written by us: without line breaks, so no server can take any of it for another request,
-and with each key once, so that all who read it see the same model.
+A body is one JSON object, written by the gateway: without line breaks, so that no server can take a part of it for
+another request, and with each key once, so that every reader sees the same model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HEADERS = frozenset(
     ]
 )
 _HEADER_BEGINNINGS = ("x-stainless-", "x-claude-code-", "x-codex-", "x-openrouter-")
-# Some servers do not mind the case of a key: to them these, written in any case, are the ones we look at.
+# Some servers ignore the case of keys: to them these keys, in any case, are the ones checked here.
 _LOOKED_AT = ("model", "models", "stream", "stream_options", "background")
 _FREE = frozenset(
     [
@@ -40,30 +40,30 @@ _FREE = frozenset(
         *("guided_json", "structured_outputs", "format"),
     ]
 )
-"""Keys below which anything may be called anything: what is said, tools that the agent runs itself, and notes."""
+"""Keys below which names are free: content, tools that the agent runs itself, and metadata."""
 _DEARER = ("priority", "fast")
 _MOST_MODELS = 100
 _MOST_VALUES = 1_000_000
-"""Of a body. Each takes up to two hundred bytes when it is parsed, however few it has in JSON."""
+"""The most values in a body. Each takes up to two hundred bytes when parsed, however short it is in JSON."""
 _LIMITS_OF_OUTPUT = ("max_completion_tokens", "max_tokens", "max_output_tokens", "maxOutputTokens")
 _LONGEST_OUTPUT = 128_000
-"""Tokens of an answer whose length was not limited."""
+"""Tokens assumed for an answer without a limit."""
 _LONGEST_PROMPT = 1_000_000
-"""Tokens of a prompt of which a part is elsewhere."""
+"""Tokens assumed for a prompt of which a part is stored elsewhere."""
 _ELSEWHERE = ("previous_response_id", "conversation", "prompt", "cachedContent", "container")
-"""Keys of a call a part of whose prompt the endpoint has already."""
+"""Keys of a call for whose prompt the endpoint has a part already."""
 _OF_PARTS = ("file_id", "file_url", "fileData")
 _PROMPTS = ("messages", "input", "contents", "system", "systemInstruction")
 
 
 class Unsendable(ValueError):
-    """A body that not everybody reads, and charges for, in the same way."""
+    """A body that not all servers read, and charge for, in the same way."""
 
 
 class Outgoing:
-    """The body of one call, of which only bytes are kept: parsed, a small one may fill a memory.
+    """The body of one call, kept as bytes: parsed, a small body may take a lot of memory.
 
-    A call that names no model is of the one the trial is about.
+    A call that names no model is of the trial's own.
 
     Raises:
         Unsendable: it cannot be passed on.
@@ -76,26 +76,26 @@ class Outgoing:
         if asked.get("background") not in (None, False):
             raise Unsendable("usage of background answers cannot be counted; leave `background` out")
         self.models = tuple(itertools.islice(_models(call, asked), _MOST_MODELS + 1))
-        """All that it names: of the path, of the body, of those to fall back to, of tools that have their own."""
+        """All models that it names: in the path, in the body, as fallbacks, in tools that have their own."""
         if len(self.models) > _MOST_MODELS:
             raise Unsendable(f"it names more than {_MOST_MODELS} models")
         named = call.model or asked.get("model")
         self.model: str | None = named if isinstance(named, str) else None
         self.own = allowed.is_asked(self.model)
-        """It is for the model the trial is about, not for another one the agent chose."""
+        """It names the trial's own model, not another one that the agent chose."""
         self.rate = _rate(asked)
-        """Name of the rate it is charged at, if that is dearer than usual."""
+        """Name of the rate it is charged at, if that is more expensive than the standard one."""
         self.content = b"" if call.method == "GET" else _written(asked, body.isascii())
-        """To be sent."""
+        """The bytes to send."""
         self.with_usage = _with_usage(asked, self.content) if call.kind is Kind.CHAT else None
-        """The same, with a wish to hear what it used, where an answer would not say so."""
+        """The same with a request for usage, for answers that would not report it."""
 
     def refers_elsewhere(self) -> bool:
-        """True if the prompt is longer than what is sent of it: the endpoint has a part, or gets it somewhere."""
+        """True if the prompt is longer than the body: the endpoint has a part of it, or fetches one."""
         return _refers_elsewhere(self._asked())
 
     def most(self, provider: str, prices: Prices) -> tuple[int, float | None]:
-        """Tokens it can have used at most, and USD, if it is not known what it used; None: no price is known.
+        """Upper bound of its tokens and cost in USD, where its usage is unknown; None: no price is known.
 
         No token is shorter than a byte.
         """
@@ -114,7 +114,7 @@ class Outgoing:
         return sent + back, max((cost for cost in costs if cost is not None), default=None)
 
     def _asked(self) -> dict[str, Any]:
-        # Few calls fail, so it is cheaper to parse their bodies again than to look through all.
+        # Few calls fail, so parsing their bodies again is cheaper than checking all of them.
         asked: dict[str, Any] = json.loads(self.content or b"{}")
         return asked
 
@@ -149,7 +149,7 @@ def _longest_answer(asked: Mapping[str, Any]) -> int:
 
 
 def _with_usage(asked: dict[str, Any], content: bytes) -> bytes | None:
-    """Servers read more than `true` as true, and not the same: to them, too, usage is asked for in one clear word."""
+    """Ask for usage with a plain `true`: servers differ in what else they read as true."""
     options = asked.get("stream_options")
     options = options if isinstance(options, dict) else {}
     if asked.get("stream") in (None, False) or options.get("include_usage") is True:
@@ -163,7 +163,7 @@ def _with_usage(asked: dict[str, Any], content: bytes) -> bytes | None:
 def _written(asked: Mapping[str, Any], ascii_only: bool) -> bytes:
     try:
         if not ascii_only:
-            # Half of a pair, which JSON may have and UTF-8 may not, is written in ASCII.
+            # Half of a surrogate pair, which JSON may have and UTF-8 may not, is written in ASCII.
             with contextlib.suppress(UnicodeEncodeError):
                 return _UTF_8.encode(asked).encode()
         return _ASCII.encode(asked).encode()
@@ -172,13 +172,13 @@ def _written(asked: Mapping[str, Any], ascii_only: bool) -> bytes:
 
 
 def headers(given: CIMultiDictProxy[str], *, body: bool) -> CIMultiDict[str]:
-    """The headers of an agent's request that say something to an endpoint of models; no others are passed on."""
+    """Headers of an agent's request that mean something to an endpoint of models; others are dropped."""
     kept = CIMultiDict(
         (name, value)
         for name, value in given.items()
         if (lower := name.lower()) in _HEADERS or lower.startswith(_HEADER_BEGINNINGS)
     )
-    # What is metered, recorded and replayed has to be readable.
+    # Content that is metered, recorded and replayed must be readable.
     kept["Accept-Encoding"] = "identity"
     if body:
         kept["Content-Type"] = "application/json"
@@ -189,7 +189,7 @@ def _refuse(constant: str) -> None:
     raise Unsendable(f"{constant} is not JSON")
 
 
-# Those of `json.loads` and `json.dumps` are made for each call of them; what is ASCII is written twice as fast.
+# `json.loads` and `json.dumps` create new ones in each call; ASCII is written twice as fast.
 _READER = json.JSONDecoder(parse_constant=_refuse)
 _ASCII = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
 _UTF_8 = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -216,7 +216,7 @@ def _parsed(body: bytes) -> dict[str, Any]:
 
 
 def _models(call: Call, asked: Mapping[str, Any]) -> Iterator[str]:
-    """All models a call names, wherever that is not free to mean something else."""
+    """All models a call names, except below keys whose content is free."""
     if call.model is not None:
         yield call.model
     for part in (asked, *tables(asked, "tools")):
@@ -225,7 +225,7 @@ def _models(call: Call, asked: Mapping[str, Any]) -> Iterator[str]:
         if not isinstance(part.get("models"), list | None):
             raise Unsendable("`models` must be a list")
     if asked.get("preset") is not None:
-        # Of OpenRouter: settings that are kept there, models to fall back to among them.
+        # Of OpenRouter: settings stored there, which may include fallback models.
         yield f"@preset/{asked['preset']}"
     parts: list[Any] = [asked]
     while parts:

@@ -1,4 +1,4 @@
-"""Entrance of a route: passes on those requests of an agent that are calls of models."""
+"""Entrance of a route: passes on the requests of an agent that are calls of models."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Passing:
     allowed: Allowed
     recording: Recording | None
     replay: Replay | None
-    # A request is kept until it is answered, so that it can be made again.
+    # A request is held in memory until it is answered, for retries.
     _large: asyncio.Semaphore = dataclasses.field(
         default_factory=functools.partial(asyncio.Semaphore, _LARGE_AT_ONCE)
     )
@@ -72,7 +72,7 @@ class Passing:
             return await exchange.run(self.recording, self.replay)
 
     def _refused(self, call: Call, status: int, message: str) -> web.Response:
-        """Answer what no endpoint will be asked. That is the agent's doing."""
+        """Refuse a call before it reaches an endpoint. The agent is the cause."""
         if call.metered:
             self.state.failed(Failure(Ending.REFUSED, message))
         return error(call.wire, status, message, NO_RETRY)
@@ -85,7 +85,7 @@ def _nothing_here(request: web.BaseRequest, call: Call | None) -> web.Response:
     else:
         message = f"this trial has no {call.wire} endpoint"
     answer = error(wire_of(request.raw_path), 404, message)
-    # No part of an unread body is taken for another request.
+    # No part of an unread body may be taken for another request.
     answer.force_close()
     return answer
 

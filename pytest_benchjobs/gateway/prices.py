@@ -1,4 +1,4 @@
-"""Prices of calls: from the user's own table, then ours, then that of `public_prices`."""
+"""Prices of calls: from the user's own table, then the packaged one, then that of `public_prices`."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _AMOUNTS = ("input", "output", "cached", "cache_write", "cache_write_1h")
 class _Entry:
     names: tuple[str, ...]
     providers: tuple[str, ...]
-    """Empty: whoever serves it."""
+    """Empty: any provider."""
     up_to: int | None
-    """Input tokens of a call for which it holds."""
+    """The most input tokens of a call for which it holds."""
     price: Price
 
 
 class Prices:
-    """Tables of prices: the first entry that fits a call counts, and `public_prices` where no entry names its model."""
+    """Tables of prices. The first entry that matches a call counts; `public_prices` is for models without an entry."""
 
     def __init__(self, entries: tuple[_Entry, ...]) -> None:
         self._entries = entries
         self._find = functools.lru_cache(maxsize=1024)(self._search)
 
     def over(self, others: Prices) -> Prices:
-        """These first, and others for models that are not among them."""
+        """This table, with the entries of `others` for models that it does not have."""
         return Prices((*self._entries, *others._entries))
 
     def known(self, provider: str, model: str) -> bool:
@@ -47,7 +47,7 @@ class Prices:
         return self.cost(provider, model, Tokens(input=1, output=1)) is not None
 
     def cost(self, provider: str, model: str, tokens: Tokens) -> float | None:
-        """USD of a call; None: it has no price, or nothing was reported to be priced."""
+        """USD of a call; None: it has no price, or reported no usage."""
         if tokens.total is None:
             return None
         if not (entries := self._find(provider, model)):
@@ -67,7 +67,7 @@ class Prices:
 
 
 def at_rate(model: str, rate: str | None) -> str:
-    """Name of a model in tables of prices when it is called at another rate than the standard one."""
+    """Name of a model in price tables when it is called at another rate than the standard one."""
     return model if rate is None else f"{model} ({rate})"
 
 
@@ -75,7 +75,7 @@ def load_prices(path: Path | None = None) -> Prices:
     """The table at `path`, if any, over the packaged one.
 
     Raises:
-        InputError: with the line of what is wrong in it.
+        InputError: a mistake in the file, with its line.
     """
     if path is None:
         packaged = (resources.files(__package__) / "prices.toml").read_text("utf-8")

@@ -1,8 +1,8 @@
-"""Prices of public providers, from the package genai-prices: the table that comes with it, which is never fetched.
+"""Prices of public providers, from the table in the package genai-prices, which is never fetched.
 
 Its import takes some tenths of a second and 6 MB, so it waits for the first call of a provider that may have a price.
-To work out one cost takes it as long as all else that is done for a call before it is passed on, so it is asked for the
-prices of a model once.
+The package takes as long for one cost as the gateway takes for a whole call before passing it on, so it is asked once
+for the prices of each model.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelPrice
 
 _OWN_SERVERS = frozenset({"openai-compatible", "vllm"})
-"""Providers whose models are called like those of others, and cost what their machines cost."""
+"""Providers whose models are named like those of others, and whose cost is that of their machines."""
 _Ranges = tuple[tuple[float, Price], ...]
-"""Input tokens of a call up to which prices hold, and these; the lowest first."""
+"""(most input tokens of a call, prices) pairs, the lowest first."""
 
 
 def warm_up(provider: str) -> None:
@@ -32,7 +32,7 @@ def warm_up(provider: str) -> None:
 
 
 def cost(provider: str, model: str, tokens: Tokens) -> float | None:
-    """USD of a call at standard rates of today; None: the provider or its model is not in the table."""
+    """USD of a call at today's standard rates; None: the provider or its model is not in the table."""
     if not model or provider in _OWN_SERVERS or provider not in _providers():
         return None
     try:
@@ -44,16 +44,16 @@ def cost(provider: str, model: str, tokens: Tokens) -> float | None:
                 if sent <= most:
                     return price.cost(tokens)
         return _worked_out(prices, tokens)
-    except (LookupError, ValueError):  # no such model; or more came from a cache than was sent
+    except (LookupError, ValueError):  # no such model; or more tokens came from a cache than were sent
         return None
 
 
 _RANGES: dict[int, _Ranges] = {}
-"""By the identity of prices in the table, which lasts as long as this process."""
+"""By identity of the prices in the table, which lasts as long as this process."""
 
 
 def _ranges(prices: ModelPrice) -> _Ranges:
-    """Prices in our words; none if the package makes something else of them."""
+    """Price ranges of a model; none if the package computes its cost in another way."""
     if (ranges := _RANGES.get(id(prices))) is None:
         starts = {tier.start for price in vars(prices).values() for tier in getattr(price, "tiers", ())}
         try:
@@ -66,11 +66,10 @@ def _ranges(prices: ModelPrice) -> _Ranges:
 
 
 def _price(prices: ModelPrice, sent: float) -> Price:
-    """Prices of a call that sends so much.
+    """Prices of a call with so many input tokens.
 
     Raises:
-        ValueError: a call costs something else than the sum of its tokens.
-
+        ValueError: the cost of a call is not the sum over its tokens.
     """
     count = 1 << 40 if sent == math.inf else int(sent)
 
@@ -94,7 +93,7 @@ def _price(prices: ModelPrice, sent: float) -> Price:
 
 
 def _worked_out(prices: ModelPrice, tokens: Tokens) -> float:
-    """USD of a call as the package has it."""
+    """USD of a call as the package computes it."""
     from genai_prices import Usage
 
     used = {

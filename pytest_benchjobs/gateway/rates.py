@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 
 
 class Rate:
-    """Of one provider: so many `requests` and `tokens` a minute, at most. None: no limit.
+    """Rate limit of one provider: the most `requests` and `tokens` per minute. None: no limit.
 
-    What tokens a call takes is known afterwards, so the next ones make up for it. `clock` is in seconds.
+    The tokens of a call are known afterwards, so later calls wait for them. `clock` is in seconds.
     """
 
     def __init__(
@@ -21,7 +21,7 @@ class Rate:
         self._paused_until = clock()
 
     def reserve(self) -> float:
-        """Take a turn. Seconds until it comes."""
+        """Take a turn, and return the seconds until it comes."""
         now = self._clock()
         delay = 0.0
         if self._requests is not None:
@@ -32,12 +32,12 @@ class Rate:
         return delay
 
     def spend(self, tokens: int) -> None:
-        """A call took so many."""
+        """Count the tokens of a call."""
         if self._tokens is not None:
             self._tokens.take(tokens, self._clock())
 
     def pause(self, seconds: float) -> None:
-        """The provider wants to be left alone, by everybody."""
+        """Hold back all calls to the provider for so many seconds."""
         self._paused_until = max(self._paused_until, self._clock() + seconds)
 
     def paused(self) -> float:
@@ -46,9 +46,9 @@ class Rate:
 
 
 class _Bucket:
-    """Fills steadily; a twelfth of a minute's worth may be taken at once.
+    """Token bucket that fills steadily, with a capacity of a twelfth of a minute's worth.
 
-    It fills so slowly that this first helping and what follows are no more than a minute's worth in any minute.
+    It fills so slowly that the first burst and what follows stay within a minute's worth in any minute.
     """
 
     def __init__(self, per_minute: int, now: float) -> None:
@@ -62,7 +62,7 @@ class _Bucket:
         self._level -= amount
 
     def until(self, level: float, now: float) -> float:
-        """Seconds until there is so much in it."""
+        """Seconds until it holds `level`."""
         self._fill(now)
         return max((level - self._level) / self._speed, 0.0)
 
@@ -72,14 +72,14 @@ class _Bucket:
 
 
 class Rates:
-    """Of all providers. What holds for `*` holds for each that is not named, of its own."""
+    """Rate limits of all providers. The limit of `*` applies to each provider that is not named, separately."""
 
     def __init__(self, rates: Mapping[str, tuple[int | None, int | None]]) -> None:
         self._limits = rates
         self._rates: dict[str, Rate] = {}
 
     def of(self, provider: str) -> Rate:
-        """One without limits still has its pauses."""
+        """Rate of a provider; one without limits still has pauses."""
         rate = self._rates.get(provider)
         if rate is None:
             nothing = (None, None)

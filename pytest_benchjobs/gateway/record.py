@@ -1,8 +1,8 @@
-"""Traffic on disk: written while it passes, and answered from later, without any endpoint.
+"""Recorded traffic on disk: written while it passes, and replayed later without an endpoint.
 
     DIRECTORY/<trial>/0001.json, 0002.json, ...    one call each, in the order in which they were made
 
-Neither keys nor other secrets are in it, and of headers only those that decide how an answer is read.
+Neither keys nor other secrets are in it, and of the headers only those that decide how an answer is read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..store.redact import Redactor
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+=@-]")
 _LONGEST_NAME = 120
 NOBODY_WAITED = 0
-"""Instead of a status, for a call that was given up before there was an answer."""
+"""In place of a status, for a call that was given up before there was an answer."""
 _PROMPT = (
     *("model", "messages", "system", "input", "instructions", "contents", "systemInstruction"),
     *("tools", "generationConfig", "max_tokens", "temperature"),
@@ -31,7 +31,7 @@ _HEADERS = ("content-type", "retry-after")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recorded:
-    """One answer."""
+    """One recorded answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -41,10 +41,10 @@ class Recorded:
 
 
 class Recording:
-    """The calls of one trial, as they are made. What was recorded of an earlier try of it is replaced.
+    """Recording of one trial's calls as they are made. Replaces the recording of an earlier try.
 
     Raises:
-        OSError: from every method, when the disk does not take it.
+        OSError: from every method, if it cannot be written.
     """
 
     def __init__(self, directory: Path, trial: str, secrets: Mapping[str, str]) -> None:
@@ -53,7 +53,7 @@ class Recording:
         self._count = 0
 
     def number(self) -> int:
-        """Of the next call."""
+        """Number of the next call."""
         if self._count == 0:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory.mkdir(parents=True)
@@ -61,7 +61,7 @@ class Recording:
         return self._count
 
     def write(self, number: int, method: str, path: str, body: bytes, answer: Recorded) -> None:
-        """Keep one call and its answer."""
+        """Write one call and its answer."""
         whole = b"".join(answer.chunks)
         redacted = self._redactor.redact(whole)
         chunks = answer.chunks if redacted == whole else (redacted,)
@@ -83,7 +83,7 @@ class Recording:
             text = json.dumps(record, indent=1)
         except (
             RecursionError
-        ):  # read in C, it may be too deep to be written in lines, which is done in Python
+        ):  # the C parser reads deeper JSON than the indented writer, in Python, can write
             request["body"] = self._redactor.redact(body).decode("utf-8", "replace")
             text = json.dumps(record, indent=1)
         file = self._directory / f"{number:04}.json"
@@ -93,7 +93,7 @@ class Recording:
 
 
 def _written(redactor: Redactor, body: bytes) -> Any:
-    """A request as it is kept."""
+    """Request body as it is recorded."""
     redacted = redactor.redact(body)
     try:
         return json.loads(redacted)
@@ -102,7 +102,7 @@ def _written(redactor: Redactor, body: bytes) -> Any:
 
 
 class Replay:
-    """The answers of one trial: the n-th call of a path gets what the n-th call of that path got."""
+    """Replay of one trial's answers: the n-th call of a path gets the recorded answer of the n-th call of that path."""
 
     def __init__(self, directory: Path, trial: str, secrets: Mapping[str, str]) -> None:
         self._directory = directory / safe_name(trial)
@@ -113,10 +113,10 @@ class Replay:
     def answer(self, method: str, path: str, body: bytes) -> tuple[Recorded, str | None] | None:
         """The next answer to such a call; None: there was no such call.
 
-        With it comes the file it is from, if that call had another prompt.
+        The second value is the file it is from, if the recorded call had another prompt.
 
         Raises:
-            ValueError: what is on disk was not written by `Recording`.
+            ValueError: the file was not written by `Recording`.
         """
         if self._files is None:
             self._files = _by_call(sorted(self._directory.glob("*.json")))
@@ -141,7 +141,7 @@ class Replay:
 
 
 def _prompt(body: Any) -> Any:
-    """Prompt of a request. The rest of a request may differ each time, as ids of sessions do."""
+    """Prompt of a request. Other parts, such as session ids, may differ each time."""
     return {name: body.get(name) for name in _PROMPT} if isinstance(body, dict) else body
 
 
@@ -166,7 +166,7 @@ def _load(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def safe_name(trial: str) -> str:
-    """`trial` as a path below a directory, whatever is in it; two that differ stay different."""
+    """`trial` as a path below a directory, safe for any text; different trials get different paths."""
     parts = [_safe_part(part) for part in trial.split("/") if part]
     if not parts:
         raise ValueError("a trial has a name")

@@ -1,4 +1,4 @@
-"""One trial's way through the gateway: its sockets, and how long they last."""
+"""Route of one trial through the gateway: its sockets and their lifetime."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Say = Callable[[Mapping[str, Any]], None]
 
 
 class Doors:
-    """Listening sockets of a trial, in a directory that is not there yet. Their files stay: a container has one."""
+    """Listening sockets of a trial, in a new directory. Their files stay, because a container has one mounted."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(mode=0o700)
@@ -49,7 +49,7 @@ class Doors:
         self.host.close()
 
     def turn_away(self) -> None:
-        """Close the connections of whoever waits already: the agent of an earlier turn, who is gone."""
+        """Close the waiting connections of an earlier turn's agent, which has ended."""
         for listening in (self.door, self.host):
             with contextlib.suppress(BlockingIOError):
                 while True:
@@ -57,9 +57,9 @@ class Doors:
 
 
 class ServedRoute:
-    """Open from its making to `close`, for one turn of an agent.
+    """A route for one turn of an agent, open from its creation to `close`.
 
-    `request` is as `client.open_route` wrote it; `say` tells the client something.
+    `request` is as `client.open_route` wrote it; `say` sends a message to the client.
     """
 
     def __init__(self, job: Job, request: Mapping[str, Any], doors: Doors, say: Say) -> None:
@@ -100,7 +100,7 @@ class ServedRoute:
         self._say(self._doors.paths)
 
     async def _let_in(self, door: socket.socket) -> None:
-        """Take over a container's loopback, once."""
+        """Take over a container's loopback socket, once."""
         listening, pid = await take(door)
         self._say({"pid": pid})
         listening.listen(_BACKLOG)
@@ -109,7 +109,7 @@ class ServedRoute:
             await self._accept(listening)
 
     async def _refuse(self, door: socket.socket) -> None:
-        """Turn away whoever knocks at a door that has let one in, a few a second."""
+        """Reject further connections to the door after the handover, a few a second."""
         loop = asyncio.get_running_loop()
         while True:
             connection, _ = await loop.sock_accept(door)
@@ -119,7 +119,7 @@ class ServedRoute:
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
-            # An agent that opens more than it may waits, and no other does.
+            # An agent that opens too many connections waits; others do not.
             while len(self._server.connections) >= _CONNECTIONS:
                 await asyncio.sleep(_FULL_PAUSE)
             connection, _ = await loop.sock_accept(listening)
@@ -138,7 +138,7 @@ class ServedRoute:
             raise
 
     async def close(self) -> Mapping[str, Any]:
-        """End what is under way, and say what there was."""
+        """End running calls, and return the report."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

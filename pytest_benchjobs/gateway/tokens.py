@@ -1,4 +1,4 @@
-"""Tokens of a call of a model, and what they cost."""
+"""Tokens of a model call, and their prices."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ MILLION = 1_000_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Tokens:
-    """Of one call. None: not reported."""
+    """Tokens of one call. None: not reported."""
 
     input: int | None = None
-    """All that was sent."""
+    """Tokens sent."""
     output: int | None = None
-    """All that came back."""
+    """Tokens received."""
     cached: int | None = None
     """Of `input`, read from a cache."""
     cache_write: int | None = None
     """Of `input`, written to a cache."""
     cache_write_1h: int | None = None
-    """Of `cache_write`, to be kept for an hour, which costs more."""
+    """Of `cache_write`, kept for an hour, which costs more."""
     reasoning: int | None = None
     """Of `output`."""
 
     @property
     def total(self) -> int | None:
-        """Sent and received; None if neither was reported."""
+        """Tokens sent and received; None if neither was reported."""
         if self.input is None and self.output is None:
             return None
         return (self.input or 0) + (self.output or 0)
@@ -34,7 +34,7 @@ class Tokens:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Price:
-    """USD for a million tokens each. None: not known."""
+    """USD per million tokens. None: not known."""
 
     input: float
     output: float
@@ -43,7 +43,7 @@ class Price:
     cache_write_1h: float | None = None
 
     def cost(self, tokens: Tokens) -> float | None:
-        """USD for what was reported; None if some of it has no price."""
+        """USD for the reported tokens; None if some of them have no price."""
         cached, written, hour = tokens.cached or 0, tokens.cache_write or 0, tokens.cache_write_1h or 0
         parts = (
             (max((tokens.input or 0) - cached - written, 0), self.input),

@@ -1,4 +1,4 @@
-"""Asking the real endpoint, patiently, until there is something to tell the agent."""
+"""Calling the real endpoint, with retries, until there is an answer or an error for the agent."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _SIGN_OF_LIFE = 256
 _AT_ONCE = 10.0
 _EVENT_STREAM = "text/event-stream"
 _BROKEN = (aiohttp.ClientError, TimeoutError, OSError)
-# What a stream of events begins with. Some servers call theirs something else.
+# Beginnings of an event stream. Some servers give it another content type.
 _EVENTS = (b"data:", b"event:", b"id:", b"retry:", b": ", b":\n")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 8.0
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
-# Of an answer: hop by hop, or what we decide.
+# Headers of an answer that are hop by hop, or that the gateway decides.
 _DROPPED = frozenset(
     [
         *("connection", "keep-alive", "proxy-authenticate", "proxy-connection", "te", "trailer", "upgrade"),
@@ -50,10 +50,10 @@ class Cut(Exception):
 
 
 class Pulse:
-    """Timer of an answer that stands still. A byte now and then is no sign of life, 256 within 10 seconds are.
+    """Timer of an answer that makes no progress. 256 bytes within 10 seconds are a sign of life, a byte now and then is not.
 
-    A call is given up later than that: what pings, such as a model that thinks, gives 256 bytes in the end. `silence`
-    is how many seconds without a sign of life end a call, `longest` how many it may take.
+    A call is given up later than that: pings, as of a model that thinks, add up to 256 bytes in the end. `silence` is
+    the seconds without a sign of life that end a call, `longest` the most that a call may take.
     """
 
     def __init__(self, silence: float, longest: float) -> None:
@@ -65,7 +65,7 @@ class Pulse:
         self._timer: asyncio.TimerHandle | None = None
 
     def beat(self, size: int) -> None:
-        """So many bytes came with the end of the last wait."""
+        """Count bytes that came at the end of the last wait."""
         now = self._left
         if now - self._window > _AT_ONCE:
             self._window, self._recent = now, 0
@@ -77,14 +77,14 @@ class Pulse:
             self._fresh, self._alive = 0, now
 
     def silent(self) -> float:
-        """Seconds of waiting since the last sign of life, or since it was asked."""
+        """Seconds of waiting since the last sign of life, or since the request."""
         return (time.monotonic() if self._waiting else self._left) - self._lively
 
     async def limit(self, asked: Awaitable[_Begun]) -> _Begun:
-        """Wait for the endpoint to begin its answer, and give it up when that takes too long.
+        """Wait for the beginning of the answer, and give up when that takes too long.
 
         Raises:
-            TimeoutError: it did; says how long.
+            TimeoutError: it took too long; the message says how long.
         """
         self._wait()
         try:
@@ -98,14 +98,14 @@ class Pulse:
             self._waiting, self._left = False, time.monotonic()
 
     def watch(self, content: aiohttp.StreamReader) -> None:
-        """From now on this is what `read` reads, with one timer for all of it, until `stop`."""
+        """Make `content` what `read` reads, with one timer for all of it, until `stop`."""
         self._content = content
 
     async def read(self) -> bytes:
         """Next piece of an answer; empty at its end.
 
         Raises:
-            TimeoutError: it took too long; says how long.
+            TimeoutError: it took too long; the message says how long.
         """
         assert self._content is not None  # noqa: S101
         self._wait()
@@ -119,20 +119,20 @@ class Pulse:
         return chunk
 
     def stop(self) -> None:
-        """Nothing more is waited for."""
+        """Stop the timer: nothing more is waited for."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
 
     def _wait(self) -> None:
-        # As long as the agent does not take what came, the endpoint is not waited for.
+        # While the agent does not take what came, the endpoint is not waited for.
         passed = time.monotonic() - self._left
         self._alive += passed
         self._lively += passed
         self._waiting = True
 
     def _look(self) -> None:
-        """Give up what is waited for if that takes too long, or look again when it would."""
+        """Give up waiting if it has taken too long, or look again at the time when it would have."""
         self._timer = None
         if not self._waiting or self._content is None:
             return
@@ -156,7 +156,7 @@ class Answer:
 
     status: int
     headers: Mapping[str, str]
-    """With lower-case names, fit to be passed on."""
+    """With lower-case names, ready to be passed on."""
     chunks: AsyncIterator[bytes]
     failure: Failure | None = None
     length: int | None = None
@@ -165,11 +165,11 @@ class Answer:
 
     @property
     def streamed(self) -> bool:
-        """True for a stream of events."""
+        """True for an event stream."""
         return self.headers.get("content-type", "").startswith(_EVENT_STREAM)
 
     def keep(self) -> None:
-        """It came to its end, and all was well: its connection may be used again."""
+        """Allow reuse of the connection, after an answer that ended well."""
         if self.response is not None:
             self.response.keep()
 
@@ -182,7 +182,7 @@ class Answer:
 
 
 class Asking:
-    """One call of an endpoint, as often as it takes. `headers` are to be sent, and get the key."""
+    """One call of an endpoint, with its retries. `headers` are sent, with the key added."""
 
     def __init__(
         self, job: Job, connections: Connections, target: Upstream, call: Call, headers: CIMultiDict[str]
@@ -198,13 +198,13 @@ class Asking:
         self._proxy = _proxy_for(self._url.scheme, self._url.host or "")
         self._pulse: Pulse | None = None
         self.sent = False
-        """The endpoint has a request that it has not refused: whatever it does now may have to be paid."""
+        """The endpoint has the request and has not refused it, so it may charge for it."""
         self.unanswered = 0
-        """Requests that the endpoint took, and said nothing to until we gave up, or it did after some time."""
+        """Requests that the endpoint accepted without an answer, until a timeout or a late disconnection."""
         self._sent_at = 0.0
 
     def silent(self) -> float:
-        """Seconds for which the endpoint has kept the call waiting; 0 while none is under way."""
+        """Seconds for which the endpoint has been silent; 0 while no call is under way."""
         return 0.0 if self._pulse is None else self._pulse.silent()
 
     async def answer(self, body: bytes, patient: bool) -> Answer:
@@ -215,7 +215,7 @@ class Asking:
         for attempt in itertools.count():
             if self._call.metered and (turn := rate.reserve()):
                 await asyncio.sleep(turn)
-            if deadline is None:  # waiting for one's turn is no failure of the endpoint
+            if deadline is None:  # waiting for a turn is no failure of the endpoint
                 deadline = loop.time() + (self._job.patience if patient else 0.0)
             if paused := min(rate.paused(), deadline - loop.time()):
                 await asyncio.sleep(max(paused, 0.0))
@@ -262,9 +262,9 @@ class Asking:
         self.sent, self._sent_at = sent, time.monotonic()
 
     async def _begun(self, response: Response, pulse: Pulse) -> Answer:
-        """An answer that the agent may be given: nothing has been promised to it until now, and we may try again.
+        """An answer for the agent. Nothing has been sent to the agent before it, so a retry is still possible.
 
-        A stream is one from its first byte; what comes in one piece has to be all there, and be an answer.
+        A stream counts as an answer from its first byte; an answer in one piece must be complete and valid.
         """
         headers = self._incoming(response)
         encoded = response.headers.get("Content-Encoding", "identity") != "identity"
@@ -318,7 +318,7 @@ def _proxy_for(scheme: str, host: str) -> str | None:
 
 
 async def pieces(*chunks: bytes, cut: str | None = None) -> AsyncIterator[bytes]:
-    """What is there already, as `Answer.chunks` has it. `cut`: why there is no more."""
+    """Chunks that are there already, as `Answer.chunks` has them. `cut`: why there are no more."""
     for chunk in filter(None, chunks):
         yield chunk
     if cut is not None:

@@ -1,4 +1,4 @@
-"""The calls a gateway passes on, and how each wire says that something is wrong."""
+"""Calls that a gateway passes on, and the error format of each wire."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..model.endpoint import Wire
 
 
 class Kind(enum.Enum):
-    """Kind of a call; decides where usage is in its answer."""
+    """Kind of a call; decides the place of usage in its answer."""
 
     MESSAGES = "messages"
     CHAT = "chat"
@@ -27,7 +27,7 @@ class Kind(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Call:
-    """One that is known."""
+    """A known call."""
 
     wire: Wire
     kind: Kind
@@ -71,14 +71,14 @@ _PARAMETERS: dict[Wire, frozenset[str]] = {
     "openai": frozenset({"api-version", "client_version", "limit", "after", "order"}),
     "google": frozenset({"alt", "pageSize", "pageToken"}),
 }
-"""Of a query, what is passed on. Others could leave usage out of an answer, or carry a key."""
+"""Query parameters that are passed on. Others could remove usage from an answer, or carry a key."""
 _VALUE = re.compile(r"[A-Za-z0-9._:@+/=~-]{1,500}")
 _ANSWERS = frozenset({"sse", "json"})
 
 
 @functools.lru_cache(maxsize=64)
 def recognise(method: str, target: str) -> Call | None:
-    """The call of a request line; None for everything that is not passed on."""
+    """The call of a request line; None if it is not passed on."""
     path, _, query = target.partition("?")
     for prefix, wire in _PREFIXES.items():
         if not path.startswith(prefix + "/"):
@@ -94,7 +94,7 @@ def recognise(method: str, target: str) -> Call | None:
 
 
 def tables(said: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """The tables in the list of this name, of JSON that may be anything."""
+    """The objects in the list `name`, in JSON of any form."""
     listed = said.get(name)
     return [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
 
@@ -114,7 +114,7 @@ def _query(wire: Wire, query: str) -> str:
 
 
 _LOG_IN = "sk-ant-oat"
-"""Prefix of a log-in token. It is no key: it is sent, and announced, in another way."""
+"""Prefix of a log-in token. It is not a key: it is sent in another header."""
 
 
 def credentials(wire: Wire, key: str | None) -> dict[str, str]:
@@ -147,7 +147,7 @@ _GOOGLE_STATUSES = {
 
 
 def error_body(wire: Wire | None, status: int, message: str) -> bytes:
-    """An error of our own, as the wire's clients expect one."""
+    """An error of the gateway's own, in the format that the wire's clients expect."""
     body: Mapping[str, Any]
     if wire == "anthropic":
         kind = _ANTHROPIC_TYPES.get(status, "api_error")
