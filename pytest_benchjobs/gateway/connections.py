@@ -196,7 +196,7 @@ class _Body(aiohttp.BytesPayload):
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Connector that returns new connections and those that `keep` accepted: the rules of `aiohttp` for reuse are weaker."""
+    """Connector that reuses only connections that `keep` accepted: the rules of `aiohttp` for reuse are weaker."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)

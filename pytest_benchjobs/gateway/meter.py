@@ -310,7 +310,7 @@ _EVENT_END = re.compile(rb"\n\n|\r\n\r\n")
 
 
 class UsageRemover:
-    """Filter that removes the usage event from a chat stream whose client did not ask for it; other events pass unchanged."""
+    """Filter that removes the usage event from a chat stream whose client did not ask for it; others pass unchanged."""
 
     def __init__(self) -> None:
         self._held = bytearray()

@@ -50,7 +50,7 @@ class Cut(Exception):
 
 
 class Pulse:
-    """Timer of an answer that makes no progress. 256 bytes within 10 seconds are a sign of life, a byte now and then is not.
+    """Timer of an answer without progress. 256 bytes within 10 seconds are a sign of life, a byte now and then is not.
 
     A call is given up later than that: pings, as of a model that thinks, add up to 256 bytes in the end. `silence` is
     the seconds without a sign of life that end a call, `longest` the most that a call may take.

@@ -1,15 +1,15 @@
-"""Scorers: what grades a finished trial. Begin to read at `protocol.py`, then `builtin.py`.
+"""Scorers, which grade a finished trial. Start reading at `protocol.py`, then `builtin.py`.
 
-    protocol.py       what a scorer is: a finished trial in, a number within [0, 1] out
-    needs.py          what a kind of scorer needs of a trial before it grades
-    builtin.py        the kinds that come with the package (pytest_runner.py: how `tests` runs pytest)
-    answering.py      the kind `answer`: answers.py compares a short answer, replies.py finds it in a text
+    protocol.py       the protocol: a finished trial in, a number within [0, 1] out
+    needs.py          what a type of scorer needs of a trial before it grades
+    builtin.py        the types that come with the package (pytest_runner.py: how `tests` runs pytest)
+    answering.py      the type `answer`: answers.py compares a short answer, replies.py finds it in a text
     params.py         parameters of scorers, checked
-    bigcodebench/     the kind of BigCodeBench
-    swebench/         the kinds of SWE-bench and SWE-Bench Pro
-    output.py         the end of what a command prints
-    parse.py          scores in what scorers print, and in the files and reports they leave
-    grade.py          run one scorer, combine what several say
+    bigcodebench/     the type of BigCodeBench
+    swebench/         the types of SWE-bench and SWE-Bench Pro
+    output.py         the end of a command's output
+    parse.py          scores in the output of scorers, and in the files and reports they leave
+    grade.py          run one scorer, combine the scores of several
 
 May import `sandbox`, `store`, `sources` and `model`.
 """

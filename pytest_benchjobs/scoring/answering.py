@@ -10,25 +10,24 @@ from .protocol import Graded, ScoringContext
 from .replies import Wrong
 
 ANSWER_LIMIT = 4 * 1024 * 1024
-"""Bytes of an answer. A longer one is wrong."""
+"""The most bytes of an answer. A longer one is wrong."""
 
 
 def score_answer(context: ScoringContext) -> Graded:
-    """`answer`: compares the scenario's answer with what `params` say. No answer, and one nobody can read, is 0.
+    """`answer`: compares the scenario's answer as `params` say. A missing or unreadable answer gives 0.
 
-    Neither the expected answer nor the given one is in the details: a right one would tell the other.
+    The details contain neither the expected answer nor the given one: a right one would reveal the expected one.
 
     Raises:
         ScorerCrashed: the scenario has no answer.
-        ScoreInvalid: what `params` say is wrong.
-
+        ScoreInvalid: `params` are wrong.
     """
     answer = context.scenario.answer
     if answer is None:
         raise ScorerCrashed(
             f"scorer {context.spec.name!r} grades an answer, but the scenario has no `answer`"
         )
-    # First of all: a mistake in it must not depend on what the agent left.
+    # Checked first: a mistake in `params` must not depend on what the agent left.
     grade = grader(context.spec.params)
     place = posixpath.join(context.sandbox.workdir, answer.file)
     try:
@@ -38,7 +37,7 @@ def score_answer(context: ScoringContext) -> Graded:
         if b"\0" in content:
             raise Wrong("the answer is not text")
         score, about = grade(content.decode("utf-8", "replace"), is_reply=context.is_reply)
-    except ValueError:  # of `read`
+    except ValueError:  # raised by `read`
         return Graded(0.0, details={"answer": f"the answer is longer than {ANSWER_LIMIT >> 20} MiB"})
     except Wrong as wrong:
         return Graded(0.0, details={"answer": str(wrong)})

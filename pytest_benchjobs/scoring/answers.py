@@ -1,6 +1,6 @@
 r"""Comparing a short answer with the right one. Pure functions: no files, no clock, nothing is run.
 
-    exact     a text, spaces around it left out
+    exact     a text, without spaces around it
     integer   a whole number within a range
     number    JSON, each number within an absolute tolerance
     choice    a letter
@@ -8,8 +8,8 @@ r"""Comparing a short answer with the right one. Pure functions: no files, no cl
     json      JSON, of the same types and values
     regex     a text in which a pattern is found
 
-An answer is a file that an agent was told to write, of which all counts; or the reply of a model, in which the answer
-comes last, behind `ANSWER:` or in a `\boxed{}`. Answers are hostile: whatever they are, they are right or `Wrong`.
+An answer is either a file that the agent had to write, which counts as a whole; or the reply of a model, in which the
+answer comes last, behind `ANSWER:` or in a `\boxed{}`. Answers are hostile: any text is either right or `Wrong`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..model.errors import ScoreInvalid
 from .replies import SEARCHED, Wrong, integer_in, last_array, last_mark, parsed, value_in
 
 _TRIES = 50
-"""Tries of an answer that are looked at."""
+"""The most tries of an answer that are read."""
 
 
 class _Match(BaseModel):
@@ -39,7 +39,7 @@ class Exact(_Match):
     expected: StrictStr
 
     def grade(self, text: str, *, is_reply: bool) -> float:
-        """Compare it with the whole, or with the rest of a reply's last `ANSWER:` line."""
+        """Compare it with the whole text, or with the rest of a reply's last `ANSWER:` line."""
         wanted = self.expected.strip()
         if text.strip() == wanted:
             return 1.0
@@ -65,7 +65,7 @@ class Integer(_Match):
         return _equal(found == self.expected)
 
     def model_post_init(self, _: Any) -> None:
-        """See that the right answer is one."""
+        """Check that the right answer is a number in range."""
         if not self._allows(self.expected):
             raise ValueError("the expected integer is out of range")
 
@@ -81,7 +81,7 @@ class Number(_Match):
     tolerance: Any = 0
     """Absolute: one for all, or of the shape of `expected`."""
     key: StrictStr | None = None
-    """The answer may be an object with its value below this key."""
+    """The answer may be an object with its value at this key."""
 
     def grade(self, text: str, *, is_reply: bool) -> float:
         """Compare it element by element. Further keys of a table do not matter."""
@@ -95,7 +95,7 @@ class Number(_Match):
         return 1.0
 
     def model_post_init(self, _: Any) -> None:
-        """See that the right answer is within its own tolerance."""
+        """Check that the right answer is within its own tolerance."""
         if not all(_within(self.expected, self.expected, self.tolerance)):
             raise ValueError("the expected value is not within its own tolerance")
 
@@ -108,7 +108,7 @@ class Choice(_Match):
     letters: Annotated[StrictStr, Field(pattern=r"^[A-Z]{2,26}$")] = "ABCD"
 
     def grade(self, text: str, *, is_reply: bool) -> float:
-        """Compare the letter of the file, in either case; of a reply the first `Answer: X`, as simple-evals does."""
+        """Compare the letter of the file, in either case; in a reply the first `Answer: X`, as simple-evals does."""
         whole = "".join(text.split()) if len(text) <= SEARCHED else text
         if len(whole) == 1 and whole.upper() in self.letters:
             return _equal(whole.upper() == self.expected)
@@ -118,7 +118,7 @@ class Choice(_Match):
         return _equal(found[1] == self.expected)
 
     def model_post_init(self, _: Any) -> None:
-        """See that the right answer is one of the letters."""
+        """Check that the right answer is one of the letters."""
         if self.expected not in self.letters:
             raise ValueError("the expected letter is none of the letters")
 
@@ -134,7 +134,7 @@ class Grids(_Match):
     tries: Annotated[StrictInt, Field(ge=1)] = 1
 
     def grade(self, text: str, *, is_reply: bool) -> float:
-        """Return the share of test inputs for which one of the first tries is the whole grid."""
+        """Return the share of test inputs for which one of the first tries is exactly the grid."""
         given = self._given(text, is_reply=is_reply)
         right = sum(
             any(_is_grid(grid) and grid == wanted for grid in grids[: self.tries])
@@ -186,7 +186,7 @@ class Regex(_Match):
         return _equal(re.search(self.pattern, text[:SEARCHED].strip()) is not None)
 
     def model_post_init(self, _: Any) -> None:
-        """See that it is one."""
+        """Check that the pattern is valid."""
         try:
             re.compile(self.pattern)
         except (re.error, OverflowError, RecursionError) as error:
@@ -194,14 +194,13 @@ class Regex(_Match):
 
 
 class Grade(Protocol):
-    """Grades one answer."""
+    """Grader of one answer."""
 
     def __call__(self, text: str, *, is_reply: bool) -> tuple[float, str]:
-        """Return the score, and how the answer compares.
+        """Return the score, and a description of the comparison.
 
         Raises:
-            Wrong: it is not right, or cannot be read.
-
+            Wrong: the answer is not right, or cannot be read.
         """
 
 
@@ -214,11 +213,10 @@ def _kinds() -> TypeAdapter[Any]:
 
 
 def grader(params: object) -> Grade:
-    """Make what grades answers as `params` say.
+    """Make a grader of answers from `params`.
 
     Raises:
-        ScoreInvalid: they are wrong. The message does not tell what was expected.
-
+        ScoreInvalid: they are wrong. The message does not reveal the expected answer.
     """
     try:
         match = _kinds().validate_python(params)
@@ -244,9 +242,9 @@ def _equal(is_right: bool) -> float:
 
 
 def _within(actual: Any, expected: Any, tolerance: Any) -> Iterator[bool]:
-    """Yield, for each value that is expected, whether the actual one is within its tolerance; once for what is missing.
+    """Yield for each expected value if the actual one is within its tolerance; once for what is missing.
 
-    As ReplicationBench's own: the shape has to be the same, but for further keys; `true` is no number.
+    As in ReplicationBench's own harness the shape must be the same, except for further keys; `true` is not a number.
     """
     if isinstance(expected, dict):
         if not isinstance(actual, dict):
@@ -283,7 +281,7 @@ def _near(actual: float, expected: float, tolerance: float) -> bool:
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Compare JSON: numbers by value, all else by type and value."""
+    """Compare JSON: numbers by value, everything else by type and value."""
     if _is_number(one) and _is_number(other):
         return bool(one == other)
     if type(one) is not type(other):

@@ -1,4 +1,4 @@
-"""Kinds of scorers of the package: `bash`, `command`, `tests`, `harbor`, `answer`, and those of datasets."""
+"""Types of scorers in the package: `bash`, `command`, `tests`, `harbor`, `answer`, and those of datasets."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def score_command(context: ScoringContext) -> Graded:
 
 
 def score_tests(context: ScoringContext) -> Graded:
-    """`tests`: files put in now, run, and graded by the share of tests that pass.
+    """`tests`: files copied into the sandbox now, run, and graded by the share of tests that pass.
 
-    Reads a JUnit report (`$BENCH_JUNIT`) or a CTRF report (`$BENCH_CTRF`) when the run leaves one; without a report
-    the exit status decides. The default command is the directory's `test.sh`, else pytest.
+    Reads a JUnit report (`$BENCH_JUNIT`) or a CTRF report (`$BENCH_CTRF`) if the run leaves one; without a report the
+    exit status decides. The default command is the directory's `test.sh`, else pytest.
     """
     spec = context.spec
-    if spec.path is None:  # the sources see to it
+    if spec.path is None:  # the sources require it
         raise ScorerCrashed(f"scorer {spec.name!r} has no path")
     single = spec.path.is_file()
     target = f"{TESTS_DIRECTORY}/{spec.path.name}" if single else TESTS_DIRECTORY
@@ -107,10 +107,10 @@ def _collect(spec: ScorerSpec) -> list[Collect]:
 
 @needing(Needs(directories=LOG_DIRECTORIES, collect=_collect))
 def score_harbor(context: ScoringContext) -> Graded:
-    """`harbor`: runs tests/test.sh, whose exit status says nothing; reads /logs/verifier/reward.json, else .txt."""
+    """`harbor`: runs tests/test.sh, whose exit status is ignored; reads /logs/verifier/reward.json, else .txt."""
     spec = context.spec
     files = [File(VERIFIER_DIRECTORY, clean=True, mode=0o777)]
-    if spec.path is not None:  # else they are in the image
+    if spec.path is not None:  # otherwise the tests are in the image
         files += _tests_directory(spec.path)
     context.sandbox.put(files)
     result, output = context.run(f"{TESTS_DIRECTORY}/{TEST_SCRIPT}", signals_matter=False)
@@ -126,7 +126,7 @@ def score_harbor(context: ScoringContext) -> Graded:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Elsewhere:
-    """A kind whose module is imported when it first grades."""
+    """A type of scorer whose module is imported when it first grades."""
 
     module: str
     function: str
@@ -150,7 +150,7 @@ _KINDS: Mapping[str, Scorer] = {
 
 
 def builtin_scorers() -> Mapping[str, Scorer]:
-    """The kinds that come with the package, by the name a manifest uses as `type`."""
+    """The types that come with the package, by their name in manifests."""
     return _KINDS
 
 
@@ -172,17 +172,17 @@ def _read_reports(context: ScoringContext) -> tuple[int, int] | None:
 
 
 def _tests_directory(path: Path) -> list[File]:
-    """The directory at its place; whoever the scorer runs as can read it, and run its `test.sh`."""
+    """The files of a tests directory. Any user can read them, and run `test.sh`."""
     script = path / TEST_SCRIPT
     files = [File(TESTS_DIRECTORY, source=path, clean=True, readable=True)]
     if script.is_file():
-        # Most repositories have it with mode 0644, and root alone could change that inside.
+        # Most repositories have it with mode 0644, and only root could change that in the sandbox.
         files.append(File(f"{TESTS_DIRECTORY}/{TEST_SCRIPT}", source=script, mode=0o755))
     return files
 
 
 def line_ends_hint(path: Path | None) -> str:
-    """Return why a `test.sh` may not run, if that is how its lines end; else an empty string."""
+    """Return the reason why a `test.sh` may not run, if it has Windows line ends; else an empty string."""
     if path is None or not has_windows_line_ends(path / TEST_SCRIPT):
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Checks of scorers that were written in Python, when they are given."""
+"""Checks of scorers written in Python, when they are registered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..sources.callables import call_fault
 
 
 def scorer_fault(found: object) -> str | None:
-    """Describe an object that is given as a scorer and is none, with what it lacks; None if it is a scorer."""
+    """Describe why an object is not a scorer, and what it lacks; None if it is one."""
     if isinstance(found, type):
         return f"the class {found.__name__}; give a function, or an object of it: {found.__name__}()"
     if not callable(found):

@@ -1,4 +1,4 @@
-"""Running a trial's scorers in order, and combining what they say."""
+"""Running a trial's scorers in order, and combining their scores."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .protocol import Graded, Scorer, ScoringContext
 
 REPORTS = {"BENCH_JUNIT": "/logs/verifier/junit.xml", "BENCH_CTRF": "/logs/verifier/ctrf.json"}
 SCORER_VARIABLE = "BENCH_TESTS_DIR"
-"""Given to every command of a scorer, so that they are told from others."""
+"""Variable in the environment of each scorer's commands, by which they are recognised."""
 _KEPT_OUTPUT = 4000
 _FRAMES = 20
-"""Innermost calls of a traceback that are kept."""
+"""The most frames of a traceback that are kept, the innermost ones."""
 
 
 def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], str]) -> ScorerResult:
-    """Run one scorer; what goes wrong in it is in its result, and what it printed is redacted.
+    """Run one scorer. Its errors are in the result, and its output is redacted.
 
     Raises:
         Retryable: the engine or the disk failed, so this says nothing about the scorer.
-        ResultsUnwritable: there is no place for what it printed.
+        ResultsUnwritable: its output cannot be written.
     """
     spec = context.spec
     started = time.monotonic()
@@ -81,8 +81,8 @@ def run_scorer(context: ScoringContext, scorer: Scorer, redact: Callable[[str], 
 
 
 def combine(results: Sequence[ScorerResult]) -> float | None:
-    """The weighted mean, or None when any scorer has no score: half a grade is no grade."""
-    # Relative to the largest, lest the sum of huge weights be infinite.
+    """The weighted mean, or None if any scorer has no score: a partial grade is not a grade."""
+    # Relative to the largest, so that the sum of huge weights is not infinite.
     largest = max((result.weight for result in results), default=0.0)
     weights, products = [], []
     for result in results:
@@ -94,7 +94,7 @@ def combine(results: Sequence[ScorerResult]) -> float | None:
 
 
 def describe(error: BaseException) -> str:
-    """Name an exception and say what it says, even if it cannot."""
+    """Name an exception with its message, even if its `__str__` fails."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:
@@ -102,7 +102,7 @@ def describe(error: BaseException) -> str:
 
 
 def _traceback(error: BaseException) -> str:
-    """Return the traceback of what a scorer raised, from the scorer's own code on."""
+    """Return the traceback of an exception in a scorer, from the scorer's own code on."""
     frames = error.__traceback__.tb_next if error.__traceback__ is not None else None
     try:
         return "".join(traceback.format_exception(type(error), error, frames, limit=-_FRAMES))
@@ -111,7 +111,7 @@ def _traceback(error: BaseException) -> str:
 
 
 def failure(error: InfrastructureError, phase: str | None) -> Failure:
-    """An infrastructure error as a result keeps it."""
+    """An infrastructure error in the form that results have."""
     return Failure(class_=error.code, message=clean(str(error), _KEPT_OUTPUT), phase=phase)
 
 
@@ -126,7 +126,7 @@ def make_context(
     params: Mapping[str, Any] | None = None,
     is_reply: bool = False,
 ) -> ScoringContext:
-    """Make the context of one scorer: all that it may look at. `directory` is the trial's."""
+    """Make the context of one scorer, with everything it may use. `directory` is the trial's."""
     layout = TrialLayout(directory)
     given = {"BENCH_PARAMS": json.dumps(dict(params))} if params else {}
     return ScoringContext(

@@ -1,4 +1,4 @@
-"""Needs of a kind of scorer before it grades. The kind declares them; the trial knows no kind by name."""
+"""Needs of a type of scorer before it grades. The type declares them, so that the trial knows no type by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Kind = TypeVar("_Kind", bound=Scorer)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Collect:
-    """A shell command that runs once the agent has ended, before artifacts are fetched. A failed one is noted."""
+    """A shell command that runs after the agent has ended, before artifacts are fetched. A failure is noted."""
 
     command: str
     timeout: float
@@ -24,22 +24,22 @@ class Collect:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Needs:
-    """Directories and commands that a trial provides for a kind of scorer."""
+    """Directories and commands that a trial provides for a type of scorer."""
 
     container: bool = True
-    """False: it looks at the scenario's answer alone."""
+    """False: it uses only the scenario's answer."""
 
     directories: tuple[str, ...] = ()
-    """Made before the agent starts, so that everybody can write there."""
+    """Created before the agent starts, writable for everybody."""
     collect: Callable[[ScorerSpec], Sequence[Collect]] = lambda _spec: ()
-    """Commands of one scorer of the kind."""
+    """Commands for one scorer of the type."""
 
 
 _NOTHING = Needs()
 
 
 def needing(needs: Needs) -> Callable[[_Kind], _Kind]:
-    """Declare what a kind of scorer needs; decorates its function."""
+    """Declare what a type of scorer needs; decorates its function."""
 
     def declare(kind: _Kind) -> _Kind:
         kind.needs = needs  # type: ignore[attr-defined]
@@ -54,12 +54,12 @@ def grades_answers(types: Iterable[str], kinds: Mapping[str, Scorer]) -> bool:
 
 
 def directories_before(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> tuple[str, ...]:
-    """Return the directories that have to be there before the agent starts, each once."""
+    """Return the directories to create before the agent starts, each once."""
     return tuple(dict.fromkeys(path for spec in specs for path in _of(spec.type, kinds).directories))
 
 
 def collecting(specs: Sequence[ScorerSpec], kinds: Mapping[str, Scorer]) -> Iterator[Collect]:
-    """Yield the commands to run once the agent has ended."""
+    """Yield the commands to run after the agent has ended."""
     for spec in specs:
         yield from _of(spec.type, kinds).collect(spec)
 

@@ -1,4 +1,4 @@
-"""The output of a command, of which the end is kept."""
+"""The output of a command, of which only the end is kept."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Tail:
             self._size -= len(self._chunks.popleft())
 
     def text(self) -> str:
-        """Return what was kept, safe to show."""
+        """Return the kept output, safe to show."""
         return clean(self.raw().decode("utf-8", "replace"), self._limit)
 
     def raw(self) -> bytes:
-        """Return what was kept, as it came."""
+        """Return the kept output, unchanged."""
         return b"".join(self._chunks)[-self._limit :]

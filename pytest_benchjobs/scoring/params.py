@@ -9,11 +9,10 @@ from ..model.scenario import ScorerSpec
 
 
 def text_of(spec: ScorerSpec, key: str) -> str:
-    """Return a parameter that is a text.
+    """Return a parameter that must be a text.
 
     Raises:
-        ScorerCrashed: it is none.
-
+        ScorerCrashed: it is not a text.
     """
     value = spec.params.get(key)
     if not isinstance(value, str) or not value.strip():
@@ -22,11 +21,10 @@ def text_of(spec: ScorerSpec, key: str) -> str:
 
 
 def names_of(spec: ScorerSpec, key: str) -> Sequence[str]:
-    """Return a parameter that is a list of texts.
+    """Return a parameter that must be a list of texts.
 
     Raises:
-        ScorerCrashed: it is none.
-
+        ScorerCrashed: it is not such a list.
     """
     value = spec.params.get(key)
     if not isinstance(value, list | tuple) or not all(isinstance(name, str) for name in value):

@@ -1,4 +1,4 @@
-"""Reading scores: of what scorers print, and of the files and reports they leave. Pure."""
+"""Reading scores from the output of scorers, and from the files and reports they leave. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def parse_score(output: str, who: str) -> float:
     """The score a script printed: its last `score=X` line, else its last line if that is a number.
 
     Raises:
-        ScoreMissing: neither is there.
+        ScoreMissing: it printed neither.
         ScoreInvalid: not within [0, 1].
     """
     lines = [line for line in output.splitlines() if line.strip()]
@@ -55,12 +55,12 @@ def parse_score(output: str, who: str) -> float:
 
 
 def parse_reward(reward_json: str | None, reward_text: str | None, output: str = "") -> Graded:
-    """The score in Harbor's reward files; `reward.json` wins.
+    """The score in Harbor's reward files; `reward.json` takes precedence.
 
-    A JSON object may hold more: `reward` alone is the score if it is there, else the mean of all numbers in it.
+    A JSON object may hold more keys. If it has `reward`, that is the score, else the mean of all numbers in it.
 
     Raises:
-        ScoreMissing: neither file, or an empty one.
+        ScoreMissing: there is neither file, or the file is empty.
         ScoreInvalid: unreadable, or not within [0, 1].
     """
     if reward_json is not None:
@@ -93,7 +93,7 @@ def _reward_of_json(text: str, output: str) -> Graded:
     if not value:
         raise ScoreMissing("reward.json holds no reward")
     if "reward" in value:
-        # What else is there is for people to read.
+        # Other keys are for people to read.
         score = checked(value["reward"], "reward.json, key 'reward',")
     else:
         numbers = [checked(number, f"reward.json, key {key[:100]!r},") for key, number in value.items()]
@@ -103,10 +103,10 @@ def _reward_of_json(text: str, output: str) -> Graded:
 
 
 class _WithoutDtd(ElementTree.TreeBuilder):
-    """Refuses a DTD, for an entity there could be expanded until memory is full. A failure may well quote one."""
+    """Parser that refuses a DTD, whose entities could expand until memory is full. The text of a failure may quote one."""
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:  # noqa: ARG002
-        """There is one."""
+        """Refuse it."""
         raise ElementTree.ParseError("it has a DTD")
 
 

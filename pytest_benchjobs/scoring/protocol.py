@@ -17,12 +17,12 @@ _SHELL = 'if command -v bash >/dev/null 2>&1; then exec bash -c "$1"; else exec 
 _SIGNALLED = 128
 _SCRIPT_FILE = "/bench/scorer.sh"
 _ARGUMENT_LIMIT = 100_000
-"""Bytes; Linux takes no argument longer than 128 KiB."""
+"""The most bytes of an argument; Linux takes none longer than 128 KiB."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ScoringContext:
-    """All a scorer may look at. The agent is gone; its sandbox is still there."""
+    """Everything a scorer may use. The agent has ended; its sandbox still exists."""
 
     scenario: Scenario
     spec: ScorerSpec
@@ -31,15 +31,15 @@ class ScoringContext:
     """Seconds this scorer may take."""
     env: Mapping[str, str]
     directory: Path
-    """Host directory for what the scorer wants to keep."""
+    """Directory of this machine for files that the scorer wants to keep."""
     agent_log: Path
     usage: Usage
     is_reply: bool = False
-    """True if the scenario's answer is what a model replied; False: it is a file that the agent was told to write."""
+    """True if the scenario's answer is a model's reply; False if it is a file that the agent had to write."""
     params: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    """Of the job (`--bench-extra`, `--bench-param`, `--bench-matrix`), also as JSON in `$BENCH_PARAMS`."""
+    """Parameters of the job (`--bench-extra`, `--bench-param`, `--bench-matrix`), also as JSON in `$BENCH_PARAMS`."""
     printed: list[str] = dataclasses.field(default_factory=list)
-    """Output of its commands so far, which tells why there is no score."""
+    """Output of its commands so far, which explains a missing score."""
 
     def run(
         self,
@@ -50,13 +50,13 @@ class ScoringContext:
         whole: Sink | None = None,
         signals_matter: bool = True,
     ) -> tuple[ExecResult, str]:
-        """Run a shell command in the sandbox, in the workdir; returns how it ended and the tail of what it printed.
+        """Run a shell command in the sandbox, in the workdir; returns its result and the end of its output.
 
         Args:
-            command: For `bash`, or `sh` where there is none.
+            command: For `bash`, or `sh` if there is no `bash`.
             timeout: Seconds; by default those of the scorer.
-            stdout: Takes standard output once more, without what the command wrote to standard error.
-            whole: Takes all output once more, as it comes.
+            stdout: Also takes standard output, without standard error.
+            whole: Also takes all output, as it comes.
             signals_matter: A command that a signal killed is an error.
 
         Raises:
@@ -92,7 +92,7 @@ class ScoringContext:
         return result, tail.text()
 
     def _as_argument(self, command: str) -> str:
-        """Return the command, or one that runs it from a file where it is too long for an argument."""
+        """Return the command; if it is too long for an argument, one that runs it from a file."""
         script = command.encode("utf-8", "replace")
         if len(script) <= _ARGUMENT_LIMIT:
             return command
@@ -107,7 +107,7 @@ def _last(output: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Graded:
-    """A score, with what a reader may want to know about it."""
+    """A score, with details for readers."""
 
     score: float
     output: str = ""
@@ -115,7 +115,7 @@ class Graded:
 
 
 class Scorer(Protocol):
-    """A kind of scorer: `(context) -> float or Graded`. Raise an InfrastructureError where there is no score."""
+    """A type of scorer: `(context) -> float or Graded`. Raise an InfrastructureError if there is no score."""
 
     def __call__(self, context: ScoringContext, /) -> float | Graded:
         """Grade."""

@@ -1,6 +1,7 @@
-"""The command that runs pytest on tests which were put into a sandbox.
+"""The command that runs pytest on tests in a sandbox.
 
-The workdir is the agent's: a `pytest.py`, a `conftest.py` or a plugin's metadata in it must not get to run the tests.
+The workdir is the agent's: a `pytest.py`, a `conftest.py` or a plugin's metadata in it must not take part in running
+the tests.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-# The path of `python3 -c` begins with the workdir; by `-s` it has no directory of the user's own. Both come back at the
-# end, when pytest and its plugins are loaded: tests import what the agent wrote, and nothing that was there is hidden.
+# With `python3 -c` the path begins with the workdir, which is removed; `-s` leaves the user's own directory out. Both
+# are appended when pytest and its plugins are loaded: tests import the agent's code, and it hides nothing.
 _RUN = """\
 import sys
 sys.path[:] = [place for place in sys.path if place]
@@ -30,7 +31,7 @@ _CONFIGURATIONS = (
     ("tox.ini", "[pytest]"),
     ("setup.cfg", "[tool:pytest]"),
 )
-"""Files that pytest is configured by, and what has to stand in them; the first that is there counts."""
+"""Configuration files of pytest, and the text that each must contain; the first one found counts."""
 
 
 def pytest_command(tests: Path, target: str) -> str:
@@ -46,7 +47,7 @@ def pytest_command(tests: Path, target: str) -> str:
 
 
 def _configuration(tests: Path, directory: str) -> str:
-    """The configuration file that comes with the tests. Without it, pytest would look for one above them."""
+    """The configuration file of the tests. Without it, pytest would search for one in the directories above."""
     for name, section in _CONFIGURATIONS:
         path = tests / name
         if path.is_file() and section in path.read_text("utf-8", "replace"):

@@ -1,4 +1,4 @@
-"""Reading an answer out of a text: the whole of a file, or what comes last in the reply of a model. Pure functions."""
+"""Reading an answer from a text: the whole of a file, or the end of a model's reply. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MARKS = (
     re.compile(r"\banswer\b[\s*_]*:|\\boxed\s*(?=\{)|\\fbox\s*(?=\{)", re.IGNORECASE),
     re.compile(r"\banswer\s+is\b[\s*_]*:?", re.IGNORECASE),
 )
-"""Beginnings of the answer in a reply. One of the second kind counts only where there is none of the first."""
+"""Marks of an answer in a reply. One of the second kind counts only if there is none of the first."""
 _WRAPPING = re.compile(
     r"(?:\s|\\(?:boxed|fbox|mbox|emph|underline|boldsymbol|bm|displaystyle|left|quad|qquad"
     r"|(?:text|math)(?:bf|it|md|normal|rm|sf|tt|up)?)(?![A-Za-z])|\\[,;:!> ]|\\\(|\\\[|[*_`${(\[~])*"
@@ -23,21 +23,21 @@ _GROUPED = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3}){1,100}(?![0-9])", re.ASCII)
 _GOES_ON = re.compile(
     r"[0-9A-Za-z_%!]|[.,:/][0-9]|(?!\^\{?\\circ)[ \t]*[\^*/+-][ \t]*[0-9(\\]|[ \t]*\\[cdt]?frac", re.ASCII
 )
-"""What makes the integer before it a part of something else."""
+"""Characters after an integer that make it a part of something else."""
 _BRACKET = re.compile(r"[\[\]]")
 _NESTED = re.compile(r"\[\s*[\[{]")
 _FENCE = re.compile(r"```[A-Za-z]*\n?(.*?)```", re.DOTALL)
 SEARCHED = 100_000
-"""Characters of an answer in which a pattern is looked for."""
+"""Characters of an answer in which a pattern is searched for."""
 _CANDIDATES = 50
 
 
 class Wrong(Exception):
-    """The answer is not right; says how, and neither the answer nor what was expected."""
+    """The answer is not right; the message says in which way, without the answer or the expected one."""
 
 
 def integer_in(text: str, *, is_reply: bool) -> int:
-    """Read a whole number: the whole of a file; of a reply what is behind its last mark, or all of it."""
+    """Read a whole number: all of a file; in a reply the text behind its last mark, or all of it."""
     whole = text.strip()
     if _INTEGER.fullmatch(whole):
         return int(whole)
@@ -54,7 +54,7 @@ def integer_in(text: str, *, is_reply: bool) -> int:
 
 
 def _leading_integer(line: str) -> int | None:
-    """Return the integer that a line begins with, inside of marks of emphasis and mathematics."""
+    """Return the integer at the beginning of a line, inside marks of emphasis and mathematics."""
     wrapping = _WRAPPING.match(line)
     place = 0 if wrapping is None else wrapping.end()
     found = _GROUPED.match(line, place) or _INTEGER.match(line, place)
@@ -64,7 +64,7 @@ def _leading_integer(line: str) -> int | None:
 
 
 def last_mark(text: str) -> int | None:
-    """Return the place behind the last mark of an answer."""
+    """Return the position behind the last mark of an answer."""
     for marks in _MARKS:
         places = [mark.end() for mark in marks.finditer(text)]
         if places:
@@ -73,7 +73,7 @@ def last_mark(text: str) -> int | None:
 
 
 def value_in(text: str, *, is_reply: bool) -> Any:
-    """Read JSON: the whole; of a reply what is behind its last mark, else in its last fence."""
+    """Read JSON: all of a file; in a reply the text behind its last mark, else its last fence."""
     try:
         return _json(text)
     except ValueError:
@@ -102,8 +102,7 @@ def _json(text: str) -> Any:
     """Parse JSON.
 
     Raises:
-        ValueError: it is none, too deep, or has a number that is not finite.
-
+        ValueError: it is not JSON, too deep, or has a number that is not finite.
     """
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=_finite)
@@ -112,7 +111,7 @@ def _json(text: str) -> Any:
 
 
 def parsed(text: str) -> Any:
-    """Parse JSON; None where it is none."""
+    """Parse JSON; None if it is not JSON."""
     try:
         return _json(text)
     except ValueError:
@@ -131,7 +130,7 @@ def _finite(text: str) -> float:
 
 
 def last_array(text: str, fits: Callable[[Any], bool]) -> Any:
-    """Return the last JSON array of arrays or objects in a text that fits; None: there is none."""
+    """Return the last JSON array of arrays or objects in a text that `fits`; None: there is none."""
     nested = (span for span in _brackets(text) if _NESTED.match(text, span[0]))
     for start, end in itertools.islice(nested, _CANDIDATES):
         found = parsed(text[start:end])
@@ -141,7 +140,7 @@ def last_array(text: str, fits: Callable[[Any], bool]) -> Any:
 
 
 def _brackets(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the spans of brackets that belong together, the last first. Others are stray."""
+    """Yield the spans of matching brackets, the last first. Unmatched brackets are ignored."""
     opened: list[int] = []
     spans = []
     for bracket in _BRACKET.finditer(text):

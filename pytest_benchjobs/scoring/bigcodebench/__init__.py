@@ -1,5 +1,5 @@
 """Scoring of BigCodeBench, calibrated, by the rules of its official harness.
 
-scorer.py      the kind `bigcodebench`, on this machine: reads what the agent left, puts the program in
-program/       the program in the container that runs the tests, and does not believe the solution
+scorer.py      the type `bigcodebench`, on this machine: reads the agent's solution, copies the program into the
+container program/       the program that runs the tests in the container, without trusting the solution
 """

@@ -1,4 +1,4 @@
-"""The scorer kind `bigcodebench`: runs the tests of a row with a solution, in the container for grading."""
+"""The scorer type `bigcodebench`: runs the tests of a row with a solution, in the container for grading."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ..params import text_of
 from ..protocol import Graded, ScoringContext
 
 SECONDS = 242.0
-"""Time for a solution with all its tests, imports included: the 240 of the official harness, and two for its grace."""
+"""Time for a solution with all its tests, including imports: the 240 of the official harness, and two for its grace."""
 SOLUTION_LIMIT = 1024 * 1024
-"""Bytes of a solution. A longer one is wrong."""
+"""The most bytes of a solution. A longer one is wrong."""
 _DIRECTORY = "/bench/bigcodebench"
 _PROGRAM = "program"
 _COMMAND = (
@@ -31,11 +31,11 @@ _SHOWN = 20
 
 
 def score_bigcodebench(context: ScoringContext) -> Graded:
-    """`bigcodebench`: 1 if all tests of a row pass, else 0. No solution, and one that nobody can read, is 0.
+    """`bigcodebench`: 1 if all tests of a row pass, else 0. A missing or unreadable solution gives 0.
 
     Raises:
         ScorerCrashed: a parameter is wrong, the scenario has no answer, or the container cannot run the tests.
-        ScoreInvalid: what the runner says is no verdict.
+        ScoreInvalid: the runner printed no verdict.
     """
     params = {key: text_of(context.spec, key) for key in ("code_prompt", "test", "entry_point")}
     found = _solution(context)
@@ -71,7 +71,7 @@ def program_files() -> dict[str, bytes]:
 
 
 def _solution(context: ScoringContext) -> tuple[str, bool] | Graded:
-    """Return what the agent left, and True if it is a reply to find the program in; or the score of none."""
+    """Return the solution, and True if it is a reply that contains the program; or the score of a missing one."""
     answer = context.scenario.answer
     if answer is None:
         raise ScorerCrashed(
@@ -83,7 +83,7 @@ def _solution(context: ScoringContext) -> tuple[str, bool] | Graded:
         place = posixpath.join(context.sandbox.workdir, path)
         try:
             content = context.sandbox.read(place, limit=SOLUTION_LIMIT)
-        except ValueError:  # of `read`
+        except ValueError:  # raised by `read`
             return _unsolved(f"{path} is longer than {SOLUTION_LIMIT >> 20} MiB")
         if content is not None:
             text = content.decode("utf-8", "replace")

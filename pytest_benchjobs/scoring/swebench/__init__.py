@@ -2,6 +2,6 @@
 
 logs.py        log of a test runner -> status of each test; pure, a parser for each format
 verdict.py     log of an `eval_script` -> resolved or not; pure
-verified.py    the kind `swebench`: runs the row's `eval_script`, and reads its log
-pro.py         the kind `swebench-pro`: runs the instance's own script and parser
+verified.py    the type `swebench`: runs the row's `eval_script`, and reads its log
+pro.py         the type `swebench-pro`: runs the instance's own script and parser
 """

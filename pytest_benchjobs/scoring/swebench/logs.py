@@ -1,7 +1,7 @@
 """Statuses of tests in the logs of the test runners of SWE-bench's repositories. Pure, and linear in the log.
 
-The formats overlap and are odd in places; each oddity is that of the official harness, since the lists of tests in
-the rows were made with it. A status is the word that was printed: `verdict.py` says what a word is worth.
+The formats overlap and are odd in places. Each oddity is that of the official harness, with which the lists of tests in
+the rows were made. A status is the printed word: `verdict.py` says what it counts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def parse_pytest_options(log: str) -> Statuses:
 
 
 def parse_matplotlib(log: str) -> Statuses:
-    """The same, with the buttons of a mouse as numbers, as they were called when the rows were made."""
+    """The same, with mouse buttons as numbers, as they were named when the rows were made."""
     for name, number in _MOUSE_BUTTONS:
         log = log.replace(name, number)
     return parse_pytest(log)
@@ -57,7 +57,7 @@ def parse_pytest_colours(log: str) -> Statuses:
 
 
 def parse_seaborn(log: str) -> Statuses:
-    """Pytest's summary of what failed and passed; also `id PASSED ...`."""
+    """Pytest's summary of failed and passed tests; also `id PASSED ...`."""
     statuses: Statuses = {}
     for line in log.split("\n"):
         words = line.split()
@@ -78,7 +78,7 @@ def parse_sympy(log: str) -> Statuses:
     statuses: Statuses = {}
     lines = log.split("\n")
     for line in lines:
-        # What is between the first and the last space of a heading.
+        # The name is between the first and the last space of a heading.
         title, space, _ = line.partition(" ")[2].rpartition(" ")
         if space and ".py:" in title:
             statuses[title] = FAILED
@@ -104,7 +104,7 @@ _OK_LINE = re.compile(r"\nok$", re.MULTILINE)
 
 
 def parse_django(log: str) -> Statuses:
-    """The runner of Django at verbosity 2: `name ... ok`, with output of the test in between now and then."""
+    """The runner of Django at verbosity 2: `name ... ok`, sometimes with output of the test in between."""
     statuses: Statuses = {}
     last: str | None = None
     for raw in log.split("\n"):
@@ -129,7 +129,7 @@ def parse_django(log: str) -> Statuses:
 
 
 def _note_django_pass(line: str, statuses: Statuses) -> str:
-    """Note a line that ends in `... ok`; returns the line, without what a migration printed in front of it."""
+    """Note a line that ends in `... ok`; returns the line, without the output of a migration before it."""
     for ending in _DJANGO_PASSED:
         if line.endswith(ending):
             if line.startswith(_MIGRATIONS):
@@ -141,8 +141,8 @@ def _note_django_pass(line: str, statuses: Statuses) -> str:
 
 def _interrupted(log: str) -> Iterator[str]:
     """Yield names of tests whose `ok` comes after certain output of several lines."""
-    # Each kind of output is looked for by itself, and behind its last test. Where a line begins and ends is kept from
-    # one find to the next: a line may be as long as the log.
+    # Each kind of output is searched for separately, and its last test before it. Line boundaries are kept from one
+    # match to the next: a line may be as long as the log.
     ends = {"T": 0, "I": 0, "S": 0}
     has_more = True
     start = searched = line_end = 0

@@ -1,6 +1,6 @@
-"""The scorer kind `swebench-pro`: runs the test script of an instance of SWE-Bench Pro, then its parser.
+"""The scorer type `swebench-pro`: runs the test script of an instance of SWE-Bench Pro, then its parser.
 
-The parser is put in when the tests have ended, and all that they started: they run the agent's code, as root.
+The parser is copied in after the tests and all their processes have ended: they run the agent's code, as root.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..params import names_of, text_of
 from ..protocol import Graded, ScoringContext
 
 OUTPUT_LIMIT = 32 * 1024 * 1024
-"""Bytes of what a parser writes."""
+"""The most bytes of a parser's output."""
 _WORKSPACE = "/workspace"
 _PARSED = f"{_WORKSPACE}/parsed"
 _OUTPUT = f"{_PARSED}/output.json"
@@ -32,15 +32,15 @@ _SHOWN = 20
 def score_swebench_pro(context: ScoringContext) -> Graded:
     """`swebench-pro`: 1 if all tests of both lists have passed, else 0.
 
-    A parser that leaves nothing is an error, which is the agent's doing only if it leaves something without the
-    agent's work. So is a checkout of the tests that failed, if not all have passed.
+    If the parser leaves nothing, that is an error; the agent is its cause only if the parser leaves something without
+    the agent's work. A failed checkout of the tests is an error too, if not all have passed.
     """
     spec = context.spec
     wanted = {*names_of(spec, "fail_to_pass"), *names_of(spec, "pass_to_pass")}
     parser = text_of(spec, "parser")
     begun = time.monotonic()
     is_checked_out, said = _run_tests(context)
-    # What the tests left running, or changed, has no part in how they are read.
+    # Processes and changes that the tests left must not affect how their output is read.
     context.sandbox.end_processes()
     context.sandbox.restore_programs()
     context.sandbox.put(
@@ -65,7 +65,7 @@ def score_swebench_pro(context: ScoringContext) -> Graded:
 
 
 def _run_tests(context: ScoringContext) -> tuple[bool, str]:
-    """Check the tests out, and run them; returns whether that could be done, and what git said."""
+    """Check the tests out, and run them; returns if the checkout worked, and git's output."""
     spec = context.spec
     script = text_of(spec, "run_script")
     exports = "\n".join(names_of(spec, "environment"))
@@ -77,7 +77,7 @@ def _run_tests(context: ScoringContext) -> tuple[bool, str]:
         ]
     )
     checkout, said = context.run(f"{go}{text_of(spec, 'checkout')}")
-    # Names are not quoted, as in the official evaluation: what a shell makes of them is what the scripts expect.
+    # Names are not quoted, as in the official evaluation: the scripts expect the result of the shell's word splitting.
     tests = ",".join(names_of(spec, "test_files"))
     context.run(
         f"{go}bash {_WORKSPACE}/run_script.sh {tests} >{_WORKSPACE}/stdout.log 2>{_WORKSPACE}/stderr.log",
@@ -87,7 +87,7 @@ def _run_tests(context: ScoringContext) -> tuple[bool, str]:
 
 
 def _passed(context: ScoringContext) -> AbstractSet[str]:
-    """Return the tests that passed, by what the parser wrote."""
+    """Return the tests that passed, according to the parser's output."""
     name = context.spec.name
     try:
         written = context.sandbox.read(_OUTPUT, limit=OUTPUT_LIMIT)

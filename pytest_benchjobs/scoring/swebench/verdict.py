@@ -1,8 +1,8 @@
-"""Verdict on the log of an `eval_script`: the tests it lists, and whether those that have to pass do. Pure.
+"""Verdict on the log of an `eval_script`: the tests it lists, and if those that must pass do. Pure.
 
-The rules are those of the official harness 5. What the tested code can print itself is believed no further than there,
-and in three places less: a marker that is there twice, any exit status that is not 0, and a status that is no word of
-the five, never help.
+The rules are those of the official harness 5. The tested code can print anything itself. In three places less is
+believed than there: a marker that occurs twice, any exit status that is not 0, and a status that is none of the five
+words never help.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ class Reading:
 
     statuses: Mapping[str, str]
     problem: str | None = None
-    """Reason why it counts for nothing, as in the official harness; the statuses are empty then."""
+    """Reason why the log counts for nothing, as in the official harness; the statuses are empty then."""
     is_cut: bool = False
     """True if the script did not get as far as the end of the tests."""
     hint: str | None = None
-    """Sign that it was the machine: no network, no memory."""
+    """Sign that the machine was the cause: no network, no memory."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """Tests that passed, of those that have to."""
+    """Passed tests, of those that must pass."""
 
     fail_to_pass: tuple[int, int]
-    """Passed, and all, of the tests that the solution has to make pass."""
+    """Passed and total, of the tests that the solution must make pass."""
     pass_to_pass: tuple[int, int]
-    """The same of those that passed before, and may be skipped."""
+    """Passed and total, of the tests that passed before, and may be skipped."""
     failing: tuple[str, ...]
 
     @property
     def is_resolved(self) -> bool:
-        """True if nothing fails. A list that is empty is passed."""
+        """True if nothing fails. An empty list passes."""
         return not self.failing
 
 
@@ -104,7 +104,7 @@ class _Table:
         self._sorted: list[str] = []
 
     def status(self, name: str) -> str | None:
-        """Return the status of a test; None: it was not run, or it cannot be told which one is meant."""
+        """Return the status of a test; None: it was not run, or its name is ambiguous."""
         if name in self._statuses or name.count("[") <= name.count("]"):
             return self._statuses.get(name)
         found = sorted(self._beginning_with(name), key=self._order.__getitem__)
@@ -122,7 +122,7 @@ class _Table:
 
 
 def _exit_status(log: str) -> str | None:
-    """Exit status of the tests, if one is noted that is not 0."""
+    """Exit status of the tests, if one other than 0 is noted."""
     noted = (found[1] for found in _EXIT_STATUS_LINE.finditer(log))
     return next((status[:20] for status in noted if status.strip("-0")), None)
 
@@ -133,7 +133,7 @@ def _hint(log: str) -> str | None:
 
 
 def with_exit_status(script: str) -> str:
-    """The script, which also prints the exit status of its tests: as the official harness has it do."""
+    """The script, extended to print the exit status of its tests, as the official harness extends it."""
     lines: list[str] = []
     done = False
     for line in script.split("\n"):

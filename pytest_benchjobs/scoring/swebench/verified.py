@@ -1,4 +1,4 @@
-"""The scorer kind `swebench`: runs the `eval_script` of a row of SWE-bench, and reads its log."""
+"""The scorer type `swebench`: runs the `eval_script` of a row of SWE-bench, and reads its log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .logs import PARSERS, Parser
 from .verdict import judge, read_log, with_exit_status
 
 LOG_LIMIT = 32 * 1024 * 1024
-"""Bytes of a log that are read."""
+"""The most bytes of a log that are read."""
 _SCRIPT = "/eval.sh"
 _PREFIX = "parse_log_"
 _SHOWN = 20
@@ -37,15 +37,15 @@ class _Log:
         self.is_full = self.is_full or len(kept) < len(chunk)
 
     def text(self) -> str:
-        """Return the output; bytes that are no UTF-8 are replaced."""
+        """Return the output; bytes that are not UTF-8 are replaced."""
         return b"".join(self._chunks).decode("utf-8", "replace")
 
 
 def score_swebench(context: ScoringContext) -> Graded:
-    """`swebench`: 1 if the tests of a row pass that have to, else 0.
+    """`swebench`: 1 if the tests of a row that must pass do, else 0.
 
-    A script that does not get as far as its end is an error, which is the agent's doing only if it gets there without
-    the agent's work. A log that the official harness calls invalid is worth 0, as there.
+    A script that does not reach its end is an error; the agent is its cause only if the script reaches its end without
+    the agent's work. A log that the official harness calls invalid gives 0, as there.
     """
     spec = context.spec
     script, parser = text_of(spec, "eval_script"), _parser(spec)
