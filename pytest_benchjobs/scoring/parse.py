@@ -103,7 +103,7 @@ def _reward_of_json(text: str, output: str) -> Graded:
 
 
 class _WithoutDtd(ElementTree.TreeBuilder):
-    """Parser that refuses a DTD, whose entities could expand until memory is full. The text of a failure may quote one."""
+    """Parser that refuses a DTD, whose entities could expand until memory is full. Failures may quote one."""
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:  # noqa: ARG002
         """Refuse it."""

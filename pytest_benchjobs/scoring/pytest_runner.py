@@ -10,7 +10,7 @@ import shlex
 from pathlib import Path
 
 # With `python3 -c` the path begins with the workdir, which is removed; `-s` leaves the user's own directory out. Both
-# are appended when pytest and its plugins are loaded: tests import the agent's code, and it hides nothing.
+# are appended when pytest and its plugins are loaded: tests can import the agent's code, which hides nothing.
 _RUN = """\
 import sys
 sys.path[:] = [place for place in sys.path if place]
